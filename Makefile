@@ -28,7 +28,8 @@ help:  ## this list
 demo: packages  ## set up, then run the demo recipe that comes with Cloze (no network after the set-up)
 	$(BIN)/cloze demo
 
-# What a run needs. The first run compiles kernels while it works, so the demo does not wait for them.
+# What a run needs. Kernels are compiled while pip works, and what is left by the first run while it works, so the demo
+# does not wait for them.
 packages:
 	@$(PYTHON) bootstrap.py --extra trainer --extra documents
 

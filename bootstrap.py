@@ -1,8 +1,9 @@
 """Make the environment `.venv` in this checkout and install Cloze into it: `python3 bootstrap.py [--extra dev ...]`.
 
 Needs Python 3.11 (3.11.5 or newer), 3.12 or 3.13 alone. It says how much it downloads, keeps what is done when it is
-interrupted, waits for another one, and takes 0.1 s when all is done. A usual obstacle is a line with a remedy, and exit
-code 2. TORCH_INDEX=URL takes torch from that index, TORCH=none leaves the trainer out, CLOZE_HOME moves the caches.
+interrupted, waits for another one, and takes 0.1 s when all is done. Kernels are compiled while pip loads torch. A
+usual obstacle is a line with a remedy, and exit code 2. TORCH_INDEX=URL takes torch from that index, TORCH=none leaves
+the trainer out, CLOZE_HOME moves the caches.
 """
 
 from __future__ import annotations  # and the syntax of Python 3.8: an old one has to read this file, to say that it is
@@ -24,6 +25,7 @@ from typing import Any, TextIO
 SUPPORTED = ((3, 11, 5), (3, 12, 0), (3, 13, 0))  # before 3.11.5 `re` is wrong about `*+` (CPython issue 106052)
 # MB to download by the pins of constraints.txt, with torch for processors (Python 3.11); four times that on disk.
 CORE_MB, DEV, TORCH_MB = 270, {"dev": 152, "docs": 20}, {"accelerate": 1, "onnx": 40, "sentences": 12, "trainer": 200}
+EARLY = ("setuptools", "ftfy", "numba", "numpy", "pyarrow", "pycld2", "tokenizers", "xxhash")  # what compiling needs
 MB = {"dask": 5, "documents": 4, "grain": 6, "reference": 15, "retrieval": 15, "tensorboard": 8, **DEV, **TORCH_MB}
 REMEDIES = {  # what pip says when it fails, and what to do; the first that matches
     "No space left": "the disk is full: free some space, then run the same again; what is done is kept",
@@ -96,14 +98,22 @@ def set_up(root: Path, earlier: dict[str, Any], wanted: dict[str, Any], lock: Te
     kept = {k: v for k, v in os.environ.items() if k not in ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER")}
     with tempfile.TemporaryDirectory(prefix="bootstrap-", dir=home) as scratch:
         environ = {"PIP_CACHE_DIR": str(home / "pip"), **kept, "TMPDIR": scratch, "PIP_NO_INPUT": "1"}
-        for command in commands(root, earlier, wanted):
-            run(command, environ, home / "bootstrap.log", lock)
+        compiling = []
+        try:
+            for command in commands(root, earlier, wanted):
+                run(command, environ, home / "bootstrap.log", lock)
+                if EARLY[-1] in command:
+                    compiling.append(begin_compiling(root))
+        finally:  # what is compiled is kept; the first run, or `cloze prepare`, does the rest, and tells what fails
+            for process in compiling:
+                process.terminate()
+                process.wait()
     (venv / "cloze-stamp.new").write_text(json.dumps(wanted), encoding="utf-8")
     (venv / "cloze-stamp.new").replace(venv / "cloze-stamp.json")
 
 
 def commands(root: Path, earlier: dict[str, Any], wanted: dict[str, Any]) -> Iterator[list[str]]:
-    """The calls to make: the environment; what builds the project; torch alone; the project with all others."""
+    """The calls to make: the environment; what builds the project and its kernels; torch alone; the project."""
     venv, python = root / ".venv", str(root / ".venv" / "bin" / "python")
     sound = [python, "-I", "-c", f"import pip, sys; sys.exit(sys.version_info < {SUPPORTED[0]})"]
     if earlier.get("root", str(root)) != str(root) or not Path(python).exists() or call(sound, stderr=DEVNULL):
@@ -115,7 +125,7 @@ def commands(root: Path, earlier: dict[str, Any], wanted: dict[str, Any]) -> Ite
             shutil.rmtree(entry)
     pins = root / "constraints.txt"
     install = [python, "-I", "-m", "pip", "install", "--only-binary", ":all:", "--constraint", str(pins)]
-    yield [*install, "setuptools"]
+    yield [*install, *EARLY]
     if {*TORCH_MB} & {*wanted["extras"]}:
         index = ["--index-url", wanted["torch_index"]] if wanted["torch_index"] else []
         again = ["--force-reinstall"] if wanted["torch_index"] != earlier.get("torch_index", "") else []
@@ -123,6 +133,12 @@ def commands(root: Path, earlier: dict[str, Any], wanted: dict[str, Any]) -> Ite
         yield [*install, "--no-deps", *index, *again, torch]
     project = f"{root}[{','.join(wanted['extras'])}]".replace("[]", "")
     yield [*install, "--no-binary", "jsonpath-rw,rouge-score", "--no-build-isolation", "--editable", project]
+
+
+def begin_compiling(root: Path) -> Popen[bytes]:
+    """Compile kernels in a process that ends with this one, keeps no lock, says nothing and gives way to others."""
+    command = [str(root / ".venv" / "bin" / "python"), "-m", "flows.command.machine.compile_kernels"]
+    return Popen(command, cwd=root, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
 
 
 def run(command: list[str], environ: Mapping[str, str], log: Path, lock: TextIO) -> None:

@@ -6,7 +6,7 @@ a nanosecond each.
 
 from typing import Any
 
-from corpora.kernels.arrays import Bytes, Int64s
+from corpora.kernels.arrays import Bytes, Int64s, copy_values
 from corpora.kernels.compiling import kernel
 
 
@@ -16,7 +16,7 @@ def copy_lists(values: Any, offsets: Int64s, rows: Int64s, places: Int64s, copie
     for number in range(len(rows)):
         first, last = offsets[rows[number]], offsets[rows[number] + 1]
         place = places[number]
-        copied[place : place + last - first] = values[first:last]
+        copy_values(values[first:last], copied[place : place + last - first])
 
 
 @kernel

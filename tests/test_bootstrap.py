@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,11 @@ import bootstrap
 from flows.command.machine import doctor
 
 CHECKOUT = Path(bootstrap.__file__).parent
+COMPILE = "-m flows.command.machine.compile_kernels"
+
+
+NOT_NAMED = {"llvmlite", "wcwidth"}  # comes with numba, with ftfy
+OPTIONAL = {"PyYAML", "cloudpickle", "colorama", "scipy"}  # what numba and others import if it is there
 
 
 @dataclass
@@ -41,9 +47,10 @@ class Checkout:
         return bootstrap.main(arguments, self.root)
 
     def calls(self) -> list[str]:
-        """How the stubs were called so far: one line for each call that did not look for pip."""
+        """How the stubs were called so far: one line for each call that neither looked for pip nor compiles."""
         log = self.root / "calls"
-        return log.read_text().replace(f"{self.root}", "ROOT").splitlines() if log.exists() else []
+        lines = log.read_text().replace(f"{self.root}", "ROOT").splitlines() if log.exists() else []
+        return [line for line in lines if line != COMPILE]
 
     def stub(self, name: str, *answers: str) -> str:
         """An executable that records its calls, goes through `answers` (cases of shell), else is the real Python."""
@@ -52,7 +59,8 @@ class Checkout:
         cases = "\n".join(answers)
         path.write_text(
             f'#!/bin/sh\ncase "$*" in *"import pip"*) exit 0;; *) echo "$*" >> {self.quoted("calls")};; esac\n'
-            f'case "$*" in\n{cases}\n*"-m pip"*) exit 0;;\n*) exec {shlex.quote(sys.executable)} "$@";; esac\n'
+            f'case "$*" in\n{cases}\n*"-m pip"*|*"{COMPILE}"*) exit 0;;\n'
+            f'*) exec {shlex.quote(sys.executable)} "$@";; esac\n'
         )
         path.chmod(0o755)
         return str(path)
@@ -90,7 +98,7 @@ def test_pip_is_called_for_what_builds_then_torch_alone_then_the_project(checkou
     assert checkout.run("--extra", "dev", "--extra", "trainer") == 0
     pip = "-I -m pip install --only-binary :all: --constraint ROOT/constraints.txt"
     assert checkout.calls() == [
-        f"{pip} setuptools",
+        f"{pip} setuptools ftfy numba numpy pyarrow pycld2 tokenizers xxhash",
         f"{pip} --no-deps torch==2.13.0",
         f"{pip} --no-binary jsonpath-rw,rouge-score --no-build-isolation --editable ROOT[dev,trainer]",
     ]
@@ -156,6 +164,84 @@ def test_the_environment_is_made_where_there_is_none_or_the_checkout_was_moved(c
     (checkout.root / ".venv" / "pyvenv.cfg").touch()
     assert checkout.run() == 0
     assert checkout.calls().count("-m venv --clear ROOT/.venv") == 2
+
+
+# Kernels, which are compiled next to pip
+
+
+def compiling(checkout: Checkout, waiting: str, then: str = "exit 0") -> tuple[str, str]:
+    """Answers with which a call of pip ends only once compiling has begun, which then goes on for ever."""
+    begun = checkout.quoted("begun")
+    return (
+        f"*{waiting}*) for n in $(seq 600); do [ -s {begun} ] && {then}; sleep 0.05; done; exit 3;;",
+        f'*"{COMPILE}"*) echo $$ > {begun}; exec sleep 600;;',
+    )
+
+
+def is_gone(checkout: Checkout) -> bool:
+    """Whether the process that compiled is there no more."""
+    try:
+        os.kill(int((checkout.root / "begun").read_text()), 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(("torch", "waiting"), [("", "torch==2.13.0"), ("none", "--editable")])
+def test_kernels_are_compiled_while_pip_loads_the_rest(checkout: Checkout, torch: str, waiting: str) -> None:
+    """Fails if compiling begins after torch, or after the project where torch is left out, or outlives the set-up."""
+    checkout.stub_environment(*compiling(checkout, waiting))
+    assert checkout.run("--extra", "trainer", TORCH=torch) == 0
+    assert is_gone(checkout)
+
+
+def test_compiling_ends_with_a_set_up_that_fails(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None:
+    checkout.stub_environment(*compiling(checkout, "--editable", 'echo "ERROR: never seen before" && exit 3'))
+    assert checkout.run() == 1
+    assert "never seen before" in only_line(capsys)
+    assert is_gone(checkout)
+
+
+def test_kernels_that_cannot_be_compiled_do_not_stop_the_set_up(
+    checkout: Checkout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`cloze prepare`, or the first run, compiles them again and tells why it cannot."""
+    tried = checkout.quoted("tried")
+    checkout.stub_environment(
+        f"*--editable*) for n in $(seq 600); do [ -e {tried} ] && exit 0; sleep 0.05; done; exit 3;;",
+        f'*"{COMPILE}"*) echo Traceback; echo Traceback >&2; touch {tried}; exit 1;;',
+    )
+    assert checkout.run() == 0
+    out, err = capsys.readouterr()
+    assert "Traceback" not in out + err
+
+
+def test_compiling_keeps_no_other_set_up_waiting(checkout: Checkout) -> None:
+    """Fails if what compiles has the lock: were the set-up killed, the next one would wait for it."""
+    held = checkout.quoted("held")
+    look = f"ls -l /proc/$$/fd > {held}; echo $$ > {checkout.quoted('begun')}; exec sleep 600"
+    checkout.stub_environment(compiling(checkout, "--editable")[0], f'*"{COMPILE}"*) {look};;')
+    assert checkout.run() == 0
+    assert "null" in (checkout.root / "held").read_text()
+    assert "pyproject.toml" not in (checkout.root / "held").read_text()
+
+
+def test_what_compiling_needs_is_installed_before(tmp_path: Path) -> None:
+    """Fails if a kernel's module imports a package that pip has not loaded by then."""
+    program = """
+import sys
+from corpora.kernels.calls import read_call
+from flows.command.machine.compile_kernels import listed_calls
+for call in listed_calls():
+    read_call(call)
+print(*{name.partition(".")[0] for name in sys.modules})
+"""
+    imported = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
+    packages = {name for top in imported for name in packages_distributions().get(top, [])}
+    assert {"numba", "numpy", "pyarrow"} <= packages
+    assert packages <= {*bootstrap.EARLY, *NOT_NAMED, *OPTIONAL, "cloze-pipeline"}
 
 
 # Interruptions, and two at once

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt32s, UInt64s
+from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt32s, UInt64s, copy_values
 from corpora.kernels.compiling import kernel
 from corpora.store.settings import check_range
 from corpora.text.buffers import text_buffers
@@ -137,7 +137,7 @@ def sign_rows(
         number = distinct_shingles(data, offsets[row], offsets[row + 1], length, tables, shingles, table)
         num_shingles[row] = number
         if len(values):
-            values[at : at + number] = shingles[:number]
+            copy_values(shingles[:number], values[at : at + number])
             at += number
         set_hashes[row] = hash_set(shingles, number)
         mix_upper_halves(shingles, number, mixed)
@@ -185,4 +185,4 @@ def take_minima(
             first = min(np.uint32(one * scale + shift), np.uint32(two * scale + shift))
             second = min(np.uint32(three * scale + shift), np.uint32(four * scale + shift))
             minima[lane] = min(minima[lane], min(first, second))
-    lanes[block : block + BLOCK] = minima
+    copy_values(minima, lanes[block : block + BLOCK])

@@ -1,4 +1,4 @@
-"""The types of numpy arrays and numbers that functions take and give, each named once.
+"""The types of numpy arrays and numbers that functions take and give, each named once; how a kernel copies one.
 
 >>> def total(lengths: Int64s) -> int:
 ...     return int(lengths.sum())
@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from corpora.kernels.compiling import kernel
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 UInt16s: TypeAlias = npt.NDArray[np.uint16]
@@ -21,3 +23,14 @@ Float64s: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Ids: TypeAlias = UInt16s | UInt32s  # of tokens: two bytes each where the vocabulary has room in them
 Integer: TypeAlias = int | np.int64  # a number in a kernel
+
+
+@kernel
+def copy_values(source: npt.NDArray[np.generic], target: npt.NDArray[np.generic]) -> None:
+    """Copy the values of an array, or of a part of one, to another of the same length.
+
+    In a kernel this is faster than `target[:] = source`, and takes half a second less to compile: numba then copies
+    the source first, as the two might overlap, and brings all that it takes to say that the lengths differ.
+    """
+    for place in range(len(source)):
+        target[place] = source[place]

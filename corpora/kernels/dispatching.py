@@ -21,17 +21,30 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from llvmlite import binding
-from numba.core import sigutils
+from numba.core import ir, sigutils, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import AnalysisPass, register_pass
 from numba.core.environment import Environment, lookup_environment
+from numba.core.errors import LoweringError, NumbaRuntimeError
 from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
+from numba.core.typed_passes import AnnotateTypes, DumpParforDiagnostics, IRLegalization
+from numba.core.types.containers import BaseTuple, Tuple, UniTuple
+from numba.core.types.misc import unliteral
+from numba.core.untyped_passes import (
+    FindLiterallyCalls,
+    InlineInlinables,
+    LiteralPropagationSubPipelinePass,
+    LiteralUnroll,
+    WithLifting,
+)
 
 from corpora.kernels.sealed import read_sealed, write_sealed
 
+_WRAPPER = "_ZN7cpython"  # what the name of a function that Python calls begins with, numba's own mark
 _ENVIRONMENT = "_ZN08NumbaEnv"  # what the name of a function's environment begins with, numba's own mark
 
 
@@ -51,13 +64,14 @@ class Library(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
     def make_native(self) -> bytes:
         """Optimise and translate; returns the machine code.
 
-        What is inlined is made simple first, and once more in its callers: a function is judged by its size, and where
-        that is done once, counting BERT's words takes twice as long.
+        Nothing but what Python calls is seen from outside: so a function that is called once is inlined whatever its
+        size, and one round of passes does.
         """
-        for _ in range(2):
-            passes, builder = self._codegen._module_pass_manager(opt=1, loop_vectorize=False, slp_vectorize=False)
-            passes.run(self._final_module, builder)
-        self._optimize_final_module()
+        for function in self._final_module.functions:
+            if not function.is_declaration and not function.name.startswith(_WRAPPER):
+                function.linkage = "internal"
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
         self._final_module.verify()
         self._finalize_final_module()
         self._is_native = True
@@ -92,6 +106,83 @@ class _Compiler(Compiler):  # type: ignore[misc]
         own = Library(target_context.codegen(), "kernel")
         own.enable_object_caching()
         super().__init__(typing_context, target_context, own, *rest)
+
+
+# Passes for what no kernel has: blocks of `with`, functions that are inlined by order, calls of `literally` and
+# `literal_unroll`, and what is only for printing.
+_UNUSED = frozenset(
+    {
+        AnnotateTypes,
+        DumpParforDiagnostics,
+        FindLiterallyCalls,
+        InlineInlinables,
+        LiteralPropagationSubPipelinePass,
+        LiteralUnroll,
+        WithLifting,
+    }
+)
+
+
+class _Borrower(_Compiler):
+    """The same, which counts no references in a kernel that only borrows them, and leaves passes out."""
+
+    def define_pipelines(self) -> Any:
+        """Return numba's passes, and one of ours before code is written."""
+        [passes] = super().define_pipelines()
+        passes.passes = [each for each in passes.passes if each[0] not in _UNUSED]
+        passes.add_pass_after(_LeaveUncounted, IRLegalization)
+        passes.finalize()
+        return [passes]
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _LeaveUncounted(AnalysisPass):  # type: ignore[misc]
+    """Has no references counted in a kernel if `borrows` says so. What numba compiles of its own is always counted."""
+
+    _name = "leave_uncounted"
+
+    def __init__(self) -> None:
+        AnalysisPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Decide for one kernel; returns that nothing of it is changed."""
+        state.targetctx.enable_nrt = not borrows(state)
+        return False
+
+
+def borrows(state: Any) -> bool:
+    """Return whether a typed kernel holds no reference that it would have to give back.
+
+    All arrays that it holds are then arguments, parts of arguments, or constants: who called it holds them while it
+    runs. What it calls may count and allocate for itself, as long as it gives back no array.
+    """
+
+    def refers(kind: Any) -> bool:
+        return bool(state.targetctx.data_model_manager[kind].contains_nrt_meminfo())
+
+    assignments = (each for block in state.func_ir.blocks.values() for each in block.find_insts(ir.Assign))
+    return not refers(state.return_type) and all(
+        _is_borrowed(each.value, state.typemap) for each in assignments if refers(state.typemap[each.target.name])
+    )
+
+
+# What takes a part of a tuple, or of an array: numba writes it in place, and makes nothing. An array's attribute may be
+# a copy.
+_PARTS_OF_TUPLES = frozenset({"cast", "exhaust_iter", "getattr", "getitem", "static_getitem"})
+_PARTS_OF_ARRAYS = frozenset({"getitem", "getiter", "static_getitem"})
+
+
+def _is_borrowed(value: Any, kinds: Any) -> bool:
+    """Return whether a value that refers to arrays is one that was there before, or a part of it."""
+    if not isinstance(value, ir.Expr):
+        return isinstance(value, ir.Arg | ir.Const | ir.FreeVar | ir.Global | ir.Var)
+    if value.op == "call":
+        return isinstance(kinds[value.func.name], types.NamedTupleClass)
+    if value.op in ("build_tuple", "phi"):
+        return True
+    whole = kinds[value.value.name] if value.op in _PARTS_OF_TUPLES | _PARTS_OF_ARRAYS else None
+    parts = _PARTS_OF_TUPLES if isinstance(whole, BaseTuple) else _PARTS_OF_ARRAYS
+    return isinstance(whole, BaseTuple | types.Array) and value.op in parts
 
 
 class Kept(NamedTuple):
@@ -137,7 +228,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         shipped: Path | None = None,
     ) -> None:
         super().__init__(function, targetoptions={"nopython": True, "nogil": True, "boundscheck": None},
-                         pipeline_class=_Compiler)  # fmt: skip
+                         pipeline_class=_Borrower)  # fmt: skip
         assert function.__closure__ is None, "a kernel is a function of a module: its digest knows nothing else"
         self._compiler._customize_flags = self._with_flags
         self._folder, self._source, self._tell, self._shipped = folder, source, tell, shipped
@@ -156,7 +247,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         """The entry point for a signature: for Python, or inside of another kernel's compilation for linking."""
         with global_compiler_lock:
             arguments, _ = sigutils.normalize_signature(sig)
-            arguments, native = tuple(arguments), not Kernel._under_way
+            arguments, native = tuple(map(_plain, arguments)), not Kernel._under_way
             form = self._forms.get((arguments, native))
             if form is None:
                 rtsys.initialize(self.targetctx)
@@ -223,8 +314,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         self._tell(1)
         try:
             outermost = Kernel._under_way == 1
-            with self._compiling_counter, _nothing_native(self.targetctx) if outermost else nullcontext():
-                result = self._compiler.compile(arguments, None)
+            with self._compiling_counter, _for_kernels(self.targetctx, self.typingctx) if outermost else nullcontext():
+                result = self._compile(arguments)
             library: Library = result.library
             library._ensure_finalized()
             assert not library.has_dynamic_globals, f"{self.py_func}: an array of a module is too large to compile in"
@@ -239,6 +330,14 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
             write_sealed(path, dumps(kept))
         return self._form(library, kept, native)
 
+    def _compile(self, arguments: tuple[Any, ...]) -> Any:
+        """Compile, and with references counted if numba finds, while it writes code, that something is allocated."""
+        try:
+            return self._compiler.compile(arguments, None)
+        except (LoweringError, NumbaRuntimeError):
+            self._compiler.pipeline_class = _Compiler
+            return self._compiler.compile(arguments, None)
+
     def _form(self, library: Library, kept: Kept, native: bool) -> Form:
         entry: Any = object()
         if native:
@@ -248,16 +347,37 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return Form(kept.signature, library, kept.description, entry, [kept.environment, *kept.environments])
 
 
+def _plain(kind: Any) -> Any:
+    """The type of an argument without its value: numba compiles once more for each constant that a kernel is given."""
+    return unliteral(kind) if isinstance(kind, types.Literal | Tuple | UniTuple) else kind
+
+
+_types_of_calls: dict[Any, Any] = {}  # of numba's own functions, operators among them, by their arguments' types
+
+
 @contextmanager
-def _nothing_native(context: Any) -> Iterator[None]:
-    """While a kernel is compiled, what numba compiles of its own for it stays intermediate code too."""
-    codegen = context.codegen()
+def _for_kernels(target: Any, typing: Any) -> Iterator[None]:
+    """While a kernel is compiled, what numba compiles of its own for it stays intermediate code too, and numba asks
+    once for each type of arguments what one of its functions gives: it tries all variants of `+` for each `+`."""
+    codegen, resolve = target.codegen(), typing.resolve_function_type
+
+    def resolve_once(function: Any, arguments: Any, named: Any) -> Any:
+        kinds = (*arguments, *dict(named).values())
+        if isinstance(function, types.Dispatcher) or not all(isinstance(each, types.Type) for each in kinds):
+            return resolve(function, arguments, named)
+        call = (function, kinds, tuple(dict(named)))
+        signature = _types_of_calls.get(call)
+        if signature is None:
+            signature = _types_of_calls[call] = resolve(function, arguments, named)
+        return signature
+
     codegen._library_class, codegen.set_env = Library, lambda name, environment: None
-    context.create_cfunc_wrapper = lambda library, description, environment, call_helper: None
+    target.create_cfunc_wrapper = lambda library, description, environment, call_helper: None
+    typing.resolve_function_type = resolve_once
     try:
         yield
     finally:
-        del codegen._library_class, codegen.set_env, context.create_cfunc_wrapper
+        del codegen._library_class, codegen.set_env, target.create_cfunc_wrapper, typing.resolve_function_type
 
 
 @contextmanager

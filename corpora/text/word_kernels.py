@@ -10,7 +10,7 @@ Cost: about 1.3 ns a byte of English prose, 2 to 6 of other scripts; linear in t
 
 import numpy as np
 
-from corpora.kernels.arrays import Bytes, Int64s, Integer, UInt32s, UInt64s
+from corpora.kernels.arrays import Bytes, Int64s, Integer, UInt32s, UInt64s, copy_values
 from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import absorb
 from corpora.kernels.packed import (
@@ -301,7 +301,7 @@ def _sort_marks(codes: Int64s, orders: Int64s, begin: int, stop: int) -> None:
             if orders[at] == lowest:
                 sorted_codes[size] = codes[at]
                 size += 1
-    codes[begin:stop] = sorted_codes
+    copy_values(sorted_codes, codes[begin:stop])
 
 
 @kernel

@@ -20,7 +20,7 @@ import numpy as np
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Ids, Int64s
-from corpora.text.buffers import check_texts
+from corpora.text.buffers import check_texts, read_only
 from tokenizers_train.encoding.encoded import Encoded, id_dtype
 from tokenizers_train.encoding.piece_cache import new_piece_cache
 from tokenizers_train.encoding.trie import make_trie
@@ -75,6 +75,7 @@ class UnigramEngine:
         Raises InputError for offsets outside of the data.
         """
         check_texts(data, starts, ends)
+        data, starts, ends = read_only(data), read_only(starts), read_only(ends)
         room = int((ends - starts).sum()) // _BYTES_A_TOKEN + 64
         ids: Ids = np.empty(room, self._dtype)
         begins, offsets = np.zeros(room, np.uint8), np.zeros(len(starts) + 1, np.int64)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corpora.kernels.arrays import Int32s, Int64s, Integer
+from corpora.kernels.arrays import Int32s, Int64s, Integer, copy_values
 from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import GOLDEN_RATIO
 
@@ -120,8 +120,9 @@ def _with_pair_room(pairs: Pairs, more: int) -> Pairs:
         size *= 2
     keys, counts = np.empty(size, np.int64), np.empty(size, np.int64)
     begins, ends = np.empty(size, np.int64), np.empty(size, np.int64)
-    keys[:num_pairs], counts[:num_pairs] = pairs.keys[:num_pairs], pairs.counts[:num_pairs]
-    begins[:num_pairs], ends[:num_pairs] = pairs.begins[:num_pairs], pairs.ends[:num_pairs]
+    for number in range(num_pairs):
+        keys[number], counts[number] = pairs.keys[number], pairs.counts[number]
+        begins[number], ends[number] = pairs.begins[number], pairs.ends[number]
     larger = Pairs(keys, counts, begins, ends, np.full(2 * size, -1, np.int32), pairs.places, pairs.used)
     for number in range(num_pairs):
         larger.slots[_slot(larger.slots, keys, keys[number])] = number
@@ -143,7 +144,7 @@ def _with_place_room(pairs: Pairs, more: int, least: int) -> Pairs:
         begin, end = pairs.begins[number], pairs.ends[number]
         pairs.begins[number] = at
         if pairs.counts[number] >= least:
-            places[at : at + end - begin] = pairs.places[begin:end]
+            copy_values(pairs.places[begin:end], places[at : at + end - begin])
             at += end - begin
         pairs.ends[number] = at
     pairs.used[1] = at

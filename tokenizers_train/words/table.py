@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from corpora.kernels.arrays import Bytes, Int32s, Int64s, Integer, UInt64s
+from corpora.kernels.arrays import Bytes, Int32s, Int64s, Integer, UInt64s, copy_values
 from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import GOLDEN_RATIO, absorb
 from corpora.kernels.packed import keep_bytes, load8, tail8
@@ -266,7 +266,8 @@ def _move_short(short: UInt64s, larger: UInt64s) -> None:
         while larger[slot * np.uint64(_LANES) + np.uint64(_LENGTH)] != np.uint64(0):
             slot = (slot + np.uint64(1)) & mask
         to = np.int64(slot) * _LANES
-        larger[to : to + _LANES] = short[at : at + _LANES]
+        for lane in range(_LANES):
+            larger[to + lane] = short[at + lane]
 
 
 @kernel
@@ -361,7 +362,7 @@ def _merge(
     """Make the sorted entries from `start` to `middle` and from there to `end` one sorted stretch."""
     if middle == end or not _before(table, entries[middle], entries[middle - 1]):
         return
-    spare[start:end] = entries[start:end]
+    copy_values(entries[start:end], spare[start:end])
     one, other = start, middle
     for to in range(start, end):
         if other == end or (one < middle and not _before(table, spare[other], spare[one])):

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from corpora.kernels.arrays import Bytes, Int64s, UInt64s
+from corpora.kernels.arrays import Bytes, Int64s, UInt64s, copy_values
 from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import absorb, absorbed
 from corpora.kernels.utf8 import back, decode
@@ -227,7 +227,7 @@ def _edit_rows(data: Bytes, offsets: Int64s, rules: _Rules, repeated: UInt64s, o
                 out[size:place] = 10
                 size, gap = place + length, False
         if not touched:
-            out[begin : begin + stop - offsets[row]] = data[offsets[row] : stop]
+            copy_values(data[offsets[row] : stop], out[begin : begin + stop - offsets[row]])
             size = begin + stop - offsets[row]
         ends[row + 1] = size
     return ends

@@ -11,7 +11,7 @@ read once, what follows goes by word. Besides the counts, some 60 bytes for ever
 import numpy as np
 import pyarrow as pa
 
-from corpora.kernels.arrays import Bytes, Int64s
+from corpora.kernels.arrays import Bytes, Int64s, copy_values
 from corpora.kernels.compiling import kernel
 from corpora.kernels.utf8 import back, decode
 from corpora.text.buffers import text_buffers
@@ -89,7 +89,7 @@ def _count_rows(
     for row in range(offsets.size - 1):
         counts[:] = 0
         size = offsets[row + 1] - offsets[row]
-        scratch.text[:size] = data[offsets[row] : offsets[row + 1]]
+        copy_values(data[offsets[row] : offsets[row + 1]], scratch.text[:size])
         scratch.text[size : size + 16] = 0
         totals = scan(size, scratch)
         counts[_WORDS], counts[_WORD_CHARACTERS] = totals.words, scratch.before[totals.words]
@@ -109,7 +109,8 @@ def _count_rows(
         use += 2
         if runs:
             use = count_ngrams(totals.words, scratch, use, counts[_RUNS:])
-        columns[:, row] = counts
+        for place in range(len(counts)):
+            columns[place, row] = counts[place]
 
 
 @kernel

@@ -8,7 +8,7 @@ three in a hundred of a book, are looked at. No Python object per sentence, and 
 
 import numpy as np
 
-from corpora.kernels.arrays import Bytes, Int64s
+from corpora.kernels.arrays import Bytes, Int64s, copy_values
 from corpora.kernels.compiling import kernel
 from corpora.kernels.utf8 import back, decode
 from corpora.text.codepoints import COMMA, DASH, ENDER, PERIOD, QUOTE, SPACE, UPPER, WIDE_ENDER, class_at
@@ -385,7 +385,7 @@ def _with_room(filled: Int64s, count: int, room: int) -> Int64s:
     if room <= filled.size:
         return filled
     grown = np.empty(max(2 * filled.size, room), np.int64)
-    grown[:count] = filled[:count]
+    copy_values(filled[:count], grown[:count])
     return grown
 
 

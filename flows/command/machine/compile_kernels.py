@@ -7,6 +7,7 @@ Cost: some 70 s of one core.
 """
 
 import hashlib
+import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,16 @@ def compile_kernels(tell: Tell, workers: int) -> None:
     """Compile for all calls, each in one of so many processes, and make the tables. Repeated: a second or two."""
     with WorkerPool(workers) as pool:
         _compile(pool, False, tell)
+
+
+def compile_in_background() -> None:
+    """Compile one call after another, as long as the process lives that began this one: `bootstrap.py`, next to pip."""
+    os.nice(10)
+    parent = os.getppid()
+    for call in listed_calls():
+        if os.getppid() != parent:
+            break
+        compile_call(call)
 
 
 def listed_calls(first: bool = False) -> list[str]:
@@ -99,3 +110,7 @@ def compiled_meanwhile(tell: Tell) -> Iterator[None]:
 def _compile_until_it_ends(pool: WorkerPool) -> None:
     with suppress(WorkerDied):
         _compile(pool, True, lambda line: None)
+
+
+if __name__ == "__main__":
+    compile_in_background()

@@ -87,8 +87,8 @@ def build_all(recipe: Recipe, lock: Lock) -> list[ShardSet]:
 
 
 def _read_examples(shards: ShardSet) -> None:
-    """Read examples as training does."""
-    loader = Loader(shards, seed=0)
+    """Read examples as training does, and which of their tokens begin words."""
+    loader = Loader(shards, seed=0, words=True)
     mixture = Mixture([loader, loader], Interleave((1, 1)))
     cut_step(mixture.lengths(range(2)), 1, mixture.gather(range(2)).longest or 1)
 

@@ -6,7 +6,7 @@ CLOSED says whether a separator follows the piece.
 Cost: see `shards.builders.pieces.packing`.
 """
 
-from corpora.kernels.arrays import Bytes, Ids, Int64s, UInt32s
+from corpora.kernels.arrays import Bytes, Ids, Int64s, UInt32s, copy_values
 from corpora.kernels.compiling import kernel
 
 START, END, DOCUMENT, EXAMPLE, CLOSED, PIECE_WIDTH = range(6)
@@ -56,9 +56,11 @@ def write_pieces(
             example = pieces[index, EXAMPLE]
             out_ids[place], out_starts[place] = cls_id, 0
             place += 1
-        for token in range(pieces[index, START], pieces[index, END]):
-            out_ids[place], out_starts[place] = ids[token], word_starts[token]
-            place += 1
+        start, end = pieces[index, START], pieces[index, END]
+        next_place = place + end - start
+        copy_values(ids[start:end], out_ids[place:next_place])
+        copy_values(word_starts[start:end], out_starts[place:next_place])
+        place = next_place
         if pieces[index, CLOSED]:
             out_ids[place], out_starts[place] = sep_id, 0
             place += 1

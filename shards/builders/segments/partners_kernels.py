@@ -44,8 +44,9 @@ def count_runs(
         begin, last = documents[document], documents[document + 1]
         for first in range(begin + 1, last):
             if every == 1 or fold_one(keys[document], np.uint64(first - begin)) % every == 0:
+                start = sentences[first]
                 for end in range(first + 1, last + 1):
-                    length = sentences[end] - sentences[first]
+                    length = sentences[end] - start
                     if length > longest:
                         break
                     counts[2 * length + (end == last)] += 1
@@ -66,8 +67,9 @@ def note_runs(
         begin, last = documents[document], documents[document + 1]
         for first in range(begin + 1, last):
             if every == 1 or fold_one(keys[document], np.uint64(first - begin)) % every == 0:
+                start = sentences[first]
                 for end in range(first + 1, last + 1):
-                    length = sentences[end] - sentences[first]
+                    length = sentences[end] - start
                     if length > longest:
                         break
                     kind = 2 * length + (end == last)

@@ -5,9 +5,8 @@ columns named here. The plain twins over Python numbers are in `shards.builders.
 """
 
 import numpy as np
-import numpy.typing as npt
 
-from corpora.kernels.arrays import Bytes, Ids, Int64s
+from corpora.kernels.arrays import Bytes, Ids, Int64s, copy_values
 from corpora.kernels.compiling import kernel
 from corpora.store.randomness import below_one, uniform_one
 
@@ -75,7 +74,9 @@ def with_room(rows: Int64s, num: int) -> Int64s:
     if num < len(rows):
         return rows
     more = np.empty((2 * num, rows.shape[1]), np.int64)
-    more[:num] = rows
+    for row in range(len(rows)):
+        for column in range(rows.shape[1]):
+            more[row, column] = rows[row, column]
     return more
 
 
@@ -97,15 +98,8 @@ def write_examples(
         place += 1
         for segment in (A_START, B_START):
             start, length = plan[index, segment], plan[index, segment + 1]
-            _copy(ids[start : start + length], out_ids[place : place + length])
-            _copy(word_starts[start : start + length], out_starts[place : place + length])
+            copy_values(ids[start : start + length], out_ids[place : place + length])
+            copy_values(word_starts[start : start + length], out_starts[place : place + length])
             place += length
             out_ids[place], out_starts[place] = sep_id, 0
             place += 1
-
-
-@kernel
-def _copy(source: npt.NDArray[np.generic], target: npt.NDArray[np.generic]) -> None:
-    """Copy by a loop over two views: 2.5 times as fast here as a slice assignment in one function."""
-    for index in range(len(source)):
-        target[index] = source[index]
