@@ -239,7 +239,8 @@ print(*{name.partition(".")[0] for name in sys.modules})
     imported = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout.split()
-    packages = {name for top in imported for name in packages_distributions().get(top, [])}
+    distributions = packages_distributions()
+    packages = {name for top in imported for name in distributions.get(top, [])}
     assert {"numba", "numpy", "pyarrow"} <= packages
     assert packages <= {*bootstrap.EARLY, *NOT_NAMED, *OPTIONAL, "cloze-pipeline"}
 

@@ -77,7 +77,7 @@ def test_seconds_of_a_run_are_shown_and_kept(files: Path, tmp_path: Path) -> Non
     assert [line.split(maxsplit=1)[1] for line in shown] == [*sorted(kept, key=lambda name: -kept[name]), "in all"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_same_tests_are_collected_on_every_machine(request: pytest.FixtureRequest) -> None:
     """Fails where a test's name depends on the clock, the hash seed, the machine or a folder's order.
 

@@ -16,6 +16,7 @@ from small_training import (
     train_on_ranks,
     with_training,
 )
+from tiers import mostly_long
 from torch.testing import assert_close
 
 from trainer.jobs.job import TrainingJob
@@ -39,7 +40,7 @@ def from_the_middle(job: TrainingJob, work: Path) -> TrainingJob:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", OPTIMIZERS)
+@pytest.mark.parametrize("kind", mostly_long(OPTIMIZERS, 1))
 def test_two_processes_are_one_and_a_checkpoint_is_of_all_moments(store: SmallStore, tmp_path: Path, kind: str) -> None:
     """Fails where a norm or a mean is of what one process holds, or a moment or the number of steps is not kept.
 
