@@ -3,7 +3,7 @@
     run = cloze.run("my.toml", settings={"shards.length": 256})
     run.shards, run.vocabulary, run.model
 
-A run is a process of its own: it starts the orchestrator's server and takes over signals, which a notebook keeps.
+A run is a process of its own: it takes over signals, which a notebook keeps, and may start the orchestrator's server.
 """
 
 import os
@@ -100,6 +100,7 @@ def run(
     settings: Mapping[str, Any] | None = None,
     workers: int | None = None,
     progress: bool = True,
+    watch: bool | None = None,
 ) -> Run:
     """Run a recipe: build everything that its store lacks.
 
@@ -108,6 +109,7 @@ def run(
     settings: over the recipe, by dotted key: `{"shards.length": 256, "source.tickets.weight": 2.0}`
     workers:  processes; default: one a core
     progress: whether its lines are printed
+    watch:    whether it is a Prefect flow from its beginning; None: if a server answers, it trains, or it takes minutes
 
     Raises InputError: what is wrong with the recipe, the files or the store; RunFailed where it ends otherwise.
     """
@@ -120,6 +122,7 @@ def run(
     asked = ["--source", str(folder)] if folder else [str(recipe)]
     asked += ["--store", address] if address else []
     asked += ["--workers", str(workers)] if workers else []
+    asked += [] if watch is None else ["--watch" if watch else "--no-watch"]
     code, output, error = _command("run", *asked, *(part for pair in pairs for part in ("--set", pair)), shown=progress)
     new = [run_id for run_id in list_runs(place) if run_id not in before and run_id.endswith(f"-{loaded.name}")]
     if code == FIXABLE and BEGINNING in error:

@@ -27,8 +27,6 @@ def test_a_notebook_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.server
-@pytest.mark.long
 def test_a_folder_is_run_and_its_results_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a run's results cannot be had, a second run builds again, or what a run refuses is no InputError."""
     monkeypatch.chdir(tmp_path)
@@ -36,7 +34,7 @@ def test_a_folder_is_run_and_its_results_are_there(tmp_path: Path, monkeypatch: 
     raw.mkdir()
     for number in range(12):
         (raw / f"{number}.txt").write_text(prose(number))
-    run = cloze.run(raw, settings={"shards.length": 64, "vocabulary.size": 300}, workers=1, progress=False)
+    run = cloze.run(raw, settings={"shards.length": 64, "vocabulary.size": 300}, workers=1, progress=False, watch=False)
     assert "shards/raw" in run.built and Path(run.report).is_file()
     assert len(run.shards) > 0 and [*run.shards.vocabulary] == [*run.vocabulary]
     assert cloze.run(raw, settings={"shards.length": 64, "vocabulary.size": 300}, progress=False).built == []
