@@ -166,6 +166,7 @@ def test_a_killed_worker_costs_a_retry(site: Site, tmp_path: Path, way: str) -> 
 def test_a_run_goes_on_without_what_ends_its_workers(site: Site, tmp_path: Path, way: str) -> None:
     """Fails if the run ends, a record is lost without a word or unharmed, or the next run meets it again."""
     install(tmp_path / "packages")
+    (site.home / "stopped").unlink(missing_ok=True)  # by which the step knows that it stopped its process
     bad = ["HANG", f"{prose(4)} CRASH"] if LONG else [f"{prose(4)} CRASH"]
     stopped = f"{prose(2)} STOP" if LONG else prose(2)
     lines = [prose(1), *bad[:-1], stopped, bad[-1], prose(3)]
