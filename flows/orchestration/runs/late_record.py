@@ -44,12 +44,11 @@ def describe_late_run(run: RunState, end: Mapping[str, str], kind: str = "builds
 
 
 def send_late_run(run: RunState, api: str, end: Mapping[str, str], kind: str = "builds") -> str | None:
-    """Send a run that ended to an API, and return its id there; without an API, keep it for one, and return None."""
-    if not api:
+    """Send a run that ended to an API, and return its id there; if none takes it, keep it for one, and return None."""
+    id = send_run(api, describe_late_run(run, end, kind), run.tell) if api else None
+    if id is None:
         keep_late_run(run, end, kind)
-        return None
-    id = send_run(api, describe_late_run(run, end, kind), run.tell)
-    if id is not None and api == api_of_profile(own_server=False):
+    elif api == api_of_profile(own_server=False):
         send_kept_runs(prefect_home(), api, run.tell, without_password(api))
     return id
 

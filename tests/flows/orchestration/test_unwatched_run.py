@@ -17,7 +17,7 @@ from small_recipe import RECIPE, World, fill, new_world
 
 from flows.engines.open_engine import is_safe_to_fork
 from flows.orchestration.pages.late_runs import FOLDER, MAX_KEPT, EndedRun, keep_run, send_kept_runs
-from flows.orchestration.runs import unwatched_run
+from flows.orchestration.runs import late_record, unwatched_run
 from flows.orchestration.runs.unwatched_run import BYTES_PER_SECOND, MAX_SECONDS, is_watched
 from flows.run.record.run_record import list_runs, read_run
 
@@ -146,6 +146,17 @@ def test_kept_runs_are_few_and_what_is_no_run_is_named(tmp_path: Path, monkeypat
     assert len(sent) == MAX_KEPT // 2 and sent[0] == "0003" and len(told) == 2
     send_kept_runs(tmp_path, "http://ui", told.append)
     assert len(sent) == MAX_KEPT and list((tmp_path / FOLDER).iterdir()) == []
+
+
+@pytest.mark.parametrize("api", ["", "http://127.0.0.1:9/api"])
+def test_a_run_that_no_api_takes_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, api: str) -> None:
+    """Fails if a run is lost for the UI because an API went away, or failed, while the run was sent."""
+    ended = EndedRun(store="s", run_id="1-r", recipe="r", flow="r", run={"name": "r"}, state={"type": "COMPLETED"})
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    monkeypatch.setattr(late_record, "describe_late_run", lambda run, end, kind: ended)
+    run: Any = SimpleNamespace(tell=print)
+    assert late_record.send_late_run(run, api, ended.state) is None
+    assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["1-r.json"]
 
 
 COUNTED = """
