@@ -124,7 +124,7 @@ class WorkerPool:
     ) -> None:
         self.workers = workers
         self.limits = limits or Limits()
-        self._tell = tell
+        self.tell = tell
         self._look = look
         self._changed = threading.Condition()
         self._crew: set[_Worker] = set()
@@ -178,11 +178,11 @@ class WorkerPool:
                 stalls += 1
                 if stalls == MOST_STALLS:
                     raise InputError(f"{stall} That was {stalls} times. {STALL_REMEDY}") from stall
-                self._tell(f"{stall} Another one takes its place.")
+                self.tell(f"{stall} Another one takes its place.")
             except _DiedOverBatch as death:
                 with self._changed:
                     self._apart.append(death.batch)
-                self._tell(f"{death} Its records are taken one by one.")
+                self.tell(f"{death} Its records are taken one by one.")
 
     def signs(self) -> tuple[Activity, ...]:
         """Return what the workers report that they work on: it changes as long as one of them makes progress."""

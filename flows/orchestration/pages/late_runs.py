@@ -24,7 +24,7 @@ from corpora.store.places.place import Place
 from corpora.store.settings import bind
 from flows.orchestration.pages.markdown import artifact
 from flows.orchestration.pages.page_artifacts import report_shown
-from flows.orchestration.server.embedded import ask, is_of_home
+from flows.orchestration.server.embedded import answers, ask, is_of_home
 
 Tell = Callable[[str], None]
 
@@ -129,10 +129,14 @@ def send_kept_runs(prefect_home: Path, api: str, tell: Tell, profile: str = "") 
             tell(f"{path} cannot be read, so the UI lacks that run; `cloze runs` lists it ({error}).")
             path.unlink(missing_ok=True)
             continue
+        except FileNotFoundError:  # another process has sent it
+            continue
         if profile and ended.api != profile:
             continue
         if send_run(api, ended, tell) is None:
             tell(f"The API {without_password(api)} does not take the run {ended.run_id}; it is kept.")
+            if answers(api):  # it refuses this one, and may take the others
+                continue
             return
         path.unlink(missing_ok=True)
 

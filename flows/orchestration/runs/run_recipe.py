@@ -267,6 +267,7 @@ def at_work(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
     recipe, workers = run.recipe, run.pulse.workers
     if pool is not None:
         pool.limit_workers(workers)
+        pool.tell = run.tell  # in the log of the flow run, too
         run.pool = pool
         yield
         return

@@ -38,10 +38,10 @@ def is_watched(run: RunState, home: Path, own_server: bool, watch: bool | None) 
 
     watch: what the user asks for; None: nothing
     """
-    if watch is not None or own_server:
-        return bool(watch or own_server)
+    if watch is not None:
+        return watch
     trains = run.recipe.model is not None or bool(run.recipe.tasks)
-    return trains or expected_seconds(run) > MAX_SECONDS or bool(answering_api(home, own_server))
+    return own_server or trains or expected_seconds(run) > MAX_SECONDS or bool(answering_api(home, own_server))
 
 
 def raw_bytes(run: RunState) -> int:

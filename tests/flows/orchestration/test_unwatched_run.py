@@ -34,6 +34,7 @@ LARGE = int(BYTES_PER_SECOND * MAX_SECONDS * 2 + 1)  # bytes, for two workers
         (None, False, "http://127.0.0.1:4200/api", None, (), 1, True),
         (None, True, "", None, (), 1, True),
         (True, False, "", None, (), 1, True),
+        (False, True, "", None, (), 1, False),
         (False, False, "http://127.0.0.1:4200/api", "a model", ("a task",), LARGE, False),
     ],
 )
