@@ -107,7 +107,12 @@ def execute(
 def carry_out_watched(run: RunState, home: Path, own_server: bool, notifier: Notifier) -> None:
     """Carry out a run as a flow of Prefect; without one if no server answers."""
     with recorded(home, own_server, run.tell, run.pages, _import_flows) as mine:
-        report = carry_out(run, _import_flows(), notifier)
+        try:
+            report = carry_out(run, _import_flows(), notifier)
+        finally:
+            if (error := sys.exception()) is not None and mine.kept is not None:  # it has no flow run
+                give_way()
+                send_late_run(run, mine.api_by_now(), end_of_failed(error))
         if run.flow_run is None:
             put_on_record(run, mine.api_by_now(), "builds", mine.embedded)
         finish(run, notifier, report)

@@ -19,6 +19,7 @@ from small_recipe import Run, World, fill, new_world, note, prose
 
 from corpora.errors import InputError
 from corpora.store.workers.processes import children, send
+from flows.orchestration.pages.late_runs import FOLDER
 from flows.orchestration.runs.run_recipe import execute
 from flows.orchestration.server import api_recorder as module
 from flows.orchestration.server import embedded as server_module
@@ -258,6 +259,21 @@ def test_a_run_whose_server_does_not_come_up_builds_the_same(
     for stage in done.record.stages:  # its progress is told part by part, to the number of its parts
         advances = [(built, parts) for name, built, parts in steps if name == f"{stage.kind}/{stage.name}"]
         assert advances == sorted(advances) and advances[-1] == (stage.parts, stage.parts), stage.name
+
+
+def test_a_run_that_fails_without_its_server_is_kept_for_the_next_ui(
+    quick: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Fails if only runs that end well, or that nobody watches, are kept."""
+    home, world = new_home(tmp_path), fill(new_world(tmp_path / "world"))
+    (world.folder / "raw" / "pages" / "broken.jsonl.gz").write_bytes(b"no gzip")
+    monkeypatch.setattr(server_module, "answers", lambda address: False)
+    monkeypatch.setattr(server_module, "SERVER_STOP_SECONDS", -1.5)
+    monkeypatch.setenv("PREFECT_HOME", str(home / "prefect"))
+    with pytest.raises(InputError, match=r"broken\.jsonl\.gz"):
+        execute(world.recipe(), home, print, 1, own_server=True)
+    [path] = (home / "prefect" / FOLDER).iterdir()
+    assert '"type": "FAILED"' in path.read_text()
 
 
 @pytest.mark.slow
