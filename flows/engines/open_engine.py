@@ -12,7 +12,7 @@ from flows.engines.shared_paths import Sight
 from flows.recipes.settings.engine import LOCAL
 from flows.signals import SIGNAL_THREAD, last_word
 
-MAX_FORKS = 8  # of a run that begins; each takes ten milliseconds of a core, used or not
+MAX_FORKS = 8  # of a run that begins; each takes 16 ms of a core, used or not (a process of 230 MB)
 
 
 def is_safe_to_fork() -> bool:

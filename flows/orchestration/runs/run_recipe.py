@@ -30,12 +30,12 @@ from flows.orchestration.runs.late_record import STOPPED, end_of_failed, keep_la
 from flows.orchestration.runs.notifications import LifeSigns, Notifier, failure_reported, stalls_reported
 from flows.orchestration.runs.run_state import RunState, Tell, no_advance
 from flows.orchestration.runs.unchanged_run import NOTHING_NEW, whole_in_the_store
-from flows.orchestration.runs.unwatched_run import BYTES_PER_WORKER, is_watched, raw_bytes, run_alone
+from flows.orchestration.runs.unwatched_run import BYTES_PER_WORKER, count_raw_bytes, is_watched, run_alone
 from flows.orchestration.server.api_recorder import (
     answering_api,
     api_of_profile,
     goes_without,
-    kept_for_later,
+    keep_pages,
     recorded,
 )
 from flows.recipes.guesses.fitted_defaults import chosen_line, fitted_line
@@ -124,7 +124,7 @@ def carry_out_unwatched(run: RunState, home: Path, own_server: bool, notifier: N
     if profile and not answering_api(home, own_server):
         run.tell(goes_without(f"The Prefect API {without_password(profile)} of your profile does not answer."))
     with last_word(lambda: keep_late_run(run, STOPPED)):
-        with kept_for_later(run.tell, run.pages):
+        with keep_pages(run.tell, run.pages):
             try:
                 report = carry_out(run, run_alone, notifier)
             finally:
@@ -187,7 +187,7 @@ def begin(
             resolved = resolve_inputs(recipe, home)
             run.lock, run.looked = resolved.lock, resolved.looked
             if workers is None:
-                pulse.workers = min(pulse.workers, 1 + raw_bytes(run) // BYTES_PER_WORKER)
+                pulse.workers = min(pulse.workers, 1 + count_raw_bytes(run) // BYTES_PER_WORKER)
             for line in input_lines(recipe, resolved, totals_lines):
                 run.tell(line)
             clear_up(place, home, run.tell)

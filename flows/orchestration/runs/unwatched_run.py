@@ -41,18 +41,18 @@ def is_watched(run: RunState, home: Path, own_server: bool, watch: bool | None) 
     if watch is not None:
         return watch
     trains = run.recipe.model is not None or bool(run.recipe.tasks)
-    return own_server or trains or expected_seconds(run) > MAX_SECONDS or bool(answering_api(home, own_server))
+    return own_server or trains or estimate_seconds(run) > MAX_SECONDS or bool(answering_api(home, own_server))
 
 
-def raw_bytes(run: RunState) -> int:
+def count_raw_bytes(run: RunState) -> int:
     """Return how many bytes the raw files of a run have."""
     generations = run.lock.generations
     return sum(file.size_bytes for generation in generations for files in generation.values() for file in files)
 
 
-def expected_seconds(run: RunState) -> float:
+def estimate_seconds(run: RunState) -> float:
     """Return a guess of how long a run takes that reads all its raw files."""
-    return raw_bytes(run) / (BYTES_PER_SECOND * run.pulse.workers)
+    return count_raw_bytes(run) / (BYTES_PER_SECOND * run.pulse.workers)
 
 
 def run_alone(run: RunState) -> Outcome:

@@ -282,7 +282,7 @@ def recorded(
 
 
 @contextmanager
-def kept_for_later(tell: Tell, kept: KeptPages) -> Iterator[None]:
+def keep_pages(tell: Tell, kept: KeptPages) -> Iterator[None]:
     """Keep what a run shows during the block: nobody watches it."""
     token = _recording.set(Recording("", tell, lost=True, kept=kept))
     try:
