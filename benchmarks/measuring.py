@@ -229,13 +229,13 @@ def size_mb(texts: Sequence[str]) -> float:
     return sum(len(text.encode()) for text in texts) / 1e6
 
 
-def described(what: str, texts: Sequence[str], rounds: int, things: str = "documents") -> str:
-    """Return the title of a report; `things` is what the texts are.
+def described(what: str, texts: Sequence[str], rounds: int) -> str:
+    """Return the title of a report.
 
     >>> described("rules", ["some text"] * 1000, 5)
     'rules: 0.00900 MB in 1000 documents, medians of 5 rounds'
     """
-    return f"{what}: {figure(size_mb(texts))} MB in {len(texts)} {things}, medians of {rounds} rounds"
+    return f"{what}: {figure(size_mb(texts))} MB in {len(texts)} documents, medians of {rounds} rounds"
 
 
 def side_by_side(
@@ -245,11 +245,10 @@ def side_by_side(
     rounds: int,
     notes: Sequence[str],
     amounts: Mapping[str, float] | None = None,
-    things: str = "documents",
 ) -> Report:
     """Measure all sides on texts. amounts: what a call works through, where that is not just the texts' MB"""
     return Report(
-        title=described(what, texts, rounds, things),
+        title=described(what, texts, rounds),
         amounts=amounts or {"MB": size_mb(texts)},
         rows=take_turns(sides, rounds),
         notes=tuple(notes),

@@ -3,7 +3,7 @@
     python -m benchmarks.object_requests --megabytes 1 10 60 --by-path
 
 The store is a server of S3 in this process that counts what it is asked, by method; the runs are `cloze run` in
-processes of their own, on the text of `sized_stores`. Requests do not depend on the machine, but for those of the run's
+processes of their own, on the text of `whole_run`. Requests do not depend on the machine, but for those of the run's
 heartbeat, one in ten seconds, and for which worker reads what another one has read.
 """
 
@@ -23,7 +23,7 @@ from urllib.parse import parse_qs
 import pyarrow.fs as pafs
 from moto.server import ThreadedMotoServer
 
-from benchmarks.sized_stores import RECIPE, write_texts
+from benchmarks.whole_run import RECIPE, write_texts
 
 BUCKET = "cloze"
 SECRETS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_DEFAULT_REGION": "us-east-1"}

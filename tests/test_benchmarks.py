@@ -3,6 +3,10 @@
 import doctest
 import gc
 import importlib
+import json
+import os
+import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
@@ -14,38 +18,45 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from benchmark_texts import prose
 
 from benchmarks import (
     clean,
     encode,
     figures,
+    first_contact,
     loader,
     masks,
     measuring,
     record,
-    sentences,
     signatures,
-    unigram,
     vocabulary,
-    wikitext,
+    whole_run,
 )
 from benchmarks.measuring import Report, Row, Side
 from corpora.duplicates.signatures import signatures as make_signatures
 from corpora.errors import InputError
 from corpora.judging.steps.clean import clean as clean_column
-from corpora.sources.wiki.wikitext.prose import is_redirect, wikitext_to_text
-from corpora.text.sentences.splitter import sentence_offsets
+from flows.run.pipeline import stages_without
 from shards.masks.masking import draw_masks
 from shards.reading.loader import gather_plain
 from tokenizers_train.encoding.encoder import Encoder
 from tokenizers_train.learning.wordpiece import train_wordpiece
 
-Benchmark = Callable[[Sequence[str], int], Sequence[Report]]
+WORDS = (
+    "the of and to that river keeper market light house café winter carried measured remembered stones boat quiet "
+    "evening before because village naïve hundred stories people island road little always never"
+).split()
 
 
+def prose(seed: int) -> str:
+    """Return English-like text that the rules keep, with a few letters beyond ASCII."""
+    draw = random.Random(seed)
+    picked = (draw.choices(WORDS, k=draw.randrange(8, 14)) for _ in range(9))
+    return " ".join(f"The {' '.join(words)} “with” him." for words in picked)
+
+
+THEIRS = "datasketch, hashes given"
 TEXTS = [prose(seed) for seed in range(6)] + ["Too short.", "Dr. Grey's boat… came  in\r\nat 5 p.m. today."]
-PAGES = [f"'''Page {n}''' is a [[small town|town]] of {{{{formatnum:{n}000}}}} people.<ref>x</ref>" for n in range(3)]
 
 
 @pytest.fixture(autouse=True)
@@ -62,14 +73,13 @@ def no_peers(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> ModuleSpec | None:
         return None
 
-    for module in (encode, loader, masks, sentences, vocabulary):
+    for module in (encode, loader, masks, vocabulary):
         monkeypatch.setattr(module, "find_spec", absent)
 
 
 CASES = {
     signatures: ["signatures, from text", "datasketch, hashes given", "datasketch, from text", "definition, from text"],
     clean: ["clean", "ftfy.fix_text", "definition (clean_text)"],
-    sentences: ["sentence_offsets", "segtok", "definition (split_sentences)"],
     vocabulary: ["counting and training", "  counting", "  training", "tokenizers' trainer"],
     encode: [
         "Encoder, its words known",
@@ -102,14 +112,6 @@ def test_both_sides_agree_and_each_is_measured(module: ModuleType) -> None:
         assert any("equal" in note for note in report.notes)
 
 
-@pytest.mark.long
-def test_pieces_of_a_unigram_vocabulary_are_mostly_the_reference_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unigram, "SIZES", (60,))
-    [report] = unigram.benchmark(TEXTS, 1)
-    assert [row.name for row in report.rows][:2] == ["training", "tokenizers' cutting of words"]
-    assert float(report.notes[0].split("%")[0]) > 50
-
-
 def altered(function: Callable[..., Any], change: Callable[[Any], Any]) -> Callable[..., Any]:
     """The function with another result."""
     return lambda *args, **kwargs: change(function(*args, **kwargs))
@@ -133,10 +135,6 @@ SPOILT: dict[ModuleType, tuple[str, Any]] = {
         altered(make_signatures, lambda batch: batch._replace(signature=batch.signature ^ np.uint32(1))),
     ),
     clean: ("clean", altered(clean_column, spoil_first)),
-    sentences: (
-        "sentence_offsets",
-        altered(sentence_offsets, lambda found: (found[0], found[1] - (found[1] > 20), found[2])),
-    ),
     vocabulary: (
         "train_wordpiece",
         lambda counts, settings: train_wordpiece(counts, replace(settings, limit_alphabet=5)),
@@ -157,26 +155,6 @@ def test_a_difference_ends_the_benchmark(module: ModuleType, monkeypatch: pytest
     monkeypatch.setattr(module, name, spoilt)
     with pytest.raises(AssertionError, match=r"differ|depends"):
         module.benchmark(TEXTS, 1)
-
-
-def test_wikitext_is_compared_by_its_words() -> None:
-    [report] = wikitext.benchmark(PAGES, 1)
-    assert [row.name for row in report.rows] == ["wikitext_to_text", "mwparserfromhell, parse and strip_code"]
-    # The number is in ours alone: the other drops templates, and keeps the reference.
-    ours, theirs = wikitext_to_text(PAGES[2]), wikitext.strip_code(PAGES[2])
-    assert ours == "Page 2 is a town of 2,000 people."
-    assert wikitext.f_measure([ours], [ours]) == 1.0
-    assert 0.5 < wikitext.f_measure([ours], [theirs]) < 1.0
-
-
-def test_pages_come_from_the_shipped_sample_or_a_dump(tmp_path: Path) -> None:
-    sample = wikitext.load_pages(None, 100)
-    assert len(sample) > 30 and not any(is_redirect(page) for page in sample)
-    titled = "<page><title>A{0}</title><id>{0}</id><revision><text>{1}</text></revision></page>"
-    texts = ["One page.", "#REDIRECT [[A1]]", "", "Another page."]
-    pages = "".join(titled.format(number, text) for number, text in enumerate(texts))
-    (tmp_path / "small.xml").write_text(f"<mediawiki>{pages}</mediawiki>")
-    assert wikitext.load_pages(tmp_path, 1) == ["One page.", "Another page."]
 
 
 def test_the_masks_of_transformers_are_measured_where_it_is_installed() -> None:
@@ -254,20 +232,20 @@ def test_the_text_that_any_machine_has() -> None:
 def test_a_folder_without_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     with pytest.raises(InputError, match=r"no \.txt file"):
         measuring.load_texts(tmp_path, 1)
-    monkeypatch.setattr("sys.argv", ["sentences.py", "--text", str(tmp_path)])
+    monkeypatch.setattr("sys.argv", ["signatures.py", "--text", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
-        measuring.main(sentences.benchmark)
+        measuring.main(signatures.benchmark)
     assert ended.value.code == 2
     assert "no .txt file" in capsys.readouterr().err
 
 
 def test_the_command_prints_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     (tmp_path / "a.txt").write_text("\n\n".join(TEXTS), encoding="utf-8")
-    monkeypatch.setattr("sys.argv", ["sentences.py", "--text", str(tmp_path), "--rounds", "3"])
-    measuring.main(sentences.benchmark)
+    monkeypatch.setattr("sys.argv", ["signatures.py", "--text", str(tmp_path), "--rounds", "3"])
+    measuring.main(signatures.benchmark)
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0].startswith("sentences: ") and printed[0].endswith(" documents, medians of 3 rounds")
-    assert printed[2].split()[0] == "sentence_offsets" and printed[2].split()[-1] == "1.00"
+    assert re.fullmatch(r"signatures of 128 permutations: .* documents, medians of 3 rounds", printed[0])
+    assert printed[2].split()[:3] == ["signatures,", "from", "text"] and printed[2].split()[-1] == "1.00"
 
 
 def test_a_call_goes_on_record_and_calls_come_back_as_ranges(
@@ -276,20 +254,20 @@ def test_a_call_goes_on_record_and_calls_come_back_as_ranges(
     """Fails where a call is lost, overwrites another, or a range leaves one out."""
     monkeypatch.setattr(record, "RECORD", tmp_path / "figures.jsonl")
     (tmp_path / "a.txt").write_text("\n\n".join(TEXTS), encoding="utf-8")
-    monkeypatch.setattr("sys.argv", ["sentences.py", "--text", str(tmp_path), "--rounds", "1", "--record"])
-    measuring.main(sentences.benchmark)
-    measuring.main(sentences.benchmark)
+    monkeypatch.setattr("sys.argv", ["signatures.py", "--text", str(tmp_path), "--rounds", "1", "--record"])
+    measuring.main(signatures.benchmark)
+    measuring.main(signatures.benchmark)
     calls = record.read_calls(tmp_path / "figures.jsonl")
     assert [(call["benchmark"], call["text"], call["megabytes"]) for call in calls] == [
-        ("sentences", tmp_path.name, 2.0)
+        ("signatures", tmp_path.name, 2.0)
     ] * 2
     assert all(0 <= call["others"] <= 1 and call["processor"] for call in calls)
-    of_segtok = [row["times"] for call in calls for row in call["reports"][0]["rows"] if row["name"] == "segtok"]
-    assert len(of_segtok) == 2
-    [row] = [line for line in figures.tables(calls) if "segtok" in line]
-    assert row.removesuffix(" |").split(" | ")[3] == figures.extent(of_segtok)
-    shown = [line.split() for line in capsys.readouterr().out.splitlines() if line.split()[:1] == ["segtok"]]
-    assert [float(fields[-1]) for fields in shown[:2]] == of_segtok
+    of_theirs = [row["times"] for call in calls for row in call["reports"][0]["rows"] if row["name"] == THEIRS]
+    assert len(of_theirs) == 2
+    [row] = [line for line in figures.tables(calls) if THEIRS in line]
+    assert row.removesuffix(" |").split(" | ")[3] == figures.extent(of_theirs)
+    shown = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip().startswith(THEIRS)]
+    assert [float(fields[-1]) for fields in shown[:2]] == of_theirs
 
 
 def test_calls_on_other_texts_are_not_one_range() -> None:
@@ -325,7 +303,57 @@ def test_the_page_has_the_tables_of_the_record() -> None:
     assert figures.page_with(page, figures.tables(record.read_calls())) == page
 
 
-@pytest.mark.parametrize("name", ["measuring", "figures", "wikitext", "sentences"])
+@pytest.mark.parametrize("name", ["measuring", "figures"])
 def test_the_examples_in_the_docstrings_hold(name: str) -> None:
     result = doctest.testmod(importlib.import_module(f"benchmarks.{name}"))
     assert result.attempted and not result.failed
+
+
+def test_the_texts_of_the_first_contact_are_the_same_each_time(tmp_path: Path) -> None:
+    """Fails where the texts hang on anything but the seed, are alike, or are not as many as asked for."""
+    for name in ("one", "two"):
+        first_contact.write_texts(tmp_path / name, 30_000)
+    files = {name: sorted((tmp_path / name).rglob("*.txt")) for name in ("one", "two")}
+    texts = {name: [path.read_text() for path in paths] for name, paths in files.items()}
+    assert texts["one"] == texts["two"] and len(texts["one"]) == len(set(texts["one"])) == 23
+    assert sum(map(len, texts["one"][:3])) >= 30_000
+
+
+def texts_of(folder: Path) -> list[str]:
+    return [json.loads(line)["text"] for path in sorted(folder.iterdir()) for line in path.read_text().splitlines()]
+
+
+def test_the_same_size_is_the_same_text(tmp_path: Path) -> None:
+    """Fails where chance is drawn from anything but the size, or a small text is not the beginning of a large one."""
+    for name, size in (("one", 0.3), ("again", 0.3), ("more", 0.5)):
+        whole_run.write_texts(tmp_path / name, size)
+    one, again, more = (texts_of(tmp_path / name) for name in ("one", "again", "more"))
+    assert one == again == more[: len(one)]
+    assert 0.3e6 <= sum(map(len, one)) < 0.31e6
+    assert len(more) > len(one) and 0.9 < len(set(more)) / len(more) < 1
+
+
+@pytest.mark.slow
+def test_the_whole_run_is_told_stage_by_stage(capsys: pytest.CaptureFixture[str]) -> None:
+    whole_run.main(["--megabytes", "0.4"])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in lines[1:-2]] == [*stages_without("fits", "models")]
+    assert lines[0][2:] == ["0.4", "MB"] and all(float(line[-1]) > 0 for line in lines[1:])
+
+
+def test_a_command_is_measured_with_what_it_started(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fails where a command's CPU seconds are not its own, or a failed one goes unsaid."""
+    asked = first_contact.Step(name="help", arguments=("--help",))
+    failed = first_contact.Step(name="nothing", arguments=("report", "nothing-there"))
+    environment = {**os.environ, "CLOZE_HOME": str(tmp_path / "home"), "PYTHONPATH": str(figures.PAGE.parents[1])}
+    rows = [first_contact.timed(step, tmp_path, environment) for step in (asked, failed)]
+    assert rows[0]["code"] == 0 and 0 < rows[0]["cpu"] and rows[1]["code"] == 2
+    assert capsys.readouterr().err.startswith("nothing: cloze: ")
+
+
+def test_the_table_of_the_first_contact_is_that_of_its_record() -> None:
+    """Fails where a figure on the page is not on record, or a step is missing from a call."""
+    page, calls = figures.PAGE.read_text(encoding="utf-8"), record.read_calls(first_contact.RECORD)
+    again = figures.page_with(page, first_contact.table(calls), first_contact.BEGIN, first_contact.END)
+    assert again == page and calls
+    assert all([row["name"] for row in call["rows"]] == [step.name for step in first_contact.STEPS] for call in calls)

@@ -18,7 +18,7 @@ novels; scores differ by 1e-10, but for characters that came back. sentencepiece
 off differently, and shares some 85 % of them.
 
 Cost: one thread, a fifteenth to a twentieth of the reference's CPU time and a quarter to a fifth of sentencepiece's
-(python -m benchmarks.unigram --megabytes 4, 70,893 words: 1.3 s for 8,000 pieces, 0.8 s for 30,000). 6.0 s and 176 MiB
+(4 MB of novels, 70,893 words: 1.3 s for 8,000 pieces, 0.8 s for 30,000). 6.0 s and 176 MiB
 for 30,000 pieces from 36 MB of novels, whose 268,729 distinct words have 2.6 million characters: 71 bytes and 2.3
 microseconds for each of these. All on a busy machine.
 """

@@ -1,5 +1,6 @@
 """The books source: files and tars, encodings, identity, damage, and the real books next to the checkout."""
 
+import csv
 import gzip
 import io
 import re
@@ -12,7 +13,10 @@ import pytest
 from source_reading import raw_files, reasons
 
 from corpora.errors import InputError
+from corpora.judging.batches import judge_records
+from corpora.judging.settings import DocumentsSettings
 from corpora.schema import Locator
+from corpora.sources.books.encoding import text_encoding
 from corpora.sources.books.source import BookCorpusSource
 from corpora.sources.contract import Record, Tally
 
@@ -264,6 +268,15 @@ def test_files_and_settings(tmp_path: Path) -> None:
         source.raw_record(tmp_path / "b.txt", Locator(file="b.txt", sha256="", length=5))
 
 
+MATTER = re.compile(  # words and paragraphs that only those write who give a book away
+    r"""Gutenberg | \be-?texts?\b | electronic\ works? | public\ domain | Distributed\ Proof | (?-i:Produced\ by)
+      | Transcriber | Small\ Print | Smashwords | \bISBN\b | all\ rights\ reserved | \bcopyright\ (?:\(c\)|©|\d{4}|by)
+      | re-?sold\ or\ given | https?:// | www\. | \S@\w+\.(?:com|org|net)\b
+      | ^(?:table\ of\ )?contents$ | ^(?:list\ of\ )?illustrations$""",
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
+)
+
+
 def five_grams(text: str) -> set[tuple[str, ...]]:
     words = re.findall(r"\w+", text.lower())
     return {tuple(words[start : start + 5]) for start in range(len(words) - 4)}
@@ -304,14 +317,27 @@ def test_all_books_are_read_and_none_keeps_a_word_of_gutenberg(shared: Path) -> 
     assert sum("gutenberg" in record.raw.lower().decode("latin-1") for record in records) >= 77
     size = sum(len(record.text) for record in records)
     assert 39_000_000 < size < 43_000_000  # of 41.15 MB of text and five EPUBs, 78 licences of 20 KB cut
+    with (shared / "data" / "books" / "BOOKS.tsv").open(encoding="utf-8", newline="") as lines:
+        stated = {row["file"]: row["encoding"] for row in csv.DictReader(lines, delimiter="\t")}
+    told = {(stated[name], text_encoding(record.raw)) for record in records if (name := record.locator.file)[-1] == "t"}
+    assert told == {(name, name) for name in ("ascii", "utf-8", "utf-8-sig")} | {("latin-1", "cp1252")}
+
+
+def test_a_book_in_another_language_is_dropped_by_the_language_step(shared: Path) -> None:
+    folder, names = shared / "data" / "books" / "txt", ("los-pazos-de-ulloa_18005.txt", "the-star-hyacinths_26292.txt")
+    records = [record for name in names for record in read(BookCorpusSource(path=str(folder / name)))]
+    judged = judge_records(records, "bookcorpus", DocumentsSettings())
+    [dropped] = judged.dropped.to_pylist()
+    assert (dropped["step"], dropped["reason"], dropped["detail"]) == ("language", "other language", "es")
+    assert dropped["locator"]["file"] == names[0]
+    assert judged.documents.column("title").to_pylist() == ["The Star Hyacinths"]
 
 
 def assert_books_alone(folder: Path, number: int) -> list[Record]:
     """The records of a folder: so many, all of prose, without a word of who gave them away."""
     records = read(BookCorpusSource(path=str(folder)))
     assert len(records) == number and reasons(records) == [None] * number
-    left = [record.title for record in records for word in ("gutenberg", "smashwords") if word in record.text.lower()]
-    assert left == []
+    assert [(record.title, match[0]) for record in records for match in MATTER.finditer(record.text)] == []
     paragraphs = [text for record in records for text in record.text.split("\n\n")]
     assert sum("\n" in text for text in paragraphs) < 0.02 * len(paragraphs)  # verse and titles, no wrapped prose
     return records
