@@ -85,11 +85,11 @@ fix-layout: $(DEVELOP)
 	$(BIN)/ruff check --quiet --fix --exit-zero .
 	$(BIN)/ruff format --quiet .
 
-# Licences are written only if they lag: that takes all pinned packages. Of the Python API only additions are written.
+# Of the Python API only additions are written.
 fix-pages: $(DEVELOP)
 	$(PYTHON_HERE) docs/program_pages.py
 	$(BIN)/python -m benchmarks.figures
-	$(BIN)/python docs/third_party_licences.py --check 2> /dev/null || $(BIN)/python docs/third_party_licences.py
+	$(BIN)/python docs/third_party_licences.py
 	$(BIN)/python docs/list_of_pages.py
 	$(BIN)/python docs/plots.py
 	$(PYTHON_HERE) tests/cloze/test_stability.py --additions

@@ -25,7 +25,6 @@ OWNERS = {
 }
 INSTALLED_AS = {
     "sentence_transformers": "sentence-transformers",
-    "PIL": "pillow",
     "yaml": "pyyaml",
     "_pytest": "pytest",
     "markdown_it": "markdown-it-py",
@@ -113,7 +112,7 @@ def test_heavy_libraries_are_known_in_one_place_alone() -> None:
 def test_what_is_imported_is_declared() -> None:
     """Fails where a package imports what its installation does not bring, or a dependency is not used by any.
 
-    What only tests and benchmarks compare with (mwparserfromhell, segtok, transformers) is in no package.
+    What only tests and benchmarks compare with (mwparserfromhell, hypothesis, transformers) is in no package.
     """
     used = {package: set[str]() for package in PACKAGES}
     for path in sources():
@@ -137,7 +136,7 @@ def test_what_tests_and_benchmarks_import_is_declared() -> None:
     ours = {path.stem for path in files} | {"benchmarks", "bootstrap", "docs"}
     found = set().union(*map(others_imported, files)) - ours
     assert found - everything == set()
-    assert {"mwparserfromhell", "segtok", "hypothesis"} <= found - declared("trainer")
+    assert {"mwparserfromhell", "hypothesis"} <= found - declared("trainer")
 
 
 WITHOUT_TORCH = """

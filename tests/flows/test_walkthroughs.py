@@ -2,8 +2,7 @@
 
 A page's `text` blocks are lines of that output, in their order; figures may differ, and so may a line with "...". The
 how-tos share a folder, because a page may use what the one before it made. Training is cut short, unless
-CLOZE_TUTORIAL=FOLDER asks for the tutorial at full length, with its figures compared; docs/screenshots.py takes its
-pictures there.
+CLOZE_TUTORIAL=FOLDER asks for the tutorial at full length, with its figures compared.
 """
 
 import os
