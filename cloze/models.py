@@ -27,9 +27,10 @@ from corpora.store.settings import bind
 from flows.command.tasks.embed import embed_texts
 from flows.command.tasks.finetune import FinetuneAsked, TaskFiles, finetune_events
 from flows.command.tasks.predict import predict_file
-from flows.command.trainer_process import Event, model_folder
+from flows.command.trainer_process import model_folder
 from flows.run.record.example_shares import nothing_said
 from trainer.build import plan_model, read_events
+from trainer.metrics import Event
 from trainer.settings.model import FAMILIES, ModelSettings
 from trainer.settings.training import TrainingSettings
 from trainer.tasks.formats.records import FileSettings

@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from weakref import finalize
 
 from cloze.progress import Bars
+from corpora.generic_types import Result
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
@@ -33,7 +34,6 @@ from flows.run.policies import ranges
 from trainer.jobs.job import TrainingJob
 from trainer.launching.launch import train
 
-Result = TypeVar("Result")
 Tables = Mapping[str, Any]
 
 

@@ -18,6 +18,6 @@ The rooms, from the ground up:
     samples/      a little of each source, written for Cloze
 
 `schema.py` has the columns of documents and of drops; `tombstones.py` keeps what was forgotten forgotten;
-`entry_points.py` loads what other packages add; `errors.py` has the errors that a user can fix; `lean_process.py`
-starts a process without what it does not need.
+`entry_points.py` loads what other packages add; `errors.py` has the errors that a user can fix, `generic_types.py`
+the types that functions have in common; `lean_process.py` starts a process without what it does not need.
 """

@@ -14,10 +14,11 @@ name and the statistics of its source alone, not on its batch.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, get_type_hints
 
 import pyarrow as pa
 
+from corpora.generic_types import Result
 from corpora.judging.batch_state import BatchState, StepDrop
 from corpora.judging.inputs import NO_INPUTS, JudgingInputs
 from corpora.judging.settings import DocumentsSettings
@@ -33,8 +34,6 @@ from corpora.schema import DOCUMENTS, DROPPED, columns_of, excerpt, keyed_id, re
 from corpora.sources.contract import Record, quarantine_place
 from corpora.store.current_record import at_step, each_watched
 from corpora.text.counts.languages import count_in, terms_of
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,15 +8,14 @@ Costs: what parsing those records costs; of each kind `MOST_OPEN` files are open
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TypeVar
 
 from corpora.errors import FileFault
+from corpora.generic_types import Item
 from corpora.judging.documents import cut_files, read_slices
 from corpora.sources.bytes.endings import ending_of
 from corpora.sources.contract import RawFile, Record, Source, Tally
 
 MOST_OPEN = 8
-Item = TypeVar("Item")
 
 
 def _refuse(fault: FileFault) -> None:

@@ -13,13 +13,12 @@ Cost: half a microsecond a record that is read, five a batch and step.
 import ctypes
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from corpora.generic_types import Item, Result
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 class Sheet(ctypes.Structure):

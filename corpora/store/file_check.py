@@ -17,19 +17,17 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO
 
 import pyarrow as pa
 
 from corpora.errors import InputError
+from corpora.generic_types import Item, Result
 from corpora.store.damage import Damaged
 from corpora.store.digests.arrow_layout import TableChecks, check_table, find_lie
 from corpora.store.digests.content import Content, content_of
 from corpora.store.manifest import Part, PartRecord, StoredFile
 from corpora.store.places.place import Place
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 _PIECE = 1 << 20
 _MOST_THREADS = 8

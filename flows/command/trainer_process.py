@@ -12,11 +12,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from corpora.errors import InputError
 from flows.run.record.releases import release_address
@@ -25,14 +25,13 @@ from flows.signals import scratch_folder
 from trainer.jobs.start import copy_model, model_files
 from trainer.launching.commands import LOG_LINES, command, environment, events, how_ended, mendable, processes_of
 from trainer.launching.launch import TrainingFailed
+from trainer.metrics import Event
 from trainer.settings.training import TrainingSettings
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 CONFIG = "config.json"
-
-Event = Mapping[str, Any]
 
 
 # The model.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from shutil import disk_usage
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from corpora.duplicates.bands import probability
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.duplicates.verify import sort_sets
 from corpora.errors import InputError
+from corpora.generic_types import Result
 from corpora.kernels.arrays import Int64s, UInt64s
 from corpora.store.settings import check_choice
 from corpora.store.workers.pool import Limits, WorkerPool
@@ -41,8 +42,6 @@ FOUND_AT_THRESHOLD = 0.99  # of the pairs just as similar as the threshold
 FILE_BYTES = 256_000_000  # of input that go to one file of a folder
 HELD_BYTES = 4 << 30  # of shingles in a file, where they need not go from process to process
 WORKER_BYTES = 16_000_000_000
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,11 +15,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from distributed import CancelledError, Client, Future, KilledWorker
 
 from corpora.errors import InputError
+from corpora.generic_types import Result
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
 from corpora.store.workers.pool import Limits, PoolClosed, WorkerDied
@@ -39,8 +40,6 @@ from flows.engines.training import Hear, train_on
 from flows.engines.version_match import Identity, differences, identity
 from flows.run.record.counts_text import counted
 from trainer.launching.stopping import Stop
-
-Result = TypeVar("Result")
 
 WORKERS_SECONDS = 10.0  # to wait for the first worker when a run begins
 LOOK_SECONDS = 5.0  # between two checks whether there are workers

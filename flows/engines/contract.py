@@ -1,13 +1,12 @@
 """The interface of an engine."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+from corpora.generic_types import Result
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
 from trainer.launching.stopping import Stop
-
-Result = TypeVar("Result")
 
 
 class RunEngine(Protocol):

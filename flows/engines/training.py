@@ -25,6 +25,7 @@ from typing import Any
 from distributed import CancelledError, Client, KilledWorker
 
 from corpora.errors import InputError
+from corpora.generic_types import Tell
 from corpora.store.workers.pool import PoolClosed
 from flows.engines.connect import (
     CLOSE_SECONDS,
@@ -48,7 +49,6 @@ LOOK_SECONDS = 2.0  # between two checks of the workers
 BEGIN_SECONDS = 3.0  # for a cancelled task to report that it has begun
 
 Hear = Callable[[Mapping[str, Any]], None]
-Tell = Callable[[str], None]
 
 
 def train_on(address: str, what: str, work: bytes, hear: Hear, stop: Stop, tell: Tell) -> bool:

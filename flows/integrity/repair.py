@@ -16,11 +16,12 @@ temporary space for one part.
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from corpora.errors import InputError
+from corpora.generic_types import Tell
 from corpora.store.damage import Damaged, digest_in
 from corpora.store.file_check import describe_part
 from corpora.store.manifest import Manifest, Part, RecordAddress, is_record, read_record, record_path
@@ -43,8 +44,6 @@ from flows.run.record.run_record import (
 )
 from flows.signals import scratch_folder
 from trainer.launching.launch import TrainingFailed
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

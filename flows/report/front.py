@@ -7,12 +7,11 @@ compares with two that need no model, and the run as one picture. Of long lists 
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from flows.recipes.settings.privacy import visible
 from flows.report.compared import Compared, by_source, change_text, figure_text
 from flows.report.drawing.growth import growth_chart
-from flows.report.run import RunView
+from flows.report.run import RunView, View
 from flows.report.vocabularies import figures_by_generation
 from flows.run.record.counts_text import counted
 from flows.run.record.figures import COUNT, MEAN, Change, compare, figures_before
@@ -22,8 +21,6 @@ NAME_CHARACTERS, LINE_CHARACTERS = 80, 108
 BARELY = 0.1  # nats below the unigram entropy
 NEW = "new"
 _GROWN = ("documents", "tokens")
-
-View = dict[str, Any]  # what the template reads, by name
 
 
 def compared_with(run: RunView) -> tuple[Compared | None, str]:

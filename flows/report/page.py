@@ -7,8 +7,6 @@ first figure's fonts and styles, and 0.5 s of imports before; what is read of a 
 `figures` say (0.8 s a page, once that is loaded, for 690 documents and for 9,520 alike).
 """
 
-from typing import Any
-
 from jinja2 import Template
 
 from corpora.schema import excerpt
@@ -23,7 +21,7 @@ from flows.report.drawing.examples import LABELS, labels_of
 from flows.report.drawing.plot import histogram
 from flows.report.model.trained import training_view
 from flows.report.remarks import remarks_on
-from flows.report.run import RunView
+from flows.report.run import RunView, View
 from flows.report.tasks import task_views
 from flows.report.templates import environment_of_pages
 from flows.report.texts import duplicate_view, example_views, reason_groups
@@ -39,8 +37,6 @@ from flows.run.record.run_record import RunRecord
 
 RECIPE_CHARACTERS = 20_000
 MOST_PARENTS = 8  # of an artifact in the table; a corpus has one more each generation
-
-View = dict[str, Any]  # what the template reads, by name
 
 
 def build_page(

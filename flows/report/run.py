@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
@@ -14,6 +15,8 @@ from flows.run.record.lengths import LengthSample, sample_lengths
 from flows.run.record.run_record import RunRecord
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
+
+View = dict[str, Any]  # what a template reads, by name
 
 
 @dataclass(frozen=True)

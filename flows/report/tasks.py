@@ -6,18 +6,14 @@ the run began.
 Cost: as `flows.run.record.task_scores`.
 """
 
-from typing import Any
-
 from corpora.store.manifest import Manifest
 from corpora.store.stage import read_manifest
-from flows.report.run import RunView
+from flows.report.run import RunView, View
 from flows.run.record.releases import release_before
 from flows.run.record.task_scores import comparison_with, comparison_within, result_in, summaries
 from trainer.tasks.build import BASELINE, CONTROL, suite_in
 from trainer.tasks.suites import comparing, table
 from trainer.tasks.suites.comparing import SuiteComparison
-
-View = dict[str, Any]
 
 
 def task_views(run: RunView) -> list[View]:

@@ -6,7 +6,6 @@ in the template as `shown` and `where`, so with "hashed" or "none" no word of an
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +26,7 @@ from flows.report.drawing.examples import (
     sample_examples,
     shown_tokens,
 )
-from flows.report.run import RunView
+from flows.report.run import RunView, View
 from flows.run.settled import judged_documents
 from shards.reading.files.shard_set import ShardSet
 from shards.schema import Example
@@ -37,8 +36,6 @@ SAMPLES_OF_A_REASON = 3
 PAIRS, EXACT_PAIRS = 200, 8  # duplicates next to their survivors, at most, and exact ones of these
 EXAMPLES = 2  # of a shard set
 HIDDEN = "▪"  # in place of a token whose text may not be shown
-
-View = dict[str, Any]  # what the template reads, by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

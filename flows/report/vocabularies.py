@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from corpora.store.manifest import Manifest
-from flows.report.run import RunView
+from flows.report.run import RunView, View
 from flows.run.record.ledger_balance import made_from, of_kind
 from tokenizers_train.measures.build import Measured, read_measures
 from tokenizers_train.measures.measure import Measures, ordinary_ids, unused_pieces
@@ -21,8 +21,6 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary
 SPLITS, PIECE_CHARACTERS, WORD_CHARACTERS = 12, 60, 60
 
 ALGORITHM_NAMES = {"wordpiece": "WordPiece", "byte-bpe": "byte-level BPE", "unigram": "Unigram"}
-
-View = dict[str, Any]
 
 
 def vocabulary_views(run: RunView) -> list[View]:

@@ -6,9 +6,8 @@ They are not in the tasks, so that these stay a decoration, a call and a return.
 import os
 from collections.abc import Sequence
 from math import ceil
-from typing import TypeVar
 
-Item = TypeVar("Item")
+from corpora.generic_types import Item
 
 RANGES_PER_WORKER = 6  # many enough to even out the end
 MOST_RANGES = 120  # of stages that are built side by side

@@ -4,12 +4,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from corpora.generic_types import Tell
 from flows.run.policies import METRIC_SECONDS
 from flows.run.record.counts_text import counted
+from trainer.metrics import Event
 from trainer.tasks.suites.baselines import baseline_lines
-
-Event = Mapping[str, Any]
-Tell = Callable[[str], None]
 
 NUMBERS = ("epoch", "restart", "loss", "learning_rate")  # of a line, next to the scores
 _OTHERS = ("event", "step", "again", "gradient_norm", "sequences", "tokens", "seconds", "output", "metric")

@@ -38,6 +38,7 @@ from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
 
 NO_POINTS: Int64s = np.empty(0, np.int64)
 MOST_LISTED = 8
+MANY = 1 << 20  # tokens or sentences: no setting of a kind is larger
 JOINERS = "\u200c\u200d"  # they change what Persian, Hindi and emoji look like
 
 Example = Any  # the task's own, hashable or not

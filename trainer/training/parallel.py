@@ -40,7 +40,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import torch.distributed as dist
@@ -52,6 +52,7 @@ from torch.distributed.distributed_c10d import _set_pg_timeout
 from torch.distributed.rendezvous import rendezvous
 
 from corpora.errors import InputError
+from corpora.generic_types import Item
 from corpora.kernels.arrays import Int64s
 from trainer.auto_settings import Computing, Hardware, choice_line, choose, compiler_lacks, padding_reason, weakest
 from trainer.launching.commands import CUBLAS_WORKSPACE
@@ -62,7 +63,6 @@ from trainer.settings.training import TrainingSettings
 if TYPE_CHECKING:
     from torch.distributed.fsdp import FSDPModule
 
-Item = TypeVar("Item")
 
 FIRST_SECONDS = 300.0  # until FIRST_STEPS are done
 FIRST_STEPS = 10  # of this process, among them those with other shapes, for which layers are compiled again

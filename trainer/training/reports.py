@@ -28,13 +28,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from shlex import quote
 from statistics import fmean
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from corpora.errors import InputError
+from corpora.generic_types import Item
 from corpora.kernels.arrays import Int64s
 from corpora.store.workers.processes import resident_bytes
 from trainer.families.contract import SpecialIds
@@ -45,7 +46,6 @@ from trainer.settings.training import TrainingSettings
 from trainer.training.learner import STEP_COUNTS, NonFinite, Step, StepOutcome
 from trainer.training.parallel import Ranks
 
-Item = TypeVar("Item")
 FIRST_STEPS = 8
 TOKEN_TERMS, PAIR_TERMS = ("masked", "next"), ("pair", "replaced")  # with V answers, and with two
 FAR = 3.0  # nats from chance; e^3: twenty times worse than guessing

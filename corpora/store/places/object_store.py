@@ -13,11 +13,12 @@ import shutil
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from corpora.generic_types import Result
 from corpora.store.places.address import ObjectAddress
 from corpora.store.places.files import passes, readable
 
@@ -31,8 +32,6 @@ AT_ONCE = 1 << 21  # bytes that come in the time of one or two more requests
 
 _GONE = re.compile(r"AWS Error (NO_SUCH_KEY|RESOURCE_NOT_FOUND)\b")
 _answered: set[str] = set()  # stores that have answered this process, and were not waited for in vain since
-
-Result = TypeVar("Result")
 
 
 class ObjectFiles:

@@ -16,19 +16,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from corpora.errors import InputError
+from corpora.generic_types import Result
 from corpora.store.places.address import ObjectAddress, is_object_address, parse_object_address, plain_address
 from corpora.store.places.files import UNFINISHED, open_in_folder, put_file, readable, remedied, unfinished
 from corpora.store.places.object_store import AT_ONCE, ObjectFile, ObjectFiles
 
 KEPT_BYTES = 64 << 20  # of objects that are written once, in each process
-
-Result = TypeVar("Result")
 
 
 class _Kept:

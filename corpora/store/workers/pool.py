@@ -38,9 +38,10 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec
 
 from corpora.errors import InputError
+from corpora.generic_types import Result
 from corpora.kernels.compiling import tell_compiling
 from corpora.lean_process import arrays_without_pandas, collect_rarely
 from corpora.store.current_record import NOTHING, Activity, Sheet, begin, compiling, read_sheet, watch_over
@@ -48,7 +49,6 @@ from corpora.store.settings import check_range
 from corpora.store.workers.processes import cpu_seconds, family, name_process, resident_bytes, wants_to_run
 
 Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
 
 
 WORKER_NAME = "cloze-worker"

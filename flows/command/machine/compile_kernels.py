@@ -9,18 +9,17 @@ Cost: some 70 s of one core.
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
+from corpora.generic_types import Tell
 from corpora.kernels.calls import compile_call
 from corpora.kernels.compiling import ROOT, kernel_folder, shipped_folder, source_digest
 from corpora.store.workers.pool import WorkerDied, WorkerPool
 from flows.run.policies import default_workers
-
-Tell = Callable[[str], None]
 
 CALLS = Path(__file__).with_name("kernel_calls.txt")
 LINE_SECONDS = 10.0  # between two progress lines

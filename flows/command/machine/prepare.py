@@ -15,9 +15,9 @@ Cost: one to two minutes of a core, once for each state of the kernels.
 
 import compileall
 import time
-from collections.abc import Callable
 from pathlib import Path
 
+from corpora.generic_types import Tell
 from corpora.kernels.compiling import ROOT, kernel_folder, shipped_folder
 from corpora.kernels.sealed import read_sealed
 from flows.command.machine.compile_kernels import compile_kernels, compiled_name, is_compiled
@@ -25,8 +25,6 @@ from flows.command.machine.doctor import Finding, ok, warn
 from flows.orchestration.server.database import database_of
 from flows.orchestration.server.embedded import embedded_server
 from flows.run.policies import default_workers
-
-Tell = Callable[[str], None]
 
 UNUSED_SECONDS = 60 * 86400.0
 SEALED = (".kernel", ".npz")

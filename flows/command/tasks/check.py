@@ -14,7 +14,8 @@ from rich.text import Text
 from corpora.errors import InputError
 from flows.command.terminal.output import console
 from flows.command.terminal.tables import plain_table
-from flows.command.trainer_process import Event, model_folder
+from flows.command.trainer_process import model_folder
+from trainer.metrics import Event
 from trainer.tasks.checking.check import check_task
 from trainer.tasks.checking.collection import check_collection
 from trainer.tasks.checking.findings import DataReport

@@ -7,7 +7,7 @@ Promise: what is finished in the output folder is not done again; the files of t
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from corpora.errors import InputError
+from corpora.generic_types import Tell
 from corpora.store.settings import check_choice
 from flows.command.tasks.check import checked_first
 from flows.command.tasks.onnx import SUITE_HEAD, SUITE_NOTE, Models, suite_cells, suite_models
@@ -39,8 +40,6 @@ from trainer.tasks.suites.suite import Suite, read_suite
 TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
 SUBMISSION = "submission"
 RECORD = "finetune.json"  # in the folder of a fine-tuning
-
-Tell = Callable[[str], None]
 
 
 def check_asked(asked: EvaluationAsked) -> None:

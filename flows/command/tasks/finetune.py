@@ -1,26 +1,26 @@
 """`cloze finetune`: a job from the arguments, the trainer that does it, and its events as lines for people."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from corpora.errors import InputError
+from corpora.generic_types import Tell
 from corpora.store.places.files import replaced_file
 from corpora.store.settings import toml_table
 from flows.command.tasks.check import checked_first
 from flows.command.tasks.piped import absolute
-from flows.command.trainer_process import Event, job_file, model_folder, trainer_events
+from flows.command.trainer_process import job_file, model_folder, trainer_events
 from flows.run.task_lines import Listener
+from trainer.metrics import Event
 from trainer.tasks.formats.published import PUBLISHED, published, published_set
 from trainer.tasks.formats.records import KEPT, FileSettings
 from trainer.tasks.registry import task_and_settings
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.suites.suite import settings_of_set
-
-Tell = Callable[[str], None]
 
 AS_PUBLISHED = FileSettings(path="")
 HELD_OUT = 10  # parts of a file, of which one is held out where no file to judge by is named

@@ -7,8 +7,9 @@ from pathlib import Path
 from corpora.errors import InputError
 from corpora.store.places.files import replaced_file
 from flows.command.tasks.piped import from_pipe
-from flows.command.trainer_process import Event, job_file, model_folder, trainer_events
+from flows.command.trainer_process import job_file, model_folder, trainer_events
 from flows.run.task_lines import ledger_line
+from trainer.metrics import Event
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.kinds.answers import SpanTask, official_answers
 from trainer.tasks.portable.folder import TABLE

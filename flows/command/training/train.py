@@ -22,8 +22,7 @@ from trainer.jobs.job import TrainingJob
 from trainer.launching.commands import Nodes
 from trainer.launching.launch import train
 from trainer.launching.stopping import Stop
-
-Event = Mapping[str, Any]
+from trainer.metrics import Event
 
 LINE_SECONDS = 2.0  # between two lines of steps
 SHOWN = (

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from flows.command.terminal.tables import plain_table
-from flows.command.vocabulary.figures import VocabularyComparison, special_tokens
+from flows.command.vocabulary.figures import LONGEST, VocabularyComparison, special_tokens
 from flows.recipes.settings.privacy import visible
 from flows.report.drawing.pieces import MORE, UNKNOWN, WHOLE, ShownPiece, shown_pieces
 from tokenizers_train.measures.measure import Overlap, longest_pieces, ordinary_ids
@@ -20,7 +20,6 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary
 MOST_PIECES = 512
 MOST_RANKS = 100  # thousands of ids
 NAME = 40  # characters of a piece
-LONGEST = 8
 FILES = ("vocab.txt", "tokenizer.json", "vocab.json", "encoder.json")  # say little by themselves
 COLOURS = ("cyan", "yellow")
 

@@ -8,7 +8,7 @@ Cost: that of reading the files and of `count_by`; memory for some 8 MB of text 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import has_magic
 from pathlib import Path
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from corpora.build import Corpus
 from corpora.errors import InputError
+from corpora.generic_types import Tell
 from corpora.judging.steps.privacy import PersonalDataSettings, mask_private
 from corpora.sources.contract import RawFile, Tally
 from corpora.sources.files.source import FilesSource
@@ -36,7 +37,6 @@ OUT = PersonalDataSettings(
     email=True, ip=True, phone=True, email_replacement="", ip_replacement="", phone_replacement=""
 )
 
-Tell = Callable[[str], None]
 Texts = Iterable[tuple[str, pa.Array]]  # of a source of this name
 
 

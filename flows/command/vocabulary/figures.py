@@ -18,7 +18,7 @@ from tokenizers_train.measures.texts import (
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 WORDS_APART = 12
-LONGEST = 8
+LONGEST = 8  # pieces that are shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,13 +11,14 @@ Cost: a file a run; then a request for the run, for its log and for all its task
 
 import json
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
+from corpora.generic_types import Tell
 from corpora.store.places.address import without_password
 from corpora.store.places.files import replaced_file
 from corpora.store.places.place import Place
@@ -25,8 +26,6 @@ from corpora.store.settings import bind
 from flows.orchestration.pages.markdown import artifact
 from flows.orchestration.pages.page_artifacts import report_shown
 from flows.orchestration.server.embedded import answers, ask, is_of_home
-
-Tell = Callable[[str], None]
 
 FOLDER = "late-runs"  # of a Prefect home
 MAX_KEPT = 500

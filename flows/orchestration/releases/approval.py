@@ -15,6 +15,7 @@ from prefect.input import RunInput
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed
 
+from corpora.generic_types import Tell
 from flows.orchestration.pages.markdown import escape_braces, in_row, show_once
 from flows.orchestration.pages.page_artifacts import ui_of
 from flows.orchestration.releases.release import PersonsWord, Promotion
@@ -23,7 +24,6 @@ from flows.orchestration.runs.run_flow import closed_when_stopped
 from flows.orchestration.schedules.housekeeping import shown_in_status
 from flows.orchestration.schedules.serve import answering_profile, api_at_work
 from flows.run.record.listed_runs import waiting_path
-from flows.run.record.notifications import Tell
 from flows.run.record.run_record import now_text
 
 POLL_SECONDS = 2

@@ -6,7 +6,7 @@ failed state, not a traceback.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -15,11 +15,10 @@ from prefect.states import Completed, Failed
 from prefect.utilities.annotations import quote
 
 from corpora.errors import InputError
+from corpora.generic_types import Result
 from flows.orchestration.pages.markdown import escape_braces
 from flows.orchestration.runs.work import PendingWork, StageWork
 from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS
-
-Result = TypeVar("Result")
 
 
 def state_of(

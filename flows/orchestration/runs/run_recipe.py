@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corpora.errors import InputError
+from corpora.generic_types import Tell
 from corpora.sources.contract import RawFile, StatCache
 from corpora.sources.passed_over import Looked
 from corpora.store.damage import Damaged
@@ -28,7 +29,7 @@ from flows.orchestration.pages.page_artifacts import flow_run_at
 from flows.orchestration.releases.release import release_by_itself
 from flows.orchestration.runs.late_record import STOPPED, end_of_failed, keep_late_run, send_late_run
 from flows.orchestration.runs.notifications import LifeSigns, Notifier, failure_reported, stalls_reported
-from flows.orchestration.runs.run_state import RunState, Tell, no_advance
+from flows.orchestration.runs.run_state import RunState, no_advance
 from flows.orchestration.runs.unchanged_run import NOTHING_NEW, whole_in_the_store
 from flows.orchestration.runs.unwatched_run import BYTES_PER_WORKER, count_raw_bytes, is_watched, run_alone
 from flows.orchestration.server.api_recorder import (

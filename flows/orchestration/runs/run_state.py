@@ -8,8 +8,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
+from corpora.generic_types import Result, Tell
 from corpora.sources.passed_over import Looked
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
@@ -31,9 +31,6 @@ from flows.run.record.figures import Figures, figures_at_end, figures_before
 from flows.run.record.heartbeat import Advance, Pulse, StageProgress, names_of
 from flows.run.record.run_record import FlowRun, RunRecord, StageHistory, StageRecord, machine_versions, write_run
 from flows.signals import give_way
-
-Result = TypeVar("Result")
-Tell = Callable[[str], None]
 
 DRIFTED = "Drifted"  # the state of a run that is complete and crosses a bound of its recipe
 

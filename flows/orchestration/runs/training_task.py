@@ -11,7 +11,7 @@ but print its address with it, which takes pages for a picture that is its own a
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from flows.run.record.heartbeat import StageProgress
 from flows.signals import being_stopped, last_word, say
 from trainer.jobs.job import TrainingJob
 from trainer.launching.stopping import Stop
-from trainer.metrics import METRICS_FILE, read_metrics
+from trainer.metrics import METRICS_FILE, Event, read_metrics
 
 DOTTED = (
     "Dotted: the unigram entropy of the held-out tokens, what a model scores that knows only how frequent each token "
@@ -43,7 +43,6 @@ HIDDEN = frozenset(
 )
 SHARES = {"mfu": "MFU", "wait_share": "waiting"}
 
-Event = Mapping[str, Any]
 Advance = Callable[[str, int, int], StageProgress]
 Train = Callable[[TrainingJob, Callable[[Event], None], Stop], None]
 

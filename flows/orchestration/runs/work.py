@@ -18,9 +18,9 @@ from flows.orchestration.pages.page_artifacts import leave_artifacts as show_sta
 from flows.orchestration.runs.run_state import RunState
 
 if TYPE_CHECKING:
-    from flows.orchestration.runs.training_task import Event
     from trainer.jobs.job import TrainingJob
     from trainer.launching.stopping import Stop
+    from trainer.metrics import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

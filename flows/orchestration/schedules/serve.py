@@ -22,6 +22,7 @@ from typing import NoReturn
 from prefect.context import refresh_global_settings_context
 
 from corpora.errors import InputError
+from corpora.generic_types import Tell
 from corpora.store.places.address import without_password
 from corpora.store.places.locks import try_lock
 from flows.orchestration.pages.page_artifacts import ui_of
@@ -34,8 +35,6 @@ from flows.orchestration.server.embedded import ServerFailed, answers, ask, chec
 from flows.orchestration.server.history import keep_history
 from flows.recipes.recipe import Recipe, settle_recipe
 from flows.signals import give_way, last_word
-
-Tell = Callable[[str], None]
 
 
 def serve_recipe(

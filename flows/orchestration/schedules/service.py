@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
@@ -36,6 +36,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_HOME
 from prefect.states import Cancelled, Crashed
 
+from corpora.generic_types import Result, Tell
 from corpora.store.places.place import Place
 from corpora.store.workers.processes import began, children, family, lives, send
 from flows.orchestration.pages.markdown import plain
@@ -49,9 +50,6 @@ from flows.orchestration.server.embedded import ServerFailed
 from flows.recipes.recipe import Recipe
 from flows.run.record.listed_runs import schedule_path
 from flows.signals import TERM_SECONDS, end_children, give_way, say
-
-Tell = Callable[[str], None]
-Result = TypeVar("Result")
 
 ALIVE_SECONDS = 5.0  # between two looks at the runner, and at what the API says is due
 ALIVE_MISSES = 3  # failed looks after which it is gone

@@ -23,10 +23,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from corpora.errors import InputError
+from corpora.generic_types import Result, Tell
 from corpora.store.places.address import without_password
 from flows.orchestration.server.database import database_of
 from flows.orchestration.server.embedded import EmbeddedServer, ServerFailed, answers, embedded_server, server_of_home
@@ -36,8 +37,6 @@ from flows.signals import give_way
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
 
-Tell = Callable[[str], None]
-Result = TypeVar("Result")
 
 PAUSE_SECONDS = 1.0  # between two tries
 START_SECONDS = 60.0  # for a server to answer before a run begins without one

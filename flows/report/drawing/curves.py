@@ -7,19 +7,18 @@ Cost: some milliseconds a figure.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from markupsafe import Markup
 
 from flows.report.drawing.plot import ALONE, IN_PAGE, Axis, Plot, around
 from flows.report.model.terms import MAIN, main_term, words_of
+from trainer.metrics import Event
 
 POINTS = 400
 WIDTH = 460.8
 LAST_PHASE = 40.0  # width of a phase's name
 
-Event = Mapping[str, Any]
 Points = list[tuple[float, float]]
 
 

@@ -6,9 +6,9 @@ term without words here, of an objective from a package, goes by its name.
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-Event = Mapping[str, Any]
+from trainer.metrics import Event
 
 LOSS = "_loss"
 OF_FREQUENCY = "unigram_loss"  # not a term: what guessing by frequency costs

@@ -13,14 +13,13 @@ from typing import Any
 
 from corpora.store.manifest import Json, Manifest
 from corpora.store.settings import bind
-from flows.report.drawing.curves import Event, loss_curve
+from flows.report.drawing.curves import loss_curve
 from flows.report.model.terms import main_term, terms_of, words_of
-from flows.report.run import RunView
+from flows.report.run import RunView, View
 from trainer.build import COMPONENT, read_events
 from trainer.jobs.phases import seen_in
+from trainer.metrics import Event
 from trainer.settings.model import ModelSettings
-
-View = dict[str, Any]
 
 
 def training_view(run: RunView) -> View | None:

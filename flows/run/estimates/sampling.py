@@ -15,9 +15,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from corpora.errors import FileFault
+from corpora.generic_types import Item
 from corpora.judging.documents import cut_files, naming_file
 from corpora.schema import Locator
 from corpora.sources.bytes.endings import is_packed
@@ -37,8 +37,6 @@ LOOKED_THROUGH = 8_000_000  # bytes of a packed file, at least
 PLACES = 24
 SECONDS = 8.0
 SKIPPED = Drop("not in the sample")
-
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

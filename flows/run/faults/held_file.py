@@ -5,9 +5,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from corpora.errors import InputError
+from corpora.generic_types import Tell
 from corpora.store.places.locks import NO_LOCKS, held
-
-Tell = Callable[[str], None]
 
 
 @contextmanager

@@ -14,9 +14,9 @@ files.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from corpora.errors import InputError
+from corpora.generic_types import Result
 from corpora.judging.documents import DocumentsJob
 from corpora.judging.statistics_build import StatisticsJob
 from corpora.sources.contract import RawFile
@@ -25,8 +25,6 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, Survey, survey_stage
 from flows.run.faults.skipped_files import sha256_of_raw
-
-Result = TypeVar("Result")
 
 
 @dataclass(kw_only=True)

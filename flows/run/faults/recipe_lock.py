@@ -5,10 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from corpora.errors import InputError
+from corpora.generic_types import Tell
 from corpora.store.places.files import remove_abandoned
 from corpora.store.places.place import Place
 from flows.recipes.lock import Lock, read_lock, write_lock
-from flows.run.faults.held_file import Tell, held_alone
+from flows.run.faults.held_file import held_alone
 
 
 @contextmanager

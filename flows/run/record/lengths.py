@@ -5,20 +5,18 @@ Promise: the same artifact gives the same sample. Cost: the ids of at most `PART
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from corpora.generic_types import Item
 from corpora.kernels.arrays import Int64s
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
 from corpora.store.tables import open_table
 
 PARTS = 48
-
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

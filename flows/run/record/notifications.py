@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from corpora.generic_types import Tell
 from corpora.store.places.place import Place
 from flows.recipes.settings.notify import NotifySettings
 from flows.recipes.settings.privacy import visible
@@ -42,8 +43,6 @@ MESSAGE_CHARACTERS = 4_000
 SCHEMES = {"http": "json", "https": "jsons"}  # Apprise's names for an address that a JSON object is posted to
 # The object that Apprise posts has fields of its own: these are left out, or have another name.
 APPRISE_FIELDS = {"version": "", "title": "", "attachments": "", "type": "", "message": "text"}
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

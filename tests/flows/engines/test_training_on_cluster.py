@@ -1,9 +1,8 @@
 """A training on the worker of a cluster that has GPUs: its processes are there, its words come here, and it stops."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,12 +18,11 @@ from flows.engines import training
 from flows.engines.cluster import Cluster
 from trainer.build import plan_model, work_folder
 from trainer.launching.stopping import Stop
+from trainer.metrics import Event
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
-
-Event = Mapping[str, Any]
 
 
 def planned(folder: Path, steps: int) -> tuple[Place, Stage]:

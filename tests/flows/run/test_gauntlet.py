@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from launched import cloze, new_home
@@ -19,6 +19,7 @@ from ugly_folders import KINDS, Planted
 
 from corpora.build import Corpus
 from corpora.errors import FileFault
+from corpora.generic_types import Result
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_parts, list_manifests, publish, survey_stage
@@ -32,7 +33,6 @@ from flows.run.pipeline import Outcome
 from flows.run.pipeline import run_recipe as run_stages
 from flows.run.record.run_record import StageHistory
 
-Result = TypeVar("Result")
 SMALL = {"vocabulary.size": "1500"}
 FILES = 300  # of the kinds with many
 

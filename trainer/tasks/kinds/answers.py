@@ -22,7 +22,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import Answers, Items, Task, TaskItem, with_first
+from trainer.tasks.contract import MANY, Answers, Items, Task, TaskItem, with_first
 from trainer.tasks.encoding.windows import (
     Candidate,
     Text,
@@ -44,7 +44,6 @@ START, END = "start", "end"  # targets: places in the window
 METRICS = ("f1", "exact")
 NULL_ODDS = "null_odds"
 NOTHING = 1e6  # the odds for no answer where a context has no token
-MANY = 1 << 20
 
 
 class SpanExample(NamedTuple):

@@ -18,7 +18,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import Answers, Items, Task, TaskItem, Tokens, softmax, with_first
+from trainer.tasks.contract import MANY, Answers, Items, Task, TaskItem, Tokens, softmax, with_first
 from trainer.tasks.formats.records import Unusable, as_label, as_text
 from trainer.tasks.text_encoder import FIRST, TextEncoder
 
@@ -26,7 +26,6 @@ CHOICE = Term("choice")
 ASKED = {"cause": "What was the CAUSE of this?", "effect": "What happened as a RESULT?"}
 GAP = "_"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-MANY = 1 << 20
 
 
 class ChoiceExample(NamedTuple):

@@ -19,7 +19,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import Answers, Items, Task, TaskItem, Tokens, sigmoid, with_first
+from trainer.tasks.contract import MANY, Answers, Items, Task, TaskItem, Tokens, sigmoid, with_first
 from trainer.tasks.formats.records import Unusable, as_label, as_words
 from trainer.tasks.scores.summary import rouge_scores
 from trainer.tasks.scores.texts import rates
@@ -28,7 +28,6 @@ from trainer.tasks.text_encoder import TextEncoder, ids_of
 SENTENCE = Term("sentence")
 ROUGE = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 F1 = "f1"
-MANY = 1 << 20
 WORD = re.compile(r"\w+")
 
 Grams = frozenset[tuple[str, ...]]
