@@ -27,7 +27,6 @@ from benchmarks.measuring import Report, Side, load_texts, main, side_by_side, s
 from corpora.duplicates.verify import jaccard_pairs, shingle_sets
 
 EVERY = 3  # of so many texts one has a copy
-LEAST_COMMON = 0.7
 _WORD = re.compile(r"\w+")
 MOST_EDITS = 0.035  # of the words of a copy: each changes up to five shingles
 

@@ -29,7 +29,6 @@ MERGES = [
     Choice(token="ab", count=5, pieces=("a", "b"), saved=5),
     Choice(token="abc", count=5, pieces=("ab", "c"), saved=5),
 ]
-EMBEDDINGS = {"bert": "bert.embeddings.word_embeddings.weight", "roberta": "roberta.embeddings.word_embeddings.weight"}
 BIASES = {"bert": "cls.predictions.bias", "roberta": "lm_head.bias"}
 
 
