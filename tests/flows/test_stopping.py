@@ -75,17 +75,23 @@ def program(text: str, ignored: tuple[signal.Signals, ...] = ()) -> Iterator[Pro
 SLEEPS = "ready(); time.sleep(600)"
 
 
+MUTEX = "import ctypes; lock = ctypes.CDLL(None).pthread_mutex_lock; mutex = ctypes.create_string_buffer(64)"
+
+
 @pytest.mark.parametrize(
-    "number, code, cause",
+    "text, number, code, cause",
     [
-        (signal.SIGINT, 130, "by Ctrl-C"),
-        (signal.SIGTERM, 143, "by SIGTERM"),
-        (signal.SIGHUP, 129, "by SIGHUP, as its terminal is gone"),
+        (SLEEPS, signal.SIGINT, 130, "by Ctrl-C"),
+        (SLEEPS, signal.SIGTERM, 143, "by SIGTERM"),
+        (SLEEPS, signal.SIGHUP, 129, "by SIGHUP, as its terminal is gone"),
+        (f"{MUTEX}; lock(mutex); ready(); lock(mutex)", signal.SIGINT, 130, "by Ctrl-C"),
+        (f'with last_word(partial(say, "a last word"), "Promised."): pass\n{SLEEPS}', signal.SIGINT, 130, "by Ctrl-C"),
     ],
+    ids=["ctrl-c", "term", "hup", "a library that does not return to Python", "a block that has ended"],
 )
-def test_a_signal_is_answered_with_a_line_and_a_code(number: int, code: int, cause: str) -> None:
-    """Fails where a signal is not obeyed, or is told in a traceback."""
-    with program(SLEEPS) as told:
+def test_a_signal_is_answered_with_a_line_and_a_code(text: str, number: int, code: int, cause: str) -> None:
+    """Fails where a signal is not obeyed, or is told in a traceback, or what is over is still undone."""
+    with program(text) as told:
         told.tell(number)
         assert told.end() == (code, f"cloze: stopped {cause}.\n")
 
@@ -174,21 +180,6 @@ def test_a_process_can_stop_itself() -> None:
         assert told.end() == (141, "")
     with program(f'with last_word(partial(say, "a last word"), "Promised."): {text}') as told:
         assert told.end() == (141, "cloze: stopped as nobody reads what it prints. Promised.\na last word\n")
-
-
-def test_the_main_thread_need_not_come_back() -> None:
-    """Fails where a library that does not return to Python keeps the process."""
-    text = "import ctypes; lock = ctypes.CDLL(None).pthread_mutex_lock; mutex = ctypes.create_string_buffer(64)"
-    with program(f"{text}; lock(mutex); ready(); lock(mutex)") as told:
-        told.tell(signal.SIGINT)
-        assert told.end()[0] == 130
-
-
-def test_a_block_that_has_ended_has_no_last_word() -> None:
-    """Fails where what is over is still undone."""
-    with program('with last_word(partial(say, "a last word"), "Promised."): pass\n' + SLEEPS) as told:
-        told.tell(signal.SIGINT)
-        assert told.end() == (130, "cloze: stopped by Ctrl-C.\n")
 
 
 def test_an_echo_is_no_second_signal() -> None:

@@ -17,8 +17,6 @@ from corpora.sources.files.source import FilesSource
 from flows.run.estimates import sampling
 from flows.run.estimates.sampling import SourceSample, sample_source
 
-WITHIN = 0.1
-
 
 @pytest.fixture(autouse=True)
 def small_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +47,7 @@ def totals(found: SourceSample) -> tuple[float, float]:
     return found.records, found.characters
 
 
-def close(found: SourceSample, records: int, characters: int, within: float = WITHIN) -> None:
+def close(found: SourceSample, records: int, characters: int, within: float = 0.1) -> None:
     """The sample is a part, and what it says of the whole is right."""
     assert not found.whole and not found.cut_short
     seen = totals(found)
@@ -79,27 +77,17 @@ def test_many_small_files_are_sampled_from_all_over(tmp_path: Path) -> None:
     assert names[0] < 200 and names[-1] > 1_800 and 900 < names[len(names) // 2] < 1_100
 
 
-def test_large_files_of_lines(tmp_path: Path) -> None:
-    """Fails where slices are left out of the count, or what was read of one is taken for all of it."""
-    lines = list(texts(12_000))
-    with (tmp_path / "a.jsonl").open("w") as stream:
-        stream.writelines(json.dumps({"text": text}) + "\n" for text in lines)
-    close(sample(tmp_path), 12_000, sum(map(len, lines)))
-
-
-def test_a_packed_file(tmp_path: Path) -> None:
-    """Fails where bytes that were read ahead are taken for bytes that were read."""
+@pytest.mark.parametrize(("name", "within"), [("a.jsonl", 0.1), ("a.jsonl.gz", 0.2), ("a.parquet", 0.1)])
+def test_a_large_file(name: str, within: float, tmp_path: Path) -> None:
+    """Fails where slices are left out of the count, what was read of one is taken for all of it, or bytes that were
+    read ahead, or the place in a file of columns, for what was read. Of a packed file only the beginning is read."""
     lines = list(texts(14_000))
     data = "".join(json.dumps({"text": text}) + "\n" for text in lines).encode()
-    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(data, 1))
-    close(sample(tmp_path), 14_000, sum(map(len, lines)), within=0.2)  # of a packed file the beginning is read
-
-
-def test_parquet(tmp_path: Path) -> None:
-    """Fails where the place in a file of columns is taken for how much of it was read."""
-    lines = list(texts(12_000))
-    pq.write_table(pa.table({"text": lines}), tmp_path / "a.parquet", row_group_size=12_000)
-    close(sample(tmp_path), 12_000, sum(map(len, lines)))
+    if name.endswith(".parquet"):
+        pq.write_table(pa.table({"text": lines}), tmp_path / name, row_group_size=12_000)
+    else:
+        (tmp_path / name).write_bytes(gzip.compress(data, 1) if name.endswith(".gz") else data)
+    close(sample(tmp_path), 14_000, sum(map(len, lines)), within)
 
 
 def test_files_of_several_kinds_and_sizes(tmp_path: Path) -> None:

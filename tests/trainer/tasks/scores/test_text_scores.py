@@ -9,32 +9,25 @@ from tiers import examples
 from trainer.tasks.scores.texts import class_scores, correlations, multilabel_scores, option_scores, table_scores
 
 
-def test_by_hand() -> None:
-    """TP 3, FN 1, FP 2, TN 4: F1 of the first 6/9, of the second 8/11; Matthews (12 - 2) / sqrt(5*4*6*5)."""
-    found = table_scores(np.array([[3, 1], [2, 4]]))
-    assert found["accuracy"] == pytest.approx(0.7)
-    assert found["macro_f1"] == pytest.approx((6 / 9 + 8 / 11) / 2)
-    assert found["matthews"] == pytest.approx(10 / 600**0.5)
-
-
-def test_three_classes_by_hand() -> None:
-    """Gorodkin 2004: (right * all - labels . answers) / sqrt((all^2 - labels^2) (all^2 - answers^2))."""
-    found = table_scores(np.array([[2, 1, 0], [0, 3, 0], [1, 0, 1]]))
-    assert found["accuracy"] == pytest.approx(6 / 8)
-    assert found["matthews"] == pytest.approx((6 * 8 - (9 + 12 + 2)) / ((64 - 22) * (64 - 26)) ** 0.5)
-    assert found["macro_f1"] == pytest.approx((4 / 6 + 6 / 7 + 2 / 3) / 3)
-
-
 @pytest.mark.parametrize(
     ("table", "accuracy", "macro_f1", "matthews"),
     [
+        # TP 3, FN 1, FP 2, TN 4: F1 of the first 6/9, of the second 8/11; Matthews (12 - 2) / sqrt(5*4*6*5)
+        ([[3, 1], [2, 4]], 0.7, (6 / 9 + 8 / 11) / 2, 10 / 600**0.5),
+        # Gorodkin 2004: (right * all - labels . answers) / sqrt((all^2 - labels^2) (all^2 - answers^2))
+        (
+            [[2, 1, 0], [0, 3, 0], [1, 0, 1]],
+            6 / 8,
+            (4 / 6 + 6 / 7 + 2 / 3) / 3,
+            (6 * 8 - (9 + 12 + 2)) / ((64 - 22) * (64 - 26)) ** 0.5,
+        ),
         ([[5, 0], [0, 5]], 1.0, 1.0, 1.0),
         ([[0, 5], [5, 0]], 0.0, 0.0, -1.0),
         ([[5, 0], [5, 0]], 0.5, 1 / 3, 0.0),  # always the same answer
         ([[5, 0], [0, 0]], 1.0, 1.0, 0.0),  # the second class is nowhere
     ],
 )
-def test_bounds(table: list[list[int]], accuracy: float, macro_f1: float, matthews: float) -> None:
+def test_by_hand(table: list[list[int]], accuracy: float, macro_f1: float, matthews: float) -> None:
     found = table_scores(np.array(table))
     assert (found["accuracy"], found["macro_f1"], found["matthews"]) == pytest.approx((accuracy, macro_f1, matthews))
 
