@@ -22,7 +22,7 @@ from corpora.errors import InputError
 from flows.run.record.releases import release_address
 from flows.run.store_address import Artifact, find_artifacts, is_short, newest
 from flows.signals import scratch_folder
-from trainer.jobs.start import copy_model, model_files
+from trainer.jobs.start import CONFIG, copy_model, model_files
 from trainer.launching.commands import LOG_LINES, command, environment, events, how_ended, mendable, processes_of
 from trainer.launching.launch import TrainingFailed
 from trainer.metrics import Event
@@ -30,8 +30,6 @@ from trainer.settings.training import TrainingSettings
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-
-CONFIG = "config.json"
 
 
 # The model.

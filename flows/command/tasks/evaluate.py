@@ -24,12 +24,14 @@ from flows.command.tasks.options import EvaluationAsked
 from flows.command.tasks.overlap import began_elsewhere, overlaps, provenance_at
 from flows.command.terminal.output import WIDEST, console
 from flows.command.terminal.tables import fitted_lines
-from flows.command.trainer_process import CONFIG, job_file, model_folder, trainer_events
+from flows.command.trainer_process import job_file, model_folder, trainer_events
 from flows.export.cards.model_card import CardFacts, export_with_card, license_choices
 from flows.export.exported import Provenance
 from flows.report.evaluation import evaluation_page
 from flows.run.task_lines import Listener
 from trainer.complete_folders import check_output, refusing
+from trainer.jobs.start import CONFIG
+from trainer.tasks.build import RECORD
 from trainer.tasks.suites import comparing
 from trainer.tasks.suites import table as tables
 from trainer.tasks.suites.judged import JudgedSplit, read_judged
@@ -39,7 +41,6 @@ from trainer.tasks.suites.suite import Suite, read_suite
 
 TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
 SUBMISSION = "submission"
-RECORD = "finetune.json"  # in the folder of a fine-tuning
 
 
 def check_asked(asked: EvaluationAsked) -> None:
