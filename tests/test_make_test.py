@@ -1,4 +1,4 @@
-"""`make test` keeps its own promises: several processes report every test, and each promise of the pages has one."""
+"""`make test` keeps its own promises: the same tests everywhere, in several processes."""
 
 import ast
 import os
@@ -30,11 +30,11 @@ def test_two(shared): assert shared
 """
 
 
-def pytest_run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def pytest_run(folder: Path, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """Run pytest over a folder in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
-        cwd=folder, env={**os.environ, "PYTHONPATH": str(TESTS)},
+        cwd=folder, env={**os.environ, "PYTHONPATH": str(TESTS), **environment},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
 
@@ -62,6 +62,23 @@ def test_processes_report_all_tests_also_where_one_dies(files: Path) -> None:
 def test_processes_stop_after_the_first_failure_where_that_is_asked_for(files: Path) -> None:
     done = pytest_run(files, "-p", "side_by_side", "--processes", "1", "-x")
     assert "stopping after 1 failures" in done.stdout and "1 failed, 1 passed" in done.stdout, done.stdout
+
+
+@pytest.mark.long
+def test_the_same_tests_are_collected_on_every_machine(request: pytest.FixtureRequest) -> None:
+    """Fails where a test's name depends on the clock, the hash seed, the machine or a folder's order.
+
+    What was collected here is compared with the same collection in a process of its own, in another year.
+    """
+    here = {item.nodeid for item in request.session.items}
+    marked = request.config.option.markexpr
+    done = pytest_run(
+        ROOT, "-p", "shifted_clock", "--collect-only", "-q", "-m", marked, *request.config.args,
+        PYTHONHASHSEED="4711", CLOZE_TESTS=os.environ.get("CLOZE_TESTS", ""),
+    )  # fmt: skip
+    there = {line for line in done.stdout.splitlines() if "::" in line}
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert here == there
 
 
 def test_each_promise_has_its_test() -> None:
