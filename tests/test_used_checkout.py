@@ -1,6 +1,8 @@
-"""What runs, sites and people leave in a checkout is taken for no file of the project."""
+"""The tests pass in a checkout and a home that were used: whatever runs, sites and people have left in them."""
 
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -8,8 +10,19 @@ from pathlib import Path
 
 import pytest
 from checkout import PACKAGES, ROOT, checkout_files, git, tracked_files, unignored_files
+from tiers import LONG
 
+from corpora.kernels.compiling import kernel_folder
+
+# Those that look at the whole checkout, at the working folder, or at the home; the dear ones of them in the long tier.
+SAMPLE = (
+    *("tests/test_house.py", "tests/test_release.py", "tests/flows/command/test_doctor.py"),
+    *("tests/flows/command/test_help.py", "tests/flows/command/test_differing.py"),
+)
+DEAR = ("tests/test_docs.py", "tests/test_doc_blocks.py", "tests/test_runbook.py", "tests/test_licences.py")
+NOBODY = "http://127.0.0.1:9/api"  # where no server answers
 UNSAID = "It is to be done: TO" + "DO. [A page](nowhere.md)"
+QUICK = "not slow and not server and not long"
 SOURCE = ["import os, sys\n", "x = ( 1 )"]
 CELL = {"cell_type": "code", "execution_count": 1, "metadata": {}, "outputs": [], "source": SOURCE}
 NOTEBOOK = {"cells": [CELL], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
@@ -31,6 +44,22 @@ LEFT_IN_CHECKOUT = {
     "build/site/index.html": UNSAID,
     ".cloze/prefect/prefect.db": "no database",
 }
+LEFT_IN_HOME = {
+    "cloze/prefect/prefect.db": "no database",
+    "cloze/prefect/own-server.port": "9",
+    "cloze/raw-files.json": "{",
+    ".cache/cloze/models/demo/0/work/job.json": "{",
+    ".prefect/profiles.toml": f'active = "mine"\n[profiles.mine]\nPREFECT_API_URL = "{NOBODY}"\n',
+    ".aws/config": "[default]\nendpoint_url = http://127.0.0.1:9\n",
+}
+
+
+def write_all(folder: Path, files: dict[str, str]) -> None:
+    """Write files below a folder."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +74,27 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(path, copy)
     git(folder, "init", "-q")
     git(folder, "add", "--all")
-    for name, text in LEFT_IN_CHECKOUT.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    write_all(folder, LEFT_IN_CHECKOUT)
     return folder
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a user with older runs in the home, and with settings of their own."""
+    home = tmp_path_factory.mktemp("older")
+    write_all(home, LEFT_IN_HOME)
+    (home / "cloze" / "kernels").symlink_to(kernel_folder().parent)
+    users = {"HOME": str(home), "CLOZE_HOME": str(home / "cloze"), "PREFECT_API_URL": NOBODY, "PYTHONPATH": ""}
+    return {**os.environ, **users}
+
+
+def test_a_sample_of_the_tests_passes_in_a_used_checkout(used: Path, environment: dict[str, str]) -> None:
+    """Fails if a test depends on what lies in the checkout or in the home."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", QUICK]
+    command += [*SAMPLE, *(DEAR if LONG else ())]
+    done = subprocess.run(command, cwd=used, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr
+    assert int(re.findall(r"(\d+) passed", done.stdout)[-1]) > 50
 
 
 def test_layout_and_rules_are_asked_of_the_project_only(used: Path) -> None:
