@@ -1,4 +1,4 @@
-"""The rules of the house: who imports whom, what no file says, and that pages name what is there."""
+"""The rules of the house: who imports whom, what no file says, and that the README speaks of this program."""
 
 import ast
 import re
@@ -14,6 +14,9 @@ import pytest
 from checkout import PACKAGES, ROOT, checkout_files, files_below
 from parsed_sources import nodes_of, sources, tree_of
 
+from flows.command.cli import app
+from flows.command.reference import commands_table
+from flows.command.terminal.help import command_names
 from flows.run.pipeline import STAGES
 
 OWNERS = {
@@ -301,6 +304,17 @@ def test_no_file_says(what: str) -> None:
 def test_what_is_not_to_be_said_would_be_found(said: str) -> None:
     """Fails where the patterns above match nothing."""
     assert any(re.search(pattern, said) for pattern in UNSAID.values())
+
+
+def readme() -> str:
+    return (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_has_ten_of_the_programs_commands() -> None:
+    """Fails where a command to know first is renamed or described otherwise; the reference has all of them."""
+    rows = re.findall(r"^\| `cloze .+$", readme(), re.MULTILINE)
+    assert rows == commands_table().splitlines()[2:12]
+    assert len(command_names(app)) > 10
 
 
 @pytest.mark.parametrize(

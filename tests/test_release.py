@@ -55,6 +55,25 @@ def test_changes_are_joined_at_a_release(tmp_path: Path, capsys: pytest.CaptureF
     assert join_changes.main(["--chekc"], tmp_path) == 2
 
 
+@pytest.mark.parametrize(
+    "heading", ["## Unreleased", "## [Unreleased]", "## 2.0", "## 2.0 (not released)", "## 1.9", ""]
+)
+@pytest.mark.parametrize("body", ["\nProse about it.\n", "\n- A point.\n", ""])
+def test_points_come_into_the_newest_section(heading: str, body: str) -> None:
+    """Fails if points are put into an older section, or a text around them is changed."""
+    older = "## 1.8\n\n- An old point.\n"
+    changelog = f"# Changelog\n\n{heading}\n{body}\n{older}" if heading else f"# Changelog\n\n{older}"
+    joined = join_changes.join_points(changelog, ["- One.", "- Two."], "2.0")
+    assert joined.endswith(
+        f"- One.\n- Two.\n\n{changelog[changelog.index('## 1.9' if '1.9' in heading else '## 1.8') :]}"
+    )
+    assert ("## 2.0\n\n- One." in joined) == (heading in ("## 1.9", "") or (heading == "## 2.0" and not body))
+    assert (
+        re.sub(r"(## 2.0\s+)?- One.\n- Two.\n\n?", "", joined).split()
+        == (changelog.replace("## 2.0\n\n##", "##") if heading == "## 2.0" else changelog).split()
+    )
+
+
 @pytest.mark.parametrize("text", ["", "# A heading\n\nText.\n", "- A bullet.\n"])
 def test_a_change_that_says_nothing_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text(text)
