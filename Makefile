@@ -93,6 +93,7 @@ fix-pages: $(DEVELOP)
 	$(BIN)/python docs/list_of_pages.py
 	$(BIN)/python docs/plots.py
 	$(PYTHON_HERE) tests/cloze/test_stability.py --additions
+	for samples in books cc_news openwebtext wikipedia; do $(PYTHON_HERE) tests/corpora/samples/pack_$$samples.py; done
 
 fix-outputs: $(DEVELOP)
 	$(BIN)/python -m flows.command.machine.kernel_calls

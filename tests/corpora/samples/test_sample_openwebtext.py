@@ -1,14 +1,11 @@
-"""The shipped web pages: the files next to them, nested as the real ones, and read with every planted copy found."""
+"""The shipped web pages: packed from their files, nested as the real ones, and read with every planted copy found."""
 
-import hashlib
-import io
-import lzma
-import tarfile
 from collections import Counter
 from typing import Any
 
+import pack_openwebtext as pack
 import pyarrow as pa
-from shipped import SAMPLES, documents, dropped
+from shipped import documents, dropped
 
 from corpora.duplicates.bands import band_keys
 from corpora.duplicates.signatures import signatures
@@ -16,7 +13,7 @@ from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates
 from corpora.duplicates.sweep import KEPT
 from corpora.duplicates.verify import shingle_sets
 
-FOLDER = SAMPLES / "openwebtext"
+ARCHIVE = pack.FOLDER / pack.ARCHIVE_NAME
 NO_PROSE = {"0000168", "0000171"}
 
 
@@ -29,22 +26,10 @@ def text_of(page: str) -> str:
     return str(text)
 
 
-def untar(data: bytes) -> list[tuple[str, bytes]]:
-    """Return names and bytes of the files of a tar in xz."""
-    with tarfile.open(fileobj=io.BytesIO(lzma.decompress(data))) as archive:
-        files = [(member.name, archive.extractfile(member)) for member in archive]
-        return [(name, file.read()) for name, file in files if file]
-
-
-def pages() -> list[tuple[str, bytes]]:
-    """The pages of the archive: their names, which are a number and the MD5 of the text, and their texts."""
-    return [page for _, subset in untar((FOLDER / "openwebtext.tar.xz").read_bytes()) for page in untar(subset)]
-
-
-def test_the_archive_holds_the_pages() -> None:
-    """Fails where a page was edited and the archive was not."""
-    texts = {path.name[:7]: path.read_bytes().removesuffix(b"\n") for path in sorted((FOLDER / "pages").glob("*.txt"))}
-    assert pages() == [(f"{name}-{hashlib.md5(text).hexdigest()}.txt", text) for name, text in texts.items()]
+def test_the_pages_pack_to_the_shipped_texts() -> None:
+    """Fails where a page was edited and the archive not packed again."""
+    # Names and texts, not bytes: another liblzma may compress otherwise.
+    assert pack.unpack(ARCHIVE.read_bytes()) == pack.read_pages(pack.PAGES)
 
 
 def test_what_is_read_and_what_is_dropped() -> None:
@@ -57,7 +42,7 @@ def test_what_is_read_and_what_is_dropped() -> None:
 def test_paragraphs_stay_as_they_are() -> None:
     """Fails where a page is cut at its blank lines, or a paragraph is joined with the next."""
     broken = "0000027"
-    for name, text in pages():
+    for name, text in pack.unpack(ARCHIVE.read_bytes()):
         if name[:7] not in NO_PROSE | {broken}:
             assert text_of(name[:7]) == text.decode().strip("\n")
     assert text_of(broken).count("\n\n") == 5
