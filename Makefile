@@ -42,7 +42,7 @@ develop:  ## the same with what the tests need
 	@$(BIN)/cloze prepare
 
 test: $(DEVELOP)  ## the tests, with few random examples of each property (ten minutes on two cores)
-	$(BIN)/python -m pytest --processes $(JOBS) --durations 10 -m "not long"
+	$(BIN)/python -m pytest --processes $(JOBS) --cpu-seconds -m "not long"
 
 test-all: $(DEVELOP)  ## the long tier: all examples, all kills, gigabytes of input, all real text (an hour)
 	CLOZE_TESTS=long $(BIN)/python -m pytest --processes $(JOBS)
@@ -99,7 +99,7 @@ fix-outputs: $(DEVELOP)
 	$(BIN)/python -m flows.command.machine.kernel_calls
 	$(PYTHON_HERE) tests/test_docs.py
 
-figures: $(DEVELOP)  ## lines by room, how the code reads; nothing is judged
+figures: $(DEVELOP)  ## lines by room, the dearest test files, how the code reads; nothing is judged
 	$(BIN)/python docs/code_figures.py
 
 pins: $(DEVELOP)  ## write constraints.txt and the list of licences again, from what is installed on Python 3.11

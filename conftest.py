@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-pytest_plugins = ("side_by_side",)
+pytest_plugins = ("side_by_side", "cpu_seconds")
 
 NEED_TORCH = ["trainer/*", "tests/trainer/*", "tests/small_models.py"]
 

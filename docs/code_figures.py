@@ -1,13 +1,14 @@
-"""`make figures` shows lines by room and how the code reads. It judges nothing.
+"""`make figures` shows lines by room, the dearest test files and how the code reads. It judges nothing.
 
-A line of code is one that holds a token: no blank line, no comment, no docstring. A function begins with a verb if the
-first word of its name is one of `VERBS`, which are those of this code; dunder methods and properties are left out. Look
-at what stands out, and leave what reads well.
+A line of code is one that holds a token: no blank line, no comment, no docstring. Test files are those of the last
+`make test`. A function begins with a verb if the first word of its name is one of `VERBS`, which are those of this
+code; dunder methods and properties are left out. Look at what stands out, and leave what reads well.
 Cost: seven seconds of one core.
 """
 
 import ast
 import io
+import json
 import re
 import tokenize
 from collections import Counter
@@ -19,7 +20,8 @@ from statistics import median
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows", "cloze")
 ROOMS = (*PACKAGES, "benchmarks", "docs", "examples", "tests", "bootstrap.py", "conftest.py")
-LONG = 40
+SECONDS = Path(".pytest_cache", "v", "cloze", "cpu_seconds")  # as tests/cpu_seconds.py writes it
+NUM_FILES, LONG = 10, 40
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
@@ -54,6 +56,8 @@ def main(root: Path = ROOT) -> None:
         inner = {room: count_room(room) for room in path.iterdir() if room.is_dir()} if path in packages else {}
         for room in sorted((room for room in inner if inner[room]), key=lambda room: (-inner[room], room)):
             print(f"{inner[room]:17,}  {room.name}")
+    print(f"\nCPU seconds of the {NUM_FILES} dearest test files in the last `make test`")
+    print("\n".join(dearest_files(root / SECONDS)) or "    not measured yet")
     print("\nHow the packages read: functions, those that begin with a verb and with a participle, their lines (the")
     print(f'median, how many have over {LONG}, the longest), and "where" in 1,000 words of docstrings')
     for path in packages:
@@ -83,6 +87,14 @@ def count_room(path: Path) -> int:
 def count_file(path: Path) -> int:
     """Return the lines of code of a file."""
     return count_lines(path.read_text(encoding="utf-8"))
+
+
+def dearest_files(path: Path) -> Iterator[str]:
+    """Yield a line for each of the test files that took most in the last `make test`."""
+    seconds = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    files = [(name, number) for name, number in seconds.items() if name.endswith(".py")]
+    for name, number in sorted(files, key=lambda entry: -entry[1])[:NUM_FILES]:
+        yield f"{number:9.1f}  {name}"
 
 
 def describe_reading(files: Iterable[Path]) -> str:

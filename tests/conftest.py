@@ -3,11 +3,8 @@
 import gc
 import logging
 import os
-import random
-import re
 from collections import Counter
 from collections.abc import Generator, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
@@ -17,6 +14,8 @@ import pytest
 import tiers
 from _pytest.doctest import DoctestModule
 from checkout import ROOT
+from collecting import add_remedy, place_file
+from cpu_seconds import read_seconds
 
 from corpora.kernels.compiling import kernel_folder
 from corpora.store.places.place import Place
@@ -36,16 +35,15 @@ spare_loopback(os.environ)
 tiers.load_profile()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files with most slow tests first, so that no process waits for another at the end.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the dearest files first, so that no process waits for another at the end.
 
     CLOZE_TEST_ORDER=SEED puts the files in a random order instead, the same one for the same seed. The tests of a file
     stay together and in order: they share stores and servers.
     """
-    seed = os.environ.get("CLOZE_TEST_ORDER")
+    seed, seconds = os.environ.get("CLOZE_TEST_ORDER"), read_seconds(config)
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
-    files = {item.path: f"{seed} {item.path.relative_to(ROOT).as_posix()}" for item in items}
-    items.sort(key=lambda item: random.Random(files[item.path]).random() if seed else -slow[item.path])
+    items.sort(key=lambda item: place_file(item.path.relative_to(ROOT).as_posix(), seed, seconds, slow[item.path]))
 
 
 def pytest_collection_finish() -> None:
@@ -89,21 +87,6 @@ def use_home(home: Path, environment: pytest.MonkeyPatch) -> None:
         environment.delenv(name)
     environment.setenv("HOME", str(home))
     environment.setenv("CLOZE_HOME", str(home / ".cloze"))
-
-
-MISSING = re.compile("could not import|is not installed$")
-
-
-def add_remedy(reason: str) -> str:
-    """Return why a test is skipped, with what mends it where a package is missing.
-
-    >>> add_remedy("Skipped: could not import 'usearch'").partition(" installs it")[0]
-    "Skipped: could not import 'usearch'; `make develop`"
-    >>> add_remedy("Skipped: needs a CUDA device")
-    'Skipped: needs a CUDA device'
-    """
-    without = "" if find_spec("torch") else ", without TORCH=none"
-    return f"{reason}; `make develop` installs it{without}" if MISSING.search(reason) else reason
 
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)

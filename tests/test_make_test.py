@@ -1,6 +1,7 @@
-"""`make test` keeps its own promises: the same tests everywhere, in several processes."""
+"""`make test` keeps its own promises: the same tests everywhere, in several processes, the dearest files first."""
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -8,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cpu_seconds import COLLECTION, KEPT, SESSION
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
@@ -22,11 +24,11 @@ def test_last(): pass
 SHARED = """
 import pytest
 @pytest.fixture(scope="session")
-def shared():
-    yield 1
+def dear():
+    yield sum(range(30_000_000))
     print("torn down")
-def test_one(shared): assert shared
-def test_two(shared): assert shared
+def test_one(dear): assert dear
+def test_two(dear): assert dear
 """
 
 
@@ -62,6 +64,17 @@ def test_processes_report_all_tests_also_where_one_dies(files: Path) -> None:
 def test_processes_stop_after_the_first_failure_where_that_is_asked_for(files: Path) -> None:
     done = pytest_run(files, "-p", "side_by_side", "--processes", "1", "-x")
     assert "stopping after 1 failures" in done.stdout and "1 failed, 1 passed" in done.stdout, done.stdout
+
+
+def test_seconds_of_a_run_are_shown_and_kept(files: Path, tmp_path: Path) -> None:
+    """Fails if the file that needs a fixture of the session first pays for it, or the next run cannot read them."""
+    plugins = ("-p", "side_by_side", "-p", "cpu_seconds", "--cpu-seconds", "--processes", "1")
+    done = pytest_run(files, *plugins, "-p", "cacheprovider", "-o", f"cache_dir={tmp_path}", "test_b.py")
+    assert done.returncode == 0, done.stdout
+    kept = json.loads((tmp_path / "v" / KEPT).read_text(encoding="utf-8"))
+    assert set(kept) == {COLLECTION, SESSION, "test_b.py"} and kept[SESSION] > kept["test_b.py"]
+    shown = done.stdout.partition(" CPU seconds ")[2].splitlines()[1:5]
+    assert [line.split(maxsplit=1)[1] for line in shown] == [*sorted(kept, key=lambda name: -kept[name]), "in all"]
 
 
 @pytest.mark.long
