@@ -31,7 +31,6 @@ GROUPS = {
     "reference": "What the comparisons with transformers need (extra `reference`)",
     "accelerate": "What transformers' own training loop needs in addition (extra `accelerate`)",
     "sentences": "What opening the task `similarity` in sentence-transformers needs in addition (extra `sentences`)",
-    "retrieval": "What searching millions of vectors by an index needs in addition (extra `retrieval`)",
     "grain": "What reading with Grain needs in addition (extra `grain`)",
     "dask": "What a cluster needs in addition (extra `dask`)",
     "docs": "What the site of the documentation needs (extra `docs`)",

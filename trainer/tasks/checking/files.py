@@ -43,17 +43,14 @@ class CheckedFile:
         return len(self.values)
 
     def at(self, rows: Sequence[int]) -> str:
-        """Return where rows are, by their numbers from 0: `train.tsv, lines 3, 9, 12 and 2 more`."""
+        """Return where rows are, by their numbers from 0: `train.tsv, lines 3, 9 and 3 more`."""
         many = "lines" if len(rows) > 1 else "line"
-        return f"{self.name}, {many} {shortened([str(self.lines[row]) for row in rows])}" if rows else self.name
+        name = excerpt(self.name)
+        return f"{name}, {many} {shortened([str(self.lines[row]) for row in rows])}" if rows else name
 
-    def excerpts(self, rows: Sequence[int], most: int = 2) -> list[str]:
-        """Return the beginnings of some rows' texts."""
-        return [excerpt(self.wholes[row]) for row in rows[:most]]
-
-    def finding(self, case: str, rows: Sequence[int] = (), /, *, shown: int = 0, **values: Any) -> DataFinding:
-        """Return a finding in some rows, or in the whole file. shown: of how many rows; values: of its wording"""
-        return finding(case, self.at(rows), **{"examples": self.excerpts(rows, shown), **values})
+    def finding(self, case: str, rows: Sequence[int] = (), /, **values: Any) -> DataFinding:
+        """Return a finding in some rows, or in the whole file. values: of its wording"""
+        return finding(case, self.at(rows), **values)
 
     @cached_property
     def texts(self) -> list[tuple[str, ...]]:
