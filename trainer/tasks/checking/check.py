@@ -76,7 +76,7 @@ def _unusable(file: CheckedFile) -> Iterator[DataFinding]:
     for reason, number in sorted(counts.unusable.items(), key=lambda item: (-item[1], item[0])):
         yield finding(
             "unusable-rows",
-            f"{file.name}, line {counts.first[reason]}{counts.where[reason]}",
+            f"{file.called}, line {counts.first[reason]}{counts.where[reason]}",
             stops=lost > most * counts.rows,
             rows=number,
             unit=counts.unit,

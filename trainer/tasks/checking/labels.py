@@ -165,7 +165,7 @@ def _against_training(
             places,
             stops=len(places) > UNSEEN * len(file),
             rows=share_of(len(places), len(file)),
-            training=training.name,
+            training=training.called,
             labels=shortened([*map(quoted, unseen)]),
         )
     if min(len(file), len(training)) < 5 * FEWEST:
@@ -178,7 +178,7 @@ def _against_training(
             label=quoted(far),
             share=percent(shares[far][0], 1),
             learnt=percent(shares[far][1], 1),
-            training=training.name,
+            training=training.called,
         )
 
 

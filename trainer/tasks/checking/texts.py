@@ -187,5 +187,5 @@ def _languages(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
                 "mixed-languages", foreign, rows=len(foreign), all=counts.total(), main=main, others=shortened(others)
             )
         if mains and main and mains[0] and main != mains[0]:
-            yield file.finding("other-language", main=main, training=files[0].name, learnt=mains[0])
+            yield file.finding("other-language", main=main, training=files[0].called, learnt=mains[0])
         mains.append(main)
