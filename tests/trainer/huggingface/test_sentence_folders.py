@@ -263,7 +263,9 @@ def test_an_old_layout_is_imported(tmp_path: Path, library: ModuleType, folders:
         path.rename(old / "0_Transformer" / path.name)
     modules = json.loads((old / MODULES).read_text())
     (old / MODULES).write_text(json.dumps([{**modules[0], "path": "0_Transformer"}, *modules[1:]]))
-    with pytest.raises(InputError, match=r"keeps its encoder in 0_Transformer.*`cloze import`"):
+    with pytest.raises(
+        InputError, match=r"keeps its encoder in 0_Transformer.*save it again with sentence-transformers"
+    ):
         embedded(old)
     import_checkpoint(old, tmp_path / "new")
     assert np.abs(embedded(tmp_path / "new") - reference(library, old)).max() < 1e-5

@@ -15,7 +15,7 @@ Sentence-BERT (Reimers, Gurevych 2019):
 encoder). It is learnt of queries with a passage that answers and, as far as there are, passages that do not: each
 query's passage against those of all queries of the step and their hard negatives (Karpukhin et al. 2020, section 3.2).
 It is judged by ranking all passages of the evaluation rows for each of their queries: among a whole collection it is
-harder, which is what `cloze search --judgements` measures.
+harder, which is what `cloze embed --query ... --judgements` measures.
 """
 
 from collections.abc import Callable, Mapping, Sequence
