@@ -16,7 +16,6 @@ from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.job import EmbedJob
 from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
 
-SHOWN = 10  # texts for each query
 LONGEST = 160  # characters of a text that are shown
 NO_SEARCH = SearchSettings()
 
@@ -57,8 +56,12 @@ def embed_texts(
 
 
 def _with_whole_paths(search: SearchSettings) -> SearchSettings:
-    paths = {name: getattr(search, name) for name in ("judgements", "training", "pairs")}
-    return replace(search, **{name: str(Path(path).resolve()) for name, path in paths.items() if path})
+    def whole(path: str) -> str:
+        return path and str(Path(path).resolve())
+
+    return replace(
+        search, judgements=whole(search.judgements), training=whole(search.training), pairs=whole(search.pairs)
+    )
 
 
 def is_query(query: str) -> bool:
@@ -96,7 +99,7 @@ def event_lines(event: Event, job: EmbedJob) -> Iterator[str]:
         yield f"{name} {value:.4f}"
     for result in () if job.search.judgements else event["results"]:
         yield f"{result['query']}: {result['text']}"
-        for rank, document in enumerate(result["documents"][:SHOWN], 1):
+        for rank, document in enumerate(result["documents"], 1):
             yield f"  {rank}. {document['id']}  {document['score']:.4f}  {document['text'][:LONGEST]}"
     for name in ("training", "pairs"):
         if path := getattr(job.search, name):

@@ -57,9 +57,8 @@ def finding(case: str, where: str, *, stops: bool | None = None, **values: Any) 
     >>> finding("leak", "dev.tsv", stops=False, rows=share_of(1, 8, verb="are"), other="train.tsv").line
     'leak: dev.tsv: 1 row (12.5 %) is in train.tsv too: leave them out of one of the two'
     """
-    severity, text = WORDING[case]
-    if severity not in ("stops", "doubtful"):
-        severity = "stops" if stops else "doubtful"
+    group, text = WORDING[case]
+    severity: Severity = "stops" if group == "stops" or (group == "either" and stops) else "doubtful"
     return DataFinding(name=case.partition("/")[0], severity=severity, where=where, what=text.format_map(values))
 
 

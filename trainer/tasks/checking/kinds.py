@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from trainer.tasks.checking.files import CheckedFile, hash_of, text_of
-from trainer.tasks.checking.findings import DataFinding, percent, several, share_of, shortened
-from trainer.tasks.kinds.tag_schemes import OUTSIDE, are_spans
+from trainer.tasks.checking.findings import DataFinding, percent, several, share_of
+from trainer.tasks.kinds.tag_schemes import OUTSIDE
 
-MOSTLY = 0.9  # share of tags from which the others are odd
 FEWEST = 20  # rows from which shares say something
-AT_ONE_PLACE = 0.9  # share of right choices
+MOSTLY = 0.9  # share of right choices at one place, or of pairs of one text, from which a score means little
 SAME_TEXTS = 0.1  # share of pairs that are one text twice
 CUT_WORDS = 0.02  # share of answers that begin or end within a word
 
@@ -29,18 +28,7 @@ def kind_findings(kind: str, files: Sequence[CheckedFile]) -> Iterator[DataFindi
 
 
 def _tags(file: CheckedFile) -> Iterator[DataFinding]:
-    sentences = [(row, tags) for row, tags in enumerate(file.labels or ()) if tags]
-    counts = Counter(tag for _, tags in sentences for tag in tags)
-    spans = {tag for tag in counts if tag == OUTSIDE or are_spans([tag])}
-    inside = sum(counts[tag] for tag in spans if tag != OUTSIDE)
-    odd = [tag for tag in counts if tag not in spans]
-    begins = any(tag.startswith("B-") for tag in spans)
-    if odd and begins and inside >= MOSTLY * sum(counts[tag] for tag in counts if tag != OUTSIDE):
-        rows = [row for row, tags in sentences if {*tags} & {*odd}]
-        yield file.finding(
-            "odd-tags", rows, odd=sum(counts[tag] for tag in odd), spans=inside, tags=shortened(sorted(map(repr, odd)))
-        )
-    if file.labels and {*counts} == {OUTSIDE}:
+    if file.labels and {tag for tags in file.labels for tag in tags or ()} == {OUTSIDE}:
         yield file.finding("no-spans")
 
 
@@ -108,7 +96,7 @@ def _choices(file: CheckedFile) -> Iterator[DataFinding]:
         yield file.finding("same-choices", twice, questions=several(len(twice), "question"))
     places = Counter(place for place in file.labels or () if place is not None)
     place, number = max(places.items(), key=lambda item: item[1], default=(0, 0))
-    if places.total() >= FEWEST and number >= AT_ONE_PLACE * places.total():
+    if places.total() >= FEWEST and number >= MOSTLY * places.total():
         yield file.finding(
             "choice-by-place", stops=number == places.total(), place=place + 1, share=percent(number, places.total())
         )

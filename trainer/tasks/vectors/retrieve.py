@@ -30,6 +30,8 @@ from trainer.tasks.vectors.job import EmbedJob
 from trainer.tasks.vectors.search import Run, check_comparable, exact_search
 from trainer.training.parallel import joined
 
+DEPTH = 100  # documents of a query that are scored, and among which negatives are found
+
 
 def main(arguments: list[str]) -> int:
     """Run `embed JOB.json`: write, search, report events; return 0. Raises InputError."""
@@ -72,7 +74,8 @@ def _search(job: EmbedJob, vectors: Path, device: torch.device) -> dict[str, Any
         embed_file(Embedder.of(Path(job.model), settings, device, QUERY), job.queries, output, speak)
         asked, corpus = VectorFile(output, "the queries"), VectorFile(vectors)
         ids, rows = asked.whole()
-        run, documents = exact_search(corpus, ids, rows, check_comparable(corpus, asked), job.search.top)
+        depth = max(job.search.top, DEPTH) if judgements else job.search.top
+        run, documents = exact_search(corpus, ids, rows, check_comparable(corpus, asked), depth)
     relevant = {name for levels in judgements.values() for name, level in levels.items() if level > 0}
     texts = _texts(job, {*relevant, *(name for found in run.values() for name in found)})
     mined = [*_mined(judgements, run, texts)] if job.search.training or job.search.pairs else []
@@ -89,14 +92,15 @@ def _search(job: EmbedJob, vectors: Path, device: torch.device) -> dict[str, Any
         "missing": len(relevant - documents),
         "scores": ranking_scores(judgements, run) if judgements else {},
         "results": [
-            {"query": query, "text": queries[query], "documents": [_found(each, found, texts) for each in found]}
+            {"query": query, "text": queries[query], "documents": _shown(found, texts, job.search.top)}
             for query, found in run.items()
         ],
     }
 
 
-def _found(name: str, found: Mapping[str, float], texts: Mapping[str, str]) -> dict[str, Any]:
-    return {"id": name, "score": found[name], "text": texts.get(name, "")}
+def _shown(found: Mapping[str, float], texts: Mapping[str, str], top: int) -> list[dict[str, Any]]:
+    names = [*found][:top]
+    return [{"id": name, "score": found[name], "text": texts.get(name, "")} for name in names]
 
 
 def _texts(job: EmbedJob, wanted: set[str]) -> dict[str, str]:

@@ -50,8 +50,8 @@ class SearchSettings:
 
     query: str = ""
     """A query, or a file of queries: find the texts of FILE that are most like each."""
-    top: int = 100
-    """Texts to find for each query."""
+    top: int = 10
+    """Texts to show for each query."""
     judgements: str = ""
     """Which texts are relevant to which query (qrels): report nDCG, MRR, MAP and recall."""
     training: str = ""

@@ -198,7 +198,7 @@ FAULTS = [
         "classes",
         lambda a, b: each(a, lambda row, _: {"text": row["text"] + (" via web" if row["label"] == "good" else "")}),
     ),
-    Fault("odd-tags", True, "tags", lambda a, b: a[3]["tags"].__setitem__(0, "X-PER")),
+    Fault("not-learnable", True, "tags", lambda a, b: a[3]["tags"].__setitem__(0, "X-PER")),
     Fault("no-spans", True, "tags", lambda a, b: put(b, 100, tags=["O"] * 15)),
     Fault(
         "cut-answers",
