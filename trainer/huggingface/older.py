@@ -7,8 +7,9 @@ pickled `pytorch_model.bin`, a `vocab.txt`, and a `config.json` without a model 
 an index. Written are `config.json`, `model.safetensors` and the tokenizer's files; of a folder of sentence-transformers
 also its pooling, the modules after it, and prompts.
 
-Promise: every tensor is what it was, under the same name and of the same type; nothing in a pickled file is run, for
-torch reads tensors alone of it; and what is written has been opened: its encoder is whole, and its vocabulary fits.
+Promise: every tensor is what it was, of the same type and under the same name, but for the prefix of a wrapper; nothing
+in a pickled file is run, for torch reads tensors alone of it; and what is written has been opened: its encoder is
+whole, and its vocabulary fits.
 Cost: the weights once in memory (BERT-base: 0.4 GB, two seconds).
 """
 
@@ -25,7 +26,6 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary
-from trainer.complete_folders import check_output
 from trainer.huggingface.checkpoints import (
     WEIGHTS,
     check_no_other_weights,
@@ -43,9 +43,8 @@ from trainer.settings.model import FAMILIES, family_of
 def import_checkpoint(source: Path, output: Path) -> None:
     """Write today's form of a folder.
 
-    Raises InputError where the folder holds no complete model of these families, or `output` is not empty.
+    Raises InputError where the folder holds no complete model of these families.
     """
-    check_output(output)
     sentences = read_sentences(source, older=True)
     folder = source / sentences.encoder if sentences is not None else source
     config, tensors = read_json(folder / CONFIG), older_weights(folder)
@@ -62,8 +61,11 @@ def import_checkpoint(source: Path, output: Path) -> None:
                 _write_modules(written, sentences, config)
         except (OSError, SafetensorError) as error:  # of a full disk safetensors raises its own
             raise InputError(f"Cannot write {output} ({error}): make room there, or name another folder.") from error
-        checked_config(written, vocabulary)
-        load_pretrained(written)
+        try:
+            checked_config(written, vocabulary)
+            load_pretrained(written)
+        except InputError as error:
+            raise InputError(str(error).replace(str(written), str(folder))) from error
         written.replace(output)
 
 

@@ -97,7 +97,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         ({"layers": 3}, "holds more than tensors by name"),
         ({0: torch.zeros(2)}, "holds more than tensors by name"),
         ({"first.weight": torch.zeros(2)}, "names of the tensors do not show the family"),
-        ({name: state[name] for name in list(state)[3:]}, "lacks bert."),
+        ({name: state[name] for name in list(state)[3:]}, rf"^{old}/model.safetensors lacks bert\."),
     ):
         if isinstance(content, bytes):
             (old / "pytorch_model.bin").write_bytes(content)
@@ -117,5 +117,3 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     (old / "config.json").write_bytes((new / "config.json").read_bytes())
     with pytest.raises(InputError, match=r"has no model\.safetensors: give the folder of a model as "):
         load_pretrained(old)
-    with pytest.raises(InputError, match="is not empty"):
-        import_checkpoint(new, new)
