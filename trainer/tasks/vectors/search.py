@@ -2,22 +2,18 @@
 
     vectors in blocks ─► product with all queries, in float32 ─► the best of each query so far
 
-Of equal similarities at the end of the list any may be taken. Memory: a block, its similarities to 1,024 queries, and
-all ids.
+Memory: a block, its similarities to some hundred queries, and all ids.
 """
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from trainer.tasks.embeddings import VectorFile
-from trainer.tasks.kinds.vectors import SIMILARITIES, unit_rows
+from trainer.tasks.kinds.vectors import SIMILARITIES, nearest
 from trainer.tasks.scores.vectors import ranked
 
 Run = dict[str, dict[str, float]]  # for each query the documents found, the best first, and the similarity of each
-QUERIES_AT_ONCE = 1_024
 
 
 def exact_search(corpus: VectorFile, ids: Sequence[str], queries: Float32s, by: str, top: int) -> tuple[Run, set[str]]:
@@ -27,7 +23,6 @@ def exact_search(corpus: VectorFile, ids: Sequence[str], queries: Float32s, by: 
     """
     best: list[dict[str, float]] = [{} for _ in ids]
     seen = set[str]()
-    asked = unit_rows(queries) if by == "cosine" else queries
     for names, vectors in corpus.blocks():
         before = len(seen)
         seen.update(names)
@@ -36,13 +31,9 @@ def exact_search(corpus: VectorFile, ids: Sequence[str], queries: Float32s, by: 
                 f"Two of the vectors of {corpus.name} have the same id: a result could not say which it is. Give each "
                 "record an id of its own (column `id`), and embed texts, not words."
             )
-        block = unit_rows(vectors) if by == "cosine" else vectors
-        for start in range(0, len(ids), QUERIES_AT_ONCE):
-            products = asked[start : start + QUERIES_AT_ONCE] @ block.T
-            near = np.argpartition(-products, min(top, len(names)) - 1, axis=1)[:, :top]
-            for place, (row, places) in enumerate(zip(products, near.tolist(), strict=True), start):
-                found = best[place] | {names[each]: float(row[each]) for each in places}
-                best[place] = {name: found[name] for name in ranked(found)[:top]}
+        for place, near in enumerate(nearest(queries, names, vectors, by, top)):
+            found = best[place] | near
+            best[place] = {name: found[name] for name in ranked(found)[:top]}
     return dict(zip(ids, best, strict=True)), seen
 
 
