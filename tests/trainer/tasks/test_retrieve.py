@@ -166,6 +166,8 @@ def test_vectors_made_before_are_taken(tmp_path: Path) -> None:
         searched(replace(kept, search=replace(job.search, pairs=str(tmp_path / "pairs.jsonl"))))
     with pytest.raises(InputError, match="name the file to write its vectors to"):
         searched(replace(job, output=""))
+    with pytest.raises(InputError, match="Texts are searched, not their words"):
+        replace(job, settings=EmbedSettings(by="word"))
     with pytest.raises(InputError, match="Judgements are of queries, and none are given"):
         SearchSettings(judgements="qrels")
     with (tmp_path / "qrels").open("a") as file:

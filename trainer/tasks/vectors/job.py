@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from corpora.errors import InputError
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
 
@@ -22,3 +23,7 @@ class EmbedJob:
     settings: EmbedSettings
     queries: FileSettings = field(default_factory=lambda: FileSettings(path=""))
     search: SearchSettings = field(default_factory=SearchSettings)
+
+    def __post_init__(self) -> None:
+        if self.queries.path and self.settings.by != "text":
+            raise InputError("Texts are searched, not their words: leave `by` at text.")
