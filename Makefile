@@ -38,7 +38,7 @@ install: packages  ## make .venv, install what a run needs, compile the kernels;
 
 develop:  ## the same with what the tests need
 	@$(PYTHON) bootstrap.py --extra trainer --extra tensorboard --extra documents --extra reference --extra accelerate --extra dask \
-	    --extra grain --extra sentences --extra retrieval --extra onnx --extra docs --extra dev
+	    --extra grain --extra sentences --extra onnx --extra docs --extra dev
 	@$(BIN)/cloze prepare
 
 test: $(DEVELOP)  ## the tests, with few random examples of each property (ten minutes on two cores)

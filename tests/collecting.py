@@ -37,8 +37,8 @@ def place_file(file: str, seed: str | None, seconds: Mapping[str, float], num_sl
 def add_remedy(reason: str) -> str:
     """Return why a test is skipped, with what mends it where a package is missing.
 
-    >>> add_remedy("Skipped: could not import 'usearch'").partition(" installs it")[0]
-    "Skipped: could not import 'usearch'; `make develop`"
+    >>> add_remedy("Skipped: could not import 'grain'").partition(" installs it")[0]
+    "Skipped: could not import 'grain'; `make develop`"
     >>> add_remedy("Skipped: needs a CUDA device")
     'Skipped: needs a CUDA device'
     """

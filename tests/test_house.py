@@ -118,7 +118,7 @@ def test_what_is_imported_is_declared() -> None:
     for path in sources():
         used[path.relative_to(ROOT).parts[0]] |= others_imported(path)
     core = declared()
-    owners = {"corpora": ["documents"], "trainer": ["trainer", "tensorboard", "onnx", "retrieval"], "flows": ["dask"]}
+    owners = {"corpora": ["documents"], "trainer": ["trainer", "tensorboard", "onnx"], "flows": ["dask"]}
     owners["cloze"] = ["reference", "dev"]  # whose own objects it gives where they are installed
     extras = {package: declared(*names) - core for package, names in owners.items()}
     undeclared = {package: names - core - extras.get(package, set()) for package, names in used.items()}

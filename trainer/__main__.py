@@ -10,8 +10,7 @@
     onnx        MODEL FOLDER             a model as an ONNX file, with what it needs to run
     import      SOURCE OUTPUT            convert a checkpoint of an older form to today's
     predict-onnx  FOLDER FILE.json OUTPUT    what an exported model predicts, without torch
-    embed       JOB.json                 vectors of texts, words or tokens
-    search      JOB.json                 queries against a collection
+    embed       JOB.json                 vectors of texts, words or tokens, and what is most like queries
     static      MODEL FOLDER             a vector for each piece of its vocabulary
 
 With `--die-with PID` before the command the process ends when that parent does, however it ends.
@@ -35,8 +34,7 @@ COMMANDS = {
     "onnx": "trainer.tasks.portable.exporting",
     "import": "trainer.huggingface.older",
     "predict-onnx": "trainer.tasks.portable.folder",
-    "embed": "trainer.tasks.vectors.embed",
-    "search": "trainer.tasks.vectors.retrieve",
+    "embed": "trainer.tasks.vectors.retrieve",
     "static": "trainer.tasks.vectors.static",
 }
 

@@ -2,9 +2,9 @@
 
     MODEL ─► its folder ─► python -m trainer ... ─► its lines or events ─► the terminal
 
-MODEL is a folder with config.json, model.safetensors and tokenizer.json, an artifact of the store, a release
-(STORE@NAME), or a store: then its newest model. The process ends with this one, however this one ends; an error
-that the user can fix comes back as the trainer's own paragraph.
+MODEL is a folder with config.json, weights and a tokenizer (of an older form today's is made first), an artifact of the
+store, a release (STORE@NAME), or a store: then its newest model. The process ends with this one, however this one ends;
+an error that the user can fix comes back as the trainer's own paragraph.
 """
 
 import json
@@ -22,6 +22,8 @@ from corpora.errors import InputError
 from flows.run.record.releases import release_address
 from flows.run.store_address import Artifact, find_artifacts, is_short, newest
 from flows.signals import scratch_folder
+from trainer.huggingface.sentences import MODULES
+from trainer.huggingface.todays_form import todays_folder
 from trainer.jobs.start import CONFIG, copy_model, model_files
 from trainer.launching.commands import LOG_LINES, command, environment, events, how_ended, mendable, processes_of
 from trainer.launching.launch import TrainingFailed
@@ -41,8 +43,8 @@ def model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) -> It
 
     kinds: of artifacts, the first that the address has is taken
     """
-    if (Path(address) / CONFIG).is_file():
-        yield Path(address)
+    if any((Path(address) / name).is_file() for name in (CONFIG, MODULES)):
+        yield todays_folder(Path(address))
         return
     at_place = "://" in address or Path(address).is_dir() or is_short(address)
     if not at_place and release_address(address) is None:

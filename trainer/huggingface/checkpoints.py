@@ -24,7 +24,6 @@ import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from shlex import quote
 from typing import Any, NamedTuple
 
 import torch
@@ -35,6 +34,7 @@ from torch import Tensor
 from corpora.errors import InputError
 from trainer.families.contract import Family, ModelInputs
 from trainer.huggingface.config import CONFIG, config_json, read_config, settings_of, special_ids
+from trainer.huggingface.embeddings import unwrapped
 from trainer.huggingface.sentences import SentenceFolder, read_sentences
 from trainer.model.objective import Objective, build_model
 from trainer.objectives.contract import ModelPart
@@ -285,7 +285,13 @@ def _tells_of_pairs(family: Family, config: Mapping[str, Any], tensors: Mapping[
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file. Raises InputError where it is gone or no whole one."""
+    """The tensors of a file, without the prefix of a wrapper. Raises InputError where it is gone or no whole one."""
+    tensors = read_tensors(path)
+    return {name: tensors[theirs] for name, theirs in unwrapped(tensors).items()}
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a file as they are called there. Raises InputError if it is gone or no whole one."""
     try:
         with safe_open(path, "pt") as file:
             written_by = (file.metadata() or {}).get("format")
@@ -301,8 +307,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             ) from error
         check_no_other_weights(path.parent)
         raise InputError(
-            f"{path.parent} has no {path.name}: give a folder that holds it; `cloze import {quote(str(path.parent))} "
-            "FOLDER` writes one from a pytorch_model.bin, or from several files."
+            f"{path.parent} has no {path.name}: give the folder of a model as Hugging Face's save_pretrained writes it."
         ) from error
     except SafetensorError as error:
         raise InputError(f"{path} is not a complete safetensors file ({error}): save or copy it again.") from error

@@ -10,7 +10,6 @@ included; `deviation` of first weights; `activation` by their name for it.
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from corpora.errors import InputError
@@ -83,8 +82,7 @@ def read_config(path: Path) -> dict[str, Any]:
     family = config.get("model_type")
     if family is None:
         raise InputError(
-            f"{path} has no model_type, like the oldest such files: `cloze import {quote(str(path.parent))} FOLDER` "
-            "infers it from the names of the tensors, and writes it."
+            f"{path} has no model_type, which says the family of the model: add it, one of {', '.join(FAMILIES)}."
         )
     if not isinstance(family, str) or family not in FAMILIES:
         raise InputError(f"{path}: model_type is {family!r}; it must be one of: {', '.join(FAMILIES)}.")

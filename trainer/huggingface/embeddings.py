@@ -17,10 +17,9 @@ Cost: 1.7 s of CPU for a model of BERT-base's size (434 MB), and memory for its 
 
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
-from shlex import quote
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -40,6 +39,10 @@ WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"
 WORDS = frozenset(f"{name}.weight" for row in FAMILIES.values() for name in row.names.encoder["embeddings.word"])
 BIASES = frozenset(row.names.heads["masked_head"]["bias"] for row in FAMILIES.values())
 ROWS = WORDS | BIASES | frozenset(tied for row in FAMILIES.values() for tied in row.names.tied)
+
+# The same, and without the name of the family; and buffers that a wrapper may leave without its prefix.
+EMBEDDINGS = sorted({*WORDS, *(name.partition(".")[2] for name in WORDS)}, key=len, reverse=True)
+BUFFERS = ("n_averaged", "position_ids", "token_type_ids")
 
 MOST_PADDING = 128  # vocabularies are padded up to a multiple of 8 to 128
 METADATA = "__metadata__"
@@ -87,8 +90,7 @@ def checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
     _check_vocabulary(checkpoint, config["vocab_size"], old)
     if not (checkpoint / WEIGHTS).is_file():
         raise InputError(
-            f"{checkpoint} has no {WEIGHTS}: give a folder that holds it; `cloze import {quote(str(checkpoint))} "
-            "FOLDER` writes one from a pytorch_model.bin, or from several files."
+            f"{checkpoint} has no {WEIGHTS}: give the folder of a model as Hugging Face's save_pretrained writes it."
         )
     return config
 
@@ -125,6 +127,8 @@ def write_weights(source: Path, target: Path, rows: Rows, before: int, size: int
     try:
         with source.open("rb") as stream:
             metadata, stored = read_header(stream, source)
+            names = {theirs: ours for ours, theirs in unwrapped([tensor.name for tensor in stored]).items()}
+            stored = [tensor._replace(name=names[tensor.name]) for tensor in stored if tensor.name in names]
             _check_tensors(stored, before, source)
             grown = laid_out([_grown(tensor, size) for tensor in stored])
             with target.open("wb") as sink:
@@ -157,6 +161,23 @@ def read_header(stream: IO[bytes], path: Path) -> tuple[Any, list[Stored]]:
     if num_bytes != max((tensor.stop for tensor in stored), default=0):
         raise InputError(f"{path} is incomplete: {num_bytes} bytes of numbers do not match its header. Copy it again.")
     return metadata, stored
+
+
+def unwrapped(names: Collection[str]) -> dict[str, str]:
+    """Return the names of tensors by what they are called without the prefix of a wrapper, if all of them have it.
+
+    DataParallel writes `module.`, torch.compile `_orig_mod.`, other programs `model.` and the like.
+
+    >>> unwrapped(["module.bert.embeddings.word_embeddings.weight", "module.cls.predictions.bias", "n_averaged"])
+    ... # doctest: +NORMALIZE_WHITESPACE
+    {'bert.embeddings.word_embeddings.weight': 'module.bert.embeddings.word_embeddings.weight',
+     'cls.predictions.bias': 'module.cls.predictions.bias'}
+    """
+    prefixes = [name.removesuffix(end) for end in EMBEDDINGS for name in names if f".{name}".endswith(f".{end}")]
+    prefix = prefixes[0] if prefixes else ""
+    if not all(name.startswith(prefix) or name.endswith(BUFFERS) for name in names):
+        prefix = ""
+    return {name.removeprefix(prefix): name for name in names if name.startswith(prefix)}
 
 
 def header_bytes(metadata: Any, stored: Sequence[Stored]) -> bytes:

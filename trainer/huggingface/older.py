@@ -1,18 +1,18 @@
 """Checkpoints of older forms, brought to the one form that everything here begins with.
 
-    python -m trainer import SOURCE OUTPUT [--family FAMILY] [--cased | --uncased]
+    python -m trainer import SOURCE OUTPUT
 
 Many encoders of a domain (BioBERT, SciBERT, LegalBERT) were published before safetensors and tokenizer.json: as a
 pickled `pytorch_model.bin`, a `vocab.txt`, and a `config.json` without a model type; large ones in several files with
 an index. Written are `config.json`, `model.safetensors` and the tokenizer's files; of a folder of sentence-transformers
 also its pooling, the modules after it, and prompts.
 
-Promise: every tensor is what it was, under the same name and of the same type; nothing in a pickled file is run, for
-torch reads tensors alone of it; and what is written has been opened: its encoder is whole, and its vocabulary fits.
+Promise: every tensor is what it was, of the same type and under the same name, but for the prefix of a wrapper; nothing
+in a pickled file is run, for torch reads tensors alone of it; and what is written has been opened: its encoder is
+whole, and its vocabulary fits.
 Cost: the weights once in memory (BERT-base: 0.4 GB, two seconds).
 """
 
-import argparse
 import json
 import pickle
 import tempfile
@@ -26,36 +26,30 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary
-from trainer.complete_folders import check_output
 from trainer.huggingface.checkpoints import (
     WEIGHTS,
     check_no_other_weights,
     load_pretrained,
-    read_weights,
+    read_tensors,
     save_tensors,
 )
 from trainer.huggingface.config import CONFIG, read_json
-from trainer.huggingface.embeddings import checked_config
+from trainer.huggingface.embeddings import checked_config, unwrapped
 from trainer.huggingface.sentences import WITH_WEIGHTS, SentenceFolder, read_sentences, write_sentences
+from trainer.huggingface.todays_form import INDEX, PICKLED
 from trainer.settings.model import FAMILIES, family_of
 
-PICKLED = "pytorch_model.bin"
-INDEX = ".index.json"
 
+def import_checkpoint(source: Path, output: Path) -> None:
+    """Write today's form of a folder.
 
-def import_checkpoint(source: Path, output: Path, family: str = "", lowercase: bool | None = None) -> str:
-    """Write today's form of a folder, and return a line about what it holds.
-
-    family: of the model, where neither its configuration nor the names of its tensors show it
-    lowercase: whether a bare vocab.txt is of an uncased model; None: as its files have it
-    Raises InputError where the folder holds no complete model of these families, or `output` is not empty.
+    Raises InputError where the folder holds no complete model of these families.
     """
-    check_output(output)
     sentences = read_sentences(source, older=True)
     folder = source / sentences.encoder if sentences is not None else source
     config, tensors = read_json(folder / CONFIG), older_weights(folder)
-    config["model_type"] = family or config.get("model_type") or _family_by_names(tensors, folder)
-    vocabulary = load_vocabulary(folder, lowercase)
+    config["model_type"] = config.get("model_type") or _family_by_names(tensors, folder)
+    vocabulary = load_vocabulary(folder)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".import-", dir=output.parent) as scratch:
         written = Path(scratch) / output.name
@@ -67,14 +61,12 @@ def import_checkpoint(source: Path, output: Path, family: str = "", lowercase: b
                 _write_modules(written, sentences, config)
         except (OSError, SafetensorError) as error:  # of a full disk safetensors raises its own
             raise InputError(f"Cannot write {output} ({error}): make room there, or name another folder.") from error
-        checked_config(written, vocabulary)
-        pretrained = load_pretrained(written)
+        try:
+            checked_config(written, vocabulary)
+            load_pretrained(written)
+        except InputError as error:
+            raise InputError(str(error).replace(str(written), str(folder))) from error
         written.replace(output)
-    layers, hidden_size, *_ = pretrained.settings.shape
-    return (
-        f"{output}: a {pretrained.settings.family} of {layers} layers of {hidden_size}, {len(tensors)} tensors, "
-        f"{vocabulary.size:,} tokens."
-    )
 
 
 def _write_modules(folder: Path, sentences: SentenceFolder, config: Mapping[str, Any]) -> None:
@@ -97,7 +89,8 @@ def older_weights(folder: Path) -> dict[str, Tensor]:
         else:
             continue
         tensors = {name: tensor for file in files for name, tensor in _tensors(file)}
-        return {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
+        names = unwrapped(tensors).items()
+        return {ours: tensors[theirs].clone(memory_format=torch.contiguous_format) for ours, theirs in names}
     check_no_other_weights(folder)
     raise InputError(
         f"{folder} has no {WEIGHTS} and no {PICKLED}: give the folder of a model with its PyTorch weights."
@@ -114,7 +107,7 @@ def _parts(index: Path) -> list[str]:
 
 
 def _tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
-    content: Any = read_weights(path) if path.suffix == ".safetensors" else _unpickled(path)
+    content: Any = read_tensors(path) if path.suffix == ".safetensors" else _unpickled(path)
     if isinstance(content, Mapping) and isinstance(content.get("state_dict"), Mapping):
         content = content["state_dict"]
     if not isinstance(content, Mapping) or not all(
@@ -143,20 +136,14 @@ def _family_by_names(tensors: Mapping[str, Tensor], source: Path) -> str:
     fitting = [family for family, prefix in first.items() if any(name.startswith(prefix) for name in tensors)]
     if len(fitting) != 1:
         raise InputError(
-            f"{source / CONFIG} has no model_type, and the names of the tensors do not show the family: name it "
-            f"(--family), one of {', '.join(FAMILIES)}."
+            f"{source / CONFIG} has no model_type, and the names of the tensors do not show the family: add it there, "
+            f"one of {', '.join(FAMILIES)}."
         )
     return fitting[0]
 
 
 def main(arguments: Sequence[str]) -> int:
     """Import one folder; 0. Raises InputError."""
-    parser = argparse.ArgumentParser(prog="python -m trainer import")
-    parser.add_argument("source", type=Path)
-    parser.add_argument("output", type=Path)
-    parser.add_argument("--family", default="", choices=("", *FAMILIES))
-    parser.add_argument("--cased", dest="lowercase", action="store_const", const=False)
-    parser.add_argument("--uncased", dest="lowercase", action="store_const", const=True)
-    asked = parser.parse_args(arguments)
-    print(import_checkpoint(asked.source, asked.output, asked.family, asked.lowercase))
+    source, output = map(Path, arguments)
+    import_checkpoint(source, output)
     return 0

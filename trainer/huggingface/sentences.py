@@ -120,7 +120,7 @@ def read_sentences(folder: Path, older: bool = False) -> SentenceFolder | None:
     (_, encoder), (_, pooling_path), *others = _modules(folder)
     if encoder and not older:
         raise InputError(
-            f"{folder} keeps its encoder in {encoder}, as old folders do: `cloze import` writes today's form."
+            f"{folder} keeps its encoder in {encoder}, as old folders do: save it again with sentence-transformers."
         )
     pooling = _checked(folder / pooling_path / CONFIG, _POOLING)
     modes = pooling.get("pooling_mode") or [mode for key, mode in OLDER_MODES.items() if pooling.get(key)] or "mean"

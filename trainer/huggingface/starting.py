@@ -16,7 +16,7 @@ from tokenizers_train.adapting.adapt import pieces_before
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 from trainer.families.contract import Family, ModelInputs
 from trainer.huggingface.config import CONFIG, read_config, settings_of, special_ids
-from trainer.huggingface.embeddings import WEIGHTS, checked_config, read_header
+from trainer.huggingface.embeddings import WEIGHTS, checked_config, read_header, unwrapped
 from trainer.jobs.start import Start
 from trainer.objectives.contract import ModelPart
 from trainer.objectives.distillation import DistillationObjective, same_vocabulary
@@ -117,7 +117,8 @@ def first_heads(start: Start, model: ModelSettings, inputs: ModelInputs) -> tupl
         path = Path(start.folder) / part.folder / WEIGHTS
         with path.open("rb") as stream:
             _, stored = read_header(stream, path)
-        lacking += heads_without([tensor.name for tensor in stored], part, model.of_family)
+        names = unwrapped([tensor.name for tensor in stored])
+        lacking += heads_without(names, part, model.of_family)
     others = model.objective_settings.parts(model.of_family, inputs)[1:]
     return (*lacking, *(part.folder for part in others if part not in begun))
 

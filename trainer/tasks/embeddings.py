@@ -14,8 +14,7 @@ are not finite are refused when it is written and when it is read. Memory: a bat
 import dataclasses
 import glob
 import json
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,23 +139,6 @@ class VectorFile:
                 yield ids, vectors
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{self.path} is damaged: {str(error).rstrip('.')}. Make it again.") from error
-
-    def ids(self) -> list[str]:
-        """Return the ids of all rows; no vector is read."""
-        return [str(each) for each in self._file.read(columns=["id"], use_threads=False).column("id").to_pylist()]
-
-    def at(self, places: Iterable[int]) -> dict[int, Float32s]:
-        """Return the vectors at some places; only the groups of rows that have one are read."""
-        wanted, vectors, start = sorted({*places}), dict[int, Float32s](), 0
-        for group in range(self._file.metadata.num_row_groups):
-            end = start + self._file.metadata.row_group(group).num_rows
-            some = wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]
-            if some:
-                column = self._file.read_row_group(group, columns=["vector"], use_threads=False).column("vector")
-                rows = column.combine_chunks().flatten().to_numpy(zero_copy_only=False).reshape(-1, self.width)
-                vectors |= {place: rows[place - start].astype(np.float32) for place in some}
-            start = end
-        return vectors
 
     def whole(self) -> tuple[list[str], Float32s]:
         """Return all rows: for queries."""

@@ -9,36 +9,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
-from corpora.errors import InputError
 from flows.command.terminal.output import console
-from flows.command.terminal.tables import plain_table
 from flows.command.trainer_process import model_folder
 from trainer.metrics import Event
 from trainer.tasks.checking.check import check_task
-from trainer.tasks.checking.collection import check_collection
 from trainer.tasks.checking.findings import DataReport
 from trainer.tasks.checking.looks import look_at
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import task_and_settings
 
-SEARCH = "search"  # documents, queries and judgements in place of a task
-HEAD = ("finding", "severity", "what was seen", "what to do")
-COLLECTION = ("documents", "queries", "judgements")
-
 
 def check_data(
     files: Sequence[FileSettings], task: str, overrides: Mapping[str, Any], model: str | None, accept: Collection[str]
 ) -> DataReport:
-    """Return what is seen in files: that to learn from first, or documents, queries and judgements. Raises InputError.
+    """Return what is seen in files: that to learn from first. Raises InputError.
 
-    task: a kind, "search", or "" to guess; overrides: settings, by key; model: whose tokenizer counts tokens
+    task: a kind, or "" to guess; overrides: settings, by key; model: whose tokenizer counts tokens
     """
-    if task == SEARCH:
-        if len(files) != len(COLLECTION):
-            raise InputError(f"--task {SEARCH} looks at three files, {', '.join(COLLECTION)}: name them in this order.")
-        return check_collection(*(file.path for file in files)).accepting(accept)
     if not task:
         look = look_at(files[0])
         guessed = replace(look.file, columns={**look.file.columns, **files[0].columns})
@@ -68,16 +55,11 @@ def checked_first(
     report = check_task(table, files, unlabelled=unlabelled, max_length=max_length, model=model).accepting(accept)
     report.check()
     for finding in report.findings:
-        yield {"event": "warning", "message": f"{finding.name}: {finding.sentence}"}
+        yield {"event": "warning", "message": finding.line}
 
 
 def show_report(report: DataReport) -> None:
-    """Print a report: a paragraph, and a table of findings."""
+    """Print a report: a paragraph, and a line for each finding."""
     console.print(report.paragraph, markup=False)
-    if report.findings:
-        table = plain_table(*HEAD, texts=HEAD)
-        for each in report.findings:
-            shown = f" (such as {', '.join(each.examples)})" if each.examples else ""
-            cells = (each.name, each.severity, f"{each.where}: {each.what}{shown}", each.remedy)
-            table.add_row(*map(Text, cells))
-        console.print(table)
+    for each in report.findings:
+        console.print(f"{each.severity}: {each.line}", markup=False, highlight=False)

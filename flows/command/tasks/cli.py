@@ -1,11 +1,11 @@
-"""The commands of tasks, from `cloze finetune` to `cloze search`: each reads its arguments and calls one module.
+"""The commands of tasks, from `cloze finetune` to `cloze fill`: each reads its arguments and calls one module.
 
 Each imports what it needs when it runs.
 """
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
@@ -63,9 +63,7 @@ def finetune(
 def check(
     files: Annotated[list[Path], Parameter(help="Labeled files: that to learn from first, then those to judge by.")],
     *,
-    task: Annotated[
-        str, Parameter(help="The kind of task, or `search` for documents, queries, judgements; default: as they look.")
-    ] = "",
+    task: Annotated[str, Parameter(help="The kind of task; default: as the first file looks.")] = "",
     model: Annotated[str | None, Parameter(help="The model that would learn: its tokenizer counts tokens.")] = None,
     reading: options.FileAsked = options.FILE_ASKED,
     overrides: Annotated[
@@ -158,50 +156,26 @@ def onnx(
 @tasks_app.command
 def embed(
     model: options.Model,
-    file: Annotated[Path, Parameter(help="Records with a text and, if any, an id; - reads the standard input.")],
+    file: Annotated[
+        Path, Parameter(help="Records with a text and, if any, an id; - reads the standard input. Or their vectors.")
+    ],
     *,
-    output: Annotated[Path, Parameter(help="Parquet file for the vectors.")],
-    reading: options.TextsAsked = options.TEXTS_ASKED,
-    asked: options.VectorsAsked = options.VECTORS_ASKED,
-) -> None:
-    """Make vectors of texts, words or tokens."""
-    from flows.command.tasks.embed import embed_texts, layers_of
-    from trainer.tasks.vectors.settings import EmbedSettings
-
-    settings = EmbedSettings(**{**vars(asked), "layers": layers_of(asked.layers)})
-    embed_texts(model, reading.of(file), settings, output, say)
-
-
-@tasks_app.command
-def search(
-    corpus: Annotated[Path, Parameter(help="Documents, or vectors that `cloze embed` wrote.")],
-    queries: Annotated[str, Parameter(help="A file of queries or of their vectors, or a query itself.")],
-    *,
-    asked: options.SearchAsked = options.SEARCH_ASKED,
-    corpus_format: Annotated[str, Parameter(help="documents, or a table's: tsv, csv, jsonl, parquet.")] = "documents",
-    queries_format: Annotated[str, Parameter(help="queries, or a table's: tsv, csv, jsonl, parquet.")] = "queries",
+    output: Annotated[Path | None, Parameter(help="Parquet file for the vectors.")] = None,
+    reading: options.FileAsked = options.FILE_ASKED,
+    asked: options.Vectors | None = None,
+    search: options.Search | None = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the documents most like a query, by vectors.
+    """Make vectors of texts, words or tokens, and find the texts most like a query.
 
     With relevance judgments, also score the results and make training rows.
     """
-    from flows.command.tasks.piped import absolute
-    from flows.command.tasks.search import is_query
-    from flows.command.tasks.search import search as search_for
-    from trainer.tasks.formats.records import FileSettings
-    from trainer.tasks.vectors.settings import EmbedSettings, SearchJob
+    from flows.command.tasks.embed import embed_texts
+    from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
 
-    def named(value: Any) -> Any:
-        return str(value.resolve()) if isinstance(value, Path) else "" if value is None else value
-
-    job = SearchJob(
-        corpus=FileSettings(path=str(corpus.resolve()), format=corpus_format),
-        queries=FileSettings(path=absolute(Path(queries)), format=queries_format),
-        settings=EmbedSettings(max_length=asked.max_length),
-        **{name: named(value) for name, value in vars(asked).items() if name != "max_length"},
+    facts = embed_texts(
+        model, reading.of(file), asked or EmbedSettings(), output, teller(as_json), search or SearchSettings()
     )
-    facts = search_for(job, queries if is_query(queries) else "", teller(as_json))
     if as_json:
         print_json(facts)
 
@@ -243,24 +217,3 @@ def fill(
 
     with model_folder(model) as folder:
         relay(["fill", "--top", str(top), *(["--json"] if as_json else []), "--", str(folder), text], print)
-
-
-@tasks_app.command(name="import")
-def import_checkpoint(
-    source: Annotated[Path, Parameter(help="The folder: config.json, weights for torch, a tokenizer of any form.")],
-    output: Annotated[Path, Parameter(help="The folder to write; it must be empty or not exist.")],
-    *,
-    family: Annotated[str, Parameter(help="The model's family, if its files do not show it: bert, roberta, ...")] = "",
-    lowercase: Annotated[
-        bool | None, Parameter(help="Whether a bare vocab.txt is of an uncased model; default: as its tokens look.")
-    ] = None,
-) -> None:
-    """Convert an older checkpoint to a folder that a run can start from.
-
-    Older means pytorch_model.bin for weights, or a bare vocab.txt.
-    """
-    from flows.command.trainer_process import relay
-
-    given = ["--family", family] if family else []
-    given += {None: [], True: ["--uncased"], False: ["--cased"]}[lowercase]
-    relay(["import", *given, "--", str(source.resolve()), str(output.resolve())], say)

@@ -1,41 +1,106 @@
-"""`cloze embed`: vectors of a file's texts, words or tokens, by the trainer's process."""
+"""`cloze embed`: vectors of a file's texts, and those most like a query, by the trainer's process."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from corpora.errors import InputError
-from flows.command.tasks.piped import from_pipe
-from flows.command.trainer_process import job_file, model_folder, trainer_events
+from flows.command.tasks.piped import absolute, from_pipe, is_piped
+from flows.command.trainer_process import Event, job_file, model_folder, trainer_events
 from flows.run.record.counts_text import counted
 from flows.run.task_lines import ledger_line
+from flows.signals import scratch_folder
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.vectors.settings import EmbedJob, EmbedSettings
+from trainer.tasks.vectors.job import EmbedJob
+from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
+
+LONGEST = 160  # characters of a text that are shown
+NO_SEARCH = SearchSettings()
 
 
 def embed_texts(
-    model: str, file: FileSettings, settings: EmbedSettings, output: Path, tell: Callable[[str], None]
-) -> None:
-    """Write a row for each text, word or token; print what was done. Raises InputError, or TrainingFailed."""
-    with model_folder(model) as folder, from_pipe(file) as whole:
-        job = EmbedJob(model=str(folder.resolve()), file=whole, output=str(output.resolve()), settings=settings)
-        with job_file(job) as path:
-            for event in trainer_events("embed", path):
-                if event["event"] == "step":
-                    tell(f"{counted(event['step'], 'text')} read, {counted(event['rows'], 'vector')} written")
-                else:
-                    tell(f"read: {ledger_line(event['ledger'])}")
-                    tell(f"{output}: {counted(event['rows'], 'vector')} of {counted(event['width'], 'number')}")
+    model: str,
+    file: FileSettings,
+    settings: EmbedSettings,
+    output: Path | None,
+    tell: Callable[[str], None],
+    search: SearchSettings = NO_SEARCH,
+) -> Event:
+    """Write a row for each text, word or token, and find what is most like a query; print what was done; return it.
+
+    Raises InputError, or TrainingFailed.
+    """
+    with ExitStack() as held:
+        folder = held.enter_context(model_folder(model))
+        job = EmbedJob(
+            model=str(folder.resolve()),
+            file=held.enter_context(from_pipe(file)),
+            output="" if output is None else str(output.resolve()),
+            settings=settings,
+            search=_with_whole_paths(search),
+        )
+        if is_query(search.query):
+            asked = held.enter_context(scratch_folder()) / "query.jsonl"
+            asked.write_text(json.dumps({"id": "1", "text": search.query}), encoding="utf-8")
+            job = replace(job, queries=FileSettings(path=str(asked)))
+        elif search.query:
+            queries = replace(file, path=absolute(Path(search.query)))
+            job = replace(job, queries=held.enter_context(from_pipe(queries)))
+        path = held.enter_context(job_file(job))
+        for event in trainer_events("embed", path):
+            for line in event_lines(event, job):
+                tell(line)
+    return {name: value for name, value in event.items() if name != "event"}
 
 
-def layers_of(option: str) -> tuple[int, ...]:
-    """Return layers as the command takes them. Raises InputError.
+def _with_whole_paths(search: SearchSettings) -> SearchSettings:
+    def whole(path: str) -> str:
+        return path and str(Path(path).resolve())
 
-    >>> layers_of("last"), layers_of("-1,-2")
-    ((-1,), (-1, -2))
+    return replace(
+        search, judgements=whole(search.judgements), training=whole(search.training), pairs=whole(search.pairs)
+    )
+
+
+def is_query(query: str) -> bool:
+    """Return whether it is a query itself, and not a file of some, or none. Raises InputError for a missing file.
+
+    >>> is_query("wing flutter"), is_query("flutter"), is_query("")
+    (True, True, False)
     """
     try:
-        return tuple(-1 if word.strip() == "last" else int(word) for word in option.split(","))
-    except ValueError as error:
-        raise InputError(
-            f"--layers {option}: give numbers separated by commas, 1 for the first and -1 or `last` for the last."
-        ) from error
+        if not query or Path(query).is_file() or is_piped(Path(query)):
+            return False
+    except OSError:  # too long for a file's name
+        return True
+    if len(query.split()) < 2 and (Path(query).suffix or "/" in query):
+        raise InputError(f"There is no file {query}: give a file of queries, or a query of some words.")
+    return True
+
+
+def event_lines(event: Event, job: EmbedJob) -> Iterator[str]:
+    """Yield an event as lines."""
+    if event["event"] == "step":
+        yield f"{counted(event['step'], 'text')} read, {counted(event['rows'], 'vector')} written"
+        return
+    if "rows" in event:
+        yield f"read: {ledger_line(event['ledger'])}"
+        yield f"{job.output}: {counted(event['rows'], 'vector')} of {counted(event['width'], 'number')}"
+    if "results" not in event:
+        return
+    yield f"{counted(event['queries'], 'query', 'queries')} compared with {counted(event['documents'], 'text')}"
+    if event["unjudged"]:
+        yield f"{counted(event['unjudged'], 'query', 'queries')} without judgments, which are not scored"
+    if event["missing"]:
+        yield f"{counted(event['missing'], 'relevant text')} not among those of the file, and never found"
+    for name, value in event["scores"].items():
+        yield f"{name} {value:.4f}"
+    for result in () if job.search.judgements else event["results"]:
+        yield f"{result['query']}: {result['text']}"
+        for rank, document in enumerate(result["documents"], 1):
+            yield f"  {rank}. {document['id']}  {document['score']:.4f}  {document['text'][:LONGEST]}"
+    for name in ("training", "pairs"):
+        if path := getattr(job.search, name):
+            yield f"{name}: {path}"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
+
 if TYPE_CHECKING:
     from trainer.tasks.formats.records import FileSettings
 
@@ -56,17 +58,7 @@ class FileAsked:
         )
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class TextsAsked(FileAsked):
-    """The same for a collection."""
-
-    format: Annotated[
-        str, Parameter(help="Its format, if its ending does not show it; documents or queries of TREC, MS MARCO, BEIR.")
-    ] = ""
-
-
-FILE_ASKED, TEXTS_ASKED = FileAsked(), TextsAsked()
+FILE_ASKED = FileAsked()
 
 
 @Parameter(name="*")
@@ -111,48 +103,6 @@ class DrawAsked:
     seed: Annotated[int, Parameter(help="The seed of the draws.")] = 42
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class VectorsAsked:
-    """The vectors that are made, as `EmbedSettings` has them."""
-
-    by: Annotated[str, Parameter(help="The unit that gets a vector: text, word or token.")] = "text"
-    layers: Annotated[str, Parameter(help="last, or numbers: 1 is the first, -1 the last; as in -1,-2,-3,-4.")] = "last"
-    combine: Annotated[str, Parameter(help="How to combine several layers: concat, sum or mean.")] = "concat"
-    pooling: Annotated[
-        str, Parameter(help="How to pool a text's tokens: mean, cls, max, ...; default: as in training or the folder.")
-    ] = ""
-    prompt: Annotated[
-        str, Parameter(help="The folder's prompt to put before each text: query, passage, ...; default: its own.")
-    ] = ""
-    side: Annotated[str, Parameter(help="second: use the encoder of passages of a model that has two.")] = "first"
-    precision: Annotated[str, Parameter(help="Type of the stored numbers: float32 or float16.")] = "float32"
-    max_length: Annotated[int | None, Parameter(help="Cut texts after this many tokens.")] = None
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class SearchAsked:
-    """How a collection is searched, as `SearchJob` has it."""
-
-    model: Annotated[str, Parameter(help="The model that makes the vectors.")] = ""
-    vectors: Annotated[Path | None, Parameter(help="Vectors of the documents, made earlier.")] = None
-    output: Annotated[Path | None, Parameter(help="File for the results, in TREC's format.")] = None
-    top: Annotated[int, Parameter(help="Documents per query.")] = 100
-    judgements: Annotated[Path | None, Parameter(help="Which documents are relevant (qrels): report the measures.")] = (
-        None
-    )
-    rerank: Annotated[str, Parameter(help="A model fine-tuned on pairs, which scores the results again.")] = ""
-    relevant: Annotated[str, Parameter(help="Its label of a relevant document; default: its last.")] = ""
-    training: Annotated[
-        Path | None, Parameter(help="File for rows of the task retrieval, from relevance judgments.")
-    ] = None
-    pairs: Annotated[
-        Path | None, Parameter(help="File for rows of a model that reranks, from relevance judgments.")
-    ] = None
-    negatives: Annotated[int, Parameter(help="Irrelevant results for each relevant one in these rows.")] = 1
-    index_above: Annotated[int, Parameter(help="Vectors above which an index is used.")] = 1_000_000
-    max_length: Annotated[int | None, Parameter(help="Cut documents and queries after this many tokens.")] = None
-
-
-VECTORS_ASKED, SEARCH_ASKED, DRAW_ASKED = VectorsAsked(), SearchAsked(), DrawAsked()
+Vectors = Annotated[EmbedSettings, Parameter(name="*", negative=())]
+Search = Annotated[SearchSettings, Parameter(name="*")]
+DRAW_ASKED = DrawAsked()

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -94,8 +93,7 @@ _REPAIR = {
 }
 
 
-def _import(folder: ModelFolder) -> str:
-    return f"`cloze import {quote(str(folder.path))} FOLDER` writes a folder that model.start takes"
+_OLDER = "commands read it as it is: they keep a copy in today's form, and run nothing of it"
 
 
 def _model(folder: ModelFolder) -> Finding:
@@ -111,7 +109,7 @@ def _model(folder: ModelFolder) -> Finding:
     if not folder.refused:
         return ok("model", fact)
     if "model_type" not in folder.config:
-        return warn("model", f"{fact}; its config.json has no model_type", _import(folder))
+        return warn("model", f"{fact}; its config.json has no model_type", _OLDER)
     remedy = "what follows is of its sizes alone; to train it here, use a model of these families"
     return warn("model", f"{fact}; {folder.refused.rstrip('.')}", remedy)
 
@@ -123,9 +121,9 @@ def _weights(folder: ModelFolder) -> Iterator[Finding]:
     """Say in which form the weights are, and in which precision."""
     if folder.pickled:
         fact = f"{', '.join(folder.pickled[:2])}: pickled, which can hold code, and is not looked into"
-        yield warn("weights", fact, _import(folder))
+        yield warn("weights", fact, _OLDER)
     elif len(folder.files) > 1:
-        yield warn("weights", f"{len(folder.files)} files, and training begins with one", _import(folder))
+        yield warn("weights", f"{len(folder.files)} files", _OLDER)
     kinds = Counter[str]()
     for tensor in folder.tensors.values():
         kinds[tensor.kind] += prod(tensor.shape) if tensor.kind in NUMPY_TYPES else 0
@@ -260,7 +258,7 @@ def _tokenizer(folder: ModelFolder) -> Iterator[Finding]:
         return
     if not (folder.path / "tokenizer.json").is_file():
         fact = "no tokenizer.json: transformers splits texts in Python, many times slower, or converts at each start"
-        yield warn("tokenizer", fact, _import(folder))
+        yield warn("tokenizer", fact, _OLDER)
     yield from _special(folder, vocabulary.special_ids)
     if shape is not None:
         yield from _lengths(folder, shape.positions - shape.first_position)
@@ -298,7 +296,7 @@ def _special(folder: ModelFolder, tokens: dict[str, int]) -> Iterator[Finding]:
         try:
             special_ids(folder.path, folder.config)
         except InputError as error:
-            yield warn("special ids", str(error).rstrip("."), _import(folder))
+            yield warn("special ids", str(error).rstrip("."), _OLDER)
 
 
 _FRAMES = {"bos_token_id": "cls", "eos_token_id": "sep"}

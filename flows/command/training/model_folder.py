@@ -15,11 +15,11 @@ from corpora.errors import InputError
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 from trainer.families.contract import EncoderShape, Family, ModelInputs, SpecialIds
 from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, read_config, read_json, settings_of
-from trainer.huggingface.embeddings import NUMPY_TYPES, WEIGHTS, Stored, read_header
+from trainer.huggingface.embeddings import NUMPY_TYPES, WEIGHTS, Stored, read_header, unwrapped
+from trainer.huggingface.todays_form import INDEX, PICKLED
 from trainer.settings.model import FAMILIES, encoder_shape, family_of
 
 MOST_LAYERS = 10_000
-PICKLED, INDEX = "pytorch_model.bin", ".index.json"
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json")
 BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 
@@ -73,7 +73,8 @@ class ModelFolder:
     @property
     def tensors(self) -> dict[str, Stored]:
         """All tensors by name."""
-        return {tensor.name: tensor for file in self.files for tensor in file.stored}
+        stored = {tensor.name: tensor for file in self.files for tensor in file.stored}
+        return {name: stored[theirs]._replace(name=name) for name, theirs in unwrapped(stored).items()}
 
     @property
     def parameters(self) -> int:

@@ -47,4 +47,4 @@ def judged_lines(entry: TaskEntry) -> Iterator[str]:
         report = check_task(task.task, files, unlabelled=unlabelled, max_length=task.settings.max_length)
         accepted = report.accepting(entry.settings.accept)
         accepted.check(entry.where)
-        yield from (f"{entry.where}: {finding.name}: {finding.sentence}" for finding in accepted.findings)
+        yield from (f"{entry.where}: {finding.line}" for finding in accepted.findings)

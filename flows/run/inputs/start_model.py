@@ -3,7 +3,8 @@
     [model] start ─► a folder, an artifact of the store, a release ─► its files by content ─► settings, vocabulary
 
 An existing folder is taken first. Files of a folder are hashed once for each state that they are in; those of an
-artifact are listed in its manifest. One in an object store is copied to `~/.cache/cloze/starts`, once.
+artifact are listed in its manifest. One in an object store is copied to `~/.cache/cloze/starts`, once, and a folder of
+an older form is brought to today's (`todays_form`), whose files count.
 """
 
 import re
@@ -25,6 +26,7 @@ from flows.run.record.run_record import newest_used
 from tokenizers_train.vocabularies.files import FILES
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from trainer.huggingface.starting import adapted, settings_from
+from trainer.huggingface.todays_form import todays_folder
 from trainer.jobs.job import CACHE
 from trainer.jobs.start import CONFIG, WEIGHTS, Start, copy_model, model_files, start_of
 
@@ -104,7 +106,11 @@ def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: Stat
     folder: where it may be on this machine, absolute; "" for none
     """
     if folder and Path(folder).is_dir():
-        return start_of(Path(folder), lambda path: cache.sha256(path)[1])
+
+        def digest(path: Path) -> str:
+            return cache.sha256(path)[1]
+
+        return start_of(todays_folder(Path(folder), digest), digest)
     place, manifest = _artifact(key, address, folder, recipe)
     return _of_artifact(place, manifest)
 

@@ -81,19 +81,3 @@ def test_what_looks_like_nothing_is_refused(tmp_path: Path) -> None:
     for name, message in (("a.csv", "no column that looks like text"), ("b.bin", "does not show which task")):
         with pytest.raises(InputError, match=message):
             look_at(FileSettings(path=str(tmp_path / name)))
-
-
-def test_a_collection_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = {"docs.tsv": "d1\tone\nd2\tone\nd1\ttwo\n", "queries.tsv": "q1\twho\nq2\twhat\nq3\twhen\n",
-             "qrels.txt": "q1 0 d1 1\nq1 0 d9 1\nq2 0 d2 0\n"}  # fmt: skip
-    for name, content in files.items():
-        (tmp_path / name).write_text(content, encoding="utf-8")
-    paths = [str(tmp_path / name) for name in files]
-    assert run_command_line(["check", *paths, "--task", "search", "--json"], tmp_path) == 1
-    found = {each["name"]: each["severity"] for each in json.loads(capsys.readouterr().out)["findings"]}
-    assert found == {
-        **{"repeated-ids": "stops", "missing-documents": "stops", "repeated-rows": "doubtful"},
-        "unjudged-queries": "doubtful",
-    }
-    with pytest.raises(InputError, match="three files"):
-        run_command_line(["check", *paths[:2], "--task", "search"], tmp_path)

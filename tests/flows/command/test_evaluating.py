@@ -42,7 +42,7 @@ def new_suite(folder: Path) -> Path:
     (folder / "RTE" / "test.tsv").write_text(f"{pair}\n7\ta\tb\n")
     for name in ("one", "two"):
         (folder / name).mkdir()
-        (folder / name / "config.json").write_text("{}")
+        (folder / name / "config.json").write_text('{"model_type": "bert"}')
         (folder / name / "model.safetensors").write_text(name)
     (folder / "suite.toml").write_text(SUITE)
     return folder / "suite.toml"

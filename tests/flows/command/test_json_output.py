@@ -16,7 +16,7 @@ TRAINS = {
     "evaluate",
     "fill",
     "generate",
-    "search",
+    "embed",
 }  # with a model or labelled files: their own tests read the document
 
 COMMANDS = {

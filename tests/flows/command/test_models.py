@@ -144,21 +144,18 @@ def test_a_published_set_is_found_in_its_folder(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A model that was imported in a folder that has a `trainer.py` of its own, which must not be taken for ours."""
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model in a folder that has a `trainer.py` of its own, which must not be taken for ours."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "trainer.py").write_text("raise SystemExit(7)\n")
-    told: list[str] = []
-    relay(["import", "--", str(write_model(tmp_path / "theirs")), str(tmp_path / "model")], told.append)
-    assert told[0].startswith(f"{tmp_path / 'model'}: a bert of ") and len(told) == 1
-    return tmp_path / "model"
+    return write_model(tmp_path / "model")
 
 
 @pytest.mark.slow
-def test_import_and_fill_from_the_command(imported: Path) -> None:
+def test_fill_from_the_command(written: Path) -> None:
     told: list[str] = []
-    relay(["fill", "--top", "2", "--json", "--", str(imported), "a [MASK] film"], told.append)
+    relay(["fill", "--top", "2", "--json", "--", str(written), "a [MASK] film"], told.append)
     said = json.loads("\n".join(told))
     assert list(said) == JSON_KEYS["fill"].split()
     assert said["text"] == "a [MASK] film" and [len(mask) for mask in said["masks"]] == [2]
@@ -166,15 +163,15 @@ def test_import_and_fill_from_the_command(imported: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_finetune_and_predict_from_the_command(imported: Path, tmp_path: Path) -> None:
+def test_finetune_and_predict_from_the_command(written: Path, tmp_path: Path) -> None:
     told: list[str] = []
     with pytest.raises(InputError, match=r"^The text has no mask"):
-        relay(["fill", "--", str(imported), "--top"], told.append)
+        relay(["fill", "--", str(written), "--top"], told.append)
     rows = "".join(f"{text}\t{label}\n" for text, label in [("a good film", "good"), ("a bad film", "bad")] * 8)
     (tmp_path / "rows.tsv").write_text("text\tlabel\n" + rows)
     table = FileSettings(path=str(tmp_path / "rows.tsv"))
     told.clear()
-    asked = ("classes", str(imported), TaskFiles(table, table), tmp_path / "out")
+    asked = ("classes", str(written), TaskFiles(table, table), tmp_path / "out")
     finetune_model(FinetuneAsked(*asked, {"epochs": "2", "batch": "8", "keep": "last"}, ["all"]), told.append)
     counts = [line for line in told if line.startswith(("training:", "evaluation:"))]
     assert counts == ["training: 16 rows, 80 tokens", "evaluation: 16 rows, 80 tokens"]

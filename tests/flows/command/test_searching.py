@@ -1,4 +1,4 @@
-"""`cloze embed` and `cloze search`: what is said of a search, and how layers are named."""
+"""`cloze embed`: what is said of vectors and of a search, and what a query is."""
 
 import os
 from pathlib import Path
@@ -8,55 +8,50 @@ import pytest
 
 from corpora.errors import InputError
 from flows.command.cli import run_command_line
-from flows.command.tasks.embed import layers_of
+from flows.command.tasks.embed import event_lines, is_query
 from flows.command.tasks.piped import from_pipe
-from flows.command.tasks.search import event_lines, is_query
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.vectors.settings import SearchJob
+from trainer.tasks.vectors.job import EmbedJob
+from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
 
-JOB = SearchJob(corpus=FileSettings(path="c"), queries=FileSettings(path="q"), output="run.trec")
+JOB = EmbedJob(model="m", file=FileSettings(path="c"), output="", settings=EmbedSettings())
 
 
 def test_a_search_is_told_in_lines() -> None:
-    """Fails where queries that are not judged are hidden, or scores before reranking are taken for those after."""
+    """Fails if queries that are not judged or relevant texts that are not there are hidden."""
+    found = {"query": "1", "text": "flutter", "documents": [{"id": "d", "score": 0.5, "text": "x" * 500}]}
     event = {
         "event": "done",
         "queries": 3,
         "documents": 1_400,
-        "indexed": True,
         "unjudged": 1,
+        "missing": 2,
         "scores": {"ndcg@10": 0.5},
-        "before_reranking": {"ndcg@10": 0.25},
-        "results": None,
+        "results": [found],
     }
-    assert [*event_lines(event, JOB)] == [
-        "3 queries in 1,400 documents, by an index, which may miss some",
+    search = SearchSettings(query="q", judgements="qrels", pairs="pairs.jsonl")
+    job = EmbedJob(model="m", file=FileSettings(path="c"), output="", settings=EmbedSettings(), search=search)
+    assert [*event_lines(event, job)] == [
+        "3 queries compared with 1,400 texts",
         "1 query without judgments, which are not scored",
-        "ndcg@10 0.5000 (before reranking 0.2500)",
-        "output: run.trec",
+        "2 relevant texts not among those of the file, and never found",
+        "ndcg@10 0.5000",
+        "pairs: pairs.jsonl",
     ]
-    found = {"query": "1", "text": "flutter", "documents": [{"id": "d", "score": 0.5, "text": "x" * 500}]}
-    lines = [*event_lines({**event, "unjudged": 0, "scores": {}, "results": [found]}, JOB)]
-    assert lines[1:3] == ["1: flutter", f"  1. d  0.5000  {'x' * 160}"]
+    lines = [*event_lines({**event, "unjudged": 0, "missing": 0, "scores": {}}, JOB)]
+    assert lines[1:] == ["1: flutter", f"  1. d  0.5000  {'x' * 160}"]
 
 
 def test_a_missing_file_is_no_query() -> None:
-    """Fails where a slip in a path is searched for."""
+    """Fails if a slip in a path is searched for."""
     for path in ("queries.tsv", "here/queries"):
         with pytest.raises(InputError, match=f"There is no file {path}"):
             is_query(path)
     assert is_query("what is flutter?") and is_query("why " * 200) and not is_query(__file__)
 
 
-def test_layers_are_numbers_or_the_last() -> None:
-    """Fails where a slip of the pen ends in a traceback."""
-    assert layers_of("last,-2") == (-1, -2)
-    with pytest.raises(InputError, match="--layers first: give numbers"):
-        layers_of("first")
-
-
 def test_records_may_come_through_a_pipe(tmp_path: Path) -> None:
-    """Fails where `-` is no file's name, or what came through a pipe is not what is read, with a fitting ending."""
+    """Fails if `-` is no file's name, or what came through a pipe is not what is read, with a fitting ending."""
     with pytest.raises(InputError, match="There is no folder nowhere"):
         run_command_line(["embed", "nowhere", "-", "--output", str(tmp_path / "v.parquet")], tmp_path)
     os.mkfifo(tmp_path / "pipe")

@@ -37,10 +37,9 @@ def test_an_older_folder_is_the_same_model(tmp_path: Path) -> None:
     renamed = {name.replace("LayerNorm.weight", "LayerNorm.gamma"): tensor for name, tensor in state.items()}
     word = renamed["bert.embeddings.word_embeddings.weight"]
     torch.save({**renamed, "cls.predictions.decoder.weight": word}, old / "pytorch_model.bin")
-    with pytest.raises(InputError, match=r"has no model_type, .*`cloze import "):
+    with pytest.raises(InputError, match="has no model_type, which says the family of the model: add it, one of "):
         load_pretrained(old)
-    said = import_checkpoint(old, tmp_path / "out")
-    assert said.startswith(f"{tmp_path / 'out'}: a bert of ")
+    import_checkpoint(old, tmp_path / "out")
     found, wanted = load_pretrained(tmp_path / "out"), load_pretrained(new)
     assert found.settings == wanted.settings and found.inputs == wanted.inputs
     assert all(torch.equal(found.state[name], tensor) for name, tensor in wanted.state.items())
@@ -98,7 +97,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         ({"layers": 3}, "holds more than tensors by name"),
         ({0: torch.zeros(2)}, "holds more than tensors by name"),
         ({"first.weight": torch.zeros(2)}, "names of the tensors do not show the family"),
-        ({name: state[name] for name in list(state)[3:]}, "lacks bert."),
+        ({name: state[name] for name in list(state)[3:]}, rf"^{old}/model.safetensors lacks bert\."),
     ):
         if isinstance(content, bytes):
             (old / "pytorch_model.bin").write_bytes(content)
@@ -116,7 +115,5 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"has no model.safetensors and no pytorch_model.bin"):
         import_checkpoint(old, tmp_path / "out")
     (old / "config.json").write_bytes((new / "config.json").read_bytes())
-    with pytest.raises(InputError, match=r"has no model.safetensors: .*`cloze import "):
+    with pytest.raises(InputError, match=r"has no model\.safetensors: give the folder of a model as "):
         load_pretrained(old)
-    with pytest.raises(InputError, match="is not empty"):
-        import_checkpoint(new, new)

@@ -28,9 +28,9 @@ from trainer.tasks.portable.exporting import export_onnx
 from trainer.tasks.portable.folder import answered
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.vectors.embed import Embedder
-from trainer.tasks.vectors.retrieve import Search
-from trainer.tasks.vectors.settings import EmbedSettings, SearchJob
-from trainer.training.parallel import joined
+from trainer.tasks.vectors.job import EmbedJob
+from trainer.tasks.vectors.retrieve import do_job
+from trainer.tasks.vectors.settings import EmbedSettings
 
 TEXTS = ("good film", "the plot was very long , and the actor was bad . " * 4, "a", " GOOD  Ünïted Films\n", "x" * 200)
 LENGTH = 14  # tokens after which most folders cut
@@ -166,18 +166,20 @@ def test_a_prompt_is_named_or_goes_by_what_is_embedded(
         assert np.array_equal(embedded(folder, prompt="document"), embedded(folder, prompt="passage"))
     corpus = write_json_rows(folders("prompted").parent / "corpus.jsonl", [{"id": "d", "text": "bad film"}])
     queries = write_json_rows(folders("prompted").parent / "queries.jsonl", [{"id": "q", "text": "a film"}])
-    job = SearchJob(corpus=corpus, queries=queries, model=str(folders("prompted")))
-    with joined() as ranks:
-        [result] = Search(job, ranks, folders("prompted").parent).done()["results"]
+    job = EmbedJob(
+        model=str(folders("prompted")),
+        file=corpus,
+        output=str(tmp_path / "v.parquet"),
+        settings=EmbedSettings(),
+        queries=queries,
+    )
+    [result] = do_job(job, torch.device("cpu"))["results"]
     query = reference(library, folders("prompted"), ["a film"], prompt_name="query")[0]
     document = reference(library, folders("prompted"), ["bad film"], prompt_name="passage")[0]
     wanted = query @ document / np.linalg.norm(query) / np.linalg.norm(document)
     assert result["documents"][0]["score"] == pytest.approx(wanted, abs=1e-5)
-    with (
-        joined() as ranks,
-        pytest.raises(InputError, match="compared by manhattan, and a search compares by cosine or"),
-    ):
-        Search(replace(job, model=str(folders("manhattan"))), ranks, folders("manhattan").parent).done()
+    with pytest.raises(InputError, match="compared by manhattan, and a search compares by cosine or"):
+        do_job(replace(job, model=str(folders("manhattan"))), torch.device("cpu"))
     with pytest.raises(InputError, match=r"no prompt named 'fragment': name one of its own .*passage"):
         embedded(folders("prompted"), prompt="fragment")
     with pytest.raises(InputError, match="has no prompts, of which one is named"):
@@ -261,7 +263,9 @@ def test_an_old_layout_is_imported(tmp_path: Path, library: ModuleType, folders:
         path.rename(old / "0_Transformer" / path.name)
     modules = json.loads((old / MODULES).read_text())
     (old / MODULES).write_text(json.dumps([{**modules[0], "path": "0_Transformer"}, *modules[1:]]))
-    with pytest.raises(InputError, match=r"keeps its encoder in 0_Transformer.*`cloze import`"):
+    with pytest.raises(
+        InputError, match=r"keeps its encoder in 0_Transformer.*save it again with sentence-transformers"
+    ):
         embedded(old)
     import_checkpoint(old, tmp_path / "new")
     assert np.abs(embedded(tmp_path / "new") - reference(library, old)).max() < 1e-5

@@ -57,7 +57,7 @@ def go_on(folder: Path) -> None:
 @pytest.mark.parametrize(
     "door",
     [
-        load_task,  # predict, evaluate, search --rerank, generate, onnx, teachers
+        load_task,  # predict, evaluate, generate, onnx, teachers
         lambda folder: Embedder.of(folder, EmbedSettings(), torch.device("cpu")),  # embed, search
         lambda folder: fill_masks(folder, "a [MASK]", 1),
         go_on,

@@ -12,14 +12,12 @@ from typing import Any
 import pytest
 from small_models import write_model
 from small_tasks import exported_model, said_of
-from test_retrieve import searched
 
 from trainer.tasks.data import fitted_to, read_file
 from trainer.tasks.formats.published import published
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.kinds.tag_schemes import in_scheme
 from trainer.tasks.registry import read_task
-from trainer.tasks.vectors.settings import SearchJob
 
 Rows = list[dict[str, Any]]
 SETS = {
@@ -109,31 +107,3 @@ def test_a_published_set_is_scored_again(shared: Path, tmp_path: Path, name: str
 def test_answers_in_texts_are_scored_again(shared: Path, tmp_path: Path) -> None:
     path = shared / "data" / "tasks" / "squad" / "xquad.en.part1.json"
     scored_again(FileSettings(path=str(path), format="squad"), "span", tmp_path)
-
-
-@pytest.mark.long
-def test_a_search_is_scored_again(shared: Path, tmp_path: Path) -> None:
-    """By trec_eval, of the run's file: for mrr@10 its first ten of each query."""
-    ir: Any = pytest.importorskip("ir_measures")
-    data = shared / "data" / "tasks" / "cranfield"
-    qrels = data / "cranqrel.trec.txt"
-    write_model(tmp_path / "model")
-    job = SearchJob(
-        model=str(tmp_path / "model"),
-        corpus=FileSettings(path=str(data / "cran.all.1400.xml"), format="documents"),
-        queries=FileSettings(path=str(data / "cran.qry.xml"), format="queries"),
-        output=str(tmp_path / "run"),
-        judgements=str(qrels),
-    )
-    scores = searched(job, tmp_path)["scores"]
-    run, judged = list(ir.read_trec_run(job.output)), list(ir.read_trec_qrels(str(qrels)))
-    lines = (tmp_path / "run").read_text().splitlines()
-    first = {(line.split()[0], line.split()[2]) for line in lines if int(line.split()[3]) <= 10}
-    top = [each for each in run if (each.query_id, each.doc_id) in first]
-    theirs = {"ndcg@10": ir.nDCG @ 10, "map": ir.AP, "recall@100": ir.R @ 100}
-    found = ir.calc_aggregate([*theirs.values()], judged, run)
-    assert scores["mrr@10"] == pytest.approx(ir.calc_aggregate([ir.RR], judged, top)[ir.RR], abs=1e-9)
-    assert {name: scores[name] for name in theirs} == pytest.approx(
-        {name: found[measure] for name, measure in theirs.items()}, abs=1e-9
-    )
-    assert 0 < scores["mrr@10"] < 1

@@ -76,7 +76,7 @@ def _unusable(file: CheckedFile) -> Iterator[DataFinding]:
     for reason, number in sorted(counts.unusable.items(), key=lambda item: (-item[1], item[0])):
         yield finding(
             "unusable-rows",
-            f"{file.name}, line {counts.first[reason]}{counts.where[reason]}",
+            f"{file.called}, line {counts.first[reason]}{counts.where[reason]}",
             stops=lost > most * counts.rows,
             rows=number,
             unit=counts.unit,
@@ -92,7 +92,7 @@ def _of_labels(task: Task, files: Sequence[CheckedFile]) -> list[DataFinding]:
         task.fitted(files[0].examples, files[0].name)
     except InputError as error:
         reasons = [each for each in findings if each.name in REASONS]
-        alone = files[0].finding("not-learnable", error=error)
+        alone = files[0].finding("not-learnable", error=str(error).removeprefix(f"{files[0].name}: ").rstrip("."))
         return reasons or [alone]
     return findings
 

@@ -14,7 +14,7 @@ import xxhash
 
 from corpora.kernels.arrays import UInt64s
 from corpora.text.normal_form import nfc
-from trainer.tasks.checking.findings import DataFinding, excerpt, finding, shortened
+from trainer.tasks.checking.findings import DataFinding, finding, shortened
 from trainer.tasks.contract import Example, Task
 from trainer.tasks.data import roles_of, with_format
 from trainer.tasks.formats.reading import check_columns, read_examples
@@ -22,6 +22,7 @@ from trainer.tasks.formats.records import ID, FileSettings, RowCounts, Values
 
 ASIDE = ("document", "level", "impossible")  # roles that are not read as texts
 TEXTS_APART = "\n"
+LONGEST_NAME = 28
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,18 +43,20 @@ class CheckedFile:
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def called(self) -> str:
+        """The file's name, of a long one the end."""
+        return self.name if len(self.name) <= LONGEST_NAME else f"…{self.name[-LONGEST_NAME:]}"
+
     def at(self, rows: Sequence[int]) -> str:
-        """Return where rows are, by their numbers from 0: `train.tsv, lines 3, 9, 12 and 2 more`."""
+        """Return where rows are, by their numbers from 0: `train.tsv, lines 3, 9 and 3 more`."""
         many = "lines" if len(rows) > 1 else "line"
-        return f"{self.name}, {many} {shortened([str(self.lines[row]) for row in rows])}" if rows else self.name
+        name = self.called
+        return f"{name}, {many} {shortened([str(self.lines[row]) for row in rows])}" if rows else name
 
-    def excerpts(self, rows: Sequence[int], most: int = 2) -> list[str]:
-        """Return the beginnings of some rows' texts."""
-        return [excerpt(self.wholes[row]) for row in rows[:most]]
-
-    def finding(self, case: str, rows: Sequence[int] = (), /, *, shown: int = 0, **values: Any) -> DataFinding:
-        """Return a finding in some rows, or in the whole file. shown: of how many rows; values: of its wording"""
-        return finding(case, self.at(rows), **{"examples": self.excerpts(rows, shown), **values})
+    def finding(self, case: str, rows: Sequence[int] = (), /, **values: Any) -> DataFinding:
+        """Return a finding in some rows, or in the whole file. values: of its wording"""
+        return finding(case, self.at(rows), **values)
 
     @cached_property
     def texts(self) -> list[tuple[str, ...]]:

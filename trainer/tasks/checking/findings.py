@@ -1,4 +1,4 @@
-"""Findings: what is wrong with labelled data, as values, and as a paragraph, a table or a refusal.
+"""Findings: what is wrong with labelled data, as values, and as a paragraph, lines or a refusal.
 
 A finding stops where a score would mean nothing whatever the model does, such as evaluation rows that are training
 rows; it is doubtful where only its owner can say whether it is meant. Findings that are accepted by their names stop
@@ -7,10 +7,9 @@ nothing and are still told.
 
 import json
 import tomllib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 from corpora.errors import InputError
@@ -18,9 +17,11 @@ from corpora.store.settings import check_choice
 
 Severity = Literal["stops", "doubtful"]
 ALL = "all"  # accepted: whatever there is
-SHOWN = 3  # examples of a finding, and lines of a place
-EXCERPT = 60  # characters of a text that is shown
-WORDING = MappingProxyType(tomllib.loads((Path(__file__).parent / "wording.toml").read_text(encoding="utf-8")))
+SHOWN = 2  # things in a row, such as lines of a place
+LONGEST = 160  # characters of a finding's line
+EXCERPT = 30  # characters of a value of the data
+_WORDING = tomllib.loads((Path(__file__).parent / "wording.toml").read_text(encoding="utf-8"))
+WORDING = {case: (severity, text) for severity, texts in _WORDING.items() for case, text in texts.items()}
 NAMES = tuple(dict.fromkeys(case.partition("/")[0] for case in WORDING))
 
 
@@ -30,43 +31,35 @@ class DataFinding:
 
     name:     its kind, one of NAMES, by which it is accepted
     severity: "stops" or "doubtful"
-    what:     a sentence with its number of rows, without a full stop
     where:    the file and the first lines
-    remedy:   what to do, without a full stop
-    examples: excerpts that show it
+    what:     what was seen, with its number of rows, and what to do
     """
 
     name: str
     severity: Severity
-    what: str
     where: str
-    remedy: str
-    examples: tuple[str, ...] = ()
+    what: str
 
     @property
-    def sentence(self) -> str:
-        """All of it in a sentence or two."""
-        shown = f" (such as {', '.join(self.examples)})" if self.examples else ""
-        return f"{self.where}: {self.what}{shown}: {self.remedy}." if self.remedy else self.what
+    def whole(self) -> str:
+        """All of it, however long."""
+        return f"{self.name}: {self.where}: {self.what}"
+
+    @property
+    def line(self) -> str:
+        """The same in one line, which is cut at LONGEST characters."""
+        return excerpt(self.whole, LONGEST)
 
 
-def finding(
-    case: str, where: str, *, stops: bool | None = None, examples: Iterable[str] = (), **values: Any
-) -> DataFinding:
-    """Return a finding in the words of `wording.toml`. case: its table there; stops: where the table leaves it open
+def finding(case: str, where: str, *, stops: bool | None = None, **values: Any) -> DataFinding:
+    """Return a finding in the words of `wording.toml`. case: its key there; stops: where the file leaves it open
 
-    >>> finding("leak", "dev.tsv", stops=False, rows=share_of(1, 8, verb="are"), other="train.tsv").sentence
-    'dev.tsv: 1 row (12.5 %) is in train.tsv too: leave them out of one of the two.'
+    >>> finding("leak", "dev.tsv", stops=False, rows=share_of(1, 8, verb="are"), other="train.tsv").line
+    'leak: dev.tsv: 1 row (12.5 %) is in train.tsv too: leave them out of one of the two'
     """
-    row = WORDING[case]
-    return DataFinding(
-        name=case.partition("/")[0],
-        severity=row.get("severity", "stops" if stops else "doubtful"),
-        what=row["what"].format_map(values),
-        where=where,
-        remedy=row["remedy"].format_map(values),
-        examples=tuple(examples),
-    )
+    group, text = WORDING[case]
+    severity: Severity = "stops" if group == "stops" or (group == "either" and stops) else "doubtful"
+    return DataFinding(name=case.partition("/")[0], severity=severity, where=where, what=text.format_map(values))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +106,7 @@ class DataReport:
                 f"accept = {json.dumps(names)} to {table}" if table else " ".join(f"--accept {name}" for name in names)
             )
             raise InputError(
-                f"A score on this data would mean nothing. {stopping[0].sentence}{more} `cloze check` shows all; if it "
+                f"A score on this data would mean nothing. {stopping[0].whole}.{more} `cloze check` shows all; if it "
                 f"is meant so, add {flags}."
             )
 
@@ -124,21 +117,26 @@ def check_accepted(where: str, names: Collection[str]) -> None:
         check_choice(where, name, (ALL, *NAMES))
 
 
-def excerpt(text: str) -> str:
-    """Return the beginning of a text, in quotes, on one line.
+def excerpt(text: str, most: int = EXCERPT) -> str:
+    """Return the beginning of a text, on one line.
 
-    >>> excerpt("two\\nlines")
-    "'two lines'"
+    >>> excerpt("two\\nlines"), excerpt("three words here", 10)
+    ('two lines', 'three wor…')
     """
     line = " ".join(text.split())
-    return repr(line if len(line) <= EXCERPT else line[: EXCERPT - 1] + "…")
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def quoted(text: str) -> str:
+    """Return the beginning of a text in quotes."""
+    return repr(excerpt(text))
 
 
 def shortened(things: Sequence[str], most: int = SHOWN) -> str:
     """Return things in a row, not too many.
 
     >>> shortened(["3", "9", "12", "40", "41"])
-    '3, 9, 12 and 2 more'
+    '3, 9 and 3 more'
     """
     more = len(things) - most
     return ", ".join(things[:most]) + (f" and {more:,} more" if more > 0 else "")

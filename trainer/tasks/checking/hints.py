@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainer.tasks.checking.files import CheckedFile
-from trainer.tasks.checking.findings import DataFinding, percent
+from trainer.tasks.checking.findings import DataFinding, percent, quoted
 from trainer.tasks.checking.labels import names_of
 from trainer.tasks.checking.texts import READ, looked_at
 
@@ -52,18 +52,10 @@ def _words(file: CheckedFile, labels: Sequence[str]) -> Iterator[DataFinding]:
         if sizes[label] >= FEWEST and number >= EVERYWHERE * sizes[label] and number >= ALONE * every[word]
     }
     if telling:
-        first = next(iter(telling))
         told_all = len(telling) >= len(sizes) - 1
         own_name = all(word in WORD.findall(label.casefold()) for label, word in telling.items())
-        shown = ", ".join(f"{word!r} for {label!r}" for label, word in [*telling.items()][:3])
-        yield file.finding(
-            "label-in-text",
-            stops=told_all and own_name,
-            examples=file.excerpts([row for row in rows if labels[row] == first], 1),
-            words=shown,
-            most=percent(EVERYWHERE, 1),
-            few=percent(1 - ALONE, 1),
-        )
+        shown = ", ".join(f"{quoted(word)} for {quoted(label)}" for label, word in [*telling.items()][:2])
+        yield file.finding("label-in-text", stops=told_all and own_name, words=shown)
 
 
 def _ids(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[DataFinding]:
@@ -78,7 +70,7 @@ def _ids(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[DataFi
         how = "counts up from row to row"
         if not counted_up:
             how = f"has another value in {percent(len({*values}), len(values))} of the rows"
-        yield file.finding("ids-as-features", examples=map(repr, values[:2]), column=name, how=how)
+        yield file.finding("ids-as-features", column=name, how=how)
 
 
 def _is_number(value: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from trainer.tasks.checking.files import CheckedFile
-from trainer.tasks.checking.findings import DataFinding, percent, several, share_of, shortened
+from trainer.tasks.checking.findings import DataFinding, excerpt, percent, quoted, several, share_of, shortened
 from trainer.tasks.contract import Task, plain_spelling
 from trainer.tasks.formats.records import as_number
 from trainer.tasks.kinds.tag_schemes import OUTSIDE
@@ -86,7 +86,7 @@ def _nulls(file: CheckedFile, rows: Mapping[str, Sequence[int]]) -> Iterator[Dat
             places,
             stops=not meant,
             rows=several(len(places)),
-            labels=", ".join(map(repr, sorted(nulls))),
+            labels=shortened([*map(repr, sorted(nulls))]),
         )
     whole = {as_number(name) for name in rows}
     if -1.0 in whole and None not in whole and all(number >= -1 for number in whole if number is not None):
@@ -108,8 +108,8 @@ def _spellings(files: Sequence[CheckedFile], rows: Mapping[str, Mapping[str, Seq
         if len(names) > 1:
             usual, *others = (name for name, _ in names.most_common())
             file, places = next((file, rows[file.name][others[0]]) for file in files if rows[file.name].get(others[0]))
-            spelled_so = ", ".join(f"{name!a} ({names[name]:,} rows)" for name in (usual, *others))
-            yield file.finding("label-spellings", places, labels=spelled_so)
+            spelled_so = [f"{excerpt(ascii(name))} ({names[name]:,})" for name in (usual, *others)]
+            yield file.finding("label-spellings", places, labels=shortened(spelled_so))
 
 
 def spelling_key(name: str) -> str:
@@ -127,7 +127,7 @@ def _frequencies(file: CheckedFile, rows: Mapping[str, Sequence[int]], training:
     few = FEW_TO_LEARN if training else FEW_TO_MEASURE
     rare = sorted((name for name in rows if len(rows[name]) < few), key=lambda name: len(rows[name]))
     if rare:
-        counts = [f"{name!r} {len(rows[name])}" for name in rare]
+        counts = [f"{quoted(name)} {len(rows[name])}" for name in rare]
         yield file.finding(
             "rare-classes" if training else "unmeasured-classes",
             rows[rare[0]],
@@ -139,9 +139,9 @@ def _frequencies(file: CheckedFile, rows: Mapping[str, Sequence[int]], training:
     most = max(rows, key=lambda name: len(rows[name]), default="")
     one_a_row = all(isinstance(label, str) for label in file.labels or ())
     if one_a_row and len(rows) == 1 and len(file) > 1:
-        yield file.finding("one-class", label=most)
+        yield file.finding("one-class", label=quoted(most))
     elif one_a_row and len(file) >= FEWEST and len(rows[most]) >= IMBALANCED * len(file):
-        yield file.finding("imbalance", share=percent(len(rows[most]), len(file)), label=most)
+        yield file.finding("imbalance", share=percent(len(rows[most]), len(file)), label=quoted(most))
 
 
 def _sorted(file: CheckedFile) -> Iterator[DataFinding]:
@@ -165,8 +165,8 @@ def _against_training(
             places,
             stops=len(places) > UNSEEN * len(file),
             rows=share_of(len(places), len(file)),
-            training=training.name,
-            labels=shortened([*map(repr, unseen)]),
+            training=training.called,
+            labels=shortened([*map(quoted, unseen)]),
         )
     if min(len(file), len(training)) < 5 * FEWEST:
         return
@@ -175,10 +175,10 @@ def _against_training(
     if abs(shares[far][0] - shares[far][1]) >= SHIFTED:
         yield file.finding(
             "label-shift",
-            label=far,
+            label=quoted(far),
             share=percent(shares[far][0], 1),
             learnt=percent(shares[far][1], 1),
-            training=training.name,
+            training=training.called,
         )
 
 

@@ -20,7 +20,7 @@ from corpora.duplicates.verify import ShingleStore
 from corpora.kernels.arrays import Bools, Int64s
 from corpora.text.words import words
 from trainer.tasks.checking.files import CheckedFile, hash_of
-from trainer.tasks.checking.findings import DataFinding, finding, several, share_of, shortened
+from trainer.tasks.checking.findings import DataFinding, finding, quoted, several, share_of, shortened
 
 NEAR = DuplicateSettings()
 AT_ONCE = 1 << 14  # rows that are signed together
@@ -53,17 +53,16 @@ def _within(file: CheckedFile) -> Iterator[DataFinding]:
     pairs = [(row, int(first[inverse[row]])) for row in repeats]
     against = [pair for pair in pairs if _contradict(file, *pair)]
     if against:
-        shown = [f"lines {file.lines[earlier]} and {file.lines[row]}" for row, earlier in against]
+        shown = [f"{file.lines[earlier]} with {file.lines[row]}" for row, earlier in against]
         yield finding(
             "contradictions",
-            f"{file.name}, {shortened(shown)}",
+            f"{file.called}, lines {shortened(shown)}",
             stops=len(against) > CONTRADICTED * len(file),
-            examples=file.excerpts([row for row, _ in against], 1),
             rows=share_of(len(against), len(file)),
         )
     same = [row for row, earlier in pairs if not _contradict(file, row, earlier)]
     if same:
-        yield file.finding("repeated-rows", same, shown=1, rows=share_of(len(same), len(file)))
+        yield file.finding("repeated-rows", same, rows=share_of(len(same), len(file)))
 
 
 def _contradict(file: CheckedFile, row: int, earlier: int) -> bool:
@@ -83,7 +82,7 @@ def _repeated_ids(file: CheckedFile) -> Iterator[DataFinding]:
             again.append(row)
         met.add(each)
     if again:
-        yield file.finding("repeated-ids", again, rows=several(len(again)), id=ids[again[0]])
+        yield file.finding("repeated-ids", again, rows=several(len(again)), id=quoted(ids[again[0]]))
 
 
 def _across(file: CheckedFile, earlier: CheckedFile, learnt: bool) -> Iterator[DataFinding]:
@@ -92,17 +91,14 @@ def _across(file: CheckedFile, earlier: CheckedFile, learnt: bool) -> Iterator[D
     share = len(rows) / max(1, len(file))
     if rows and learnt and share >= SAME:
         of_all = "has the same rows as" if len(file) == len(earlier) else "is a part of"
-        yield file.finding(
-            "evaluation-in-training", of_all=of_all, training=earlier.name, rows=len(rows), all=len(file)
-        )
+        yield file.finding("evaluation-in-training", of_all=of_all, training=earlier.called)
     elif rows:
         yield file.finding(
             "leak",
             rows,
             stops=learnt and share >= LEAKS,
-            shown=1,
             rows=share_of(len(rows), len(file), verb="are"),
-            other=earlier.name,
+            other=earlier.called,
         )
     for role in OF_MANY:
         if learnt and share < SAME and role in file.text_roles and role in earlier.text_roles:
@@ -115,7 +111,9 @@ def _shared(file: CheckedFile, earlier: CheckedFile, role: str) -> Iterator[Data
     theirs = {hash_of(texts[place]) for texts in earlier.texts}
     rows = [row for row, texts in enumerate(file.texts) if hash_of(texts[place]) in theirs]
     if rows:
-        yield file.finding("shared-contexts", rows, rows=share_of(len(rows), len(file)), role=role, other=earlier.name)
+        yield file.finding(
+            "shared-contexts", rows, rows=share_of(len(rows), len(file)), role=role, other=earlier.called
+        )
 
 
 def _near(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
@@ -136,9 +134,8 @@ def _near(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
             "near-repeats" if mine == theirs else "near-leak",
             [row for row, _ in rows],
             stops=theirs == 0 != mine and len(rows) >= NEARLY_LEAKS * len(file),
-            examples=(*file.excerpts([rows[0][0]]), *other.excerpts([rows[0][1]])),
             rows=share_of(len(rows), len(file), verb="are"),
-            other=other.name,
+            other=other.called,
             line=other.lines[rows[0][1]],
         )
 

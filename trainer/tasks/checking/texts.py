@@ -14,8 +14,8 @@ from ftfy import fix_encoding
 from tokenizers import Tokenizer
 
 from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect
-from trainer.tasks.checking.files import CheckedFile, text_of
-from trainer.tasks.checking.findings import DataFinding, excerpt, percent, several, share_of, shortened
+from trainer.tasks.checking.files import CheckedFile
+from trainer.tasks.checking.findings import DataFinding, percent, quoted, several, share_of, shortened
 from trainer.tasks.checking.labels import NULLS
 from trainer.tasks.contract import Task
 from trainer.tasks.kinds.answers import SpanTask
@@ -90,7 +90,6 @@ def _cut(file: CheckedFile, apart: bool, max_length: int, model: Path | None) ->
             cut,
             rows=len(cut),
             some=_some(rows, file),
-            share=percent(len(cut), len(rows)),
             unit=unit,
             length=max_length,
             lost=percent(lost, sum(lengths)),
@@ -116,9 +115,9 @@ def _broken(file: CheckedFile) -> Iterator[DataFinding]:
         yield file.finding(
             "mojibake",
             bad,
-            examples=(_around(file.wholes[row]) for row in bad[:2]),
             rows=len(bad),
             some=_some(rows, file),
+            example=_around(file.wholes[bad[0]]),
         )
 
 
@@ -152,13 +151,12 @@ def _no_texts(file: CheckedFile) -> Iterator[DataFinding]:
                 "null-texts",
                 empty,
                 stops=len(empty) > EMPTY * len(file),
-                examples=[*dict.fromkeys(repr(column[row][:20]) for row in empty)][:2],
                 rows=several(len(empty)),
                 role=role,
             )
         ids = sum(not text.isalpha() and " " not in text and any(map(str.isdigit, text)) for text in column)
         if len(file) >= CONSTANT and ids >= 0.95 * len(given) > 0 and len({*column}) > 0.5 * len(given):
-            yield file.finding("ids-as-texts", examples=[repr(column[given[0]][:30])], role=role)
+            yield file.finding("ids-as-texts", example=quoted(column[given[0]]), role=role)
 
 
 def _constant(file: CheckedFile) -> Iterator[DataFinding]:
@@ -170,7 +168,6 @@ def _constant(file: CheckedFile) -> Iterator[DataFinding]:
                 "constant-text" if name in file.text_roles else "constant-column",
                 stops=file.text_roles == (name,),
                 column=name,
-                text=excerpt(text_of(first)),
             )
 
 
@@ -190,5 +187,5 @@ def _languages(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
                 "mixed-languages", foreign, rows=len(foreign), all=counts.total(), main=main, others=shortened(others)
             )
         if mains and main and mains[0] and main != mains[0]:
-            yield file.finding("other-language", main=main, training=files[0].name, learnt=mains[0])
+            yield file.finding("other-language", main=main, training=files[0].called, learnt=mains[0])
         mains.append(main)

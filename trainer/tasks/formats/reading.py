@@ -18,6 +18,7 @@ from trainer.tasks.formats.layouts.conll import (
     looks_like_conll,
 )
 from trainer.tasks.formats.layouts.pubtator import MENTION_ROLES, ncbi_records, pubtator_records
+from trainer.tasks.formats.layouts.retrieval import TEXT_ROLES, beir_records, msmarco_records
 from trainer.tasks.formats.layouts.squad import QUESTION_ROLES, squad_records
 from trainer.tasks.formats.layouts.superglue import (
     GROUP_ROLES,
@@ -70,6 +71,8 @@ FORMATS: Mapping[str, ReadFormat] = MappingProxyType(
         "parquet": ReadFormat(parquet_records),
         "xlsx": ReadFormat(sheet_records),
         "lines": ReadFormat(line_records, "lines", ("text",)),
+        "beir": ReadFormat(beir_records, "texts", TEXT_ROLES),
+        "msmarco": ReadFormat(msmarco_records, "texts", TEXT_ROLES),
         "conll": ReadFormat(conll_records, "sentences", SENTENCE_ROLES),
         "conllu": ReadFormat(conllu_records, "sentences", SENTENCE_ROLES),
         "iob1": ReadFormat(iob1_records, "sentences", SENTENCE_ROLES),

@@ -15,7 +15,7 @@ Sentence-BERT (Reimers, Gurevych 2019):
 encoder). It is learnt of queries with a passage that answers and, as far as there are, passages that do not: each
 query's passage against those of all queries of the step and their hard negatives (Karpukhin et al. 2020, section 3.2).
 It is judged by ranking all passages of the evaluation rows for each of their queries: among a whole collection it is
-harder, which is what `cloze search --judgements` measures.
+harder, which is what `cloze embed --query ... --judgements` measures.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +45,7 @@ SAME = "same"  # the target that numbers the texts of a batch: int64 [sequences]
 SKIPPED = "skipped"  # the target that counts a prompt's tokens where they are not pooled: int64 [sequences]
 TINY = 1e-12  # least length of a vector that is divided by it
 QUERIES_AT_ONCE = 256  # that are ranked together
+RANKED = 100  # texts that a first text finds
 COSINE, SOFTMAX, MATCH = Term("cosine", has_rights=False), Term("label"), Term("match")
 TERMS = {"cosine": COSINE, "softmax": SOFTMAX, "in-batch": MATCH}
 CLASSES = ("accuracy", "macro_f1", "matthews")
@@ -426,6 +427,23 @@ def unit_rows(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return divided
 
 
+def nearest(asked: Float32s, names: Sequence[str], matrix: Float32s, by: str, depth: int) -> list[dict[str, float]]:
+    """Return for each row of `asked` the rows of a matrix most like it, by name, the best first, and how like each is.
+
+    Cost: a matrix product, QUERIES_AT_ONCE rows at a time. names: of the matrix' rows; depth: so many rows
+    """
+    if by == "cosine":
+        matrix, asked = unit_rows(matrix), unit_rows(asked)
+    found, depth = list[dict[str, float]](), min(depth, len(names))
+    for start in range(0, len(asked), QUERIES_AT_ONCE):
+        products = asked[start : start + QUERIES_AT_ONCE] @ matrix.T
+        least = np.partition(products, -depth, axis=1)[:, -depth].tolist()
+        for row, bound in zip(products, least, strict=True):
+            near = {names[place]: float(row[place]) for place in np.flatnonzero(row >= bound).tolist()}
+            found.append({name: near[name] for name in ranked(near)[:depth]})
+    return found
+
+
 def own_ranking(
     examples: Sequence[VectorExample],
     vectors: Sequence[Float32s],
@@ -435,8 +453,7 @@ def own_ranking(
 ) -> list[dict[str, float]]:
     """Score each first text's ranking of its second among the seconds and negatives of all examples; in their order.
 
-    Equal texts are one: a first text that is in several examples has several to find. Cost: a matrix product of
-    all first texts and all others, QUERIES_AT_ONCE rows at a time; the first hundred of each are kept.
+    Equal texts are one: a first text that is in several examples has several to find. The first RANKED are kept.
     """
     queries, passages = dict[str, Float32s](), dict[str, Float32s]()
     relevant = dict[str, dict[str, int]]()
@@ -445,16 +462,6 @@ def own_ranking(
         relevant.setdefault(example.text, {})[example.second] = 1
         for text, row in zip((example.second, *example.negatives), rows[1:], strict=True):
             passages.setdefault(text, row[:width])
-    names, matrix = [*passages], np.stack([*passages.values()])
-    asked = np.stack([*queries.values()])
-    if by == "cosine":
-        matrix, asked = unit_rows(matrix), unit_rows(asked)
-    run = dict[str, dict[str, float]]()
-    depth = min(len(names), 100)
-    for start in range(0, len(asked), QUERIES_AT_ONCE):
-        products = asked[start : start + QUERIES_AT_ONCE] @ matrix.T
-        least = np.partition(products, -depth, axis=1)[:, -depth].tolist()
-        for text, row, bound in zip([*queries][start : start + QUERIES_AT_ONCE], products, least, strict=False):
-            near = {names[place]: float(row[place]) for place in np.flatnonzero(row >= bound).tolist()}
-            run[text] = {name: near[name] for name in ranked(near)[:depth]}
+    asked, matrix = np.stack([*queries.values()]), np.stack([*passages.values()])
+    run = dict(zip(queries, nearest(asked, [*passages], matrix, by, RANKED), strict=True))
     return list(ranking_scores_by_query(relevant, run, measures).values())

@@ -1,4 +1,4 @@
-"""`embed`: vectors of texts, of their words or of their tokens, by any model, fine-tuned or only pre-trained.
+"""Vectors of texts, of their words or of their tokens, by any model, fine-tuned or only pre-trained.
 
     records ─► texts ─► windows of tokens ─► batches of one length ─► layers chosen ─► pooled ─► Parquet, in file order
 
@@ -27,12 +27,12 @@ from corpora.kernels.arrays import Float32s
 from corpora.store.ledger import Ledger
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.sentences import Prompt, SentenceFolder
-from trainer.metrics import line, speak
+from trainer.metrics import line
 from trainer.model.encoder import TransformerEncoder
 from trainer.tasks.contract import Items, TaskItem, Tokens
 from trainer.tasks.data import digest_at, enough_together, sha256_of, together
 from trainer.tasks.embeddings import VectorRows, VectorsMade, new_vectors, vector_schema, vector_table
-from trainer.tasks.formats.layouts.trec import read_documents, read_queries
+from trainer.tasks.formats.layouts.retrieval import check_untagged
 from trainer.tasks.formats.reading import check_columns, read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts, as_label, as_text
 from trainer.tasks.heads.task_model import batch_of_items
@@ -40,13 +40,10 @@ from trainer.tasks.heads.vector_steps import pooled
 from trainer.tasks.heads.vectors import VectorModel
 from trainer.tasks.kinds.vectors import SKIPPED
 from trainer.tasks.saving import read_source
-from trainer.tasks.settings import read_job
 from trainer.tasks.text_encoder import TextEncoder
 from trainer.tasks.vectors.parts import VectorParts, vector_parts
-from trainer.tasks.vectors.settings import EmbedJob, EmbedSettings
-from trainer.training.parallel import joined
+from trainer.tasks.vectors.settings import EmbedSettings
 
-COLLECTIONS = ("documents", "queries")  # formats of retrieval, besides those of tables
 TEXTS_AT_ONCE = 256
 WINDOW_TOKENS = 32_768
 BATCH_TOKENS = 8_192
@@ -62,15 +59,6 @@ class NamedText(NamedTuple):
 
 
 Window = tuple[list[NamedText], list[Encoding]]  # that is read at once
-
-
-def main(arguments: list[str]) -> int:
-    """Run `embed JOB.json`: write the vectors of an `EmbedJob`, report events; return 0. Raises InputError."""
-    job = read_job(EmbedJob, arguments)
-    with joined() as ranks:
-        embedder = Embedder.of(Path(job.model), job.settings, ranks.device)
-        speak(line({"event": "done", **embed_file(embedder, job.file, Path(job.output), speak)}))
-    return 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -299,18 +287,8 @@ def _windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Windo
 
 
 def named_texts(file: FileSettings, counts: RowCounts) -> Iterator[NamedText]:
-    """Yield the records of a file with their ids; `documents` and `queries` are read as retrieval has them.
-
-    Raises InputError.
-    """
-    if file.format in COLLECTIONS:
-        counts.unit = file.format
-        named = read_documents(file.path) if file.format == "documents" else iter(read_queries(file.path).items())
-        for name, text in named:
-            counts.rows += 1
-            counts.given += 1
-            yield NamedText(name, text)
-        return
+    """Yield the records of a file with their ids. Raises InputError."""
+    check_untagged(file.path)
 
     def made(values: Any) -> tuple[str | None, str]:
         name = values.get("id")

@@ -1,42 +1,38 @@
-"""The settings of `embed` and `search`. No torch."""
+"""What `cloze embed` is asked, as the command shows it and as its job has it. Nothing heavy is imported."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from corpora.errors import InputError
-from corpora.store.settings import check_choice, check_range
-from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.kinds.vectors import check_pooling
 
 BY = ("text", "word", "token")
 COMBINED = ("concat", "sum", "mean")
-MOST_NEGATIVES = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedSettings:
-    """The vectors that are asked for.
-
-    by:         "text", "word" or "token": what has a vector
-    layers:     of which layers: 1 is the first, -1 the last, 0 what enters the first
-    combine:    of several layers the vectors side by side ("concat"), their "sum" or "mean"
-    pooling:    of a text's tokens, special ones included: "mean", "cls", "max" or others, as of the task `similarity`;
-                "": as in training, or as the folder says, with what it has after a pooling; else mean
-    prompt:     name of the folder's prompt that is put before each text; "": its default one
-    side:       "first" or "second": by which encoder, where a model has one for queries and one for passages
-    precision:  "float32" or "float16", as they are stored
-    max_length: tokens of a text, special ones included; None: as in training, else all that the model reads
-    """
+    """The vectors that are asked for."""
 
     by: str = "text"
+    """The unit that gets a vector: text, word or token."""
     layers: tuple[int, ...] = (-1,)
+    """A layer to read: 1 is the first, -1 the last, 0 what enters the first; may be repeated."""
     combine: str = "concat"
+    """How to combine several layers: concat, sum or mean."""
     pooling: str = ""
+    """How to pool a text's tokens: mean, cls, max, ...; default: as in training or the folder."""
     prompt: str = ""
+    """The folder's prompt to put before each text: query, passage, ...; default: its own."""
     side: str = "first"
+    """second: use the encoder of passages of a model that has two."""
     precision: str = "float32"
+    """Type of the stored numbers: float32 or float16."""
     max_length: int | None = None
+    """Cut texts after this many tokens."""
 
     def __post_init__(self) -> None:
+        from corpora.store.settings import check_choice
+        from trainer.tasks.kinds.vectors import check_pooling
+
         check_choice("by", self.by, BY)
         check_choice("combine", self.combine, COMBINED)
         check_pooling(self.pooling)
@@ -49,54 +45,28 @@ class EmbedSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EmbedJob:
-    """Vectors of a file's records. model: a model's folder; output: the file to write"""
+class SearchSettings:
+    """What is searched among the vectors."""
 
-    model: str
-    file: FileSettings
-    output: str
-    settings: EmbedSettings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchJob:
-    """The settings of a search.
-
-    model:       a model's folder; "": both files hold vectors
-    corpus, queries: texts, or vectors that `embed` wrote
-    vectors:     of a collection of texts, as `embed` wrote them; "": they are made
-    top:         documents of a query
-    output:      file for the run; "": none
-    judgements:  qrels; "": none
-    rerank:      folder of a fine-tuned model of pairs, which scores the `top` again
-    relevant:    of a reranking model with classes, the one that says a document answers; "": the last
-    index_above: vectors of a collection above which an index is asked instead of all of them
-    training:    file for rows of the task `retrieval`: query, positive, negatives found
-    pairs:       file for rows of a cross-encoder: text, second, label 0 or 1
-    negatives:   for each relevant document, so many that were found and are not judged relevant
-    """
-
-    corpus: FileSettings
-    queries: FileSettings
-    model: str = ""
-    vectors: str = ""
-    top: int = 100
-    output: str = ""
+    query: str = ""
+    """A query, or a file of queries: find the texts of FILE that are most like each."""
+    top: int = 10
+    """Texts to show for each query."""
     judgements: str = ""
-    rerank: str = ""
-    relevant: str = ""
-    index_above: int = 1_000_000
+    """Which texts are relevant to which query (qrels): report nDCG, MRR, MAP and recall."""
     training: str = ""
+    """File for rows of the task retrieval, made from the judgments."""
     pairs: str = ""
+    """File for rows of a model that reranks, made from the judgments."""
     negatives: int = 1
-    settings: EmbedSettings = field(default_factory=EmbedSettings)
+    """Irrelevant texts for each relevant one in these rows."""
 
     def __post_init__(self) -> None:
+        from corpora.store.settings import check_range
+
         check_range("top", self.top, 1, 1_000_000)
-        check_range("negatives", self.negatives, 0, MOST_NEGATIVES)
+        check_range("negatives", self.negatives, 0, 1_000)
+        if self.judgements and not self.query:
+            raise InputError("Judgements are of queries, and none are given: name them (--query FILE).")
         if (self.training or self.pairs) and not self.judgements:
-            raise InputError(
-                "Training rows are made from judgements, but none are given: name them (--judgements FILE)."
-            )
-        if self.settings.by != "text":
-            raise InputError('Texts are searched, not their words: leave `by` at "text".')
+            raise InputError("Training rows are made from judgements: name these (--judgements FILE).")

@@ -2,7 +2,7 @@
 
 import json
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from task_records import read_records
 from tiers import LONG, examples
 
 from corpora.errors import InputError
-from trainer.tasks.formats.layouts.trec import read_documents, read_judgements, read_queries
+from trainer.tasks.formats.layouts.retrieval import read_judgements
 from trainer.tasks.formats.reading import FORMATS
 from trainer.tasks.formats.records import FileSettings, RowCounts
 
@@ -39,6 +39,8 @@ SAMPLES: dict[str, tuple[str, Any]] = {
                                                   for each in ("text label".split(), ["a film", "1"])))))),
     "jsonl": ("a.jsonl", {"text": "a\u00e9", "label": 1}),
     "json": ("a.json", [{"text": "a", "label": 1}, {"text": "b", "label": None}]),
+    "beir": ("a.jsonl", {"_id": "1", "title": "a", "text": "b"}),
+    "msmarco": ("a.tsv", "1\ta b\n2\tc\n"),
     "conll": ("a.conll", "-DOCSTART- O\n\n# c d e\na B-x\nb O\n\nc O\n"),
     "iob1": ("a.txt", "a NN I-x\nb NN B-x\n\nc NN O\n"),
     "conllu": ("a.conllu", "# newdoc\n1-2\tab" + "\t_" * 8 + "\n1\ta\ta\tNOUN" + "\t_" * 6 + "\n\n"),
@@ -141,26 +143,13 @@ def test_values_of_other_kinds(tmp_path: Path, kind: str) -> None:
     assert len(others) >= 2 * len(OTHERS)
 
 
-TREC: list[tuple[Callable[[str], Any], str, bytes]] = [
-    (lambda path: [*read_documents(path)], "a.xml", b"<DOC>\n<DOCNO>1</DOCNO><TEXT>a &amp; b</TEXT></DOC><doc>"),
-    (lambda path: [*read_documents(path)], "a.tsv", b"1\ta b\n2\tc\n"),
-    (lambda path: [*read_documents(path)], "a.jsonl", b'{"_id": "1", "title": "a", "text": "b"}\n'),
-    (read_queries, "a.xml", b"<top>\n<num> Number: 301\n<title> a\n</top>\n"),
-    (read_judgements, "a.txt", b"1 0 a 1\n1 0 b 0\n"),
-]
-
-
-@pytest.mark.parametrize("number", range(len(TREC)))
 @examples(40)
 @given(edits=EDITS)
-def test_damaged_files_of_retrieval(
-    tmp_path_factory: pytest.TempPathFactory, number: int, edits: list[tuple[int, int, bytes]]
-) -> None:
-    reader, name, data = TREC[number]
-    path = tmp_path_factory.getbasetemp() / f"{number}-{name}"
-    path.write_bytes(damaged(data, edits))
+def test_damaged_judgements(tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[int, int, bytes]]) -> None:
+    path = tmp_path_factory.getbasetemp() / "qrels.txt"
+    path.write_bytes(damaged(b"1 0 a 1\n1 0 b 0\n", edits))
     try:
-        reader(str(path))
+        read_judgements(str(path))
     except InputError as error:
         assert path.name in str(error)
 

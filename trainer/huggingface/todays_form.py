@@ -1,0 +1,59 @@
+"""A model's folder in today's form: itself, or of an older one a copy that is made once. No torch.
+
+    folder ─► one model.safetensors, a tokenizer.json, a model type? ─► itself
+              else its content ─► ~/.cache/cloze/older/CONTENT, which `python -m trainer import` writes (`older.py`)
+
+Promise: the copy is a function of the folder's content, and so is what is made with it. Cost: of an older folder its
+files are read each time, at 1.3 GB a second; the copy needs as much room as its weights.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.store.manifest import fingerprint
+from trainer.huggingface.config import CONFIG, read_json
+from trainer.huggingface.sentences import MODULES
+from trainer.jobs.job import CACHE
+from trainer.jobs.start import WEIGHTS, sha256_of
+
+PICKLED, INDEX = "pytorch_model.bin", ".index.json"
+OLDER_WEIGHTS = (PICKLED, PICKLED + INDEX, WEIGHTS + INDEX)
+TOKENIZER, BARE = "tokenizer.json", ("vocab.txt", "vocab.json")
+READ = (".json", ".bin", ".safetensors", ".txt")  # endings of files that decide
+PREFIX = "trainer: "  # of a refusal
+BUILD = 1  # to be raised if the copies become others
+
+
+def is_older(folder: Path) -> bool:
+    """Tell whether a model's folder has weights, a tokenizer or a configuration of an older form. Raises InputError."""
+
+    def has(*names: str) -> bool:
+        return any((folder / name).is_file() for name in names)
+
+    if not has(CONFIG):
+        return has(MODULES)  # an old folder of sentence-transformers has its encoder in one below
+    if not has(WEIGHTS):
+        return has(*OLDER_WEIGHTS)
+    return (has(*BARE) and not has(TOKENIZER)) or "model_type" not in read_json(folder / CONFIG)
+
+
+def todays_folder(folder: Path, digest: Callable[[Path], str] = sha256_of) -> Path:
+    """Return a model's folder, or the copy of an older one. digest: of a file. Raises InputError if it has no model."""
+    if not is_older(folder):
+        return folder
+    below = folder.glob("*/*") if (folder / MODULES).is_file() else ()
+    paths = sorted(path for path in (*folder.iterdir(), *below) if path.suffix in READ and path.is_file())
+    content = fingerprint(build=BUILD, files={path.relative_to(folder).as_posix(): digest(path) for path in paths})
+    made = CACHE.expanduser() / "older" / content
+    if not made.is_dir():
+        called = [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), "import", str(folder), str(made)]
+        variables = {**os.environ, "PYTHONSAFEPATH": "1"}  # a trainer.py in the user's own folder is not ours
+        done = subprocess.run(called, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode and not made.is_dir():  # another process may have made it
+            said = done.stderr.strip().rpartition("\n")[2]
+            raise InputError(said.removeprefix(PREFIX) or f"{folder} cannot be read: the trainer ended early.")
+    return made

@@ -1,0 +1,87 @@
+"""Retrieval: texts with ids as BEIR and MS MARCO publish them, and judgements of which are relevant to a query.
+
+beir     a `.jsonl` of `_id`, `title` and `text`: documents and queries
+msmarco  a `.tsv` without header: id and text; of documents id, address, title and text
+qrels    `query 0 document relevance` (TREC, MS MARCO), or three columns with tabs between, under a header (BEIR)
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from corpora.errors import InputError
+from trainer.tasks.formats.records import FileSettings, Found, Unusable, Wanted, is_unicode, numbered_lines
+
+Judgements = dict[str, dict[str, int]]  # for each query its documents, and how relevant each is
+
+TEXT_ROLES = ("id", "text")
+TAGGED = re.compile(r"\s*(<\?xml|<(doc|top)\b|\.I\s+\S)", re.IGNORECASE)
+BINARY = (".parquet", ".xlsx", ".xlsm")
+
+
+def beir_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
+    """Yield the objects of a `.jsonl` as BEIR has them."""
+    for number, line in _lines(settings.path):
+        try:
+            value = json.loads(line)
+            parts = value.get("title") or "", value["text"]
+            yield number, {"id": str(value["_id"]), "text": " ".join(parts).strip()}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            yield number, Unusable("not a JSON object with _id and text")
+
+
+def msmarco_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
+    """Yield the lines of a `.tsv` as MS MARCO has them."""
+    for number, line in _lines(settings.path):
+        name, *texts = line.rstrip("\r\n").split("\t")
+        if len(texts) in (1, 3):
+            yield number, {"id": name, "text": " ".join(texts[-2:]).strip() if len(texts) == 3 else texts[0]}
+        else:
+            yield number, Unusable("not id and text, or id, address, title and text", f"{len(texts) + 1} columns")
+
+
+def check_untagged(path: str) -> None:
+    """Raise InputError for a collection with the tags of TREC or SMART."""
+    if Path(path).name.lower().endswith(BINARY):
+        return
+    if TAGGED.match(next((line for _, line in _lines(path)), "")):
+        raise InputError(
+            f"{path} has the tags of TREC or SMART, which are not read: write a table with the columns `id` and `text` "
+            "(.tsv, .csv, .jsonl, .json, .parquet, .xlsx), or the form of BEIR (`--format beir`) or of MS MARCO "
+            "(`--format msmarco`)."
+        )
+
+
+def read_judgements(path: str) -> Judgements:
+    """Read how relevant the judged documents of each query are (qrels). Raises InputError."""
+    judgements = Judgements()
+    for place, (number, line) in enumerate(_lines(path)):
+        tabbed = line.rstrip("\r\n").split("\t")
+        columns = tabbed if len(tabbed) == 3 else line.split()
+        if place == 0 and columns is tabbed and not _is_whole(columns[2]):
+            continue  # BEIR's header
+        if (columns is not tabbed and len(columns) != 4) or not _is_whole(columns[-1]) or not is_unicode(line):
+            raise InputError(
+                f"{path}, line {number}, is not a judgement: it must be a query, 0, a document and its relevance, or "
+                "with tabs a query, a document and its relevance, in UTF-8."
+            )
+        judged = judgements.setdefault(columns[0], {})
+        document, relevance = columns[-2], int(columns[-1])
+        if judged.setdefault(document, relevance) != relevance:
+            raise InputError(
+                f"{path}, line {number}, judges document {document} of query {columns[0]} differently from an earlier "
+                "line."
+            )
+    if not judgements:
+        raise InputError(f"{path} has no judgements: give a file that holds some.")
+    return judgements
+
+
+def _lines(path: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines that are not blank, with their numbers."""
+    return ((number, line) for number, line in numbered_lines(path) if line.strip())
+
+
+def _is_whole(value: str) -> bool:
+    return value.removeprefix("-").isdecimal() and value.isascii()
