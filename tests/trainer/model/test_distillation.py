@@ -148,22 +148,7 @@ def test_terms_are_those_of_whole_logits(family: str, teaching: str) -> None:
         torch.testing.assert_close(one.grad, other.grad, atol=1e-5, rtol=1e-5, msg=name)
 
 
-def test_soft_may_compare_masked_tokens_alone() -> None:
-    teacher, batch = teacher_of(), batch_of_tokens()
-    student = student_of(teacher, tokens="masked", cosine=0.0)
-    assert [term.name for term in student.terms] == ["masked", "soft"]
-    with torch.no_grad():
-        found = student(batch)[1, 0]
-        judged = student(batch, judging=True)
-        assert torch.equal(judged.sums[1, 0], found)
-        assert torch.equal(judged.guesses, student(batch, answering=True).argmax(-1))
-        logits = student.answers(batch)
-        taught = teacher.answers(batch)
-    wanted = 4 * F.kl_div((logits / 2).log_softmax(-1), (taught / 2).softmax(-1), reduction="sum")
-    torch.testing.assert_close(found.double(), wanted, atol=1e-4, rtol=1e-6)
-
-
-@pytest.mark.parametrize("objective", [{}, {"tokens": "masked"}, {"soft": 0.0}])
+@pytest.mark.parametrize("objective", [{}, {"soft": 0.0}])
 def test_the_formula_of_flops_is_what_torch_counts(objective: dict[str, Any]) -> None:
     """Fails where a product of the student or its teacher is made twice, or is not counted."""
     student, batch = student_of(teacher_of(), **objective), batch_of_tokens()
@@ -173,14 +158,13 @@ def test_the_formula_of_flops_is_what_torch_counts(objective: dict[str, Any]) ->
     assert counter.get_total_flops() == macs.flops and macs.frozen > 0
 
 
-@pytest.mark.parametrize("tokens", ["all", "masked"])
-def test_dummies_are_outside_all_sums(tokens: str) -> None:
+def test_dummies_are_outside_all_sums() -> None:
     """Fails where a token that fills a batch is compared with the teacher's, or moves a weight."""
     teacher, batch = teacher_of(), batch_of_tokens()
     more = filled(batch, BatchShape(tokens=80, sequences=9, masked=20, longest=24), 1, TARGETS)
     found = []
     for each in (batch, more):
-        student = student_of(teacher, tokens=tokens)
+        student = student_of(teacher)
         sums = student(each)
         sums[:, 0].sum().backward()
         found.append((sums, [parameter.grad for parameter in student.parameters()]))
@@ -285,7 +269,6 @@ def objective(**settings: Any) -> ModelSettings:
         ({"temperature": 0}, r"model\.objective\.temperature = 0"),
         ({"soft": -1}, r"model\.objective\.soft = -1"),
         ({"soft": 0, "cosine": 0}, "nothing is learnt from the teacher"),
-        ({"tokens": "some"}, r"model\.objective\.tokens"),
         ({"layer": [1]}, "layer"),
     ],
 )

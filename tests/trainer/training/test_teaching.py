@@ -94,12 +94,11 @@ def test_a_run_that_goes_on_ends_with_the_same_bytes(store: SmallStore, tmp_path
     assert exported_bytes(job) == whole
 
 
-@pytest.mark.parametrize("tokens", ["all", "masked"])
-def test_how_a_step_is_cut_changes_nothing(store: SmallStore, tmp_path: Path, teacher: Start, tokens: str) -> None:
+def test_how_a_step_is_cut_changes_nothing(store: SmallStore, tmp_path: Path, teacher: Start) -> None:
     """Micro-batches by examples, and by tokens, where dummies fill them."""
     found = []
     for number, cut in enumerate(({}, {"micro_batch": 3}, {"micro_batch_tokens": 70})):
-        job = student_job(store, tmp_path / str(number), teacher, objective={"tokens": tokens}, **cut)
+        job = student_job(store, tmp_path / str(number), teacher, **cut)
         train_here(job)
         found.append(exported(job))
     for other in found[1:]:
