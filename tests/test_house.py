@@ -130,9 +130,7 @@ def test_what_is_imported_is_declared() -> None:
 
 def test_what_tests_and_benchmarks_import_is_declared() -> None:
     """Fails where they import what the development environment has by chance."""
-    everything = declared(
-        *("trainer", "onnx", "documents", "reference", "sentences", "dask", "docs", "dev")
-    )
+    everything = declared(*("trainer", "onnx", "documents", "reference", "sentences", "dask", "docs", "dev"))
     files = files_below("tests", "benchmarks", "docs", suffix=".py")
     ours = {path.stem for path in files} | {"benchmarks", "bootstrap", "docs"}
     found = set().union(*map(others_imported, files)) - ours
