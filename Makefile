@@ -37,7 +37,7 @@ install: packages  ## make .venv, install what a run needs, compile the kernels;
 	@$(BIN)/cloze prepare
 
 develop:  ## the same with what the tests need
-	@$(PYTHON) bootstrap.py --extra trainer --extra documents --extra reference --extra accelerate --extra dask \
+	@$(PYTHON) bootstrap.py --extra trainer --extra tensorboard --extra documents --extra reference --extra accelerate --extra dask \
 	    --extra grain --extra sentences --extra retrieval --extra onnx --extra docs --extra dev
 	@$(BIN)/cloze prepare
 

@@ -26,7 +26,7 @@ SUPPORTED = ((3, 11, 5), (3, 12, 0), (3, 13, 0))  # before 3.11.5 `re` is wrong 
 # MB to download by the pins of constraints.txt, with torch for processors (Python 3.11); four times that on disk.
 CORE_MB, DEV, TORCH_MB = 270, {"dev": 152, "docs": 20}, {"accelerate": 1, "onnx": 40, "sentences": 12, "trainer": 200}
 EARLY = ("setuptools", "ftfy", "numba", "numpy", "pyarrow", "pycld2", "tokenizers", "xxhash")  # what compiling needs
-MB = {"dask": 5, "documents": 4, "grain": 6, "reference": 15, "retrieval": 15, **DEV, **TORCH_MB}
+MB = {"dask": 5, "documents": 4, "grain": 6, "reference": 15, "retrieval": 15, "tensorboard": 8, **DEV, **TORCH_MB}
 REMEDIES = {  # what pip says when it fails, and what to do; the first that matches
     "No space left": "the disk is full: free some space, then run the same again; what is done is kept",
     "ProxyError|Tunnel connection failed": "the proxy refuses pip: correct or unset HTTPS_PROXY and HTTP_PROXY",

@@ -25,6 +25,7 @@ PAGE = ROOT / "docs" / "third-party-licences.md"
 GROUPS = {
     "": "What every run needs",
     "trainer": "What training needs in addition",
+    "tensorboard": "What showing a training in TensorBoard needs in addition (extra `tensorboard`)",
     "onnx": "What writing and running ONNX needs in addition (extra `onnx`)",
     "documents": "What reading PDF needs in addition (extra `documents`)",
     "reference": "What the comparisons with transformers need (extra `reference`)",

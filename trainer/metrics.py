@@ -23,9 +23,9 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from corpora.store.places.files import replaced_file
 
@@ -34,26 +34,45 @@ Event = Mapping[str, Any]
 METRICS_FILE = "metrics.jsonl"
 
 
-class MetricsLog:
-    """The log of one run. Only one of its processes writes."""
+class MetricsListener(Protocol):
+    """A listener that receives what the log receives, and keeps it in a form of its own."""
 
-    def __init__(self, work: Path, speaks: bool) -> None:
+    def begin(self, step: int) -> None:
+        """Discard what was reported of later steps; -1: all steps."""
+
+    def hear(self, event: Event) -> None:
+        """One event."""
+
+    def flush(self) -> None:
+        """Have the system write down what was heard."""
+
+
+class MetricsLog:
+    """The log of one run. Only one of its processes writes, and only that one has listeners."""
+
+    def __init__(self, work: Path, speaks: bool, listeners: Sequence[MetricsListener] = ()) -> None:
         self._path = work / METRICS_FILE
         self._speaks = speaks
+        self._listeners = listeners if speaks else ()
 
     def cut(self, step: int) -> None:
         """Keep what was logged up to a step; -1 for nothing."""
         if self._speaks:
             with replaced_file(self._path, alone=True) as new, new.open("w", encoding="utf-8") as file:
                 file.writelines(line(event) for event in read_metrics(self._path) if event["step"] <= step)
+            for listener in self._listeners:
+                listener.begin(step)
 
     def say(self, event: str, step: int, **fields: Any) -> None:
         """Write one event to standard output and to the file."""
         if self._speaks:
-            text = line({"event": event, "step": step, **fields})
+            record = {"event": event, "step": step, **fields}
+            text = line(record)
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(text)
             speak(text)
+            for listener in self._listeners:
+                listener.hear(record)
 
     def tells(self, event: str, step: int) -> bool:
         """True if an event of a step is in the file."""
@@ -64,6 +83,8 @@ class MetricsLog:
         if self._speaks and self._path.exists():
             with self._path.open("rb") as file:
                 os.fsync(file.fileno())
+            for listener in self._listeners:
+                listener.flush()
 
 
 def line(event: Event) -> str:

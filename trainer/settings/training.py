@@ -67,6 +67,7 @@ class TrainingSettings:
     log_every:         steps between lines of the log
     health_checks:     stop a run that its first steps show to be doomed
     peak_tflops:       10^12 operations a second that a device can do at most, by which MFU is told; None: by its name
+    tensorboard:       show steps and evaluations in TensorBoard as well (extra `tensorboard`)
     processes:         processes on this machine; 0 for one a GPU, one where there is none
     """
 
@@ -107,6 +108,7 @@ class TrainingSettings:
     log_every: int = limit(1)
     health_checks: bool = limit(True)
     peak_tflops: float | None = limit(None)
+    tensorboard: bool = limit(False)
     processes: int = limit(0)
 
     def __post_init__(self) -> None:

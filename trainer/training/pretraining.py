@@ -39,6 +39,7 @@ from trainer.huggingface.checkpoints import export
 from trainer.jobs.job import TrainingJob, readings
 from trainer.metrics import MetricsLog, line, speak
 from trainer.settings.training import TrainingSettings, decays_begin, learning_rate
+from trainer.tensorboard import TensorBoard
 from trainer.training.checkpoints.folders import Checkpoints, Cursor, Saved, whole_state
 from trainer.training.feed import Feed
 from trainer.training.initial_weights import begun_model
@@ -120,7 +121,8 @@ def pretraining(job: TrainingJob, ranks: Ranks) -> TrainingLoop:
     compute_reproducibly(job.training, ranks.device)
     work = Path(job.work)
     work.mkdir(parents=True, exist_ok=True)
-    log = MetricsLog(work, ranks.rank == 0)
+    shows = [TensorBoard(work)] if job.training.tensorboard and ranks.rank == 0 else []
+    log = MetricsLog(work, ranks.rank == 0, shows)
     checkpoints = Checkpoints(work, job.training.keep_checkpoints, ranks)
     newest = checkpoints.newest(lambda path, facts: job.refuse_another(str(path), facts["identity"]))
     settings, choice, computes = settle(job.training, job.model, ranks, newest.choice)

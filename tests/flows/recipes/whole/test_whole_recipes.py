@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 WHOLE = tomllib.loads(Path(__file__).with_name("table.toml").read_text(encoding="utf-8"))
 RECIPES: Mapping[str, Any] = WHOLE["recipe"]
 SHORT = ("bert", "distilbert", "electra", "albert", "roberta", "modernbert")
-OF_TEST = ("after", "guesses", "without")  # keys of the table that are not the recipe's
+OF_TEST = ("after", "packages", "guesses", "without")  # keys of the table that are not the recipe's
 # What no recipe of the table has: the file that does.
 TASKS = "tests/flows/run/test_task_stages.py"
 ELSEWHERE = {
@@ -142,6 +142,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
 )
 def test_a_recipe_is_run_twice_and_looked_into(runs: Runs, name: str) -> None:
     """Fails where a command stumbles over what a recipe says, or the second run builds anything."""
+    for package in RECIPES[name].get("packages", ()):
+        pytest.importorskip(package)
     look_into(runs, runs.of(name), RECIPES[name].get("guesses", ""))
 
 

@@ -1,0 +1,69 @@
+"""TensorBoard: a run's steps and evaluations as scalars under `work/tensorboard` (extra `tensorboard`).
+
+    step/masked_loss, evaluation/masked_loss, "evaluation of wiki"/masked_loss, step/tokens_per_second, ...
+
+Promise: every step is shown once. A run that resumes from a checkpoint begins a file of its own, whose first event
+takes back what earlier ones hold of later steps.
+Cost: about a kilobyte a logged step, written within FLUSH_SECONDS by a thread of torch's writer.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from trainer.metrics import Event
+
+FOLDER = "tensorboard"
+SHOWN = ("step", "evaluation")  # events
+FLUSH_SECONDS = 5
+
+
+def find_writer() -> Callable[..., Any]:
+    """Return torch's writer. Raises InputError where its package is not installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"training.tensorboard is on, but the package {error.name} is missing where the model is trained: install "
+            "the extra `tensorboard` there (pip install 'cloze-pipeline[tensorboard]'), or leave the setting out."
+        ) from error
+    return SummaryWriter
+
+
+class TensorBoard:
+    """A listener of the metrics' log that writes scalars."""
+
+    def __init__(self, work: Path) -> None:
+        self._folder = work / FOLDER
+        self._find = find_writer()
+        self._writer: Any = None  # once a run has begun
+
+    def begin(self, step: int) -> None:
+        """Discard what was shown of later steps; -1: all steps."""
+        self._writer = self._find(str(self._folder), purge_step=step + 1, flush_secs=FLUSH_SECONDS)
+
+    def hear(self, event: Event) -> None:
+        """Write the numbers of an event, if it is one that is shown."""
+        for name, values in shown(event):
+            for key, number in values.items():
+                self._writer.add_scalar(f"{name}/{key}", number, event["step"])
+
+    def flush(self) -> None:
+        """Have the system write what was shown to disk, as a checkpoint presumes."""
+        self._writer.flush()
+
+
+def shown(event: Event) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yield the numbers of an event by what they measure; for a mixture also those of each component."""
+    if event["event"] in SHOWN:
+        yield event["event"], _numbers(event)
+        for name, component in event.get("components", {}).items():
+            yield f"{event['event']} of {name}", _numbers(component)
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """Return every number but the step's own; null in JSON is NaN."""
+    named = {name: math.nan if value is None else value for name, value in values.items() if name != "step"}
+    return {name: float(value) for name, value in named.items() if isinstance(value, int | float)}
