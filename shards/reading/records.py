@@ -149,12 +149,6 @@ class ExampleRecords:
             slots[here] = self._live_slots(epoch + self.first)[places[here]]
         return slots
 
-    def number_of(self, slot: int) -> int:
-        """Count the numbers before a slot."""
-        epoch, place = divmod(slot, len(self.shard_set))
-        before = place if self._all_live else np.searchsorted(self._live_slots(epoch), slot)
-        return (epoch - self.first) * self.num_live + int(before)
-
     @cached_property
     def num_live(self) -> int:
         """Examples of an epoch."""

@@ -5,9 +5,9 @@
 What is chosen: the token that saves most pieces in the domain's text, then the one that saves most next to it, and so
 on: greedily, counted again after each. (AVocaDo, Hong et al. 2021, adds subwords too, until the text is fragmented
 little enough.) WordPiece and Unigram are given whole words: a word is one meaning, and its embedding can begin as the
-mean of its pieces. Beginnings of words (`beginnings`) save hardly more: 400 tokens chosen from half of a text left, in
-the other half, 1.1696 tokens a word of biomedical abstracts with whole words and 1.1648 with beginnings, 1.0277 and
-1.0276 of contracts, and among the beginnings were `adju` and `fibrobla`. Byte-level BPE cannot take a word by itself:
+mean of its pieces. Beginnings of words save hardly more: 400 tokens chosen from half of a text left, in the other half,
+1.1696 tokens a word of biomedical abstracts with whole words and 1.1648 with beginnings, 1.0277 and 1.0276 of
+contracts, and among the beginnings were `adju` and `fibrobla`. Byte-level BPE cannot take a word by itself:
 it needs the merges that build it, and each piece on the way is a token. So merging continues where the old merges end
 (Purason et al. 2025): each merge is one token, and saves as many pieces as it joins pairs.
 
@@ -28,7 +28,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import islice
 from typing import Any, NamedTuple
 
 from tokenizers import Tokenizer
@@ -58,14 +58,12 @@ class AdaptSettings:
     max_length: nor are words with more
     characters: "letters": nor are words with anything but letters (Unigram: they are cut off at it);
                 "letters-digits": digits are allowed as well
-    beginnings: WordPiece and Unigram: also take beginnings of words, at the end of a piece
     """
 
     min_count: int = 5
     min_length: int = 3
     max_length: int = 30
     characters: str = LETTERS
-    beginnings: bool = False
 
     def __post_init__(self) -> None:
         check_choice("characters", self.characters, (LETTERS, LETTERS_AND_DIGITS))
@@ -175,27 +173,11 @@ class _WholeWords:
     def _candidates(self) -> Counter[str]:
         """The tokens there may be, and how often each occurs."""
         occurrences = Counter[str]()
-        for word, count, cut in zip(self._words, self._counts, self._cut, strict=True):
-            for token in self._candidates_of(word, cut.unknown):
-                if token not in self._cuts:
-                    occurrences[token] += count
+        for word, count in zip(self._words, self._counts, strict=True):
+            token = word if self._algorithm == WORDPIECE else _letters_of(word, self._settings)
+            if self._settings.allows(token.removeprefix(MARK)) and token not in self._cuts:
+                occurrences[token] += count
         return occurrences
-
-    def _candidates_of(self, word: str, unknown: bool) -> Iterator[str]:
-        """The tokens that a word may give: itself, and its beginnings."""
-        whole = word if self._algorithm == WORDPIECE else _letters_of(word, self._settings)
-        if self._settings.allows(whole.removeprefix(MARK)):
-            yield whole
-        if self._settings.beginnings and not unknown:
-            yield from self._beginnings_of(whole)
-
-    def _beginnings_of(self, whole: str) -> Iterator[str]:
-        """Yield the first pieces of a word joined: two of them, three, ..., but not all."""
-        pieces = self._cuts.cut(whole)
-        lengths = (len(piece.removeprefix("##") if self._algorithm == WORDPIECE else piece) for piece in pieces)
-        for end in list(accumulate(lengths))[1:-1]:
-            if self._settings.allows(whole[:end].removeprefix(MARK)):
-                yield whole[:end]
 
     def _is_word(self, token: str) -> bool:
         """True if the token's text is that one word, as texts are cut into words."""

@@ -44,6 +44,7 @@ from tokenizers_train.words.gpt2 import Gpt2Words, character_classes, kernel_buf
 from tokenizers_train.words.gpt2_kernels import NOT_BEGUN
 
 _LEAST_ROOM = 1 << 10
+_REMEMBERED = 1 << 18  # short words, of 32 bytes each
 _BYTES_PER_TOKEN = 3  # English has four and more; where there are fewer, the room is made larger on the way
 
 
@@ -59,20 +60,17 @@ class ByteBpeEngine:
         merges: Sequence[tuple[str, str]],
         words: Gpt2Words,
         unknown: str | None = None,
-        *,
-        remembered: int = 1 << 18,
     ) -> None:
         """ids: token -> id, a token having one letter for each of its bytes; merges: the first learnt first.
 
-        unknown:    the token of a byte that the vocabulary lacks; without one such a byte gives no token
-        remembered: how many short words are remembered, a power of two; 32 bytes each
+        unknown: the token of a byte that the vocabulary lacks; without one such a byte gives no token
         Raises InputError where a merge, or an `unknown` that is needed, names a token that does not exist.
         """
         self._words = words
         self._dtype = id_dtype(max(ids.values(), default=0) + 1)
         self._bpe = _byte_bpe(ids, merges, unknown)
         self._merges = len(merges)
-        self._cache = new_piece_cache(remembered)
+        self._cache = new_piece_cache(_REMEMBERED)
 
     def without_last(self, number: int) -> "ByteBpeEngine":
         """Return the engine of the same vocabulary without its last merges, whose ids are otherwise the same."""

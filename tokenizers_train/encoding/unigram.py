@@ -14,7 +14,7 @@ of words known, and some 200 bytes for each byte of the longest chunk without wh
 which those are touched that it needs.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -38,19 +38,10 @@ class UnigramEngine:
     pieces:     the tokens and their scores by id
     unknown_id: the id of characters that no piece covers
     words:      how texts become words
-    special:    ids of tokens that no text holds, whatever is written in it; their scores count all the same where
-                the lowest is asked for, as in the reference
     Raises InputError where a token occurs twice, scores are not logarithms of probabilities, or no token is unknown.
     """
 
-    def __init__(
-        self,
-        pieces: Sequence[tuple[str, float]],
-        unknown_id: int | None,
-        words: SentencePieceWords,
-        *,
-        special: Collection[int] = (),
-    ) -> None:
+    def __init__(self, pieces: Sequence[tuple[str, float]], unknown_id: int | None, words: SentencePieceWords) -> None:
         lowest = min((score for _, score in pieces), default=0.0)
         if unknown_id is None or not 0 <= unknown_id < len(pieces):
             raise InputError(
@@ -58,10 +49,9 @@ class UnigramEngine:
                 "ids from 0 on: name the token that stands for what no piece covers."
             )
         _check_scores(pieces, lowest)
-        reached = [number for number in range(len(pieces)) if number not in special]
         self._words = words
         self._model = UnigramModel(
-            trie=make_trie([pieces[number][0].encode() for number in reached], reached),
+            trie=make_trie([token.encode() for token, _ in pieces], range(len(pieces))),
             scores=np.array([score for _, score in pieces], np.float64),
             unknown_id=unknown_id,
             unknown_score=lowest - UNKNOWN_PENALTY,

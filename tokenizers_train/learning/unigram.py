@@ -53,6 +53,12 @@ from tokenizers_train.vocabularies.albert import UNKNOWN_PENALTY
 from tokenizers_train.vocabularies.scores import rounded
 from tokenizers_train.words.table import WordCounts
 
+# As the reference has them by default.
+LONGEST_PIECE = 16  # characters
+MOST_SEEDS = 1_000_000  # pieces to begin with
+IMPROVEMENTS = 2  # expectation-maximisation steps in a round
+LEFT_SHARE = 0.75  # of the pieces, that a round leaves
+
 PENALTY_STEP = 0.0001  # between the scores of characters that training had dropped
 
 
@@ -61,10 +67,6 @@ class UnigramSettings:
     """Settings for learning.
 
     size:               pieces in all, symbols among them, special tokens not
-    max_piece_length:   characters of the longest piece
-    shrinking_factor:   the share of the pieces that a round leaves
-    sub_iterations:     expectation-maximisation steps in a round
-    seed_size:          pieces to begin with, at most
     character_coverage: the share of the text whose characters become pieces (the reference's is 1, sentencepiece's
                         0.9995, ALBERT's 0.99995); rarer ones stay unknown
     reserved:           special tokens that are added to the pieces: like the reference's, the rounds end at a
@@ -74,21 +76,13 @@ class UnigramSettings:
     """
 
     size: int
-    max_piece_length: int = 16
-    shrinking_factor: float = 0.75
-    sub_iterations: int = 2
-    seed_size: int = 1_000_000
     character_coverage: float = 1.0
     reserved: int = 0
     symbols: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        bounds = {"size": (1, 1 << 24), "max_piece_length": (1, 64), "sub_iterations": (1, 100)}
-        for key, (least, most) in (bounds | {"seed_size": (1, 1 << 30)}).items():
-            if not least <= getattr(self, key) <= most:
-                raise InputError(f"{key} = {getattr(self, key)}: give a number from {least} to {most}.")
-        if not 0.0 < self.shrinking_factor < 1.0:
-            raise InputError(f"shrinking_factor = {self.shrinking_factor}: give a number between 0 and 1, as 0.75.")
+        if not 1 <= self.size <= 1 << 24:
+            raise InputError(f"size = {self.size}: give a number from 1 to {1 << 24}.")
         if not 0.0 < self.character_coverage <= 1.0:
             raise InputError(f"character_coverage = {self.character_coverage}: give a share up to 1, as 0.9995.")
         if "" in self.symbols or len({*self.symbols}) < len(self.symbols):
@@ -112,11 +106,11 @@ def train_unigram(counts: WordCounts, settings: UnigramSettings) -> list[tuple[s
     spelling = spell_characters(_prepared(counts, settings))
     room = settings.size - len(settings.symbols)
     _check(spelling, settings, room)
-    pieces, lattice = find_seeds(spelling, settings.max_piece_length, settings.seed_size)
+    pieces, lattice = find_seeds(spelling, LONGEST_PIECE, MOST_SEEDS)
     scores = log_shares(pieces.values)
     while True:
-        for _ in range(settings.sub_iterations):
-            scores = _improve(lattice, pieces, scores, settings.max_piece_length)
+        for _ in range(IMPROVEMENTS):
+            scores = _improve(lattice, pieces, scores, LONGEST_PIECE)
             pieces, scores = _select(lattice, pieces, scores, np.flatnonzero(scores > -np.inf))
         if len(scores) + 1 <= settings.most:
             break
@@ -179,7 +173,7 @@ def prune(lattice: Lattice, pieces: SeedPieces, scores: Float64s, settings: Unig
         lattice, pieces.words, pieces.places, pieces.sizes, scores, unknown, counts, unknowns, losses
     )
     kept, weighed = np.flatnonzero(verdicts == KEEP), np.flatnonzero(verdicts == WEIGH)
-    share = int((len(scores) + 1) * settings.shrinking_factor)
+    share = int((len(scores) + 1) * LEFT_SHARE)
     room = max(settings.most, share) - 1 - len(kept)
     by_loss = weighed[np.argsort(-losses[weighed], kind="stable")]
     return np.concatenate((kept, by_loss[: max(0, room)]))

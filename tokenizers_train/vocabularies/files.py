@@ -15,7 +15,6 @@ Cost: that of parsing: a tenth of a second for 50,000 tokens.
 """
 
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +31,7 @@ from tokenizers_train.vocabularies.bounds import (
     check_json_ids,
     refused_by_tokenizers,
 )
-from tokenizers_train.vocabularies.scores import definition_of, scores_apart
+from tokenizers_train.vocabularies.scores import definition_of
 
 TOKENIZER, CONFIG, SPECIALS = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 WORDS, IDS, MERGES, ADDED = "vocab.txt", "vocab.json", "merges.txt", "added_tokens.json"
@@ -42,8 +41,6 @@ FILES = (TOKENIZER, CONFIG, SPECIALS, WORDS, IDS, MERGES, ADDED, MODEL)
 
 ROLES = ("pad", "unk", "cls", "sep", "mask")
 _FAMILIES = (bert, roberta, albert)
-
-logger = logging.getLogger(__name__)
 
 
 class TokenizerFiles(NamedTuple):
@@ -88,7 +85,6 @@ def read_tokenizer_files(files: Mapping[str, bytes], where: str, lowercase: bool
         tokenizer.encode("a")  # what is missing in it shows now
     if TOKENIZER in files:
         _check_beside(tokenizer, files, where)
-        _tell_scores(files[TOKENIZER], definition, where)
     beside = {name: data for name, data in files.items() if name in FILES and name != TOKENIZER}
     return TokenizerFiles(definition, special_tokens_of(tokenizer, config, where), beside)
 
@@ -137,18 +133,6 @@ def _check_model(model: Mapping[str, Any], where: str) -> None:
                 f"{where}: the score of its piece {wrong[0]!r} is {wrong[1]}, and scores are logarithms of "
                 f"probabilities, such as -8.5: correct it in its {TOKENIZER}."
             )
-
-
-def _tell_scores(data: bytes, definition: str, where: str) -> None:
-    """Report in the log how many scores of a Unigram are not read as they are written."""
-    content = json.loads(data)
-    apart = scores_apart(content, definition)
-    if apart:
-        total = len(content["model"]["vocab"])
-        logger.warning(
-            f"{where}: tokenizers reads {apart} of the {total} scores in its {TOKENIZER} one unit in the last place "
-            "away from what is written. The numbers that it reads are used, and kept."
-        )
 
 
 def _nothing_to_read(files: Mapping[str, bytes], where: str) -> str:

@@ -12,10 +12,8 @@ any other origin that is none is rounded to 15 digits and 22 decimals (`rounded`
 Cost: half a microsecond a score.
 """
 
-import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -47,14 +45,6 @@ def definition_of(tokenizer: Tokenizer) -> str:
     written = _SCORE.findall(definition, start)
     exact = iter(_exact_texts(written, np.array([float(text) for text in written], np.float64)))
     return definition[:start] + _SCORE.sub(lambda match: f"{'':8}{next(exact)}", definition[start:])
-
-
-def scores_apart(content: Mapping[str, Any], definition: str) -> int:
-    """Count the scores of a parsed tokenizer.json that differ from those which tokenizers has read from it."""
-    if content["model"].get("type") != "Unigram":
-        return 0
-    read = json.loads(definition)["model"]["vocab"]
-    return sum(ours != theirs for (_, ours), (_, theirs) in zip(content["model"]["vocab"], read, strict=True))
 
 
 def _exact_texts(written: Sequence[str], values: Float64s) -> list[str]:

@@ -27,7 +27,6 @@ from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
 from trainer.model.masked import MaskedModel, logits_of
 from trainer.model.objective import JudgedBatch, Macs, sum_loss, sum_loss_of_words
-from trainer.objectives.contract import IGNORED
 from trainer.objectives.distillation import COSINE, PRESENT, SOFT, DistillationObjective
 from trainer.settings.model import ModelSettings
 
@@ -76,8 +75,6 @@ class DistilledModel(MaskedModel):
         """Those of the encoder, of its head at the places and where it is compared; the teacher's are frozen."""
         shape = self.encoder.shape
         compared = 0 if SOFT not in {term.name for term in self.terms} else int(lengths.sum())
-        if compared and self.objective.tokens == "masked":
-            compared = places
         ours = shape.macs(lengths) + shape.vocabulary_head_macs(places + compared)
         if self.teacher is None:
             return Macs(ours)
@@ -111,17 +108,13 @@ class DistilledModel(MaskedModel):
     def _divergence(self, ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
         """Return the divergence of the teacher's distributions from ours, summed."""
         assert self.teacher is not None
-        counted_N = batch.targets[PRESENT]
-        if self.objective.tokens == "masked":
-            ours_TH, theirs_TH = (each.index_select(0, batch.points) for each in (ours_TH, theirs_TH))
-            counted_N = (batch.targets["masked"] != IGNORED).to(counted_N.dtype)
         teacher = self.teacher.model
         with torch.no_grad():
-            theirs_NE = teacher.masked_head.transformed(theirs_TH)
+            theirs_TE = teacher.masked_head.transformed(theirs_TH)
         return divergence(
             (self.masked_head.transformed(ours_TH), self.encoder.embeddings.word.weight, self.masked_head.bias),
-            (theirs_NE, teacher.encoder.embeddings.word.weight, teacher.masked_head.bias),
-            counted_N,
+            (theirs_TE, teacher.encoder.embeddings.word.weight, teacher.masked_head.bias),
+            batch.targets[PRESENT],
             self.objective.temperature,
         )
 

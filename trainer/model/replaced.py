@@ -126,7 +126,7 @@ class ReplacedModel(Objective):
         def of_stretch(hidden_MH: Tensor, targets_M: Tensor, numbers_M: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             logits_MV = self._logits(hidden_MH)
             sums, guesses_M = guessed(logits_MV, targets_M)
-            return sums, guesses_M, self.draw(logits_MV.detach(), targets_M, numbers_M)
+            return sums, guesses_M, self.draw(logits_MV.detach(), numbers_M)
 
         targets = batch.targets[MASKED.name], batch.targets[NOISE]
         sums, guesses, drawn = zip(*in_stretches(of_stretch, self._vectors(batch), *targets), strict=True)
@@ -146,19 +146,13 @@ class ReplacedModel(Objective):
         return logits_MV
 
     @torch.no_grad()
-    def draw(self, masked_MV: Tensor, targets_M: Tensor, numbers_M: Tensor) -> Tensor:
+    def draw(self, masked_MV: Tensor, numbers_M: Tensor) -> Tensor:
         """A token for each point, by its number in [0, 1): int64 [M]."""
-        logits_MV = masked_MV.float() / self.objective.temperature
-        if self.objective.disallow_correct:
-            logits_MV = logits_MV.scatter(1, targets_M.clamp(min=0)[:, None], float("-inf"))
-        return draw_tokens(logits_MV.softmax(-1), numbers_M)
+        return draw_tokens((masked_MV.float() / self.objective.temperature).softmax(-1), numbers_M)
 
     def answers(self, batch: Batch) -> Tensor:
         """Logits of the discriminator that a token was replaced, of the tokens as they are: [T] in float32."""
-        embedded_TE = self.encoder.embeddings(batch)
-        if not self.objective.share_gradient:
-            embedded_TE = embedded_TE.detach()
-        logits_T: Tensor = self.replaced_head(self.encoder(batch, embedded_TE))
+        logits_T: Tensor = self.replaced_head(self.encoder(batch))
         return logits_T.float()
 
 

@@ -4,7 +4,7 @@ A model that is trained already, and no longer learns, reads the same tokens. Co
 
     masked  the words under the masks, as without a teacher
     soft    KL of the teacher's distribution over the vocabulary from the student's, both of logits / temperature, times
-            the square of the temperature; of every token, or of masked ones
+            the square of the temperature; of every token
     cosine  1 - cosine of the last vectors of both, of every token
 
 The student begins with layers of its teacher, its embeddings (those of segments only where it has a table of them) and
@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from corpora.errors import InputError
-from corpora.store.settings import check_choice, check_range, limit
+from corpora.store.settings import check_range, limit
 from shards.reading.loader import GatheredExamples
 from trainer.families.contract import EncoderShape, Family, ModelInputs
 from trainer.objectives.contract import ModelPart, Reads, Target, Term
@@ -52,7 +52,6 @@ class DistillationObjective(MaskedObjective):
     soft, masked, cosine: weights of the terms; with 0 the first and the last are left out
     layers:      of the teacher, from 0, with which the student's begin; None: spread evenly (of 12 for 6: 0, 2, 4, 7,
                  9, 11); an empty list: the student begins with first weights
-    tokens:      on which "soft" compares: "all" or "masked"
     """
 
     kind: ClassVar[str] = "distillation"
@@ -65,7 +64,6 @@ class DistillationObjective(MaskedObjective):
     masked: float = 2.0
     cosine: float = 1.0
     layers: tuple[int, ...] | None = None
-    tokens: str = "all"
 
     def __post_init__(self) -> None:
         check_range("model.objective.temperature", self.temperature, 1e-3, 1e3)
@@ -76,7 +74,6 @@ class DistillationObjective(MaskedObjective):
                 "model.objective: soft and cosine are both 0, so nothing is learnt from the teacher: raise one of "
                 'them, or set kind = "masked".'
             )
-        check_choice("model.objective.tokens", self.tokens, ("all", "masked"))
 
     def check(self, family: Family) -> None:
         """Raise InputError where the family does not guess words."""
@@ -99,8 +96,7 @@ class DistillationObjective(MaskedObjective):
     def counts(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
         """Masked tokens, or all of them."""
         masked, every = len(gathered.masked), len(gathered.ids)
-        by_term = {MASKED.name: masked, SOFT: masked if self.tokens == "masked" else every, COSINE: every}
-        return tuple(by_term[term.name] for term in terms)
+        return tuple(masked if term.name == MASKED.name else every for term in terms)
 
     def parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
         """The student with its masked head; of the teacher nothing."""

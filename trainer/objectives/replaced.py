@@ -39,9 +39,6 @@ class ReplacedObjective(MaskedObjective):
                       part four times as wide
     replaced_weight:  of the discriminator's loss; that of the generator has 1
     temperature:      by which the generator's logits are divided before a token is drawn
-    disallow_correct: never draw the token that was there
-    share_gradient:   whether the embeddings, which both share, learn from the discriminator too; false: from the
-                      generator alone (He et al. 2021, section 3.2, without their own embeddings of the discriminator)
     """
 
     kind: ClassVar[str] = REPLACED
@@ -51,8 +48,6 @@ class ReplacedObjective(MaskedObjective):
     generator_size: float | None = None
     replaced_weight: float = 50.0
     temperature: float = 1.0
-    disallow_correct: bool = False
-    share_gradient: bool = True
 
     def __post_init__(self) -> None:
         if self.generator_size is not None:

@@ -37,7 +37,6 @@ _KINDS_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 KINDS = _KINDS_OF["kind"]
 MOST_TOKENS = 10**15
-PRECISIONS = ("float32", "bfloat16", "float16")
 _TOKENS = re.compile(r"(\d{1,18}(?:\.\d{1,18})?) ?([kmbgt]?)", re.IGNORECASE | re.ASCII)
 _SCALES: Mapping[str, int] = MappingProxyType({"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12})
 
@@ -283,7 +282,7 @@ class PhaseSettings:
     warmup_steps: steps of the same in which the rate rises; None: it does not, but in the first phase as `[training]`
                 says
     warmup_share: such steps as a share of the schedule's
-    weight_decay, precision: as in `[training]`, for this phase
+    weight_decay: as in `[training]`, for this phase
     """
 
     steps: int = 0
@@ -300,12 +299,9 @@ class PhaseSettings:
     weight_decay: float | None = added(None)
     batch_ramp: BatchRamp | None = field(default=None, metadata={"neutral": None})
     mask_rate: float | None = added(None)
-    precision: str | None = added(None)
 
     def __post_init__(self) -> None:
         check_range("training.phase.batch", self.batch, 1, 1 << 24)
-        if self.precision is not None:
-            check_choice("training.phase.precision", self.precision, PRECISIONS)
         if self.mask_rate is not None:
             check_range("training.phase.mask_rate", self.mask_rate, 1e-6, 1)
         if self.batch_ramp is not None:

@@ -5,13 +5,14 @@ processes, how a step is cut, how often a checkpoint is written) does not. Some 
 and by what dropout draws.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from corpora.errors import InputError
 from corpora.store.settings import added, check_choice, check_range, limit
-from trainer.settings.phases import PRECISIONS, PhaseSettings, Schedule, Stretch, check_rate
+from trainer.settings.phases import PhaseSettings, Schedule, Stretch, check_rate
 
 OPTIMIZERS = ("adamw", "lamb", "stable-adamw")
+PRECISIONS = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,12 +178,10 @@ class TrainingSettings:
         """Steps of all phases together."""
         return sum(phase.steps for phase in self.phase)
 
-    def in_phase(self, phase: int) -> "TrainingSettings":
-        """The same with the precision and the decay of a phase as that of all."""
-        own = self.phase[phase]
-        precision = self.precision if own.precision is None else own.precision
-        weight_decay = self.weight_decay if own.weight_decay is None else own.weight_decay
-        return replace(self, precision=precision, weight_decay=weight_decay)
+    def decay_in(self, phase: int) -> float:
+        """The weight decay of a phase."""
+        own = self.phase[phase].weight_decay
+        return self.weight_decay if own is None else own
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from corpora.errors import InputError
 from corpora.store.settings import bind, check_choice, check_range, limit
 from trainer.settings.model import ModelSettings
-from trainer.settings.phases import PRECISIONS, PhaseSettings
-from trainer.settings.training import TrainingSettings
+from trainer.settings.phases import PhaseSettings
+from trainer.settings.training import PRECISIONS, TrainingSettings
 from trainer.tasks.formats.records import FileSettings
 
 Job = TypeVar("Job")

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.tensor import DTensor
 
 from corpora.errors import InputError
@@ -279,17 +278,6 @@ class Learner:
             nonfinite=NonFinite(ranks.device),
             weights=torch.tensor([term.weight for term in model.terms], device=ranks.device),
         )
-
-    def moved(self, model: Objective, settings: TrainingSettings) -> "Learner":
-        """Move the weights and moments to another learner; this one is not used afterwards.
-
-        model: another one of the same kind, whose weights are written over
-        """
-        weights, moments = get_state_dict(self.model, self.optimizer)
-        other = Learner.of(model, settings, self.ranks)
-        set_state_dict(other.model, other.optimizer, model_state_dict=weights, optim_state_dict=moments)
-        other.nonfinite = self.nonfinite
-        return other
 
     @property
     def vocab_size(self) -> int:

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s, Int64s
@@ -149,7 +148,7 @@ class Phases(Course):
         self.identity = job.identity
         self.kept = decays_begin(job.training)  # other runs may continue from here, before the rate falls
         model, self._begun = begun_model(job, resumes)
-        self.learner = Learner.of(model, settings.in_phase(0), ranks)
+        self.learner = Learner.of(model, settings, ranks)
         self.first_steps = FirstSteps.of(job, self.learner.terms, ranks)
         self._computes = computes
         self._counts = np.zeros(len(STEP_COUNTS), np.int64)  # of the run
@@ -167,15 +166,10 @@ class Phases(Course):
         return self._feed
 
     def enter(self, phase: int) -> None:
-        """Learn in the precision and with the decay of a phase."""
+        """Learn with the decay of a phase."""
         if phase != self._phase:
             self._phase, self._feed = phase, None
-        settings = self.settings.in_phase(phase)
-        if settings.precision != self.learner.settings.precision:
-            with torch.random.fork_rng([] if self.ranks.device.type == "cpu" else [self.ranks.device]):
-                model, _ = begun_model(self.job, resumes=True)
-            self.learner = self.learner.moved(model, settings)
-        set_weight_decay(self.learner.optimizer, settings.weight_decay)
+        set_weight_decay(self.learner.optimizer, self.settings.decay_in(phase))
 
     def begin(self, checkpoints: Checkpoints) -> None:
         """Take the weights and the optimizer of another run, where the job continues from one."""

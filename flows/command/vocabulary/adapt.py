@@ -28,7 +28,6 @@ def adapt(
     ] = None,
     min_count: Annotated[int, Parameter(help="Ignore words that occur less often.")] = 5,
     digits: Annotated[bool, Parameter(help="Also take words with digits.", negative=())] = False,
-    beginnings: Annotated[bool, Parameter(help="Also take beginnings of words.", negative=())] = False,
     text: Annotated[str, Parameter(help="The field or column that holds the text.")] = "text",
     store: NamesStore = "store",
     as_json: AsJson = False,
@@ -54,7 +53,7 @@ def adapt(
     old = find_vocabulary(vocabulary, store)
     wanted = number_wanted(old, tokens, fill)
     characters = LETTERS_AND_DIGITS if digits else LETTERS
-    settings = AdaptSettings(min_count=min_count, characters=characters, beginnings=beginnings)
+    settings = AdaptSettings(min_count=min_count, characters=characters)
     with ExitStack() as stack:
         folder = stack.enter_context(new_folder(output))
         model = stack.enter_context(model_folder(checkpoint)) if checkpoint else None

@@ -30,11 +30,6 @@ def document_of(columns: DocumentTokens, place: int) -> int:
     return int(np.searchsorted(columns.documents, sentence, side="right")) - 1
 
 
-def deviation(num_random: int, num_next: int) -> float:
-    """How many standard deviations of a fair coin the labels lie from one half."""
-    return abs(num_random - num_next) / float(np.sqrt(num_random + num_next))
-
-
 shapes = st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=8), min_size=1, max_size=6)
 
 
@@ -91,26 +86,6 @@ def test_golden() -> None:
     assert (len(pairs.label), digest[:16]) == (229, "b4a499d0d825ec57")
 
 
-@pytest.mark.parametrize("max_sentences", [1, 2, 12])
-def test_labels_are_a_fair_coin_whatever_the_documents(max_sentences: int) -> None:
-    columns = many_documents(4000, max_sentences, 30)
-    _, (ledger,) = build(columns, PairSettings(length=64))
-    num_next, num_random = ledger.figures["next"], ledger.figures["random"]
-    assert num_next + num_random > 3000
-    assert deviation(num_random, num_next) < 3
-
-
-def test_labels_are_fair_among_chunks_of_every_kind() -> None:
-    """Whole documents in one sentence, and documents whose chunks hold several: the same coin for both."""
-    random = np.random.default_rng(3)
-    documents = [[20] if index % 2 else random.integers(2, 15, 30).tolist() for index in range(4000)]
-    pairs, _ = build(documents_of(documents, 0.7), PairSettings(length=64))
-    for kind in (0, 1):
-        labels = pairs.label[pairs.anchor % 2 == kind]
-        assert len(labels) > 1500
-        assert deviation(int(labels.sum()), int((1 - labels).sum())) < 3
-
-
 def test_ledger_counts_what_stands_in_the_examples() -> None:
     columns = many_documents(400, 10, 40)
     pairs, ledgers = build(columns, PairSettings(length=48, copies=3))
@@ -128,21 +103,6 @@ def test_ledger_counts_what_stands_in_the_examples() -> None:
         assert long == (lengths_of_partners >= 64).sum() > 0
         assert sum(n for name, n in ledger.figures.items() if name.startswith("partners of ")) == random.sum()
         assert (ledger.figures["next"], ledger.figures["random"]) == (follows.sum(), random.sum())
-
-
-def test_examples_are_laid_out_and_no_longer_than_length() -> None:
-    columns = many_documents(300, 10, 60)
-    pairs, _ = build(columns, PairSettings(length=48))
-    assert np.diff(pairs.offsets).max() == 48
-    starts, ends = pairs.offsets[:-1], pairs.offsets[1:] - 1
-    middles = starts + pairs.boundary - 1
-    specials = np.zeros(len(pairs.ids), bool)
-    specials[np.concatenate([starts, middles, ends])] = True
-    assert set(pairs.ids[starts]) == {CLS} and set(pairs.ids[middles]) == set(pairs.ids[ends]) == {SEP}
-    assert specials.sum() == 3 * len(pairs.label)
-    assert not pairs.word_starts[specials].any()
-    places = pairs.ids[~specials].astype(np.int64) - FIRST_ID
-    np.testing.assert_array_equal(pairs.word_starts[~specials], columns.word_starts[places])
 
 
 def test_every_token_is_placed_once_or_left_over() -> None:
@@ -220,17 +180,6 @@ def test_every_run_that_fits_is_as_probable() -> None:
     assert ((counts[1:] - expected) ** 2 / expected).sum() < 38 + 4 * np.sqrt(2 * 38)
 
 
-def test_a_sentence_is_split_before_a_word() -> None:
-    columns = documents_of([[40]] * 300, 0.3)
-    pairs, _ = build(columns, PairSettings(length=64))
-    cuts = set()
-    for index in np.flatnonzero(pairs.label == 0):
-        a, b = segments(pairs, index)
-        assert columns.word_starts[b[0]] == 1
-        cuts.add(len(a))
-    assert len(cuts) > 20
-
-
 def test_single_words_are_left_over_whatever_their_label() -> None:
     columns = documents_of([[1]] * 50 + [[6]] * 50, 0.0)
     pairs, (ledger,) = build(columns, PairSettings())
@@ -291,20 +240,6 @@ def test_the_target_is_drawn_for_every_chunk() -> None:
     assert short[0.0] < 0.03  # the ends of the two documents
     assert 0.4 < short[0.5] < 0.5 and short[1.0] > 0.85
     assert len(np.unique(lengths[1.0])) > 25
-
-
-def test_the_seed_counts() -> None:
-    columns = many_documents(50, 10, 30)
-    one, other = (build(columns, PairSettings(seed=seed))[0].label.tolist() for seed in (1, 2))
-    assert one[:40] != other[:40]
-
-
-def test_broken_columns_are_our_fault() -> None:
-    columns = documents_of([[3, 4], [5]], 0.7)
-    with pytest.raises(AssertionError, match="empty sentence"):
-        build(columns._replace(sentences=np.array([0, 3, 3, 12])), PairSettings())
-    with pytest.raises(AssertionError, match="empty document"):
-        build(columns._replace(documents=np.array([0, 0, 3])), PairSettings())
 
 
 @pytest.mark.parametrize(

@@ -142,17 +142,8 @@ def test_special_ids_are_found_however_they_lie(special: list[int]) -> None:
         ids[random.random(2000) < 0.2] = special[-1]
         columns = (ids, offsets, np.ones(2000, np.uint8), np.arange(40, dtype=np.uint64))
         masks, plain = (draw(*columns, 3, MaskSettings(rate=0.4), facts) for draw in (draw_masks, masks_plain))
-        assert rows_of(masks) == rows_of(plain)
+        assert rows_of(masks) == rows_of(plain) and masks.replacements.dtype == dtype
         assert not np.isin(ids[masked_places(offsets, masks)], special).any() and len(masks.positions) > 300
-
-
-@pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
-def test_replacements_have_the_type_of_the_ids(dtype: npt.DTypeLike) -> None:
-    batch = batch_of([50] * 20)
-    wide = Batch(batch.ids.astype(dtype), batch.offsets, batch.word_starts, batch.example_ids)
-    masks = wide.masks(0, MaskSettings())
-    assert masks.replacements.dtype == dtype
-    assert rows_of(masks) == rows_of(batch.masks(0, MaskSettings()))
 
 
 def test_golden() -> None:
@@ -231,40 +222,6 @@ def test_the_number_of_masks_is_the_rounded_share(rate: float, cap: int | None) 
     expected = [min(max(1, round(n * rate)), cap or n) if n else 0 for n in ordinary.tolist()]
     assert np.diff(masks.offsets).tolist() == expected
     assert 0 in ordinary  # examples in which nothing can be masked are among them
-
-
-def test_halves_are_rounded_to_even_and_one_token_is_always_masked() -> None:
-    lengths = [10, 30, 50, 1, 2]  # ordinary tokens: 1.5, 4.5 and 7.5 masks, then less than one
-    batch = batch_of([length + 3 for length in lengths], special_share=0)
-    assert num_ordinary(batch).tolist() == lengths
-    assert np.diff(batch.masks(0, MaskSettings()).offsets).tolist() == [2, 4, 8, 1, 1]
-
-
-@pytest.mark.parametrize("unit", UNITS)
-def test_positions_are_ascending_and_never_special(unit: str) -> None:
-    batch = batch_of(np.random.default_rng(4).integers(3, 100, 300).tolist(), special_share=0.2)
-    masks = batch.masks(0, MaskSettings(unit=unit))
-    for positions, _ in rows_of(masks):
-        assert positions == sorted(set(positions))
-    assert not FACTS.is_special[batch.ids[masked_places(batch.offsets, masks)]].any()
-    assert len(masks.positions) > 1000
-
-
-def test_every_position_is_masked_equally_often() -> None:
-    batch = batch_of([63] * 20_000, special_share=0)
-    masks = batch.masks(0, MaskSettings())
-    ordinary = FACTS.is_special[batch.ids] == 0
-    for half in (slice(1, 31), slice(31, 62)):
-        rows = np.zeros(63, bool)
-        rows[half] = True
-        share = (ordinary & np.tile(rows, 20_000)).sum() / ordinary.sum()
-        inside = int(rows[masks.positions].sum())
-        assert deviation(inside, len(masks.positions), float(share)) < 3
-    counts = np.bincount(masks.positions, minlength=63)[1:62]
-    chances = np.bincount(np.flatnonzero(ordinary) % 63, minlength=63)[1:62]
-    expected = len(masks.positions) * chances / ordinary.sum()
-    # without replacement the counts scatter less than a multinomial's: 1 - 9/60 of the chi-square
-    assert ((counts - expected) ** 2 / expected).sum() < 60 + 3 * np.sqrt(2 * 60)
 
 
 @pytest.mark.parametrize("shares", [(0.8, 0.1), (0.0, 1.0), (0.5, 0.25)])

@@ -1,7 +1,5 @@
 """The order of examples: a permutation an epoch, the same on any number of ranks."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -72,13 +70,6 @@ def test_shares_are_the_step(ranks: int) -> None:
         for part in shares:
             pieces = cut(part, size, num)
             assert len(pieces) == num and [slot for piece in pieces for slot in piece] == list(part)
-
-
-def test_steps_follow_one_another() -> None:
-    """Fails where two steps overlap or leave a slot out."""
-    steps = [step_slots(step, 12, 7) for step in range(5)]
-    assert steps[0].start == 7
-    assert all(one.stop == other.start and len(one) == 12 for one, other in pairwise(steps))
 
 
 def test_a_phase_goes_on_where_the_last_one_of_its_set_ended() -> None:

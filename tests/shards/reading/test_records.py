@@ -34,14 +34,13 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ShardSet]:
 
 @pytest.mark.parametrize("name", ["whole", "gaps"])
 def test_numbers_are_the_live_slots_in_their_order(name: str, sets: dict[str, ShardSet]) -> None:
-    """Three epochs from the third on: each has each live example once, and slots and numbers lead to each other."""
+    """Three epochs from the third on: each has each live example once."""
     shard_set = sets[name]
     source = ExampleRecords(shard_set, seed=SEED, epochs=3, first=2)
     live, size = int(shard_set.live.sum()), len(shard_set)
     assert len(source) == 3 * live and (live < size) == (name == "gaps")
     slots = source.slots_of(np.arange(len(source)))
     assert np.all(np.diff(slots) > 0) and slots[0] >= 2 * size
-    assert [source.number_of(slot) for slot in slots.tolist()] == list(range(len(source)))
     for epoch in range(3):
         numbers = np.arange(epoch * live, (epoch + 1) * live)
         gathered = source.gather(numbers)

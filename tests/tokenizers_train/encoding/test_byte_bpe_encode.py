@@ -118,13 +118,6 @@ def test_merging_is_the_rule_and_the_references(merges: Merges, texts: list[str]
     assert assert_as_reference(texts, ids, merges, times=1).ids.tolist() == plain
 
 
-def test_short_and_long_words_are_merged_alike() -> None:
-    ids, merges = learnt()
-    texts = [part * count for part in ("a", "ab", "the", "стр", "中") for count in range(1, 45)]
-    found = assert_as_reference(texts, ids, merges)
-    assert np.diff(found.offsets).max() > 8 and len(found.ids) > 400
-
-
 def test_a_word_of_a_million_letters() -> None:
     ids, merges = learnt()
     text = "".join("abcdefgh"[number] for number in np.random.default_rng(1).integers(0, 8, 1_000_000).tolist())
@@ -189,17 +182,6 @@ def test_the_room_grows_while_encoding() -> None:
     found = encoded(engine, texts)
     assert_equal(found, by_tokenizers(tokenizer, texts))
     assert len(found.ids) > 10000
-
-
-def test_more_words_than_the_cache_holds() -> None:
-    ids, merges = learnt()
-    engine = ByteBpeEngine(ids, merges, Gpt2Words(), remembered=8)
-    texts = [
-        " ".join(f"{number * 7919 % 1003:x}" for number in range(first, first + 50)) for first in range(0, 900, 50)
-    ]
-    expected = by_tokenizers(reference(ids, merges, False), texts)
-    for _ in range(3):
-        assert_equal(encoded(engine, texts), expected)
 
 
 @pytest.mark.parametrize("unknown", [None, "<unk>"])
@@ -278,19 +260,3 @@ def test_a_sample_of_real_texts(shared: Path) -> None:
     book = (shared / "data/books/txt/alice-s-adventures-in-wonderland_11.txt").read_text(encoding="utf-8")
     found = assert_as_reference([*parts, *book.split("\n\n")], ids, merges)
     assert len(found.ids) > 50000
-
-
-@pytest.mark.long
-def test_all_real_texts(shared: Path) -> None:
-    ids, merges = gpt2(shared)
-    engine, tokenizer, num_ids = ByteBpeEngine(ids, merges, Gpt2Words()), reference(ids, merges, False), 0
-    for folder in sorted(path for path in (shared / "data").iterdir() if path.is_dir()):
-        texts = texts_of(folder)
-        for first in range(0, len(texts), 2000):
-            batch = texts[first : first + 2000]
-            found = encoded(engine, batch)
-            expected = tokenizer.encode_batch_fast(batch, add_special_tokens=False)
-            assert found.ids.tolist() == [number for one in expected for number in one.ids]
-            assert np.diff(found.offsets).tolist() == [len(one.ids) for one in expected]
-            num_ids += len(found.ids)
-    assert num_ids > 10_000_000

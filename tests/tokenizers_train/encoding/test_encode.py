@@ -1,25 +1,20 @@
 """Encoding: the ids of the reference for every sentence, from first call to last."""
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
 from encoded_texts import assert_equal, sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer
 
 from corpora.errors import InputError
 from corpora.text.buffers import text_buffers
 from corpora.text.sentences.splitter import sentence_offsets
 from tokenizers_train.encoding.encoder import Encoder, encode_plainly, engine_of
 from tokenizers_train.learning.byte_bpe import train_byte_bpe
-from tokenizers_train.learning.wordpiece import train_wordpiece
 from tokenizers_train.vocabularies.bert import SPECIAL_TOKENS
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, albert_vocabulary, bert_vocabulary
-from tokenizers_train.words.bert import BertWords
 from tokenizers_train.words.counts import count_by
 
 SPECIALS = (*SPECIAL_TOKENS.values(),)
@@ -48,15 +43,6 @@ def test_ids_equal_the_definition(first: list[str], second: list[str], vocabular
         assert_equal(encoder.encode_sentences(*rows), encode_plainly(vocabulary, *rows))
 
 
-def test_a_sentence_encoded_by_hand() -> None:
-    encoded = Encoder(UNCASED).encode_sentences(*sentences(["Aba. abbab x", "", "ab"]))
-    tokens = [UNCASED.tokens[number] for number in encoded.ids]
-    assert tokens == ["ab", "##a", ".", "ab", "##bab", "[UNK]", "ab"]
-    assert encoded.word_starts.tolist() == [1, 0, 1, 1, 0, 1, 1]
-    assert encoded.offsets.tolist() == [0, 6, 6, 7]
-    assert encoded.ids.dtype == np.uint16 and encoded.word_starts.dtype == np.uint8
-
-
 def test_a_sentence_encoded_by_hand_in_bytes() -> None:
     vocabulary = byte_bpe("ab ab ab cab", 264)
     assert vocabulary.tokens[260:] == ("ab", "Ġab", "cab", "<mask>")
@@ -65,22 +51,6 @@ def test_a_sentence_encoded_by_hand_in_bytes() -> None:
     assert tokens == ["ab", "Ġab", ".", "Ġab", "c", "Ġ", "Ã", "©", "cab", "b"]
     assert encoded.word_starts.tolist() == [1, 1, 1, 1, 0, 1, 0, 0, 1, 0]
     assert encoded.offsets.tolist() == [0, 8, 8, 10]
-
-
-@pytest.mark.parametrize("algorithm", ["wordpiece", "byte-bpe"])
-def test_the_tokenizer_of_the_saved_folder_gives_the_same_ids(tmp_path: Path, algorithm: str) -> None:
-    texts = [f"Some words, {i} of them: “unwordly” naïve co-words!" for i in range(40)]
-    column = pa.array(texts, pa.large_string())
-    if algorithm == "wordpiece":
-        vocabulary = train_wordpiece(count_by(BertWords(lowercase=True), column), VocabularySettings(size=120))
-    else:
-        vocabulary = byte_bpe("\n".join(texts), 330)
-    vocabulary.save(tmp_path)
-    tokenizer = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    expected = [encoding.ids for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)]
-    encoded = Encoder(vocabulary).encode_sentences(*sentences(texts))
-    assert encoded.ids.tolist() == [number for ids in expected for number in ids]
-    assert len(set(encoded.ids.tolist())) > 20, "hardly a token was compared"
 
 
 def test_special_tokens_in_a_text_are_text() -> None:
@@ -112,13 +82,6 @@ def test_sentences_keep_the_space_between_them_where_the_vocabulary_does() -> No
     encoded = Encoder(BYTES).encode_sentences(column, moved, ends)
     assert_equal(encoded, encode_plainly(BYTES, column, moved, ends))
     assert Encoder(UNCASED).sentence_starts(data, starts, rows) is starts
-
-
-def test_a_large_vocabulary_has_four_byte_ids() -> None:
-    tokens = (*SPECIALS, *(f"w{i}" for i in range(1 << 16)))
-    encoded = Encoder(bert_vocabulary(tokens)).encode_sentences(*sentences(["w65535"]))
-    assert encoded.ids.dtype == np.uint32
-    assert encoded.ids.tolist() == [65535 + len(SPECIALS)]
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (2, 1), (0, 4)])

@@ -69,11 +69,6 @@ def test_many_pieces_are_all_found_and_others_are_not() -> None:
     assert (again.cells == trie.cells).all(), "the order of the pieces changed the trie"
 
 
-def test_a_trie_without_pieces() -> None:
-    assert found(make_trie([], []), b"\x00a") == {}
-    assert found(make_trie([], [], num_roots=2), b"\x00a", root=1) == {}
-
-
 def test_what_cannot_be_a_trie() -> None:
     with pytest.raises(InputError, match=r"The piece b'a' occurs twice"):
         make_trie([b"a", b"b", b"a"], [0, 1, 2])

@@ -30,22 +30,11 @@ def test_a_vocabulary_made_by_hand() -> None:
     assert (vocabulary.algorithm, vocabulary.lowercase) == ("byte-bpe", False)
 
 
-def test_ties_go_to_the_smaller_ids() -> None:
-    # The space's letter is after all of ASCII, so " a" is the last of the pairs.
-    assert learn(table({" a": 3, "ba": 3, "ab": 3}), size=264).tokens[-4:-1] == ("ab", "ba", "Ġa")
-
-
 def test_bytes_are_numbered_in_the_order_of_their_letters() -> None:
     words = spell_bytes(table({" é": 1, "z": 2}))
     assert [words.letters[piece] for piece in words.pieces] == ["Ġ", "Ã", "©", "z"]
     assert words.starts.tolist() == [0, 3, 4] and words.counts.tolist() == [1, 2]
     assert words.letters == sorted(pre_tokenizers.ByteLevel.alphabet())
-
-
-def test_rare_pairs_are_not_merged() -> None:
-    counts = table({"ab": 1, "cd": 2})
-    assert learn(counts, size=300).merges == (("c", "d"),)
-    assert learn(counts, size=300, min_frequency=1).merges == (("c", "d"), ("a", "b"))
 
 
 def test_a_special_token_written_out_often_is_not_learnt() -> None:

@@ -63,13 +63,6 @@ def test_pieces_that_follow_themselves(counts: dict[str, int], room: int, min_fr
     assert learnt(words, room, min_frequency) == learn_merges_plainly(words, room, min_frequency)
 
 
-def test_rare_words_decide_together() -> None:
-    # No word is as frequent as the limit, and yet the letters they share are.
-    words = spell(table({f"{first}xy": 1 for first in "abcdefg"} | {"pq": 6}), 100)
-    [merge, *_] = learnt(words, 10, 7)
-    assert [words.letters[piece] for piece in merge] == ["##x", "##y"]
-
-
 def test_lists_move_as_they_grow() -> None:
     # 4,000 words of one stem: long lists, whose room is given up and made again.
     words = spell(table({f"{'stem' * 3}{number:04d}": 1 + number % 5 for number in range(4000)}), 1000)

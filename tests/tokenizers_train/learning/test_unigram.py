@@ -101,14 +101,13 @@ def test_expected_pieces_equal_the_plain_twin(
 
 
 @settings(deadline=None)
-@given(models_of_words(), st.integers(1, 40), st.floats(0.01, 0.99))
+@given(models_of_words(), st.integers(1, 40))
 def test_pruning_equals_the_plain_twin(
-    model: tuple[dict[str, int], list[str], SeedPieces, Lattice, Float64s], size: int, shrinking_factor: float
+    model: tuple[dict[str, int], list[str], SeedPieces, Lattice, Float64s], size: int
 ) -> None:
     words, names, pieces, lattice, scores = model
-    asked = UnigramSettings(size=size, shrinking_factor=shrinking_factor)
-    room = max(size * 11 // 10, int((len(names) + 1) * shrinking_factor)) - 1
-    kept = [names[i] for i in prune(lattice, pieces, scores, asked)]
+    room = max(size * 11 // 10, int((len(names) + 1) * 0.75)) - 1
+    kept = [names[i] for i in prune(lattice, pieces, scores, UnigramSettings(size=size))]
     assert kept == pruned_plainly(words, dict(zip(names, scores.tolist(), strict=True)), room)
 
 
@@ -218,11 +217,6 @@ def test_what_cannot_be_learnt_is_refused() -> None:
     "wrong",
     [
         {"size": 0},
-        {"max_piece_length": 0},
-        {"max_piece_length": 65},
-        {"shrinking_factor": 1.0},
-        {"sub_iterations": 0},
-        {"seed_size": 0},
         {"character_coverage": 0.0},
         {"symbols": ("",)},
         {"symbols": ("a", "a")},

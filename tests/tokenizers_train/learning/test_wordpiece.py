@@ -20,22 +20,11 @@ def test_a_vocabulary_made_by_hand() -> None:
     assert vocabulary.tokens == (*SPECIALS, "[unused0]", *letters, "##ug", "##un", "hug")
 
 
-def test_ties_go_to_the_smaller_ids() -> None:
-    vocabulary = train_wordpiece(table({"ba": 3, "ab": 3, "cd": 3}), VocabularySettings(size=14))  # "cd" is cut
-    assert vocabulary.tokens[-3:] == ("##d", "ab", "ba")
-
-
 def test_the_alphabet_keeps_the_most_frequent_letters() -> None:
     counts = table({"zab": 5, "ba": 2, "cc": 1})  # a: 7, b: 7, z: 5, c: 2
     vocabulary = train_wordpiece(counts, VocabularySettings(size=30, limit_alphabet=2, min_frequency=1))
     assert vocabulary.tokens == (*SPECIALS, "a", "b", "##a", "##b", "##ab", "ba")  # z is skipped: ##a ##b stay
     assert spell(table({"d": 2, "c": 2, "b": 1}), 1).letters == ["c"]  # of equals the smaller code point
-
-
-def test_rare_pairs_are_not_merged() -> None:
-    counts = table({"ab": 1, "cd": 2})
-    assert train_wordpiece(counts, VocabularySettings(size=50, min_frequency=2)).tokens[-1] == "cd"
-    assert "ab" in train_wordpiece(counts, VocabularySettings(size=50, min_frequency=1))
 
 
 def test_a_size_smaller_than_the_letters_is_refused() -> None:

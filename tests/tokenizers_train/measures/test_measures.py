@@ -167,16 +167,6 @@ def test_sizes_without_room_for_a_piece_are_left_out() -> None:
     assert beginning(largest, unused, 9_000) == largest
 
 
-@pytest.mark.parametrize("settings", [PIECES, BYTES])
-def test_fertility_falls_with_size_and_is_that_of_the_vocabulary_trained(settings: VocabularySettings) -> None:
-    counts = counted(PROSE, settings)
-    found = measure_sizes(counts, counts, settings, (50, 70, 300, 330, 9_000))
-    fertility = [figures.tokens / figures.words for _, figures in found]
-    assert len(found) >= 2 and fertility == sorted(fertility, reverse=True) and fertility[0] > fertility[-1]
-    own = dict(found)[settings.size]
-    assert own == measured_plainly(trained(settings), counts)
-
-
 def test_pieces_of_two_algorithms_are_compared_by_their_text() -> None:
     bytes_ = trained(BYTES)
     assert piece_key(SMALL, SMALL.id_of("##b")) == (False, "b") == piece_key(bytes_, bytes_.id_of("b"))

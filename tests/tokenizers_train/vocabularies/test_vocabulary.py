@@ -16,11 +16,6 @@ SPECIALS = (*SPECIAL_TOKENS.values(),)
 TOKENS = (*SPECIALS, "[unused0]", "a", "b", "é", "##b", "##c", "ab", "hello")
 
 
-def test_default_settings_are_those_of_bert() -> None:
-    settings = VocabularySettings()
-    assert (settings.algorithm, settings.size, settings.lowercase) == ("wordpiece", 30522, True)
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

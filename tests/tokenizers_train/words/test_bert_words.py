@@ -77,13 +77,6 @@ def test_words_end_with_their_range() -> None:
             )
 
 
-def test_ranges_in_any_order_and_none() -> None:
-    data = np.frombuffer("ab É cd".encode(), np.uint8)
-    found = UNCASED.count(data, np.array([6, 0, 6], np.int64), np.array([8, 5, 8], np.int64))
-    assert found.to_pydict() == {"word": ["ab", "cd", "e"], "count": [1, 2, 1]}
-    assert len(UNCASED.count(data, np.array([], np.int64), np.array([], np.int64))) == 0
-
-
 def test_many_words_and_long_ones() -> None:
     """Fails where a word is counted twice or not at all when the table or the scratch has to grow."""
     texts = [" ".join(f"w{i % 9000}é{i % 7}" for i in range(20_000)), "é" * 100_000, "b" * 1_000_000, ".,;" * 1000]
@@ -95,8 +88,3 @@ def test_settings_name_what_is_not_as_bert_has_it() -> None:
     assert RULES[2].settings == {"lowercase": True, "strip_accents": False}
     assert RULES[3].settings == {"lowercase": False, "handle_chinese_chars": False, "strip_accents": True}
     assert RULES[4].settings == {"lowercase": False, "clean_text": False}
-
-
-def test_the_normaliser_of_a_model() -> None:
-    assert BertWords(lowercase=True).normalizer.normalize_str("É") == "e"
-    assert BertWords(lowercase=False).normalizer.normalize_str("É") == "É"

@@ -3,7 +3,6 @@
 from collections import Counter
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiers import examples
@@ -67,19 +66,3 @@ def test_many_words_past_many_growths() -> None:
     table = added(words, new_table())
     assert listed(table) == counted(words)
     assert int(table.used[0]) > 7000 and int(table.used[1]) > 7000, "one kind of word was hardly there"
-
-
-def test_a_factor_multiplies_counts() -> None:
-    assert listed(added([("a", 2), ("much longer than all that", 3)], new_table(), 5)) == [
-        ("a", 10),
-        ("much longer than all that", 15),
-    ]
-
-
-def test_no_words_are_an_empty_table() -> None:
-    assert word_counts(new_table()).equals(COUNTS.empty_table())
-
-
-def test_slots_are_a_power_of_two() -> None:
-    with pytest.raises(AssertionError, match="power of two"):
-        new_table(3)

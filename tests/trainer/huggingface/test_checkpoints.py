@@ -204,15 +204,6 @@ def test_a_pooler_without_pairs_is_left_out(tmp_path: Path, family: str) -> None
     assert found == inputs and state.keys() == model.state_dict().keys()
 
 
-def test_half_precision_becomes_float32(tmp_path: Path) -> None:
-    model, _, _ = exported(tmp_path)
-    rewrite(tmp_path, lambda tensors: {key: tensor.bfloat16() for key, tensor in tensors.items()})
-    state = load(tmp_path)[2]
-    assert {tensor.dtype for tensor in state.values()} == {torch.float32}
-    name = "encoder.embeddings.word.weight"
-    assert torch.equal(state[name], model.state_dict()[name].bfloat16().float())
-
-
 def test_keys_left_out_of_the_configuration_are_the_usual_ones(tmp_path: Path) -> None:
     settings, inputs = ModelSettings(layers=1), small_inputs("bert", pair_labels=True)
     model = build_model(settings, inputs)

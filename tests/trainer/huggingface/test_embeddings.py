@@ -17,7 +17,6 @@ from torch import Tensor
 from corpora.errors import InputError
 from tokenizers_train.adapting.adapt import Choice, new_vocabulary, pieces_before
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
-from trainer.huggingface.checkpoints import load
 from trainer.huggingface.embeddings import adapt_checkpoint, has_rows, with_rows
 from trainer.settings.model import FAMILIES
 
@@ -69,14 +68,6 @@ def test_new_rows_are_means_and_the_rest_is_the_same(tmp_path: Path, family: str
     config = json.loads((tmp_path / "old" / "config.json").read_text())
     assert json.loads((tmp_path / "new" / "config.json").read_text()) == {**config, "vocab_size": new.size}
     assert (tmp_path / "new" / "tokenizer.json").read_bytes() == new.files()["tokenizer.json"]
-
-
-def test_our_own_reader_opens_what_is_written(tmp_path: Path) -> None:
-    old, new = vocabularies("bert")
-    adapt_checkpoint(write_model(tmp_path / "old"), old, new, tmp_path / "new")
-    _, inputs, state = load(tmp_path / "new")
-    assert inputs.vocab_size == new.size
-    assert state["encoder.embeddings.word.weight"].shape[0] == new.size
 
 
 def test_every_tied_tensor_is_known() -> None:
@@ -167,12 +158,6 @@ def test_a_model_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
     (folder / "tokenizer.json").write_text(json.dumps(swapped))
     with pytest.raises(InputError, match=r"the token with the id \d+ is not '(good|bad)'"):
         adapt_checkpoint(folder, old, new, tmp_path / "new")
-
-
-def test_a_vocabulary_whose_tokens_moved_is_refused(tmp_path: Path) -> None:
-    old = bert_words()
-    with pytest.raises(InputError, match=r"has the id \d+ in the old vocabulary and not in the new one"):
-        adapt_checkpoint(write_model(tmp_path / "old", "bert"), old, roberta_bytes(), tmp_path / "new")
 
 
 def test_broken_files_are_refused(tmp_path: Path) -> None:

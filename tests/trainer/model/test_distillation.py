@@ -10,8 +10,6 @@ import torch.nn.functional as F
 from small_batches import small_batch, small_inputs, small_model, small_settings
 from torch import Tensor
 from torch.distributed.checkpoint.state_dict import get_model_state_dict
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
@@ -23,7 +21,7 @@ from trainer.model.distillation import DistilledModel, begin_with, divergence
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model, count_parameters
 from trainer.objectives.contract import Target
-from trainer.objectives.distillation import DistillationObjective, same_vocabulary, spread
+from trainer.objectives.distillation import DistillationObjective
 from trainer.settings.model import FAMILIES, ModelSettings, model_json
 
 TARGETS = {"masked": Target(np.empty(0, np.int64), "point"), "present": Target(np.empty(0, np.float32), "token", 0.0)}
@@ -82,17 +80,6 @@ def test_divergence_is_that_of_torch(count: int, chunk: int, temperature: float)
         torch.testing.assert_close(one.grad, other.grad, atol=1e-11, rtol=1e-11)
 
 
-def test_divergence_of_equals_and_of_nothing_is_zero() -> None:
-    ours = guesses(5)
-    for tensor in ours:
-        tensor.requires_grad_(True)
-    same = divergence(ours, tuple(each.detach() for each in ours), torch.ones(5), 2.0)  # type: ignore[arg-type]
-    none = divergence((ours[0][:0], *ours[1:]), guesses(0), torch.ones(0), 2.0)
-    (same + none).backward()
-    assert float(same.detach().abs()) < 1e-12 and float(none.detach()) == 0
-    assert all(tensor.grad is not None and tensor.grad.abs().max() < 1e-12 for tensor in ours)
-
-
 class Largest(TorchDispatchMode):
     """The most numbers that a tensor had."""
 
@@ -148,22 +135,7 @@ def test_terms_are_those_of_whole_logits(family: str, teaching: str) -> None:
         torch.testing.assert_close(one.grad, other.grad, atol=1e-5, rtol=1e-5, msg=name)
 
 
-def test_soft_may_compare_masked_tokens_alone() -> None:
-    teacher, batch = teacher_of(), batch_of_tokens()
-    student = student_of(teacher, tokens="masked", cosine=0.0)
-    assert [term.name for term in student.terms] == ["masked", "soft"]
-    with torch.no_grad():
-        found = student(batch)[1, 0]
-        judged = student(batch, judging=True)
-        assert torch.equal(judged.sums[1, 0], found)
-        assert torch.equal(judged.guesses, student(batch, answering=True).argmax(-1))
-        logits = student.answers(batch)
-        taught = teacher.answers(batch)
-    wanted = 4 * F.kl_div((logits / 2).log_softmax(-1), (taught / 2).softmax(-1), reduction="sum")
-    torch.testing.assert_close(found.double(), wanted, atol=1e-4, rtol=1e-6)
-
-
-@pytest.mark.parametrize("objective", [{}, {"tokens": "masked"}, {"soft": 0.0}])
+@pytest.mark.parametrize("objective", [{}, {"soft": 0.0}])
 def test_the_formula_of_flops_is_what_torch_counts(objective: dict[str, Any]) -> None:
     """Fails where a product of the student or its teacher is made twice, or is not counted."""
     student, batch = student_of(teacher_of(), **objective), batch_of_tokens()
@@ -173,14 +145,13 @@ def test_the_formula_of_flops_is_what_torch_counts(objective: dict[str, Any]) ->
     assert counter.get_total_flops() == macs.flops and macs.frozen > 0
 
 
-@pytest.mark.parametrize("tokens", ["all", "masked"])
-def test_dummies_are_outside_all_sums(tokens: str) -> None:
+def test_dummies_are_outside_all_sums() -> None:
     """Fails where a token that fills a batch is compared with the teacher's, or moves a weight."""
     teacher, batch = teacher_of(), batch_of_tokens()
     more = filled(batch, BatchShape(tokens=80, sequences=9, masked=20, longest=24), 1, TARGETS)
     found = []
     for each in (batch, more):
-        student = student_of(teacher, tokens=tokens)
+        student = student_of(teacher)
         sums = student(each)
         sums[:, 0].sum().backward()
         found.append((sums, [parameter.grad for parameter in student.parameters()]))
@@ -258,20 +229,6 @@ def test_layers_that_a_teacher_shares_are_begun_with() -> None:
     assert all(torch.equal(layer.widen.weight, widen) for layer in own.encoder.layers)
 
 
-def test_sharded_it_has_the_same_gradients(one_process: None) -> None:
-    """Two micro-batches; the teacher is whole, and no part of what is sharded."""
-    plain, sharded = student_of(teacher_of()), student_of(teacher_of())
-    mesh = init_device_mesh("cpu", (1,))
-    for part in (*sharded.shard_groups(), sharded):
-        fully_shard(part, mesh=mesh)
-    for model in (plain, sharded):
-        for seed in (1, 2):
-            model(batch_of_tokens(seed=seed))[:, 0].sum().backward()
-    for (name, one), other in zip(plain.named_parameters(), sharded.parameters(), strict=True):
-        assert one.grad is not None and other.grad is not None, name
-        torch.testing.assert_close(other.grad.full_tensor(), one.grad, rtol=1e-6, atol=1e-6)
-
-
 # Settings.
 
 
@@ -285,7 +242,6 @@ def objective(**settings: Any) -> ModelSettings:
         ({"temperature": 0}, r"model\.objective\.temperature = 0"),
         ({"soft": -1}, r"model\.objective\.soft = -1"),
         ({"soft": 0, "cosine": 0}, "nothing is learnt from the teacher"),
-        ({"tokens": "some"}, r"model\.objective\.tokens"),
         ({"layer": [1]}, "layer"),
     ],
 )
@@ -321,16 +277,6 @@ def test_vectors_of_another_size_have_no_cosine() -> None:
 def test_where_the_teacher_lies_is_in_no_fingerprint() -> None:
     here, there, other = objective(), objective(teacher="elsewhere"), objective(temperature=3.0)
     assert model_json(here) == model_json(there) != model_json(other)
-
-
-def test_how_layers_are_spread() -> None:
-    assert [spread(12, count) for count in (6, 12, 1)] == [(0, 2, 4, 7, 9, 11), (*range(12),), (0,)]
-    assert all(spread(24, count)[0] == 0 and spread(24, count)[-1] == 23 for count in range(2, 25))
-
-
-def test_where_vocabularies_differ() -> None:
-    assert same_vocabulary(["a", "b"], ["a", "b"]) is None
-    assert same_vocabulary(["a", "b"], ["a", "c"]) == 1 and same_vocabulary(["a"], ["a", "b"]) == 1
 
 
 def test_a_family_that_guesses_no_words_is_refused() -> None:

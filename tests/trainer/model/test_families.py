@@ -1,14 +1,12 @@
 """Families: exact sizes, first weights, losses as sums, gradients that are never None."""
 
-import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from small_batches import BERT_IDS, ROBERTA_IDS, small_batch, small_inputs, small_model, small_settings
-from torch import Tensor, nn
+from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
@@ -126,34 +124,6 @@ def test_first_weights_follow_the_seed_alone(family: str) -> None:
     assert not all(torch.equal(one[name], other[name]) for name in one)
 
 
-def rounding(logits: Tensor) -> dict[str, float]:
-    """How far a float32 sum of cross entropies may be from the exact one, in whatever order a processor adds.
-
-    One rounding a class and one a term, of what is summed; and each term has a rounding of its largest logit.
-    """
-    epsilon, (terms, classes) = torch.finfo(torch.float32).eps, logits.shape
-    return {"rtol": (terms + classes) * epsilon, "atol": terms * float(logits.detach().abs().max()) * epsilon}
-
-
-@pytest.mark.parametrize(("family", "pairs"), CASES)
-def test_losses_are_sums(family: str, pairs: bool) -> None:
-    model = small_model(small_settings(family=family), small_inputs(family, pairs)).eval()
-    batch = small_batch(pairs=pairs)
-    losses, (masked, pair) = model(batch), model.logits(batch)
-    assert losses.shape == (2 if pairs else 1, 2) and losses.dtype == torch.float32
-    assert masked.shape == (len(batch.points), 99)
-    logs = masked.double().log_softmax(-1)
-    wanted = -sum(logs[row, target] for row, target in enumerate(batch.targets["masked"].tolist()))
-    torch.testing.assert_close(losses[0, 0].double(), wanted, **rounding(masked))
-    if pairs:
-        assert pair is not None
-        wanted = F.cross_entropy(pair.double(), batch.targets["pair"], reduction="sum")
-        torch.testing.assert_close(losses[1, 0].double(), wanted, **rounding(pair))
-        assert losses[1, 1] == (pair.argmax(1) == batch.targets["pair"]).sum()
-    else:
-        assert pair is None
-
-
 def test_correct_ones_are_counted() -> None:
     model = small_model(small_settings(), small_inputs("bert", True)).eval()
     batch = small_batch()
@@ -163,17 +133,6 @@ def test_correct_ones_are_counted() -> None:
     assert model(right)[:, 1].tolist() == [len(batch.points), 5]
     wrong = replace(batch, targets={"masked": masked.argmin(1), "pair": pair.argmin(1)})
     assert model(wrong)[:, 1].tolist() == [0, 0]
-
-
-def test_an_untrained_model_guesses_evenly() -> None:
-    model = build_model(small_settings(), small_inputs("bert", True))
-    torch.manual_seed(0)
-    model.init_weights()
-    batch = small_batch((40,) * 20)
-    with torch.no_grad():
-        losses = model(batch)
-    assert abs(float(losses[0, 0]) / len(batch.points) - math.log(99)) < 0.1
-    assert abs(float(losses[1, 0]) / 20 - math.log(2)) < 0.05
 
 
 @pytest.mark.parametrize(("family", "pairs"), CASES)
@@ -187,16 +146,6 @@ def test_nothing_masked_gives_zeros_and_never_none(family: str, pairs: bool, len
         assert parameter.grad is not None, name
         if not pairs or not lengths:
             assert parameter.grad.eq(0).all(), name
-
-
-@pytest.mark.parametrize(("family", "pairs"), CASES)
-def test_every_parameter_learns(family: str, pairs: bool) -> None:
-    model = small_model(small_settings(family=family), small_inputs(family, pairs))
-    losses = model(small_batch(pairs=pairs))
-    losses[:, 0].sum().backward()
-    for name, parameter in model.named_parameters():
-        # A bias of keys adds the same to all scores of a query, so its part of the gradient is rounding.
-        assert parameter.grad is not None and parameter.grad.abs().max() > 1e-4, name
 
 
 @pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])

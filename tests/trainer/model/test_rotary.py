@@ -1,7 +1,5 @@
 """Rotary positions: as transformers' ModernBERT makes them, of distances alone, right at the last place."""
 
-from typing import Any
-
 import pytest
 import torch
 from hypothesis import given
@@ -9,7 +7,7 @@ from hypothesis import strategies as st
 from tiers import examples
 from torch import Tensor
 
-from trainer.model.attention import attend, rotate, rotation
+from trainer.model.attention import rotate, rotation
 
 BASES = (160_000.0, 10_000.0)
 PLACES = torch.tensor([0, 1, 2, 63, 64, 257, 4095, 8190, 8191])
@@ -17,31 +15,6 @@ PLACES = torch.tensor([0, 1, 2, 63, 64, 257, 4095, 8190, 8191])
 
 def random_qkv(tokens: int, heads: int = 2, size: int = 64, seed: int = 0) -> Tensor:
     return torch.randn(tokens, 3, heads, size, generator=torch.Generator().manual_seed(seed))
-
-
-@pytest.mark.parametrize("layer", [0, 1])
-def test_attention_is_that_of_transformers(transformers: Any, layer: int) -> None:
-    """A layer that sees all and one with a window, over sequences on both sides of its edge, to 1e-5."""
-    from transformers.masking_utils import create_bidirectional_mask, create_bidirectional_sliding_window_mask
-
-    modernbert = transformers.models.modernbert.modeling_modernbert
-    sizes = {"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 3, "vocab_size": 9, "pad_token_id": 0}
-    config = transformers.ModernBertConfig(**sizes, attn_implementation="eager", local_attention=16)
-    theirs = modernbert.ModernBertAttention(config, layer_idx=layer).eval()
-    angles = modernbert.ModernBertRotaryEmbedding(config)
-    window, make_mask = (
-        (None, create_bidirectional_mask) if layer == 0 else (16, create_bidirectional_sliding_window_mask)
-    )
-    for length in (1, 8, 9, 10, 17, 100):
-        hidden = torch.randn(1, length, 32, generator=torch.Generator().manual_seed(length))
-        places = torch.arange(length)
-        mask = make_mask(config=config, inputs_embeds=hidden, attention_mask=torch.ones(1, length))
-        rotations = angles(hidden, places[None], config.layer_types[layer])
-        wanted = theirs(hidden, attention_mask=mask, position_embeddings=rotations)[0][0]
-        qkv = rotate(theirs.Wqkv(hidden[0]).view(length, 3, 2, 16), rotation(places, 16, BASES[layer]))
-        boundaries = torch.tensor([0, length], dtype=torch.int32)
-        made = theirs.Wo(attend(qkv, boundaries, length, 0.0, window).flatten(1))
-        torch.testing.assert_close(made, wanted, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("base", BASES)

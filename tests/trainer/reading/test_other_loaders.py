@@ -1,4 +1,4 @@
-"""Models trained for some steps from Grain's loaders and from our stream; Grain's checkpoints go on exactly."""
+"""Grain's loaders over our examples: what an epoch holds, and checkpoints that go on exactly."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -7,16 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from small_shards import put_shards
-from small_training import small_bert
 
 from corpora.store.places.place import Place
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from shards.reading.records import ExampleRecords, padded
 from shards.settings import ShardSettings
-from trainer.reading.datasets import ExampleStream, StreamLoader
 
 SEED = 42
 
@@ -75,25 +72,3 @@ def test_grain_goes_on_where_its_iterator_was(grain: Any, shard_set: ShardSet) -
     other = iter(grain_loader(grain, ExampleRecords(shard_set, first=1, padded=True)))
     with pytest.raises(ValueError, match="DataSource in checkpoint does not match"):
         other.set_state(state)
-
-
-@pytest.mark.parametrize("kind", ["grain", "stream", "stream of a worker"])
-def test_a_model_learns_from_each(
-    kind: str, shard_set: ShardSet, transformers: Any, request: pytest.FixtureRequest
-) -> None:
-    """Sixty steps: the loss of the last ten is well below that of the first ten."""
-    batches: Any
-    if kind == "grain":
-        grain = request.getfixturevalue("grain")
-        batches = grain_loader(grain, ExampleRecords(shard_set, epochs=20, padded=True))
-    else:
-        batches = StreamLoader(ExampleStream(shard_set, batch=4, endless=True), num_workers=int("worker" in kind))
-    model, losses = small_bert(transformers, "BertForPreTraining", shard_set.manifest.facts["vocab_size"]), []
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
-    for batch in islice(batches, 60):
-        loss = model(**{name: torch.as_tensor(rows) for name, rows in batch.items()}).loss
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    assert len(losses) == 60 and np.mean(losses[-10:]) < np.mean(losses[:10]) - 0.3

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tiers
 from small_training import exported_bytes, flip, of, put_store, said, small_model, train_here
 
 from corpora.errors import InputError
@@ -89,29 +88,6 @@ def test_settings_are_those_of_the_run_that_goes_on(runs: Runs, first: TrainingJ
         for more in ({}, {"beta1": 0.5}, {"weight_decay": 0.9})
     }
     assert len(ends) == 3
-
-
-def test_each_phase_has_its_precision(runs: Runs, tmp_path: Path) -> None:
-    """Fails where a phase learns in another's, weights or moments are lost between two, or a resumed run differs."""
-    phases = [PhaseSettings(steps=2, batch=8, precision=name) for name in ("bfloat16", "float16", None)]
-    kept = {"keep_checkpoints": 9}
-    whole = runs.train(runs.plan(*phases, **kept))
-    scales = [event.get("loss_scale") for event in of(said(whole), "step")]
-    assert [scale is not None for scale in scales] == [False, False, True, True, False, False]
-    exact = runs.train(runs.plan(*[replace(phase, precision=None) for phase in phases], **kept))
-    losses = [[event["loss"] for event in of(said(job), "step")] for job in (whole, exact)]
-    assert losses[0] == pytest.approx(losses[1], abs=0.05)
-    assert [ours == theirs for ours, theirs in zip(*losses, strict=True)] == [False] * 6
-    for step in (2, 3, 4) if tiers.LONG else (3,):
-        work = shutil.copytree(whole.work, tmp_path / str(step))
-        shutil.rmtree(work / "export")
-        for path in work.glob("checkpoints/step-*"):
-            if int(path.name.removeprefix("step-")) > step:
-                shutil.rmtree(path)
-        again = replace(whole, work=str(work))
-        train_here(again)
-        assert of(said(again), "resume")[0]["step"] == step
-        assert exported_bytes(again) == exported_bytes(whole)
 
 
 def test_what_names_the_model_is_what_the_checkpoint_holds(runs: Runs, first: TrainingJob, tmp_path: Path) -> None:

@@ -74,10 +74,3 @@ def test_an_interrupted_run_ends_alike(whole: TrainingJob, tmp_path: Path) -> No
     assert exported_bytes(job) == exported_bytes(whole)
     generators = [each.export / "generator" / "model.safetensors" for each in (job, whole)]
     assert generators[0].read_bytes() == generators[1].read_bytes()
-
-
-def test_masked_tokens_alone(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where the family cannot be trained by another objective than its own."""
-    job = electra_job(store, tmp_path / "work", (PhaseSettings(steps=1, batch=8),))
-    events = train_here(replace(job, model=replace(job.model, objective={"kind": "masked"})))
-    assert "replaced_loss" not in of(events, "step")[0] and not (job.export / "generator").exists()

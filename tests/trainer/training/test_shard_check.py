@@ -11,9 +11,7 @@ from small_training import SmallStore, flip_tokens, on_ranks, put_store, said, s
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
-from corpora.store.stage import build_stage, survey_stage
 from shards.reading.files import shard_set
-from trainer.build import plan_model
 from trainer.jobs.job import TrainingJob
 from trainer.launching import launch
 from trainer.launching.copies import with_local_shards, without_copy
@@ -162,17 +160,3 @@ def test_a_damaged_copy_is_removed_and_fetched_again(store: SmallStore, tmp_path
     with pytest.raises(Damaged):
         with_local_shards(job, tmp_path / "copies")
     assert not copy.exists()
-
-
-@pytest.mark.long
-def test_all_processes_stop_and_nothing_is_published(store: SmallStore) -> None:
-    """Fails where a rank waits for ever, the file's path is lost on the way, or a model is published."""
-    flip_tokens(Path(store.place.full_path(trained_shard(store.shards))))
-    job = small_job(store, Path("unused"), processes=2)
-    stage = plan_model(store.place, "small", [store.shards], store.vocabulary, job.model, job.training)
-    with pytest.raises(Damaged) as refusal:
-        build_stage(store.place, stage)
-    assert refusal.value.path == trained_shard(store.shards)
-    assert survey_stage(store.place, stage).missing == stage.parts
-    work = Path(stage.parts[0].job.work)
-    assert work.is_dir() and not list(work.glob("checkpoints/*"))
