@@ -8,10 +8,11 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from flows.command.tasks.piped import absolute, from_pipe, is_piped
-from flows.command.trainer_process import Event, job_file, model_folder, trainer_events
+from flows.command.trainer_process import job_file, model_folder, trainer_events
 from flows.run.record.counts_text import counted
 from flows.run.task_lines import ledger_line
 from flows.signals import scratch_folder
+from trainer.metrics import Event
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.job import EmbedJob
 from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
