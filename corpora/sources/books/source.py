@@ -8,8 +8,8 @@ Promises: a book is one document, its paragraphs parted by a blank line; verse a
 Every file, and every member of a tar but folders, is one record: a book, or a drop that says why. A tar that
 is cut off or damaged is refused; a damaged book costs only itself.
 Measured on 91 texts and 5 EPUBs (`benchmarks.books` of commit 7508d9ac): no sentence of a license and no list of
-contents is left, the beginning of each of 2,257 chapters is there, 99.6% of the words between Gutenberg's marks are kept.
-Costs: 6 to 7 MB/s of text (91 novels, 41 MB), most of it in joining lines; an EPUB gives 5 MB/s of text. The
+contents is left, the beginning of each of 2,257 chapters is there, 99.6% of the words between Gutenberg's marks are
+kept. Costs: 6 to 7 MB/s of text (91 novels, 41 MB), most of it in joining lines; an EPUB gives 5 MB/s of text. The
 same novels in a `.tar.gz` come as fast, but it is one slice, read as a stream: unpacked, its books keep
 every worker busy, and a record of it is found again without decompressing what is before it.
 Memory: one book, at most `max_record_bytes`, and what it is made into.
