@@ -26,7 +26,7 @@ GROUPS = {
     "": "What every run needs",
     "trainer": "What training needs in addition",
     "tensorboard": "What showing a training in TensorBoard needs in addition (extra `tensorboard`)",
-    "onnx": "What writing and running ONNX needs in addition (extra `onnx`)",
+    "onnx": "What writing ONNX needs in addition (extra `onnx`)",
     "documents": "What reading PDF needs in addition (extra `documents`)",
     "reference": "What the comparisons with transformers need (extra `reference`)",
     "accelerate": "What transformers' own training loop needs in addition (extra `accelerate`)",

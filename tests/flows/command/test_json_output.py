@@ -15,7 +15,6 @@ TRAINS = {
     "predict",
     "evaluate",
     "fill",
-    "generate",
     "search",
 }  # with a model or labelled files: their own tests read the document
 

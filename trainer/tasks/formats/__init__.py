@@ -11,6 +11,5 @@ and `sheets.py` (`.xlsx`);
 `conll.py`, words with tags in columns; `squad.py`, questions with spans as answers; `choices.py`, one answer of several
 (COPA, RACE, SWAG); `superglue.py`, SuperGLUE's other forms; `pubtator.py`, mentions in abstracts. `trec.py` reads what
 retrieval needs: documents, queries, judgements; it writes runs. `published.py` knows published sets by name (GLUE,
-SuperGLUE, SQuAD, RACE, CoNLL-2003 and others): their files, columns, labels and metrics; `submissions.py` writes the
-files in which answers to a test split are handed in.
+SuperGLUE, SQuAD, RACE, CoNLL-2003 and others): their files, columns, labels and metrics.
 """
