@@ -183,7 +183,7 @@ def opened(path: Path) -> Answer:
 
     session = InferenceSession(path, providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
-    return lambda rows: session.run(None, {name: rows[name] for name in names})[0]  # type: ignore[no-any-return]
+    return lambda rows: session.run(None, {name: rows[name] for name in names})[0]
 
 
 @torch.inference_mode()

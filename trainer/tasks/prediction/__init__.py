@@ -1,3 +1,1 @@
-"""Uses of a trained model: `predict.py` for the records of a file (`answer_lines.py` writes them), and `fill.py` for
-the [MASK]s of a text.
-"""
+"""Uses of a trained model: `predict.py` for the records of a file, and `fill.py` for the [MASK]s of a text."""
