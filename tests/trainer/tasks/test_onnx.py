@@ -111,7 +111,8 @@ def test_the_guides_lines_answer_as_the_model_does(tmp_path: Path, monkeypatch: 
     installed()
     exported_model(THREE, write_model(tmp_path / "model"), tmp_path / "FOLDER", {"max_length": 40})
     monkeypatch.chdir(tmp_path)
-    assert run_command_line(["export", "FOLDER", "small", "--int8"], tmp_path) == 2, "no ONNX file is asked for"
+    with pytest.raises(InputError, match="--int8 is of an ONNX file: add --onnx"):
+        run_command_line(["export", "FOLDER", "small", "--int8"], tmp_path)
     assert run_command_line(["export", "FOLDER", "small", "--onnx", "--int8"], tmp_path) == 0
     names = {path.name for path in Path("small").iterdir()}
     assert names >= {"model.onnx", "model.int8.onnx", "tokenizer.json", "config.json", "finetune.json"}
