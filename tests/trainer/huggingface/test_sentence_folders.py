@@ -244,10 +244,10 @@ def test_an_onnx_folder_keeps_it(tmp_path: Path, library: ModuleType, folders: C
     """Fails where the file lacks a module, or prompts and case of texts are not read from the folder."""
     pytest.importorskip("onnxruntime")
     export_onnx(folders("prompted"), tmp_path / "onnx", False)
-    task, answer = read_source(folders("prompted")).task, opened(tmp_path / "onnx" / "model.onnx")
-    encoder = task.text_encoder(tmp_path / "onnx", load_pretrained(folders("prompted")).inputs, 40)  # by copied files
-    examples = [task.example({"text": text, "second": "a"}, False) for text in TEXTS]
-    firsts = [item.sequences[0] for item in task.items(examples, encoder, False)]
+    source, answer = read_source(folders("prompted")), opened(tmp_path / "onnx" / "model.onnx")
+    encoder = source.task.text_encoder(tmp_path / "onnx", source.inputs, source.max_length)  # reads the copied files
+    examples = [source.task.example({"text": text, "second": "a"}, False) for text in TEXTS]
+    firsts = [item.sequences[0] for item in source.task.items(examples, encoder, False)]
     rows = [dict(zip(INPUTS, (ids, np.ones_like(ids), segments), strict=True)) for ids, segments in firsts]
     answers = [answer({name: row[None].astype(np.int64) for name, row in each.items()})[0] for each in rows]
     assert np.abs(np.stack(answers) - reference(library, folders("prompted"))).max() < 1e-4
