@@ -132,7 +132,7 @@ def commands(root: Path, earlier: dict[str, Any], wanted: dict[str, Any]) -> Ite
         torch = next(line for line in pins.read_text(encoding="utf-8").splitlines() if line.startswith("torch=="))
         yield [*install, "--no-deps", *index, *again, torch]
     project = f"{root}[{','.join(wanted['extras'])}]".replace("[]", "")
-    yield [*install, "--no-binary", "jsonpath-rw,rouge-score", "--no-build-isolation", "--editable", project]
+    yield [*install, "--no-binary", "jsonpath-rw", "--no-build-isolation", "--editable", project]
 
 
 def begin_compiling(root: Path) -> Popen[bytes]:

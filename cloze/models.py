@@ -173,7 +173,7 @@ def predict(
 ) -> list[dict[str, Any]]:
     """Return what a fine-tuned model predicts for each row: a dictionary as a line of `cloze predict` is.
 
-    model:   what `finetune` returned, or an address; a folder that `cloze onnx` wrote needs no torch
+    model:   what `finetune` returned, or an address
     rows:    texts, or dictionaries as in fine-tuning, or a file of them
     columns: where the rows have another name for a role
 

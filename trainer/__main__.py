@@ -6,12 +6,9 @@
     predict     MODEL FILE.json OUTPUT   what a fine-tuned model predicts for every record
     evaluate    JOB.json                 fine-tune a model on the tasks of a suite, and score each
     fill        MODEL TEXT               words for every [MASK] of a text
-    generate    MODEL TEXT               a continuation of a text
-    onnx        MODEL FOLDER             a model as an ONNX file, with what it needs to run
+    onnx        MODEL FOLDER             a model as an ONNX file, with its tokenizer and labels
     import      SOURCE OUTPUT            convert a checkpoint of an older form to today's
-    predict-onnx  FOLDER FILE.json OUTPUT    what an exported model predicts, without torch
     embed       JOB.json                 vectors of texts, words or tokens, and what is most like queries
-    static      MODEL FOLDER             a vector for each piece of its vocabulary
 
 With `--die-with PID` before the command the process ends when that parent does, however it ends.
 An error that the user can fix ends as one paragraph and exit code 2. A process whose command has returned ends at once.
@@ -30,12 +27,9 @@ COMMANDS = {
     "predict": "trainer.tasks.prediction.predict",
     "evaluate": "trainer.tasks.evaluate",
     "fill": "trainer.tasks.prediction.fill",
-    "generate": "trainer.tasks.prediction.generate",
-    "onnx": "trainer.tasks.portable.exporting",
+    "onnx": "trainer.tasks.onnx",
     "import": "trainer.huggingface.older",
-    "predict-onnx": "trainer.tasks.portable.folder",
     "embed": "trainer.tasks.vectors.retrieve",
-    "static": "trainer.tasks.vectors.static",
 }
 
 

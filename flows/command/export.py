@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from corpora.errors import InputError
 from flows.command.arguments import AsJson
 from flows.command.terminal.output import print_json, say, teller
 
@@ -30,20 +31,17 @@ def export(
     ] = None,
     file_size: Annotated[int, Parameter(help="Largest size of a file, in MiB.")] = 256,
     step: Annotated[int | None, Parameter(help="Of a model: the checkpoint of this step; default: the newest.")] = None,
-    static: Annotated[
-        bool, Parameter(help="Of a model: a vector for each piece of its vocabulary, for model2vec.", negative=())
+    onnx: Annotated[
+        bool, Parameter(help="Of a model, fine-tuned or not: an ONNX file, for programs without torch.", negative=())
     ] = False,
-    dimensions: Annotated[int, Parameter(help="Of these vectors: at most so many numbers.")] = 256,
-    texts: Annotated[
-        Path | None, Parameter(help="For these vectors: a table with a column text, in which pieces are counted.")
-    ] = None,
+    int8: Annotated[bool, Parameter(help="With --onnx: also one with 8-bit integer weights.", negative=())] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a corpus, shards, a model or a whole release.
 
     Parquet files come with a data card and Croissant metadata.
     """
-    from flows.command.training.checkpoints import export_static, export_step, is_model
+    from flows.command.training.checkpoints import export_onnx, export_step, is_model
     from flows.export.export import ExportSettings, choose, local_target
     from flows.export.export import export as export_rows
     from flows.export.release_folder import export_release
@@ -52,8 +50,10 @@ def export(
 
     tell, target = teller(as_json), local_target(folder)
     done: dict[str, Any] = {"artifact": artifact, "folder": str(target), "splits": {}}
-    if static or step is not None or kind == "models" or (kind is None and is_model(artifact)):
-        tell(export_static(artifact, target, dimensions, texts) if static else export_step(artifact, target, step))
+    if int8 and not onnx:
+        raise InputError("--int8 is of an ONNX file: add --onnx, or leave it out.")
+    if onnx or step is not None or kind == "models" or (kind is None and is_model(artifact)):
+        tell(export_onnx(artifact, target, int8) if onnx else export_step(artifact, target, step))
         if as_json:
             print_json(done)
         return

@@ -3,8 +3,6 @@
 Promises: one HTML file that loads nothing from any network; the same results give the same bytes.
 """
 
-from collections.abc import Sequence
-
 from flows.report.templates import environment_of_pages
 from trainer.tasks.suites import comparing, table
 from trainer.tasks.suites.comparing import SuiteComparison
@@ -13,13 +11,8 @@ from trainer.tasks.suites.table import SuiteResult
 NUMBERS = frozenset("0123456789+-")  # first characters of a cell that is a number
 
 
-def evaluation_page(
-    result: SuiteResult,
-    comparison: SuiteComparison | None,
-    sizes: Sequence[Sequence[str]] = (),
-    sizes_note: str = "",
-) -> str:
-    """Return the page. sizes: sizes of models, a head and rows of texts; sizes_note: a remark about them"""
+def evaluation_page(result: SuiteResult, comparison: SuiteComparison | None) -> str:
+    """Return the page."""
     environment = environment_of_pages()
     environment.tests["number_like"] = lambda cell: cell[:1] in NUMBERS or cell == "one seed"
     compared_tasks = comparison.tasks if comparison else ()
@@ -29,11 +22,9 @@ def evaluation_page(
         rows=[table.cells_of(row) for row in result.rows],
         average=table.average_line(result) if result.average is not None else "",
         unconvincing=table.unconvincing(result),
-        notes=list(table.notes(result)),
+        notes=list(table.notes()),
         comparison=comparison,
         compared_head=comparing.HEAD,
         compared_rows=[comparing.compared_cells(each) for each in compared_tasks],
-        sizes=sizes,
-        sizes_note=sizes_note,
         verdict=list(comparing.verdict_lines(comparison)) if comparison else [],
     )

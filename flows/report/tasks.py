@@ -33,11 +33,11 @@ def task_views(run: RunView) -> list[View]:
             {
                 "name": name or suite.name,
                 "seeds": suite.seeds,
-                "head": table.HEAD[:-1],  # without the overlap with the corpus, which `cloze evaluate` looks up
-                "rows": [table.cells_of(row)[:-1] for row in result.rows],
+                "head": table.HEAD,
+                "rows": [table.cells_of(row) for row in result.rows],
                 "average": table.average_line(result) if result.average is not None else "",
                 "summary": [*summaries(result), *([comparing.worth_line(control)] if control is not None else [])],
-                "notes": [*table.score_notes()],
+                "notes": [*table.notes()],
                 "comparisons": [_comparison_view(each) for each in comparisons if each is not None],
                 "accounts": tasks.ledger.accounts,
             }

@@ -22,8 +22,7 @@ from trainer.tasks.finetuning.course import TaskCourse
 from trainer.tasks.finetuning.finetune import finetune
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.heads.task_model import TaskModel, build_task_model
-from trainer.tasks.prediction.answer_lines import written_answers
-from trainer.tasks.prediction.predict import of_folder
+from trainer.tasks.prediction.predict import predict
 from trainer.tasks.saving import RECORD, load_task, task_json, write_task
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings
 from trainer.tasks.text_encoder import TextEncoder
@@ -173,5 +172,5 @@ def both_models(task: Task, family: str, folder: Path, automatic: Any) -> tuple[
 def said_of(folder: Path, file: FileSettings, output: Path, labelled: bool = False) -> tuple[dict[str, Any], Any]:
     """Return the report of `predict`, with scores where there are labels, and its lines."""
     with joined("cpu") as ranks:
-        told = written_answers(output, labelled, *of_folder(folder, file, labelled, ranks))
+        told = predict(folder, file, output, labelled, ranks)
     return told, [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]

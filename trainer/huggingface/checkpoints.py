@@ -302,8 +302,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     except FileNotFoundError as error:
         if any(path.parent.glob("*.onnx")):
             raise InputError(
-                f"{path.parent} holds ONNX files and no {path.name}: `cloze predict` reads it; for anything else give "
-                "the folder that it was written from."
+                f"{path.parent} holds ONNX files and no {path.name}: give the folder that it was written from."
             ) from error
         check_no_other_weights(path.parent)
         raise InputError(

@@ -7,13 +7,13 @@
     5. `scores/` score the answers; `saving.py` writes a folder that Hugging Face's class of the task opens.
 
     checking/     labelled data looked at before it is learnt
-    prediction/   uses of a trained model: predictions, filled gaps, generated text
+    prediction/   uses of a trained model: predictions, filled gaps
     vectors/      embeddings of texts, search in them, retrieval
     suites/       many tasks from many seeds (`evaluate.py`), and their table
-    portable/     a model as ONNX, and its answers without torch
 
 `build.py` is the stage `tasks` of a run: a suite learnt by a model of a store, and what is kept of it.
 `contract.py` is what a task must offer, `registry.py` finds tasks by name, `settings.py` holds the settings of a job,
+`onnx.py` writes a model for programs without torch.
 `data.py` reads and encodes a whole file, `text_encoder.py` turns text into ids and `embeddings.py` handles vectors.
 What a task is in one room has the same file name in the others: `kinds/tags.py`, `heads/tags.py`, `scores/tags.py`.
 """

@@ -15,8 +15,7 @@ from trainer.metrics import line, speak
 from trainer.tasks.contract import Prediction, Task
 from trainer.tasks.data import read_file
 from trainer.tasks.finetuning.finetune import finetune
-from trainer.tasks.prediction.answer_lines import FileAnswers, write_answers
-from trainer.tasks.prediction.predict import answered
+from trainer.tasks.prediction.predict import FileAnswers, answered, write_answers
 from trainer.tasks.saving import RECORD, Loaded, load_task
 from trainer.tasks.settings import read_job
 from trainer.tasks.suites.baselines import MAJORITY, baseline_answers

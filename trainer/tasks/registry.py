@@ -17,14 +17,13 @@ from trainer.tasks.contract import Task
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.choices import ChoiceTask
 from trainer.tasks.kinds.next_word import NextTask
-from trainer.tasks.kinds.summary import SummaryTask
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask
 from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask
 from trainer.tasks.settings import FinetuneSettings
 
 GROUP = "cloze.tasks"
-_OURS = (ClassesTask, NumberTask, TagsTask, SimilarityTask, RetrievalTask, SpanTask, ChoiceTask, SummaryTask, NextTask)
+_OURS = (ClassesTask, NumberTask, TagsTask, SimilarityTask, RetrievalTask, SpanTask, ChoiceTask, NextTask)
 TASKS: Mapping[str, Any] = MappingProxyType({each.kind: each for each in _OURS})
 OTHER_NAMES: Mapping[str, str] = MappingProxyType(  # what others call our settings
     {

@@ -1,7 +1,5 @@
-"""Commands for tasks: `cloze check`, `finetune`, `predict`, `evaluate`, `onnx`, `embed`, `search`, `generate`,
-`fill`.
+"""Commands for tasks: `cloze check`, `finetune`, `predict`, `evaluate`, `embed`, `search`, `fill`.
 
 `cli.py` reads arguments (`options.py` has the longer lists of them) and calls the module of the command, which writes a
-job, has the trainer do it in a process of its own, and reports what it says. `overlap.py` counts what of a suite the
-pre-training corpus holds.
+job, has the trainer do it in a process of its own, and reports what it says.
 """

@@ -92,9 +92,7 @@ def check(
 
 @tasks_app.command
 def predict(
-    model: Annotated[
-        str, Parameter(help="The folder that `cloze finetune` or `cloze onnx` wrote, or one of Hugging Face's form.")
-    ],
+    model: Annotated[str, Parameter(help="The folder that `cloze finetune` wrote, or one of Hugging Face's form.")],
     file: Annotated[Path, Parameter(help="Records to predict; - reads the standard input.")],
     *,
     output: Annotated[Path, Parameter(help="File for the answers: a line of JSON for each record.")],
@@ -109,15 +107,12 @@ def predict(
     official: Annotated[
         Path | None, Parameter(help="File for answers to questions in the form that SQuAD's own script reads.")
     ] = None,
-    int8: Annotated[bool, Parameter(help="Use the 8-bit weights of an ONNX folder.", negative=())] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a fine-tuned model's answer to each record of a file."""
     from flows.command.tasks.predict import predict_file
 
-    facts = predict_file(
-        model, reading.of(file, keep or ()), output, labelled, teller(as_json), official=official, int8=int8
-    )
+    facts = predict_file(model, reading.of(file, keep or ()), output, labelled, teller(as_json), official=official)
     if as_json:
         print_json(facts)
 
@@ -133,24 +128,6 @@ def evaluate(asked: options.EvaluationAsked, *, as_json: AsJson = False) -> None
     evaluate_model(asked, teller(as_json))
     if as_json:
         print_json(json.loads((asked.output / JSON).read_text(encoding="utf-8")))
-
-
-@tasks_app.command
-def onnx(
-    model: options.Model,
-    output: Annotated[Path, Parameter(help="The folder to write; it must be empty or not exist.")],
-    *,
-    int8: Annotated[bool, Parameter(help="Also write it with 8-bit integer weights.", negative=())] = False,
-    evaluate: Annotated[Path | None, Parameter(help="Labeled examples to score and time each by.")] = None,
-    reading: options.FileAsked = options.FILE_ASKED,
-) -> None:
-    """Write a model as an ONNX file, for machines without torch.
-
-    Size, memory, time and scores are reported.
-    """
-    from flows.command.tasks.onnx import write_onnx
-
-    write_onnx(model, output, int8, reading.of(evaluate) if evaluate is not None else None, say)
 
 
 @tasks_app.command
@@ -178,30 +155,6 @@ def embed(
     )
     if as_json:
         print_json(facts)
-
-
-@tasks_app.command
-def generate(
-    model: options.Model,
-    texts: Annotated[list[str], Parameter(help="The beginnings of the texts.", negative=())],
-    /,
-    *,
-    asked: options.DrawAsked = options.DRAW_ASKED,
-    as_json: AsJson = False,
-) -> None:
-    """Continue texts, with a model fine-tuned for the next word.
-
-    `cloze finetune next` makes such a model.
-    """
-    from flows.command.trainer_process import model_folder, relay
-
-    drawn = [f"--{name.replace('_', '-')}={value}" for name, value in vars(asked).items()]
-    with model_folder(model) as folder:
-        lines: list[str] = []
-        tell = lines.append if as_json else print
-        relay(["generate", *drawn, *(["--json"] if as_json else []), "--", str(folder), *texts], tell)
-    if as_json:
-        print_json([json.loads(line) for line in lines])
 
 
 @tasks_app.command

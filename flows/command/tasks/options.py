@@ -80,29 +80,8 @@ class EvaluationAsked:
     ] = False
     card: Annotated[Path | None, Parameter(help="A new folder for the model's files, with a model card.")] = None
     license: Annotated[str, Parameter(help="The model's license as Hugging Face spells it, for its card.")] = "unknown"
-    onnx: Annotated[
-        bool, Parameter(help="Write each task's median run as ONNX too, and report its cost.", negative=())
-    ] = False
     accept: Accept = ()
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class DrawAsked:
-    """How a text is continued, as the trainer's command takes it."""
-
-    tokens: Annotated[int, Parameter(help="The most tokens to add.")] = 40
-    temperature: Annotated[
-        float, Parameter(help="Lower values prefer probable tokens; 0: always the most probable.")
-    ] = 1.0
-    top_k: Annotated[int, Parameter(help="Draw from this many of the most probable tokens; 0: from all.")] = 0
-    top_p: Annotated[float, Parameter(help="Draw from the fewest tokens with this total probability.")] = 1.0
-    repetition_penalty: Annotated[float, Parameter(help="Above 1, tokens that already occur are less probable.")] = 1.0
-    no_repeat: Annotated[int, Parameter(help="Repeat no sequence of this many tokens; 0: no limit.")] = 0
-    stop: Annotated[str, Parameter(help="Stop after this token, such as a period.")] = ""
-    seed: Annotated[int, Parameter(help="The seed of the draws.")] = 42
 
 
 Vectors = Annotated[EmbedSettings, Parameter(name="*", negative=())]
 Search = Annotated[SearchSettings, Parameter(name="*")]
-DRAW_ASKED = DrawAsked()

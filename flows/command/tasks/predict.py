@@ -12,7 +12,6 @@ from flows.run.task_lines import ledger_line
 from trainer.metrics import Event
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.kinds.answers import SpanTask, official_answers
-from trainer.tasks.portable.folder import TABLE
 
 
 def predict_file(
@@ -23,19 +22,16 @@ def predict_file(
     tell: Callable[[str], None],
     *,
     official: Path | None = None,
-    int8: bool = False,
 ) -> Event:
     """Write a line of JSON for each record; print what was done, and scores; return both.
 
     Raises InputError, or TrainingFailed.
 
     official: file for answers that are spans, as SQuAD's script reads them
-    int8:     use the 8-bit weights of a folder that `cloze onnx` wrote
     """
     with model_folder(model, ("tasks", "models")) as folder, from_pipe(file) as whole, job_file(whole) as path:
-        flags = [*(["--labelled"] if labelled else []), *(["--int8"] if int8 else [])]
-        asked = [_command(folder, int8), *flags, "--", str(folder), path, str(output.resolve())]
-        for event in trainer_events(*asked):
+        flags = ["--labelled"] if labelled else []
+        for event in trainer_events("predict", *flags, "--", str(folder), path, str(output.resolve())):
             task = str(event["task"])
             tell(f"{task}: {ledger_line(event['ledger'])}")
             for name, value in event["scores"].items():
@@ -44,15 +40,6 @@ def predict_file(
     if official is not None:
         write_official(output, official, task, tell)
     return {"task": task, "ledger": event["ledger"], "scores": event["scores"], "output": str(output)}
-
-
-def _command(folder: Path, int8: bool) -> str:
-    """Return the trainer's command: a folder of ONNX answers without torch. Raises InputError."""
-    if (folder / TABLE).is_file():
-        return "predict-onnx"
-    if int8:
-        raise InputError(f"--int8 needs a folder that `cloze onnx --int8` wrote, not {folder}: leave it out.")
-    return "predict"
 
 
 def write_official(output: Path, official: Path, task: str, tell: Callable[[str], None]) -> None:

@@ -1,4 +1,5 @@
-"""`cloze export MODEL FOLDER --step N`: a checkpoint of a model, also of one still in training, as a folder.
+"""`cloze export MODEL FOLDER --step N`: a checkpoint of a model, also of one still in training, as a folder; and with
+`--onnx` a model as an ONNX file.
 
 MODEL is a model's `work` folder, or a folder above it: the artifact's (STORE/models/NAME/FINGERPRINT), or that of its
 name, or the store, where there is only one model; or a release. For an object store the work folder is in the cache of
@@ -13,7 +14,6 @@ from corpora.errors import InputError
 from corpora.store.places.address import is_object_address, plain_address
 from corpora.store.places.place import Place
 from flows.command.trainer_process import model_folder, trainer_events
-from flows.run.record.counts_text import counted
 from flows.run.record.releases import release_address
 from flows.run.store_address import find_artifacts, newest
 from trainer.jobs.job import CACHE, JOB
@@ -83,16 +83,15 @@ def export_step(address: str, folder: Path, step: int | None) -> str:
     return f"{work.folder.parent}: the checkpoint of step {done['step']:,} is in {folder}"
 
 
-def export_static(model: str, folder: Path, dimensions: int, texts: Path | None) -> str:
-    """Write a vector for each piece of a model's vocabulary; return a line about it. Raises as `export_step`.
+def export_onnx(model: str, folder: Path, int8: bool) -> str:
+    """Write a model as an ONNX file to a folder; return a line about it. Raises as `export_step`.
 
-    texts: a table in which pieces are counted
+    int8: also a file with 8-bit integer weights
     """
-    options = ["--dimensions", str(dimensions), *(["--texts", str(texts)] if texts is not None else [])]
     with model_folder(model) as source:
-        heard = trainer_events("static", *options, "--", str(source), str(folder))
-        [done] = [event for event in heard if event["event"] == "done"]
-    return f"{folder}: vectors of {counted(done['pieces'], 'piece')}, {counted(done['width'], 'number')} each"
+        for _ in trainer_events("onnx", *(["--int8"] if int8 else []), "--", str(source), str(folder)):
+            pass
+    return f"ONNX: {folder}"
 
 
 def _holds_vocabulary(work: Work) -> bool:

@@ -55,7 +55,7 @@ def result_in(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
     """Return the scores of an artifact as the table of a suite. called: the artifact. Raises Damaged."""
     results = found_in(place, tasks)
     suite = suite_judged(suite_in(tasks), results)
-    return result_of(suite, called or suite.name, results, {})
+    return result_of(suite, called or suite.name, results)
 
 
 def summaries(result: SuiteResult) -> Iterator[str]:

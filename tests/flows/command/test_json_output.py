@@ -15,7 +15,6 @@ TRAINS = {
     "predict",
     "evaluate",
     "fill",
-    "generate",
     "embed",
 }  # with a model or labelled files: their own tests read the document
 

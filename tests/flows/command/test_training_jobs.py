@@ -16,7 +16,7 @@ from checkout import PACKAGES, ROOT
 from small_training import put_store, small_job
 
 from corpora.errors import InputError
-from flows.command.training.checkpoints import export_static, export_step, find_works, is_model
+from flows.command.training.checkpoints import export_step, find_works, is_model
 from flows.command.training.train import lines_of, placed, read_job, train_arguments
 from trainer.jobs.start import Start
 from trainer.settings.phases import PhaseSettings
@@ -88,8 +88,6 @@ def test_a_job_is_trained_where_only_the_trainers_packages_are_installed(tmp_pat
     assert is_model(job.work) and not is_model(str(tmp_path / "store"))
     assert "checkpoint of step 2 is in" in export_step(str(tmp_path / "store"), tmp_path / "two", 2)
     assert (tmp_path / "two" / "model.safetensors").read_bytes() == (job.export / "model.safetensors").read_bytes()
-    assert "8 numbers each" in export_static(str(tmp_path / "two"), tmp_path / "static", 8, None)
-    assert (tmp_path / "static" / "modules.json").is_file()
 
 
 def test_jobs_that_cannot_be_read_are_refused(tmp_path: Path) -> None:

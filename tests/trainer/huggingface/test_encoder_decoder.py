@@ -9,7 +9,8 @@ from small_models import write_model
 from small_tasks import exported_model
 
 from trainer.huggingface.checkpoints import load_pretrained
-from trainer.tasks.heads.task_model import batch_of, pretrained_encoder
+from trainer.tasks.contract import TaskItem, Tokens
+from trainer.tasks.heads.task_model import batch_of_items, pretrained_encoder
 from trainer.tasks.kinds.next_word import NextTask
 from trainer.tasks.text_encoder import TextEncoder, ids_of
 
@@ -33,7 +34,8 @@ def test_an_export_is_the_encoder_of_a_translation(tmp_path: Path, transformers:
         torch.from_numpy(ids_of(each).astype("int64"))[None] for each in encoder.encode(["the film", "a plot"])
     )
     with torch.no_grad():
-        wanted = pretrained_encoder(load_pretrained(folder)).eval()(batch_of([source[0].numpy()]))[None]
+        item = TaskItem(sequences=(Tokens.of(encoder.encode(["the film"])[0]),), example=0)
+        wanted = pretrained_encoder(load_pretrained(folder)).eval()(batch_of_items([item]))[None]
         torch.testing.assert_close(model.eval().encoder(source).last_hidden_state, wanted, atol=1e-5, rtol=1e-5)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     losses = []

@@ -24,8 +24,8 @@ from corpora.errors import InputError
 from trainer.huggingface.checkpoints import load_pretrained
 from trainer.huggingface.older import import_checkpoint
 from trainer.huggingface.sentences import MODEL, MODULES, read_sentences
-from trainer.tasks.portable.exporting import export_onnx
-from trainer.tasks.portable.folder import answered
+from trainer.tasks.onnx import INPUTS, export_onnx, opened
+from trainer.tasks.saving import read_source
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.vectors.embed import Embedder
 from trainer.tasks.vectors.job import EmbedJob
@@ -245,13 +245,16 @@ def test_retrieval_goes_on_as_the_folder_compares(tmp_path: Path, folders: Calla
 def test_an_onnx_folder_keeps_it(tmp_path: Path, library: ModuleType, folders: Callable[[str], Path]) -> None:
     """Fails where the file lacks a module, or prompts and case of texts are not read from the folder."""
     pytest.importorskip("onnxruntime")
-    export_onnx(folders("prompted"), tmp_path / "onnx", False, None)
-    rows = write_json_rows(tmp_path / "rows.jsonl", [{"text": text, "second": "a"} for text in TEXTS])
-    _, answers = answered(tmp_path / "onnx", rows, False, False)
-    found = np.stack([prediction[0] for prediction in answers.predictions])
-    assert np.abs(found - reference(library, folders("prompted"))).max() < 1e-4
+    export_onnx(folders("prompted"), tmp_path / "onnx", False)
+    source, answer = read_source(folders("prompted")), opened(tmp_path / "onnx" / "model.onnx")
+    encoder = source.task.text_encoder(tmp_path / "onnx", source.inputs, source.max_length)  # reads the copied files
+    examples = [source.task.example({"text": text, "second": "a"}, False) for text in TEXTS]
+    firsts = [item.sequences[0] for item in source.task.items(examples, encoder, False)]
+    rows = [dict(zip(INPUTS, (ids, np.ones_like(ids), segments), strict=True)) for ids, segments in firsts]
+    answers = [answer({name: row[None].astype(np.int64) for name, row in each.items()})[0] for each in rows]
+    assert np.abs(np.stack(answers) - reference(library, folders("prompted"))).max() < 1e-4
     with pytest.raises(InputError, match="does not pool the tokens of its prompts"):
-        export_onnx(folders("unpooled"), tmp_path / "none", False, None)
+        export_onnx(folders("unpooled"), tmp_path / "none", False)
 
 
 def test_an_old_layout_is_imported(tmp_path: Path, library: ModuleType, folders: Callable[[str], Path]) -> None:

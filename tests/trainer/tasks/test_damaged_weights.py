@@ -18,7 +18,7 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
 from trainer.tasks.finetuning.finetune import finetune
-from trainer.tasks.kinds.summary import SummaryTask
+from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.prediction.fill import fill_masks
 from trainer.tasks.saving import MORE, RECORD, check_weights, described_weights, load_task, task_json
 from trainer.tasks.vectors.embed import Embedder
@@ -57,7 +57,7 @@ def go_on(folder: Path) -> None:
 @pytest.mark.parametrize(
     "door",
     [
-        load_task,  # predict, evaluate, generate, onnx, teachers
+        load_task,  # predict, evaluate, export --onnx, teachers
         lambda folder: Embedder.of(folder, EmbedSettings(), torch.device("cpu")),  # embed, search
         lambda folder: fill_masks(folder, "a [MASK]", 1),
         go_on,
@@ -70,9 +70,10 @@ def test_every_door_refuses_weights_that_are_other_than_recorded(tuned: Path, do
 
 def test_what_is_in_a_file_of_its_own_is_compared_as_well(tmp_path: Path) -> None:
     write_model(tmp_path / "model")
-    exported_model(SummaryTask(summaries=False), tmp_path / "model", tmp_path / "out")
+    task = TagsTask(crf=True, units="spans", labels=("O", "B-X", "I-X"), usual="O")
+    exported_model(task, tmp_path / "model", tmp_path / "out")
     weights = described_weights(tmp_path / "out")
-    record = {"task": task_json(SummaryTask(summaries=False)), "weights": weights}
+    record = {"task": task_json(task), "weights": weights}
     (tmp_path / "out" / RECORD).write_text(json.dumps(record))
     assert {*weights} == {WEIGHTS, MORE} and load_task(tmp_path / "out")
     flip(tmp_path / "out" / MORE)

@@ -1,4 +1,4 @@
-"""The next word: what is seen, what is learnt and what leaks; transformers' class says the same, and goes on alike."""
+"""The next word: what is seen, what is learnt and what leaks; transformers says the same, and continues texts."""
 
 import json
 import math
@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from page_blocks import blocks
 from small_models import WORDS, write_model
 from small_tasks import encoded_for, exported_model, kept_of, new_job, run, scattered, write_rows
-from tokenizers import Tokenizer, decoders
-from tokenizers.models import WordPiece
 
 from corpora.errors import InputError
+from corpora.kernels.arrays import Int32s
 from trainer.huggingface.checkpoints import Pretrained, load_pretrained
 from trainer.settings.model import FAMILIES
-from trainer.tasks.heads.task_model import batch_of, batch_of_items, build_task_model
+from trainer.tasks.contract import TaskItem, Tokens
+from trainer.tasks.heads.task_model import batch_of_items, build_task_model
 from trainer.tasks.kinds.next_word import NextTask
-from trainer.tasks.prediction.generate import Drawing, added_text, generate, main, narrowed
 from trainer.tasks.saving import load_task
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.text_encoder import TextEncoder
@@ -41,6 +41,12 @@ def text_job(folder: Path, output: str, task: dict[str, Any], **settings: Any) -
     return job
 
 
+def item_of(ids: Int32s) -> TaskItem:
+    """A text, each token of which is a point."""
+    tokens = Tokens(ids, np.zeros_like(ids))
+    return TaskItem(sequences=(tokens,), example=0, points=np.arange(len(ids), dtype=np.int64))
+
+
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_a_token_sees_the_side_that_is_said(tmp_path: Path, family: str) -> None:
     """Fails unless a changed token reaches the tokens after it, those before it, or with the leak all."""
@@ -52,7 +58,7 @@ def test_a_token_sees_the_side_that_is_said(tmp_path: Path, family: str) -> None
     for task in SIDES:
         model: Any = scattered(build_task_model(task, Pretrained(settings, inputs, state))).eval()
         with torch.inference_mode():
-            said, changed = (model.outputs(batch_of([row], range(10))) for row in (ids, other))
+            said, changed = (model.outputs(batch_of_items([item_of(row)])) for row in (ids, other))
         differs = ((said - changed).abs() > 1e-6).any(-1).nonzero()[:, 0].tolist()
         assert differs == [*reached[task.side]]
 
@@ -119,92 +125,33 @@ def test_the_leaking_variant_learns_to_copy_and_says_so(tmp_path: Path) -> None:
         assert len(warnings) == number and all(
             "sees the one that it has to guess" in each["message"] for each in warnings
         )
-    with pytest.raises(InputError, match=r"sees the token that it guesses \(leaky\), so it cannot continue"):
-        generate(tmp_path / "leaking", ["the"], Drawing())
 
 
-def test_the_most_probable_text_is_that_of_transformers(tmp_path: Path, transformers: ModuleType) -> None:
-    """Greedy; and drawn, the same seed says the same, within what `top_k` leaves."""
-    folder = write_model(tmp_path / "model")
-    exported_model(SIDES[0], folder, tmp_path / "out")
-    inputs = load_pretrained(tmp_path / "out").inputs
-    special, encoder = inputs.special_ids, TextEncoder.of(tmp_path / "out", inputs, 40)
-    ids = [special.cls, *encoder.pieces(["the film"])[0].ids]
-    theirs = transformers.BertLMHeadModel.from_pretrained(tmp_path / "out").eval()
-    with torch.inference_mode():
-        found = theirs.generate(
-            torch.tensor([ids]),
-            max_new_tokens=12,
-            do_sample=False,
-            eos_token_id=special.sep,
-            pad_token_id=special.pad,
-            suppress_tokens=[special.pad, special.cls, special.mask],
-        )
-
-    def said(**asked: Any) -> str:
-        [more] = generate(tmp_path / "out", ["the film"], Drawing(tokens=12, **asked))
-        return more
-
-    greedy = said(temperature=0.0)
-    assert greedy == added_text(encoder.tokenizer, ids, found[0, len(ids) :].tolist()) and greedy
-    assert said(top_k=1, seed=3) == greedy
-    drawn = [said(seed=seed) for seed in (1, 1, 2)]
-    assert drawn[0] == drawn[1] != drawn[2]
-    with pytest.raises(InputError, match="The text has 41 tokens, and the model reads 40"):
-        generate(tmp_path / "out", ["the", "a " * 40], Drawing())
-    with pytest.raises(InputError, match="name one token"):
-        said(stop="the film")
-
-
-def test_a_word_that_goes_on_is_one_word() -> None:
-    """Fails where the pieces of the text's last word are shown with the marks of pieces."""
-    pieces = {"the": 0, "fer": 1, "##ry": 2, ".": 3, "[UNK]": 4}
-    tokenizer = Tokenizer(WordPiece(pieces, unk_token="[UNK]"))
-    tokenizer.decoder = decoders.WordPiece()
-    assert added_text(tokenizer, [0, 1], [2, 0, 1, 2, 3]) == "ry the ferry."
-    assert added_text(tokenizer, [0], [1, 2]) == " ferry" and added_text(tokenizer, [0], []) == ""
-
-
-@pytest.mark.parametrize(
-    ("temperature", "top_k", "top_p"), [(1.0, 0, 1.0), (0.5, 5, 1.0), (2.0, 0, 0.7), (1.3, 9, 0.4)]
-)
-def test_what_is_drawn_from_is_what_transformers_leaves(
-    transformers: ModuleType, temperature: float, top_k: int, top_p: float
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_the_guides_lines_continue_a_text(
+    tmp_path: Path, transformers: ModuleType, monkeypatch: pytest.MonkeyPatch, family: str
 ) -> None:
-    """Their three warpers, one after the other."""
-    logits = torch.randn(50, generator=torch.Generator().manual_seed(1)) * 2
-    steps = [transformers.TemperatureLogitsWarper(temperature)]
-    steps += [transformers.TopKLogitsWarper(top_k)] if top_k else []
-    steps += [transformers.TopPLogitsWarper(top_p)] if top_p < 1 else []
-    wanted = logits[None]
-    for step in steps:
-        wanted = step(torch.zeros(1, 1, dtype=torch.int64), wanted)
-    torch.testing.assert_close(narrowed(logits, temperature, top_k, top_p), wanted[0].softmax(-1))
+    """Fails where transformers draws weights anew, or adds nothing to the text of the page."""
+    exported_model(SIDES[0], write_model(tmp_path / "model", family, max_length=80), tmp_path / "writer")
+    [shown] = [block.text for block in blocks("guide-finetuning.md", "python") if ".generate(" in block.text]
+    monkeypatch.chdir(tmp_path)
+    names = dict[str, Any]()
+    exec(shown, names)
+    assert type(names["model"]).__name__ == FAMILIES[family].names.architectures["next"]
+    special = load_pretrained(tmp_path / "writer").inputs.special_ids
+    ids = names["ids"][0].tolist()
+    assert ids[: names["begun"].shape[1]] == names["begun"][0].tolist() and len(ids) > names["begun"].shape[1]
+    assert ids[0] == special.cls and special.sep not in names["begun"]
 
 
-def test_a_model_that_was_pretrained_so_goes_on(tmp_path: Path) -> None:
-    """Without a record of fine-tuning: its own head, not one that is drawn, and one from the right is refused."""
+def test_a_model_that_was_pretrained_so_has_its_own_head(tmp_path: Path) -> None:
+    """Fails where a head is drawn anew without a record of fine-tuning, or one from the right is taken for a task."""
     folder = write_model(tmp_path / "left", objective={"kind": "next"})
     loaded, whole = load_task(folder), load_pretrained(folder).state
     for name, tensor in loaded.model.masked_head.state_dict().items():  # type: ignore[union-attr]
         assert torch.equal(tensor, whole[f"next_head.{name}"])  # type: ignore[arg-type]
-    assert len(generate(folder, ["the film"], Drawing(tokens=5, seed=1))[0]) > 0
     with pytest.raises(InputError, match="has no task"):
-        generate(write_model(tmp_path / "right", objective={"kind": "next", "direction": "right"}), ["the"], Drawing())
-
-
-def test_only_a_model_of_next_words_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command prints the text as it goes on; others are refused in words."""
-    job = new_job(tmp_path, rows=20)
-    run(job)
-    with pytest.raises(InputError, match="was fine-tuned for 'classes', so it cannot continue"):
-        generate(Path(job.output), ["the"], Drawing())
-    run(text_job(tmp_path, "next", {}))
-    assert main([str(tmp_path / "next"), "the film", "--tokens", "2", "--temperature", "0"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith("the film ")
-    with pytest.raises(InputError, match="guesses from right to left"):
-        run(text_job(tmp_path, "right", {"direction": "right"}))
-        generate(tmp_path / "right", ["the"], Drawing())
+        load_task(write_model(tmp_path / "right", objective={"kind": "next", "direction": "right"}))
 
 
 @pytest.mark.parametrize("task", SIDES)

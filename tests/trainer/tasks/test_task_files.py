@@ -19,7 +19,6 @@ from trainer.tasks.heads.task_model import batch_of_items, void
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.choices import ChoiceTask
 from trainer.tasks.kinds.next_word import NextTask
-from trainer.tasks.kinds.summary import SummaryTask
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask
 from trainer.tasks.kinds.vectors import SimilarityTask
@@ -145,7 +144,6 @@ VOID: list[tuple[Any, dict[str, Any]]] = [
     (SimilarityTask(lowest=0.0, highest=5.0, widths=(4,)), {"text": "good", "second": "film", "label": "2"}),
     (SimilarityTask(loss="softmax", labels=("no", "yes")), {"text": "good", "second": "film", "label": "no"}),
     (SimilarityTask(loss="in-batch"), {"text": "good", "second": "film"}),
-    (SummaryTask(), {"sentences": ["a film", "a plot"], "labels": [1, 0]}),
     (NextTask(), {"text": "the film was long"}),
 ]
 

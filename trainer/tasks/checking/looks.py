@@ -38,7 +38,6 @@ NAMED: Mapping[str, Mapping[str, Sequence[str]]] = {
     "span": {"question": ("question",), "context": ("context",), "answers": ("answers",)},
     "retrieval": {"query": ("query", "anchor"), "positive": ("positive",)},
     "choice": {"context": ("context", "premise", "sent1"), "choices": ("choices",), "label": ("label",)},
-    "summary": {"sentences": ("sentences",), "summary": ("summary", "highlights")},
 }
 LABELS = ("label", "labels", "class", "category", "target", "sentiment", "gold", "gold_label", "score", "rating", "y")
 IDS = ("id", "index", "idx", "guid", "pairid", "_id")

@@ -146,7 +146,7 @@ def _no_texts(file: CheckedFile) -> Iterator[DataFinding]:
         column = [texts[place].strip() for texts in file.texts]
         given = [row for row, text in enumerate(column) if text]
         empty = [row for row in given if column[row].casefold() in NULLS or not LETTER.search(column[row])]
-        if role not in ("words", "sentences", "choices") and empty:
+        if role not in ("words", "choices") and empty:
             yield file.finding(
                 "null-texts",
                 empty,

@@ -10,7 +10,6 @@ format is a function from a file to its records: `tables.py` (`.tsv`, `.csv`, `.
 and `sheets.py` (`.xlsx`);
 `conll.py`, words with tags in columns; `squad.py`, questions with spans as answers; `choices.py`, one answer of several
 (COPA, RACE, SWAG); `superglue.py`, SuperGLUE's other forms; `pubtator.py`, mentions in abstracts; `retrieval.py`,
-documents, queries and judgements of BEIR and MS MARCO. `published.py` knows published sets by name (GLUE,
-SuperGLUE, SQuAD, RACE, CoNLL-2003 and others): their files, columns, labels and metrics; `submissions.py` writes the
-files in which answers to a test split are handed in.
+documents, queries and judgements of BEIR and MS MARCO. `published.py` knows published sets by name (GLUE, SuperGLUE,
+SQuAD, RACE, CoNLL-2003 and others): their files, columns, labels and metrics.
 """

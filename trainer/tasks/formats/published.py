@@ -1,4 +1,4 @@
-"""Published sets by name: what is learnt from them, their files as they are published, and how answers are handed in.
+"""Published sets by name: what is learnt from them, and their files as they are published.
 
 A name is looked up in `PUBLISHED`, which `published.toml` holds; with a folder given, `published` finds the files of
 its splits, packed or not, with the settings to read each. A set that is published in several ways has a layout for
@@ -15,7 +15,6 @@ from corpora.errors import InputError
 from corpora.sources.bytes.endings import PACKED_ENDINGS
 from corpora.store.settings import bind, toml_table, unknown_key
 from trainer.tasks.formats.records import FileSettings, lines_of, opened
-from trainer.tasks.formats.submissions import Submission
 
 TRAINED = ("train", "dev")
 
@@ -60,7 +59,7 @@ class PublishedSet:
     folder:     what its folder is called within the benchmark's
     labels:     the classes in the order of their outputs; none: those of the files
     metrics:    by what it is judged, the first above all
-    submission: how the answers to its test split are handed in; None: they are not
+    hidden:     whether its test split has no labels, which its benchmark keeps
     """
 
     kind: str
@@ -68,7 +67,7 @@ class PublishedSet:
     metrics: tuple[str, ...]
     folder: str = ""
     labels: tuple[str, ...] = ()
-    submission: Submission | None = None
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -307,14 +307,14 @@ def number_of(value: Any, name: str) -> float:
     return number
 
 
-def as_words(value: Any, role: str, cut: Callable[[str], list[str]] = str.split) -> list[str]:
-    """A value that must be a list of texts, or the texts that `cut` makes of one, by spaces. Raises Unusable.
+def as_words(value: Any, role: str) -> list[str]:
+    """Return a value that must be a list of texts, or the words of one by its spaces. Raises Unusable.
 
     >>> as_words("B-PER O", "tags"), as_words(["New", "York"], "words")
     (['B-PER', 'O'], ['New', 'York'])
     """
     if isinstance(value, str):
-        return cut(value)
+        return value.split()
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return value
     raise Unusable(f"{role} is no list of texts")

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from corpora.errors import InputError
-from corpora.kernels.arrays import Int32s, Int64s
+from corpora.kernels.arrays import Int64s
 from shards.reading.order import share
 from trainer.families.contract import ClassHeadShape, EncoderShape, TokenHeadShape
 from trainer.huggingface.checkpoints import Pretrained
@@ -212,11 +212,6 @@ def _cut(answers: Tensor, items: Sequence[TaskItem], unit: str) -> list[npt.NDAr
 # Items as batches: their sequences end to end, without padding.
 
 
-def batch_of(rows: Sequence[Int32s], points: Sequence[int] = (), targets: Mapping[str, Tensor] | None = None) -> Batch:
-    """Texts as a batch of single segments. points: places among its tokens that a head reads"""
-    return _batch(rows, [np.zeros(len(row), np.int64) for row in rows], np.array(points, np.int64), targets or {})
-
-
 def batch_of_items(items: Sequence[TaskItem]) -> Batch:
     """All sequences of items, in their order; targets one after another, and `EXAMPLES`."""
     sequences = [sequence for item in items for sequence in item.sequences]
@@ -225,21 +220,13 @@ def batch_of_items(items: Sequence[TaskItem]) -> Batch:
     names = items[0].targets if items else ()
     targets = {name: torch.from_numpy(np.concatenate([item.targets[name] for item in items])) for name in names}
     targets[EXAMPLES] = torch.tensor([len(item.sequences) for item in items], dtype=torch.int64)
-    return _batch(
-        [sequence.ids for sequence in sequences],
-        [sequence.segment_ids for sequence in sequences],
-        np.concatenate([np.empty(0, np.int64), *points]),
-        targets,
-    )
-
-
-def _batch(rows: Sequence[Int32s], segments: Sequence[Int32s], points: Int32s, targets: Mapping[str, Tensor]) -> Batch:
+    lengths, none = [len(sequence.ids) for sequence in sequences], np.empty(0, np.int64)
     return Batch(
-        ids=torch.from_numpy(np.concatenate([np.empty(0, np.int64), *rows])),
-        segment_ids=torch.from_numpy(np.concatenate([np.empty(0, np.int64), *segments])),
-        boundaries=torch.from_numpy(np.cumsum([0, *map(len, rows)], dtype=np.int32)),
-        longest=max(map(len, rows), default=0),
-        points=torch.from_numpy(points.astype(np.int64)),
+        ids=torch.from_numpy(np.concatenate([none, *(sequence.ids for sequence in sequences)])),
+        segment_ids=torch.from_numpy(np.concatenate([none, *(sequence.segment_ids for sequence in sequences)])),
+        boundaries=torch.from_numpy(np.cumsum([0, *lengths], dtype=np.int32)),
+        longest=max(lengths, default=0),
+        points=torch.from_numpy(np.concatenate([none, *points])),
         targets=targets,
     )
 

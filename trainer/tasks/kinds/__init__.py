@@ -7,7 +7,6 @@ A subject has one file name in three rooms: `kinds/tags.py` is the task, `heads/
     tags.py         tags for words; tag_schemes.py: the schemes of tags of spans
     answers.py      spans that answer a question
     choices.py      one text of several; its only score, the share that is right, needs no file
-    summary.py      sentences that make a summary
     vectors.py      similarity and retrieval: a vector for each text
     next_word.py    the next word
 """

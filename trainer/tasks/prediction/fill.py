@@ -21,7 +21,8 @@ from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import load
 from trainer.model.objective import build_model
 from trainer.settings.model import ModelSettings
-from trainer.tasks.heads.task_model import batch_of
+from trainer.tasks.contract import TaskItem, Tokens
+from trainer.tasks.heads.task_model import batch_of_items
 from trainer.tasks.saving import check_weights
 from trainer.tasks.text_encoder import TextEncoder, ids_of
 
@@ -73,8 +74,9 @@ def fill_masks(folder: Path, text: str, top: int) -> list[list[Guess]]:
     model = build_model(settings, inputs)
     model.load_state_dict(state)
     with torch.inference_mode():
-        masked = np.flatnonzero(ids == inputs.special_ids.mask).tolist()
-        logits_MV = model.eval()(batch_of([ids], masked), answering=True)
+        masked = np.flatnonzero(ids == inputs.special_ids.mask)
+        item = TaskItem(sequences=(Tokens(ids, np.zeros_like(ids)),), example=0, points=masked)
+        logits_MV = model.eval()(batch_of_items([item]), answering=True)
         best = logits_MV.float().softmax(-1).topk(min(top, inputs.vocab_size))
     pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
     return [[_guess(tokenizer, *pair) for pair in zip(*row, strict=True)] for row in pairs]

@@ -12,7 +12,6 @@ A file has the name of the task in `kinds/` that it judges, as that one's head i
     tags.py         named entities and other tagged sequences
     answers.py      answers that are texts: exact match and F1 of SQuAD and ReCoRD
     vectors.py      documents ranked for queries: nDCG, MRR, MAP, recall
-    summary.py      ROUGE
     next_word.py    perplexity, bits a byte
     resampling.py   the uncertainty of a score: intervals, tests between two systems
 """

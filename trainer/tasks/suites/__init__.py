@@ -7,6 +7,6 @@
 task and seed in a folder that its settings name, so that nothing is done twice, `judged.py` is what is kept of a run's
 answers: scores, also those of one answer to everything, and the numbers of each example from which they can be drawn
 again; `grouped.py` the examples of MultiRC and ReCoRD that are judged together. `table.py` adds up, over seeds and over
-tasks, and draws intervals; `comparing.py` tests two models, `overlap.py` looks up a split's texts
-in a corpus, and `submitting.py` writes the files that a benchmark takes. `trainer.tasks.evaluate` runs the models.
+tasks, and draws intervals; `comparing.py` tests two models. `trainer.tasks.evaluate` runs the
+models.
 """

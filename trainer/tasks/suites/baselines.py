@@ -1,7 +1,7 @@
 """Baselines: what must be beaten before a score says anything; and the sentence where it is not.
 
     majority      one answer to everything: the commonest class, or tag, or place of a choice; the mean of numbers; no
-                  answer; the first sentences as a summary; vectors by chance
+                  answer; vectors by chance
     bag of words  a linear model of words (`bag_of_words`); of tags the commonest of each word; of vectors and choices
                   the cosine of their words
 
@@ -21,7 +21,6 @@ from corpora.text.words import words
 from trainer.tasks.contract import Example, Prediction, Task
 from trainer.tasks.kinds.answers import FoundSpans, SpanTask
 from trainer.tasks.kinds.choices import ChoiceTask
-from trainer.tasks.kinds.summary import Extract, SummaryTask
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask
 from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask, VectorExample
@@ -120,9 +119,6 @@ def majority_answers(
         return [np.array([places[n] for n in range(len(each.choices))], np.float32) for each in examples]
     if isinstance(task, SpanTask):
         return [FoundSpans([], NOTHING)] * len(examples)
-    if isinstance(task, SummaryTask):
-        first = [range(min(task.take, len(example.sentences))) for example in examples]
-        return [Extract(tuple(taken), np.zeros(len(taken), np.float32)) for taken in first]
     if isinstance(task, SimilarityTask | RetrievalTask):
         return _usual_vectors(task, training, examples)
     return None

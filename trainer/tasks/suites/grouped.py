@@ -7,7 +7,7 @@ ReCoRD   of a query the candidate that is most surely right; exact match and F1 
 A row is a question or a query, for what is drawn together is one. A record's id ends in the number of its option.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -56,28 +56,17 @@ def _options(ids: Ids, examples: Sequence[Example], predictions: Sequence[Predic
     return {"scores": option_scores(rows), "statistic": OPTIONS, "rows": rows}
 
 
-def chosen(ids: Ids, weights: Sequence[float]) -> dict[str, str]:
-    """Return for each query the id of the candidate with the greatest weight, the first of equal ones."""
+def _candidates(file: FileSettings, ids: Ids, predictions: Sequence[Prediction]) -> dict[str, Any]:
+    """Score the surest candidate of each query, the first of equal ones, by ReCoRD's texts and gold answers."""
     best: dict[str, tuple[float, str]] = {}
-    for name, weight in zip(ids, weights, strict=True):
-        query = question_of(name)
+    for name, prediction in zip(ids, predictions, strict=True):
+        query, weight = question_of(name), float(prediction[1] - prediction[0])
         if query not in best or weight > best[query][0]:
             best[query] = weight, str(name)
-    return {query: name for query, (_, name) in best.items()}
-
-
-def _candidates(file: FileSettings, ids: Ids, predictions: Sequence[Prediction]) -> dict[str, Any]:
-    best = chosen(ids, [float(prediction[1] - prediction[0]) for prediction in predictions])
-    candidates = candidates_of(file)
-    matches = [best_match(candidates[name]["gold"], candidates[name]["answer"]) for name in best.values()]
+    records = read_examples(replace(file, max_unusable=1.0), RowCounts(), ("id", "answer"), dict, ("gold",))
+    candidates = {str(values["id"]): values for _, values in records}
+    matches = [best_match(candidates[name]["gold"], candidates[name]["answer"]) for _, name in best.values()]
     rows = tuple((match.f1, match.exact) for match in matches)
     means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
     names = ("f1", "exact")
     return {"scores": dict(zip(names, means, strict=True)), "statistic": MEANS, "columns": names, "rows": rows}
-
-
-def candidates_of(file: FileSettings) -> Mapping[str, Mapping[str, Any]]:
-    """Return ReCoRD's candidates by id: the text, and the gold ones where they are known."""
-    lenient = replace(file, max_unusable=1.0)
-    records = read_examples(lenient, RowCounts(), ("id", "answer"), dict, ("gold",))
-    return {str(values["id"]): values for _, values in records}

@@ -1,7 +1,7 @@
 """The record of a split's answers: scores, and numbers of each example from which a score is drawn again.
 
 A score is a function of rows, one an example: for classes the gold one and the answered one, for numbers and
-similarities the same, for tagged sentences their counts, for texts the cost of their tokens, for choices, summaries and
+similarities the same, for tagged sentences their counts, for texts the cost of their tokens, for choices and
 answers in a text the example's own score, where the whole score is the mean of these; for rankings a row is a query. So
 intervals and tests between two models need neither the models nor the texts. For any other task, and for vectors cut to
 a smaller width, nothing is drawn, and the table notes it.
@@ -23,7 +23,6 @@ from trainer.tasks.contract import Example, Prediction, Task
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.choices import ChoiceTask
 from trainer.tasks.kinds.next_word import NextTask
-from trainer.tasks.kinds.summary import SummaryTask
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask
 from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask, own_ranking, similarities
@@ -139,7 +138,7 @@ def _rows(
             (*map(float, answer), float(len(text.encode()))) for text, answer in zip(examples, predictions, strict=True)
         ]
         return {"statistic": COSTS, "rows": tuple(costs)}
-    has_means = isinstance(task, (ChoiceTask, SpanTask, SummaryTask))
+    has_means = isinstance(task, (ChoiceTask, SpanTask))
     return _means(task, examples, predictions, scores) if has_means else {}
 
 

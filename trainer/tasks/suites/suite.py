@@ -235,7 +235,7 @@ def _splits_of_set(dataset: FoundSet, own: SuiteTaskTable) -> tuple[SuiteSplit, 
 
 def _split(dataset: FoundSet, split: str, name: str, metrics: tuple[str, ...] = ()) -> SuiteSplit:
     file = dataset.files[split]
-    hidden = split == TEST and dataset.published.submission is not None and "label" not in file.columns
+    hidden = split == TEST and dataset.published.hidden and "label" not in file.columns
     return SuiteSplit(
         name=name,
         file=file,

@@ -1,7 +1,7 @@
 """The table of a suite: for every split and metric the median over seeds, and what is next to it.
 
 The median run of a task is the one whose score on dev, by its first metric, is the median of all seeds' (of two in the
-middle the lower). Its examples are what an interval, a test and a submission are made of. A mean over tasks is as GLUE
+middle the lower). Its examples are what an interval and a test are made of. A mean over tasks is as GLUE
 and SuperGLUE define it (Wang et al. 2018, section 4): of a task the mean of its metrics, over the sets that count as
 one (MNLI matched and mismatched), then of all tasks.
 
@@ -17,7 +17,6 @@ from typing import Any
 from trainer.tasks.scores.resampling import bootstrap_interval
 from trainer.tasks.suites.baselines import verdict
 from trainer.tasks.suites.judged import JudgedSplit
-from trainer.tasks.suites.overlap import CorpusOverlap
 from trainer.tasks.suites.suite import Suite, SuiteTask
 
 LEVEL = 0.95  # of intervals
@@ -26,7 +25,6 @@ HUNDREDFOLD = "Scores are hundredfold, as the benchmarks print them."
 CHOSEN = (
     "Of each run the best epoch was chosen on its dev examples, so scores on dev are a little too high for all models."
 )
-NOT_KNOWN = "not known"
 
 Found = Mapping[tuple[str, int, str], JudgedSplit]  # by task, seed and split
 
@@ -40,7 +38,6 @@ class SuiteRow:
     interval: of that run's score, over its examples; None where it cannot be drawn
     majority, words: of one answer to everything and of a bag of words; None where that is not known
     p:        of the test whether the first metric's score differs from the majority's; None where it was not made
-    overlap:  with the pre-training corpus; None where that is not known
     """
 
     task: str
@@ -51,7 +48,6 @@ class SuiteRow:
     interval: tuple[float, float] | None
     majority: float | None
     examples: int
-    overlap: CorpusOverlap | None
     averaged: bool
     words: float | None = None
     p: float | None = None
@@ -71,8 +67,7 @@ class SuiteRow:
 class SuiteResult:
     """A model on a suite.
 
-    average:         over tasks, where the suite has one
-    began_elsewhere: whether the model began with weights of another, or learnt from one
+    average: over tasks, where the suite has one
     """
 
     suite: str
@@ -80,7 +75,6 @@ class SuiteResult:
     seeds: tuple[int, ...]
     rows: tuple[SuiteRow, ...]
     average: float | None
-    began_elsewhere: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as a JSON document."""
@@ -91,14 +85,8 @@ class SuiteResult:
         return {**asdict(self), "interval_level": LEVEL, "rows": rows}
 
 
-def result_of(
-    suite: Suite,
-    model: str,
-    results: Found,
-    overlaps: Mapping[tuple[str, str], CorpusOverlap],
-    began_elsewhere: bool = False,
-) -> SuiteResult:
-    """Add up the judged splits. overlaps: by task and split, as far as they are known"""
+def result_of(suite: Suite, model: str, results: Found) -> SuiteResult:
+    """Add up the judged splits."""
     rows = list[SuiteRow]()
     for task in suite.tasks:
         run = median_run(task, suite.seeds, results)
@@ -114,7 +102,6 @@ def result_of(
                     interval=bounds_of(judged, metric),
                     majority=judged.majority.get(metric),
                     examples=judged.examples,
-                    overlap=overlaps.get((task.name, split.name)),
                     averaged=split.averaged,
                     words=judged.words.get(metric),
                     p=judged.p_majority if metric == split.metrics[0] else None,
@@ -127,7 +114,6 @@ def result_of(
         seeds=suite.seeds,
         rows=tuple(rows),
         average=mean_over_tasks(rows) if suite.average else None,
-        began_elsewhere=began_elsewhere,
     )
 
 
@@ -173,7 +159,7 @@ def mean_over_tasks(rows: Sequence[SuiteRow]) -> float:
 
 HEAD = (
     *("task", "split", "metric", "median", "lowest to highest", "95 % interval", "majority", "bag of words"),
-    *("examples", "in corpus"),
+    "examples",
 )
 
 
@@ -186,7 +172,7 @@ def table_lines(result: SuiteResult) -> Iterator[str]:
     if result.average is not None:
         yield average_line(result)
     yield from (f"{row.task} {row.split}: {row.verdict}." for row in unconvincing(result))
-    yield from notes(result)
+    yield from notes()
 
 
 def unconvincing(result: SuiteResult) -> list[SuiteRow]:
@@ -219,7 +205,6 @@ def cells_of(row: SuiteRow) -> list[str]:
         f"{hundredfold(row.interval[0])} to {hundredfold(row.interval[1])}" if row.interval else "-",
         *(hundredfold(score) if score is not None else "-" for score in (row.majority, row.words)),
         f"{row.examples:,}",
-        overlap_cell(row.overlap),
     ]
 
 
@@ -232,19 +217,6 @@ def hundredfold(score: float) -> str:
     return f"{100 * score:.1f}"
 
 
-def overlap_cell(overlap: CorpusOverlap | None) -> str:
-    """Return a share with its numbers.
-
-    >>> overlap_cell(CorpusOverlap(items=20, sought=8, met=1)), overlap_cell(None)
-    ('12.5 % (1 of 8)', 'not known')
-    """
-    if overlap is None:
-        return NOT_KNOWN
-    if overlap.share is None:
-        return "all too short"
-    return f"{hundredfold(overlap.share)} % ({overlap.met:,} of {overlap.sought:,})"
-
-
 def average_line(result: SuiteResult) -> str:
     """The mean over tasks, and of how many."""
     assert result.average is not None
@@ -252,7 +224,7 @@ def average_line(result: SuiteResult) -> str:
     return f"Mean over {len(tasks)} tasks, each by the mean of its metrics: {hundredfold(result.average)}"
 
 
-def score_notes() -> Iterator[str]:
+def notes() -> Iterator[str]:
     """Yield the notes on scores that a reader of the table needs."""
     yield HUNDREDFOLD
     yield (
@@ -264,22 +236,3 @@ def score_notes() -> Iterator[str]:
         "Majority is the score of one answer to everything: the most frequent class of the training examples, the mean "
         "of numbers, vectors by chance. A bag of words is a linear model of words and pairs of words."
     )
-
-
-def notes(result: SuiteResult) -> Iterator[str]:
-    """Yield all notes that a reader of the table needs."""
-    yield from score_notes()
-    if all(row.overlap is None for row in result.rows):
-        yield (
-            "In corpus: not known, because the model is not an artifact of a store that has its pre-training corpus. "
-            "It may have read these examples before."
-        )
-        return
-    yield (
-        "In corpus: items of which 13 words in a row (all, of 8 to 12) are in a document that the model was "
-        "pre-trained on, of those long enough to be looked for."
-    )
-    if result.began_elsewhere:
-        yield "It began with weights of another model, or learnt from one: what that one read is not counted."
-    if any(row.overlap is None for row in result.rows):
-        yield "Where that is not known, the split could not be compared."

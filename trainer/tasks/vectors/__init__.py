@@ -1,5 +1,5 @@
 """Vectors of texts: `embed.py` writes them to a file, part by part (`parts.py`); `search.py` compares them.
 
 `retrieve.py` is the command: it embeds, and with queries searches, scores the result and mines rows to train on;
-`static.py` writes vectors of pieces, which need no encoder; `settings.py` and `job.py` are what is asked.
+`settings.py` and `job.py` are what is asked.
 """

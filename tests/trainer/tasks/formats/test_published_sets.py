@@ -1,4 +1,4 @@
-"""Published sets: the files of each as they are published, what their records hold, what is missing, what is handed in.
+"""Published sets: the files of each as they are published, what their records hold, what is missing.
 
 Where a set is not among the samples its files are made here, with the header lines that are published.
 """
@@ -14,7 +14,6 @@ from corpora.errors import InputError
 from trainer.tasks.formats.published import PUBLISHED, published, published_set
 from trainer.tasks.formats.reading import FORMATS
 from trainer.tasks.formats.records import FileSettings, RowCounts
-from trainer.tasks.formats.submissions import Submission
 
 ROLES = {
     "classes": ("text", "label"), "number": ("text", "second", "label"), "choice": ("context", "choices", "label"),
@@ -99,7 +98,7 @@ def test_glue_as_it_is_published(tmp_path: Path, name: str) -> None:
         labels += [record.values["label"]] if split != "test" else []
     assert labels == LABELS.get(name, ["1", "0"] if name != "ax" else [])
     assert {*labels} <= {*known.labels} or known.kind == "number"
-    assert known.submission is not None
+    assert known.hidden
 
 
 PASSAGE = {"text": "In Oslo.", "questions": [{"question": "Where?", "idx": 0, "answers": [
@@ -143,14 +142,14 @@ def test_superglue_as_it_is_published(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DIAGNOSTIC)
-def test_diagnostic_sets_have_labels_and_are_handed_in(tmp_path: Path, name: str) -> None:
+def test_diagnostic_sets_have_labels(tmp_path: Path, name: str) -> None:
     folder, line = DIAGNOSTIC[name]
     (tmp_path / folder).mkdir()
     (tmp_path / folder / f"{folder}.jsonl").write_text(json.dumps(line) + "\n")
     found = published(f"superglue/{name}", str(tmp_path), ("test",))
     (record,) = read(found.files["test"], "classes")
     assert record.values == {"text": "A.", "second": "B.", "label": line["label"], "id": 0}
-    assert found.published.submission is not None and found.published.submission.file == f"{folder}.jsonl"
+    assert not found.published.hidden
 
 
 @pytest.mark.parametrize(
@@ -220,7 +219,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 
 
 def test_the_table_is_whole() -> None:
-    """Fails where a set has a format or a role that there is not, or classes without a submission or labels."""
+    """Fails where a set has a format or a role that there is not, or classes without labels."""
     assert {"race", "swag", "squad/1.1", "squad/2.0", "stsb-multi", "stsb-multi/de", "ncbi"} <= {*PUBLISHED}
     for name, each in PUBLISHED.items():
         assert each.metrics and each.kind in ROLES, name
@@ -228,45 +227,6 @@ def test_the_table_is_whole() -> None:
         for layout in each.layouts:
             form = FORMATS[layout.format] if layout.format else None
             assert form is None or not form.roles or {*ROLES[each.kind]} <= {*form.roles}, name
-
-
-def test_answers_to_glue_are_handed_in() -> None:
-    qnli = published_set("glue/qnli").submission
-    assert qnli is not None and qnli.file == "QNLI.tsv"
-    assert list(qnli.lines([("0", "entailment"), ("1", "not_entailment")])) == [
-        "index\tprediction\n", "0\tentailment\n", "1\tnot_entailment\n"
-    ]  # fmt: skip
-    stsb = published_set("glue/stsb").submission
-    assert stsb is not None and [*stsb.lines([("0", 5.25), ("1", -0.5), ("2", 2.5)])][1:] == [
-        "0\t5.0\n", "1\t0.0\n", "2\t2.5\n"
-    ]  # fmt: skip
-    files = {each.submission.file for name, each in PUBLISHED.items() if name.startswith("glue/") and each.submission}
-    assert files == {f"{name}.tsv" for name in (
-        "CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI-m", "MNLI-mm", "QNLI", "RTE", "WNLI", "AX")}  # fmt: skip
-
-
-def test_answers_to_superglue_are_handed_in() -> None:
-    def lines(name: str, *answers: tuple[str, str | int]) -> list[Any]:
-        submission = published_set(f"superglue/{name}").submission
-        assert submission is not None
-        return [json.loads(line) for line in submission.lines(answers)]
-
-    assert lines("wsc", ("3", "true")) == [{"idx": 3, "label": "True"}]
-    assert lines("boolq", ("3", "true")) == [{"idx": 3, "label": "true"}]
-    assert lines("copa", ("0", 1)) == [{"idx": 0, "label": 1}]
-    assert lines("multirc", ("7.3.0", "1"), ("7.3.1", "0"), ("7.4.0", "0")) == [
-        {"idx": 7, "passage": {"questions": [
-            {"idx": 3, "answers": [{"idx": 0, "label": 1}, {"idx": 1, "label": 0}]},
-            {"idx": 4, "answers": [{"idx": 0, "label": 0}]},
-        ]}}
-    ]  # fmt: skip
-    for name, answers, message in (
-        ("boolq", [("x", "true")], "'x' is not a record of the benchmark"),
-        ("multirc", [("7", "1")], "'7' is not an answer of MultiRC"),
-    ):
-        with pytest.raises(InputError, match=message):
-            lines(name, *answers)
-    assert [*Submission(file="x.tsv", labels={"a": "b"}).lines([("0", "a")])][1:] == ["0\tb\n"]
 
 
 def test_the_sts_benchmark_of_its_authors_is_read_whole(tmp_path: Path) -> None:

@@ -1,0 +1,286 @@
+"""`onnx`: a model as an ONNX file for programs without torch, with its tokenizer and labels.
+
+    model.onnx         float32; of a model with an encoder for passages also `second.onnx`, which reads these
+    model.int8.onnx    on request: the same with weights as whole numbers of eight bits
+    config.json, tokenizer.json, finetune.json, ...    as they were; also what sentence-transformers says of prompts
+
+    input     input_ids, attention_mask and, if the model has segments, token_type_ids: int64 [batch, length], any
+              number and length, padded on the right
+    output    `logits` of texts [batch, ...], or of tokens [batch, length, ...] (tags, beginnings and ends); of
+              similarity and retrieval `sentence_embedding`, and `normalized_embedding` if they are compared by cosine;
+              of an encoder without a task `last_hidden_state`
+
+A task's model treats padded rows like tokens that lie end to end, because these lie end to end as well: only attention,
+the places of tokens and pooling differ. So each module with a `TransformerEncoder` is exported as it is.
+
+Promise: nothing appears in the output folder unless the answers of its float32 files to texts of several lengths, all
+padded to the longest, are those of the model without padding. A model whose answers are more than a file's outputs is
+refused. Whole numbers have seven of the eight bits, by row of each matrix: processors without an instruction for sums
+of such products add them up in 16 bits, which would overflow (onnxruntime: `reduce_range`).
+
+Cost: torch takes some 5 s for a file, and attention the memory of tokens x tokens.
+"""
+
+import argparse
+import copy
+import importlib.util
+import shutil
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Int64s
+from trainer.complete_folders import new_folder
+from trainer.huggingface.config import CONFIG
+from trainer.huggingface.sentences import sentence_files
+from trainer.model.attention import rotate, sides
+from trainer.model.batches import Batch
+from trainer.model.encoder import Layer, SelfAttention, TransformerEncoder
+from trainer.tasks.contract import TaskItem, Tokens
+from trainer.tasks.heads.next_word import NextModel
+from trainer.tasks.heads.tags import TagModel
+from trainer.tasks.heads.task_model import batch_of_items
+from trainer.tasks.heads.vector_steps import pooled, pooled_rows
+from trainer.tasks.heads.vectors import VectorModel
+from trainer.tasks.kinds.texts import TextTask
+from trainer.tasks.saving import RECORD, Loaded, StatesModel, read_source
+from trainer.tasks.text_encoder import TOKENIZER_FILES
+
+Answer = Callable[[Mapping[str, Int64s]], npt.NDArray[Any]]  # the first output for inputs by name
+
+# Shapes in the names of tensors: B rows, S tokens of each, T = B * S, A heads, D size of a head, H hidden size.
+
+PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+BESIDE = (*TOKENIZER_FILES, "tokenizer_config.json", CONFIG, RECORD)
+INPUTS = IDS, MASK, SEGMENTS = ("input_ids", "attention_mask", "token_type_ids")
+LENGTHS = (4, 8, 16, 32, 64, 128)  # of the texts by which a file is compared with the model
+DIFFERENT = 1e-3  # as a share of the largest number in the model's answers
+
+
+class Graph(NamedTuple):
+    """One file. outputs: returns those of the module for a batch, in the order of their names"""
+
+    name: str
+    module: nn.Module
+    outputs: Callable[[Any, Batch], tuple[Tensor, ...]]
+    names: tuple[str, ...]
+
+
+def main(arguments: list[str]) -> int:
+    """Run `onnx MODEL OUTPUT [--int8]`: write the folder; return 0. Raises InputError."""
+    parser = argparse.ArgumentParser(prog="onnx", description="A model as an ONNX file.")
+    parser.add_argument("model", type=Path, help="folder of a model")
+    parser.add_argument("output", type=Path, help="the folder to write; it must not hold anything yet")
+    parser.add_argument("--int8", action="store_true", help="also write the weights as eight-bit integers")
+    asked = parser.parse_args(arguments)
+    export_onnx(asked.model, asked.output, asked.int8)
+    return 0
+
+
+def export_onnx(folder: Path, output: Path, int8: bool) -> None:
+    """Write the folder. int8: also the smaller files. Raises InputError."""
+    for package in PACKAGES:
+        if importlib.util.find_spec(package) is None:
+            raise InputError(
+                f"ONNX needs the package {package}, which is not installed here: install the extra `onnx` (pip install "
+                "'cloze-pipeline[onnx]')."
+            )
+    with new_folder(output) as new:
+        write_files(read_source(folder), new, int8)
+        for name in (*BESIDE, *(name for name in sentence_files(folder) if name.endswith(".json"))):
+            if (folder / name).is_file():
+                (new / name).parent.mkdir(exist_ok=True)
+                shutil.copyfile(folder / name, new / name)
+
+
+def write_files(loaded: Loaded, new: Path, int8: bool) -> None:
+    """Write the files of a model, each compared with it. Raises InputError if answers differ."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    for graph in graphs_of(loaded):
+        whole = new / f"{graph.name}.onnx"
+        write_graph(loaded, graph, whole)
+        if (away := difference(loaded, graph, opened(whole))) > DIFFERENT:
+            raise InputError(
+                f"The ONNX file answers differently from the model: by {away:.2g} of the largest answer. It is not "
+                "kept."
+            )
+        if int8:
+            small = new / f"{graph.name}.int8.onnx"
+            quantize_dynamic(whole, small, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
+
+
+def graphs_of(loaded: Loaded) -> tuple[Graph, ...]:
+    """Return the parts of a model that are written. Raises InputError for one whose answers are more than outputs."""
+    model = loaded.model.eval()
+    searched = isinstance(model, TagModel) and (model.chain is not None or model.lstm is not None)
+    if searched or isinstance(model, NextModel) or (isinstance(model, VectorModel) and model.pair_head is not None):
+        raise InputError(
+            f"A model of the task {loaded.task.kind!r} with a chain (crf), an LSTM, classes of a pair, or of the next "
+            "words cannot be written as ONNX: its answers are more than a file's outputs."
+        )
+    if isinstance(loaded.task, TextTask) and loaded.task.num_columns:
+        raise InputError(
+            "A model that reads further columns with its texts cannot be written as ONNX: a file is given ids alone."
+        )
+    if not isinstance(model, VectorModel):
+        name = "last_hidden_state" if isinstance(model, StatesModel) else "logits"
+        return (Graph("model", model, lambda model, batch: (model.outputs(batch),), (name,)),)
+    if model.sentences is not None and model.sentences.skips_prompts:
+        raise InputError(
+            "A model that does not pool the tokens of its prompts (`include_prompt`) cannot be written as ONNX: a file "
+            "is given ids, and does not see where a prompt ends."
+        )
+    task, pooling = model.task, model.pooling
+
+    def vectors(modules: nn.ModuleList, batch: Batch) -> tuple[Tensor, ...]:
+        encoder, after = modules
+        hidden_TH = encoder(batch)
+        padded = batch.pooled(hidden_TH, pooling) if isinstance(batch, PaddedBatch) else None
+        vectors_BH = after(pooled(hidden_TH, batch, pooling) if padded is None else padded)
+        return (vectors_BH, F.normalize(vectors_BH, dim=-1)) if task.by == "cosine" else (vectors_BH,)
+
+    names = ("sentence_embedding", "normalized_embedding") if task.by == "cosine" else ("sentence_embedding",)
+    encoders = zip(("model", "second"), model.encoders(), strict=False)
+    return tuple(Graph(name, nn.ModuleList([encoder, model.after]), vectors, names) for name, encoder in encoders)
+
+
+def write_graph(loaded: Loaded, graph: Graph, path: Path) -> None:
+    """Write a file with padded rows as its input. Raises InputError if torch cannot export it."""
+    names = (IDS, MASK, *([SEGMENTS] if loaded.model.encoder.shape.segment_types > 1 else []))
+    free = dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch, about itself
+        try:
+            torch.onnx.export(
+                PaddedModel(graph, loaded.task.unit != "sequence"),
+                kwargs={name: torch.ones(2, min(5, loaded.max_length), dtype=torch.int64) for name in names},
+                f=str(path),
+                input_names=names,
+                output_names=graph.names,
+                dynamic_shapes=dict.fromkeys(names, free),
+                dynamo=True,
+                external_data=False,
+                verbose=False,
+            )
+        except torch.onnx.OnnxExporterError as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"A model of {loaded.task.kind!r} cannot be written as ONNX: {reason}") from error
+
+
+def opened(path: Path) -> Answer:
+    """Return what answers padded rows by a file."""
+    from onnxruntime import InferenceSession
+
+    session = InferenceSession(path, providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_inputs()]
+    return lambda rows: session.run(None, {name: rows[name] for name in names})[0]
+
+
+@torch.inference_mode()
+def difference(loaded: Loaded, graph: Graph, answer: Answer) -> float:
+    """Return the largest difference of answers to padded rows from the model's, as a share of its largest number.
+
+    The rows are drawn, their padding too; the second half of each is of segment 1.
+    """
+    lengths = sorted({min(length, loaded.max_length) for length in LENGTHS})
+    places, counts = np.arange(lengths[-1]), np.array(lengths)[:, None]
+    ids = np.random.default_rng(0).integers(0, loaded.inputs.vocab_size, (len(lengths), len(places)))
+    rows = {IDS: ids, MASK: (places < counts).astype(np.int64), SEGMENTS: (places > counts // 2).astype(np.int64)}
+    most, away = 1e-9, 0.0
+    for row, (length, found) in enumerate(zip(lengths, answer(rows), strict=True)):
+        sequence = Tokens(*(rows[name][row, :length].astype(np.int32) for name in (IDS, SEGMENTS)))
+        item = TaskItem(sequences=(sequence,), example=0, points=np.arange(length))
+        wanted = graph.outputs(graph.module, batch_of_items([item]))[0].float().numpy()
+        answered = found[None] if loaded.task.unit == "sequence" else found[:length]
+        most, away = max(most, np.abs(wanted).max()), max(away, np.abs(wanted - answered).max())
+    return float(away / most)
+
+
+# The model on padded rows: the same weights, plain attention.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaddedBatch(Batch):
+    """Rows of one length, one after another. boundaries: in their place bool [B, S], the tokens that are no padding"""
+
+    def positions(self) -> Tensor:
+        """int64 [T]."""
+        rows, length = self.boundaries.shape
+        return torch.arange(length).expand(rows, length).flatten()
+
+    def first_tokens(self) -> Tensor:
+        """int64 [B]."""
+        rows, length = self.boundaries.shape
+        return torch.arange(rows) * length
+
+    def means(self, values_TH: Tensor) -> Tensor:
+        """float32 [B, H]."""
+        return self.pooled(values_TH, "mean")
+
+    def pooled(self, values_TH: Tensor, pooling: str) -> Tensor:
+        """float32 [B, H times modes], as `vector_steps.pooled`."""
+        return pooled_rows(values_TH.view(*self.boundaries.shape, -1), self.boundaries, pooling)
+
+
+class PaddedAttention(nn.Module):
+    """The attention of a layer, over padded rows."""
+
+    def __init__(self, attention: SelfAttention) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, hidden_TH: Tensor, present_BS: Tensor, longest: int, turns: Tensor | None = None) -> Tensor:
+        """[T, H]. present_BS: the tokens that are no padding; turns: as in `SelfAttention`"""
+        ours, (rows, length) = self.attention, present_BS.shape
+        heads, size = ours.heads, hidden_TH.shape[-1] // ours.heads
+        qkv_T3AD = ours.query_key_value(hidden_TH).view(rows * length, 3, heads, size)
+        if turns is not None:
+            qkv_T3AD = rotate(qkv_T3AD, turns)
+        q_BASD, k_BASD, v_BASD = qkv_T3AD.view(rows, length, 3, heads, size).permute(2, 0, 3, 1, 4).unbind(0)
+        scores_BASS = q_BASD @ k_BASD.transpose(-1, -2) * size**-0.5
+        steps_SS = torch.arange(length) - torch.arange(length)[:, None]
+        left, right = sides(length if ours.window is None else ours.window // 2, ours.causal)
+        seen_BSS = present_BS[:, None, :] & (steps_SS >= -left) & (steps_SS <= right)
+        lowest = torch.finfo(scores_BASS.dtype).min  # not -inf: a row of padding has a softmax too
+        weights_BASS = scores_BASS.masked_fill(~seen_BSS[:, None], lowest).softmax(-1)
+        mixed_TH: Tensor = ours.output((weights_BASS @ v_BASD).transpose(1, 2).reshape(rows * length, heads * size))
+        return mixed_TH
+
+
+class PaddedModel(nn.Module):
+    """A copy of a file's module that reads padded rows in place of batches. per_token: whether outputs are of tokens"""
+
+    def __init__(self, graph: Graph, per_token: bool) -> None:
+        super().__init__()
+        self.module, self.outputs, self.per_token = copy.deepcopy(graph.module), graph.outputs, per_token
+        for encoder in [module for module in self.module.modules() if isinstance(module, TransformerEncoder)]:
+            for layer in encoder.layers:
+                assert isinstance(layer, Layer), "layers of an encoder"
+                layer.attention = PaddedAttention(layer.attention)  # type: ignore[assignment]
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """Return outputs [B, ...], or [B, S, ...] if they are of tokens. The inputs are as the module says."""
+        rows, length = input_ids.shape
+        ids_T = input_ids.reshape(-1)
+        batch = PaddedBatch(
+            ids=ids_T,
+            segment_ids=torch.zeros_like(ids_T) if token_type_ids is None else token_type_ids.reshape(-1),
+            boundaries=attention_mask.bool(),
+            longest=0,
+            points=torch.arange(rows * length),
+            targets={},
+        )
+        outputs = self.outputs(self.module, batch)
+        return tuple(each.view(rows, length, *each.shape[1:]) for each in outputs) if self.per_token else outputs
