@@ -94,8 +94,3 @@ def text(number: int, sentences: int = 8, language: str = "en") -> str:
 def marks(content: str) -> list[str]:
     """The marks of the texts in a document."""
     return MARK.findall(content)
-
-
-def mark(number: int) -> str:
-    """The mark of a text."""
-    return f"QX{number:06d}"

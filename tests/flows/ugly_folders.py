@@ -1,4 +1,4 @@
-"""Thirty kinds of folders as people have them, made the same each time: what is in them, and what must be said of it.
+"""Kinds of folders as people have them, made the same each time: what is in them, and what must be said of it.
 
 A maker writes a folder and returns a `Planted`: the texts that must be kept, and what the first screen must say of what
 is lost. Texts are those of `planted_texts`. `size` is how many files the kinds with many or large ones have.
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from planted_texts import mark, text
+from planted_texts import text
 
 CUT = 40  # bytes that a cut file lacks
 LANGUAGES = ("en", "de", "ja", "ar")
@@ -131,13 +131,6 @@ def four_languages(folder: Path, size: int) -> Planted:
     return Planted(kept=range(24), fitted="all languages are kept")
 
 
-def one_in_twenty_broken(folder: Path, size: int) -> Planted:
-    kept = texts(folder, range(38))
-    put(folder, "broken.docx", docx(text(38))[:-CUT])
-    put(folder, "broken.txt.gz", gzip.compress(text(39).encode())[:-CUT])
-    return Planted(kept=kept, said=["broken.docx", "broken.txt.gz"])
-
-
 def cut_and_whole_packings(folder: Path, size: int) -> Planted:
     for number, (ending, pack) in enumerate(PACK.items()):
         put(folder, f"whole.txt{ending}", pack(text(number).encode()))
@@ -171,13 +164,6 @@ def odd_field_names(folder: Path, size: int) -> Planted:
     put(folder, "dump.jsonl", "\n".join(nested))
     put(folder, "t.parquet", parquet({"本文": [text(number) for number in range(18, 24)], "番号": list("abcdef")}))
     return Planted(kept=range(24), said=["Nachricht / Text", "körper", "本文"])
-
-
-def tables_that_differ(folder: Path, size: int) -> Planted:
-    put(folder, "a.csv", table(["body", "n"], [[text(number), "1"] for number in range(6)]))
-    put(folder, "b.tsv", table(["n", "story"], [["2", text(number)] for number in range(6, 12)], "\t"))
-    put(folder, "prices.csv", table(["item", "price"], [[f"{n}", f"{n * 3}.50"] for n in range(40)]))
-    return Planted(kept=range(12), said=["Not read: 1 file"])
 
 
 def duplicates(folder: Path, size: int) -> Planted:
@@ -306,24 +292,6 @@ def saved_pages(folder: Path, size: int) -> Planted:
     return Planted(kept=range(10), said=["Not read: 20 files"])
 
 
-def source_code(folder: Path, size: int) -> Planted:
-    for number in range(10):
-        put(folder, f"package{number}/README.md", f"# Package {number}\n\n{text(number)}")
-        put(folder, f"package{number}/main.py", "print(1)\n" * 20)
-        put(folder, f"package{number}/Makefile", "all:\n\techo\n")
-    return Planted(kept=range(10), said=["Not read: 20 files"])
-
-
-def log_lines(folder: Path, size: int) -> Planted:
-    for number in range(10):
-        rows = [
-            f"10:{n:02d}:{number} INFO [w{n}] {mark(number) if not n else 'took'} {n * (number + 1)}ms"
-            for n in range(60)
-        ]
-        put(folder, f"{number}.txt", "\n".join(rows))
-    return Planted(kept=range(10), fitted="rules switched off")
-
-
 def endings(folder: Path, size: int) -> Planted:
     """Endings in capitals, doubled, unknown and missing."""
     for number, name in enumerate(("A.TXT", "b.Md", "c.JSONL", "d.HTML", "e.tar.txt", "f.txt.GZ", ".txt")):
@@ -342,28 +310,6 @@ def office(folder: Path, size: int) -> Planted:
     return Planted(kept=range(8), said=["1 record is encrypted", "locked.docx"])
 
 
-def odd_parquet(folder: Path, size: int) -> Planted:
-    put(folder, "a.parquet", parquet({"text": [text(number) for number in range(10)]}))
-    column = pa.array([text(10).encode(), b"\xff\xfe", text(11).encode()]).cast(pa.binary()).view(pa.string())
-    sink = io.BytesIO()
-    pq.write_table(pa.table({"text": column}), sink)
-    put(folder, "b.parquet", sink.getvalue())
-    return Planted(kept=range(12), said=["1 record is damaged", "b.parquet"])
-
-
-def a_store_inside(folder: Path, size: int) -> Planted:
-    """A folder in which somebody ran before: what is in its store is no input."""
-    put(folder, "store/runs/20260101T000000000000-old/run.json", "{}")
-    put(folder, "store/corpora/old/part.txt", text(70))
-    return Planted(kept=texts(folder, range(8)))
-
-
-def other_archives(folder: Path, size: int) -> Planted:
-    for name in ("a.7z", "b.rar", "c.tar", "d.tar.gz", "e.iso"):
-        put(folder, name, b"7z\xbc\xaf'\x1c" + bytes(100))
-    return Planted(kept=texts(folder, range(8)), said=["Not read: 5 files"])
-
-
 def too_large(folder: Path, size: int) -> Planted:
     put(folder, "long.txt", text(50) * 40)
     put(folder, "lines.jsonl", lines(range(8, 12)) + json.dumps({"text": text(51) * 40}) + "\n")
@@ -372,15 +318,6 @@ def too_large(folder: Path, size: int) -> Planted:
         said=["2 records are too large", "long.txt", "lines.jsonl"],
         overrides=["source.max_record_bytes=20000"],
     )
-
-
-def line_ends(folder: Path, size: int) -> Planted:
-    """Files of Windows, of old Macintosh, without an end, and with zero-width signs."""
-    for number, end in enumerate(("\r\n", "\r", "\n\n\n", "\u2028\n")):
-        put(folder, f"{number}.txt", text(number).replace("\n", end))
-    put(folder, "4.txt", text(4).rstrip())
-    put(folder, "5.jsonl", lines(range(5, 9)).replace("\n", "\r\n\r\n").rstrip())
-    return Planted(kept=range(9))
 
 
 def broken_among_few(folder: Path, size: int) -> Planted:
@@ -393,10 +330,9 @@ def broken_among_few(folder: Path, size: int) -> Planted:
 KINDS: dict[str, Callable[[Path, int], Planted]] = {
     maker.__name__: maker
     for maker in (
-        *(deep_tree, four_languages, one_in_twenty_broken, cut_and_whole_packings, damaged_formats),
-        *(odd_field_names, tables_that_differ, duplicates, empty_files, names, names_that_are_not_utf8, links),
+        *(deep_tree, four_languages, cut_and_whole_packings, damaged_formats),
+        *(odd_field_names, duplicates, empty_files, names, names_that_are_not_utf8, links),
         *(pipes_and_sockets, closed_files, many_tiny_files, one_large_file, encodings, damaged_lines, ragged_tables),
-        *(saved_pages, source_code, log_lines, endings, office, odd_parquet, a_store_inside, other_archives),
-        *(too_large, line_ends, broken_among_few),
+        *(saved_pages, endings, office, too_large, broken_among_few),
     )
 }
