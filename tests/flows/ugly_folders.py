@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from planted_texts import text
 
 CUT = 40  # bytes that a cut file lacks
-LANGUAGES = ("en", "de", "ja", "ar")
+LANGUAGES = ("en", "de", "ja")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,9 +125,9 @@ def deep_tree(folder: Path, size: int) -> Planted:
     return Planted(kept=range(13), said=["Not read: 1 file"])
 
 
-def four_languages(folder: Path, size: int) -> Planted:
+def three_languages(folder: Path, size: int) -> Planted:
     for number in range(24):
-        put(folder, f"{number}.txt", text(number, language=LANGUAGES[number % 4]))
+        put(folder, f"{number}.txt", text(number, language=LANGUAGES[number % 3]))
     return Planted(kept=range(24), fitted="all languages are kept")
 
 
@@ -330,7 +330,7 @@ def broken_among_few(folder: Path, size: int) -> Planted:
 KINDS: dict[str, Callable[[Path, int], Planted]] = {
     maker.__name__: maker
     for maker in (
-        *(deep_tree, four_languages, cut_and_whole_packings, damaged_formats),
+        *(deep_tree, three_languages, cut_and_whole_packings, damaged_formats),
         *(odd_field_names, duplicates, empty_files, names, names_that_are_not_utf8, links),
         *(pipes_and_sockets, closed_files, many_tiny_files, one_large_file, encodings, damaged_lines, ragged_tables),
         *(saved_pages, endings, office, too_large, broken_among_few),

@@ -125,4 +125,3 @@ def test_the_command_writes_a_recipe_and_says_how_to_go_on(tmp_path: Path) -> No
     done = cloze(home, "new", "notes", "--template", "tickets")
     assert done.returncode == 0 and "cloze preview notes --recipe notes.toml" in done.stdout
     assert 'name = "notes"' in (home / "notes.toml").read_text()
-    assert cloze(home, "new", "notes").returncode == 2
