@@ -5,7 +5,6 @@ is lost. Texts are those of `planted_texts`. `size` is how many files the kinds 
 """
 
 import bz2
-import csv
 import gzip
 import io
 import json
@@ -97,13 +96,6 @@ def parquet(columns: dict[str, list[str]]) -> bytes:
     return sink.getvalue()
 
 
-def table(names: Sequence[str], rows: Sequence[Sequence[str]], delimiter: str = ",") -> str:
-    """A table with a first row of names."""
-    sink = io.StringIO()
-    csv.writer(sink, delimiter=delimiter).writerows([names, *rows])
-    return sink.getvalue()
-
-
 def page(content: str) -> str:
     """A web page as a browser saves it."""
     body = "".join(f"<p>{paragraph}</p>" for paragraph in content.split("\n\n"))
@@ -155,15 +147,6 @@ def damaged_formats(folder: Path, size: int) -> Planted:
     for name, data in damaged.items():
         put(folder, name, data)
     return Planted(kept=kept, said=[name for name in damaged if name != "g.txt"])
-
-
-def odd_field_names(folder: Path, size: int) -> Planted:
-    rows = [[f"#{number}", text(number).replace("\n", " "), "x"] for number in range(9)]
-    put(folder, "Export (1).csv", table(["Nr.", "Nachricht / Text", "Ä%"], rows, ";"))
-    nested = [json.dumps({"id": number, "pay load": {"körper": text(number)}}) for number in range(9, 18)]
-    put(folder, "dump.jsonl", "\n".join(nested))
-    put(folder, "t.parquet", parquet({"本文": [text(number) for number in range(18, 24)], "番号": list("abcdef")}))
-    return Planted(kept=range(24), said=["Nachricht / Text", "körper", "本文"])
 
 
 def duplicates(folder: Path, size: int) -> Planted:
@@ -262,26 +245,11 @@ def one_large_file(folder: Path, size: int) -> Planted:
     return Planted(kept=range(size))
 
 
-def encodings(folder: Path, size: int) -> Planted:
-    for number in range(12):
-        codec = ("cp1252", "utf-16", "utf-8-sig", "utf-32")[number % 4]
-        put(folder, f"{number}.txt", text(number, language="de").replace("\n", "\r\n").encode(codec))
-    return Planted(kept=range(12))
-
-
 def damaged_lines(folder: Path, size: int) -> Planted:
     """Of 34 lines, three are damaged: more than one in a hundred."""
     whole = lines(range(31)).splitlines(keepends=True)
     put(folder, "log.jsonl", "".join([*whole[:9], '{"text": "cut of\n', *whole[9:20], "[1, 2]\n", *whole[20:], "{\n"]))
     return Planted(kept=range(31), said=["3 records are damaged", "log.jsonl: bytes"])
-
-
-def ragged_tables(folder: Path, size: int) -> Planted:
-    good = table(["id", "text"], [[f"{number}", text(number)] for number in range(12)])
-    put(folder, "a.csv", good)
-    put(folder, "open.csv", table(["id", "text"], [["1", text(40)]]) + '2,"never closed\n')
-    put(folder, "short.csv", table(["id", "text"], [["1", text(12)], ["2"], ["3", text(13), "more", "fields"]]))
-    return Planted(kept=range(13), said=["open.csv", "records are damaged"])
 
 
 def saved_pages(folder: Path, size: int) -> Planted:
@@ -331,8 +299,8 @@ KINDS: dict[str, Callable[[Path, int], Planted]] = {
     maker.__name__: maker
     for maker in (
         *(deep_tree, three_languages, cut_and_whole_packings, damaged_formats),
-        *(odd_field_names, duplicates, empty_files, names, names_that_are_not_utf8, links),
-        *(pipes_and_sockets, closed_files, many_tiny_files, one_large_file, encodings, damaged_lines, ragged_tables),
+        *(duplicates, empty_files, names, names_that_are_not_utf8, links),
+        *(pipes_and_sockets, closed_files, many_tiny_files, one_large_file, damaged_lines),
         *(saved_pages, endings, office, too_large, broken_among_few),
     )
 }

@@ -246,15 +246,6 @@ def test_the_page_fits_desktop_and_phone(opened: Page) -> None:
 
 
 @pytest.mark.slow
-def test_a_link_opens_the_part_that_it_names(opened: Page) -> None:
-    opened.evaluate(OPEN, False)
-    assert not opened.locator("#losses").is_visible()
-    opened.get_by_role("link", name="Lost").click()
-    opened.locator("#losses").wait_for(state="visible")
-    assert not opened.locator("#artifacts").is_visible()
-
-
-@pytest.mark.slow
 def test_in_print_every_part_is_open(opened: Page) -> None:
     """Fails where a folded part stays folded on paper, where nobody can open it."""
     opened.evaluate(OPEN, False)

@@ -119,19 +119,6 @@ def test_verdicts_are_what_the_corpus_holds(grown: tuple[World, Run]) -> None:
     assert {"kept": kept, **removed} == accounts.account("documents").outcomes
 
 
-def test_every_removal_names_a_survivor_that_lives(grown: tuple[World, Run]) -> None:
-    """Fails where a duplicate's survivor is not kept itself, or its similarity is below the threshold."""
-    _, run = grown
-    verdicts = list(rows(run, newest(run, "verdicts"), "verdicts"))
-    live = {row["id"] for row in verdicts if row["reason"] is None}
-    copies = [row for row in verdicts if row["survivor"] is not None]
-    assert copies
-    for row in copies:
-        assert row["survivor"] in live
-        assert row["similarity"] >= 0.8
-        assert (row["similarity"] == 1) == (row["reason"] == "exact duplicate")
-
-
 def test_the_corpus_is_tokenised(grown: tuple[World, Run]) -> None:
     """Fails where a kept document is not tokenised, or a figure is not the number of tokens in the rows."""
     _, run = grown
