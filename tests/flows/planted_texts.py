@@ -1,4 +1,4 @@
-"""Texts in three languages for folders made by tests: each has a mark of its own, and the same number gives the same.
+"""Texts in four languages for folders made by tests: each has a mark of its own, and the same number gives the same.
 
 A text is made of the words below, in the order of the language's sentences, and of hardly any word group twice.
 """
@@ -26,6 +26,12 @@ WORDS = {
         "港 灯台 果樹園 橋 やかん 手紙 庭 冬 渡し船 朝 市場 石 先生 バイオリン 地下室 草原 駅 毛布 川 ろうそく 船長 "
         "かご 胡椒 窓 島 医者 鞍 雷 村 銅 針 山 樽 羽根 礼拝堂 機関車 リボン 羊飼い 鏡 ポケット 塔 谷 胡桃 錨 絨毯 竜 "
         "森 氷河 金槌 虫 上着 台所 梯子 磁石 帳面 玉葱 小石 採石場 兎 水夫 寺 傘 酢 荷車 どんぐり 瓶 綿 引き出し 宿屋"
+    ).split(),
+    "ar": (
+        "الميناء المصباح البستان الجسر الرسالة الحديقة الشتاء العبارة الصباح السوق الحجر المعلم الكمان القبو المرج "
+        "المحطة البطانية النهر الشمعة القبطان السلة الفلفل النافذة الجزيرة الطبيب السرج الرعد القرية النحاس الإبرة "
+        "الجبل البرميل الريشة المحرك الشريط الراعي المرآة الجيب البرج الوادي الجوز المرساة السجادة الغابة المطرقة "
+        "الحشرة المعطف المطبخ السلم المغناطيس الدفتر البصل الحصاة الأرنب البحار المظلة الخل العربة القطن الدرج الفندق"
     ).split(),
 }
 SENTENCES = {
@@ -62,6 +68,17 @@ SENTENCES = {
         "なぜ{}は{}より高いのか、{}を作る{}の職人に聞いてみましょう。",
         "彼女は{}について書きましたが、{}や{}や{}には触れませんでした。",
     ),
+    "ar": (
+        "كان {} قريبا من {} حيث رأينا {} قبل {}.",
+        "قالوا إن {} و{} لم يكونا في {} ولا عند {}.",
+        "عندما وصلوا إلى {} وجدوا {} مع {} خلف {}.",
+        "كتبت عن {} وعن {} ولكنها لم تذكر {} أو {}.",
+        "باع عمي {} واشترى {} بعد أن ترك {} عند {}.",
+        "هل ما زال {} وراء بيتكم مع {} أم أخذ {} كل {}؟",
+        "مرة كل عام يصبغ {} باللون الأزرق ويحمل الناس {} إلى {} في {}.",
+        "اسألهم لماذا {} أغلى من {} حيث يصنع {} من {}.",
+        "أما {} فقد ضاع منذ زمن ولم يبق من {} و{} سوى {}.",
+    ),
 }
 
 
@@ -77,3 +94,8 @@ def text(number: int, sentences: int = 8, language: str = "en") -> str:
 def marks(content: str) -> list[str]:
     """The marks of the texts in a document."""
     return MARK.findall(content)
+
+
+def mark(number: int) -> str:
+    """The mark of a text."""
+    return f"QX{number:06d}"

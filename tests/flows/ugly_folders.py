@@ -1,10 +1,11 @@
-"""Kinds of folders as people have them, made the same each time: what is in them, and what must be said of it.
+"""Thirty kinds of folders as people have them, made the same each time: what is in them, and what must be said of it.
 
 A maker writes a folder and returns a `Planted`: the texts that must be kept, and what the first screen must say of what
 is lost. Texts are those of `planted_texts`. `size` is how many files the kinds with many or large ones have.
 """
 
 import bz2
+import csv
 import gzip
 import io
 import json
@@ -18,10 +19,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from planted_texts import text
+from planted_texts import mark, text
 
 CUT = 40  # bytes that a cut file lacks
-LANGUAGES = ("en", "de", "ja")
+LANGUAGES = ("en", "de", "ja", "ar")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +97,13 @@ def parquet(columns: dict[str, list[str]]) -> bytes:
     return sink.getvalue()
 
 
+def table(names: Sequence[str], rows: Sequence[Sequence[str]], delimiter: str = ",") -> str:
+    """A table with a first row of names."""
+    sink = io.StringIO()
+    csv.writer(sink, delimiter=delimiter).writerows([names, *rows])
+    return sink.getvalue()
+
+
 def page(content: str) -> str:
     """A web page as a browser saves it."""
     body = "".join(f"<p>{paragraph}</p>" for paragraph in content.split("\n\n"))
@@ -117,10 +125,17 @@ def deep_tree(folder: Path, size: int) -> Planted:
     return Planted(kept=range(13), said=["Not read: 1 file"])
 
 
-def three_languages(folder: Path, size: int) -> Planted:
+def four_languages(folder: Path, size: int) -> Planted:
     for number in range(24):
-        put(folder, f"{number}.txt", text(number, language=LANGUAGES[number % 3]))
+        put(folder, f"{number}.txt", text(number, language=LANGUAGES[number % 4]))
     return Planted(kept=range(24), fitted="all languages are kept")
+
+
+def one_in_twenty_broken(folder: Path, size: int) -> Planted:
+    kept = texts(folder, range(38))
+    put(folder, "broken.docx", docx(text(38))[:-CUT])
+    put(folder, "broken.txt.gz", gzip.compress(text(39).encode())[:-CUT])
+    return Planted(kept=kept, said=["broken.docx", "broken.txt.gz"])
 
 
 def cut_and_whole_packings(folder: Path, size: int) -> Planted:
@@ -147,6 +162,22 @@ def damaged_formats(folder: Path, size: int) -> Planted:
     for name, data in damaged.items():
         put(folder, name, data)
     return Planted(kept=kept, said=[name for name in damaged if name != "g.txt"])
+
+
+def odd_field_names(folder: Path, size: int) -> Planted:
+    rows = [[f"#{number}", text(number).replace("\n", " "), "x"] for number in range(9)]
+    put(folder, "Export (1).csv", table(["Nr.", "Nachricht / Text", "Ä%"], rows, ";"))
+    nested = [json.dumps({"id": number, "pay load": {"körper": text(number)}}) for number in range(9, 18)]
+    put(folder, "dump.jsonl", "\n".join(nested))
+    put(folder, "t.parquet", parquet({"本文": [text(number) for number in range(18, 24)], "番号": list("abcdef")}))
+    return Planted(kept=range(24), said=["Nachricht / Text", "körper", "本文"])
+
+
+def tables_that_differ(folder: Path, size: int) -> Planted:
+    put(folder, "a.csv", table(["body", "n"], [[text(number), "1"] for number in range(6)]))
+    put(folder, "b.tsv", table(["n", "story"], [["2", text(number)] for number in range(6, 12)], "\t"))
+    put(folder, "prices.csv", table(["item", "price"], [[f"{n}", f"{n * 3}.50"] for n in range(40)]))
+    return Planted(kept=range(12), said=["Not read: 1 file"])
 
 
 def duplicates(folder: Path, size: int) -> Planted:
@@ -245,11 +276,26 @@ def one_large_file(folder: Path, size: int) -> Planted:
     return Planted(kept=range(size))
 
 
+def encodings(folder: Path, size: int) -> Planted:
+    for number in range(12):
+        codec = ("cp1252", "utf-16", "utf-8-sig", "utf-32")[number % 4]
+        put(folder, f"{number}.txt", text(number, language="de").replace("\n", "\r\n").encode(codec))
+    return Planted(kept=range(12))
+
+
 def damaged_lines(folder: Path, size: int) -> Planted:
     """Of 34 lines, three are damaged: more than one in a hundred."""
     whole = lines(range(31)).splitlines(keepends=True)
     put(folder, "log.jsonl", "".join([*whole[:9], '{"text": "cut of\n', *whole[9:20], "[1, 2]\n", *whole[20:], "{\n"]))
     return Planted(kept=range(31), said=["3 records are damaged", "log.jsonl: bytes"])
+
+
+def ragged_tables(folder: Path, size: int) -> Planted:
+    good = table(["id", "text"], [[f"{number}", text(number)] for number in range(12)])
+    put(folder, "a.csv", good)
+    put(folder, "open.csv", table(["id", "text"], [["1", text(40)]]) + '2,"never closed\n')
+    put(folder, "short.csv", table(["id", "text"], [["1", text(12)], ["2"], ["3", text(13), "more", "fields"]]))
+    return Planted(kept=range(13), said=["open.csv", "records are damaged"])
 
 
 def saved_pages(folder: Path, size: int) -> Planted:
@@ -258,6 +304,24 @@ def saved_pages(folder: Path, size: int) -> Planted:
         put(folder, f"page {number}_files/style.css", "body { color: red }")
         put(folder, f"page {number}_files/logo.png", b"\x89PNG\r\n\x1a\n")
     return Planted(kept=range(10), said=["Not read: 20 files"])
+
+
+def source_code(folder: Path, size: int) -> Planted:
+    for number in range(10):
+        put(folder, f"package{number}/README.md", f"# Package {number}\n\n{text(number)}")
+        put(folder, f"package{number}/main.py", "print(1)\n" * 20)
+        put(folder, f"package{number}/Makefile", "all:\n\techo\n")
+    return Planted(kept=range(10), said=["Not read: 20 files"])
+
+
+def log_lines(folder: Path, size: int) -> Planted:
+    for number in range(10):
+        rows = [
+            f"10:{n:02d}:{number} INFO [w{n}] {mark(number) if not n else 'took'} {n * (number + 1)}ms"
+            for n in range(60)
+        ]
+        put(folder, f"{number}.txt", "\n".join(rows))
+    return Planted(kept=range(10), fitted="rules switched off")
 
 
 def endings(folder: Path, size: int) -> Planted:
@@ -278,6 +342,28 @@ def office(folder: Path, size: int) -> Planted:
     return Planted(kept=range(8), said=["1 record is encrypted", "locked.docx"])
 
 
+def odd_parquet(folder: Path, size: int) -> Planted:
+    put(folder, "a.parquet", parquet({"text": [text(number) for number in range(10)]}))
+    column = pa.array([text(10).encode(), b"\xff\xfe", text(11).encode()]).cast(pa.binary()).view(pa.string())
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"text": column}), sink)
+    put(folder, "b.parquet", sink.getvalue())
+    return Planted(kept=range(12), said=["1 record is damaged", "b.parquet"])
+
+
+def a_store_inside(folder: Path, size: int) -> Planted:
+    """A folder in which somebody ran before: what is in its store is no input."""
+    put(folder, "store/runs/20260101T000000000000-old/run.json", "{}")
+    put(folder, "store/corpora/old/part.txt", text(70))
+    return Planted(kept=texts(folder, range(8)))
+
+
+def other_archives(folder: Path, size: int) -> Planted:
+    for name in ("a.7z", "b.rar", "c.tar", "d.tar.gz", "e.iso"):
+        put(folder, name, b"7z\xbc\xaf'\x1c" + bytes(100))
+    return Planted(kept=texts(folder, range(8)), said=["Not read: 5 files"])
+
+
 def too_large(folder: Path, size: int) -> Planted:
     put(folder, "long.txt", text(50) * 40)
     put(folder, "lines.jsonl", lines(range(8, 12)) + json.dumps({"text": text(51) * 40}) + "\n")
@@ -286,6 +372,15 @@ def too_large(folder: Path, size: int) -> Planted:
         said=["2 records are too large", "long.txt", "lines.jsonl"],
         overrides=["source.max_record_bytes=20000"],
     )
+
+
+def line_ends(folder: Path, size: int) -> Planted:
+    """Files of Windows, of old Macintosh, without an end, and with zero-width signs."""
+    for number, end in enumerate(("\r\n", "\r", "\n\n\n", "\u2028\n")):
+        put(folder, f"{number}.txt", text(number).replace("\n", end))
+    put(folder, "4.txt", text(4).rstrip())
+    put(folder, "5.jsonl", lines(range(5, 9)).replace("\n", "\r\n\r\n").rstrip())
+    return Planted(kept=range(9))
 
 
 def broken_among_few(folder: Path, size: int) -> Planted:
@@ -298,9 +393,10 @@ def broken_among_few(folder: Path, size: int) -> Planted:
 KINDS: dict[str, Callable[[Path, int], Planted]] = {
     maker.__name__: maker
     for maker in (
-        *(deep_tree, three_languages, cut_and_whole_packings, damaged_formats),
-        *(duplicates, empty_files, names, names_that_are_not_utf8, links),
-        *(pipes_and_sockets, closed_files, many_tiny_files, one_large_file, damaged_lines),
-        *(saved_pages, endings, office, too_large, broken_among_few),
+        *(deep_tree, four_languages, one_in_twenty_broken, cut_and_whole_packings, damaged_formats),
+        *(odd_field_names, tables_that_differ, duplicates, empty_files, names, names_that_are_not_utf8, links),
+        *(pipes_and_sockets, closed_files, many_tiny_files, one_large_file, encodings, damaged_lines, ragged_tables),
+        *(saved_pages, source_code, log_lines, endings, office, odd_parquet, a_store_inside, other_archives),
+        *(too_large, line_ends, broken_among_few),
     )
 }

@@ -1,4 +1,4 @@
-"""Many kinds of folders as people have them: none fails, every loss is on the first screen, all else is kept.
+"""Thirty kinds of folders as people have them: none fails, every loss is on the first screen, all else is kept.
 
 In the short tier they are run in this process, small, without workers and without an orchestrator; in the long tier by
 the command line, with a hundred thousand tiny files, a large one, and a million tiny ones.
