@@ -1,12 +1,13 @@
 """A run on record in a store that tests have built: `record(run, "20260102T000000483910-small")`."""
 
+from dataclasses import replace
 from typing import Any
 
 from small_recipe import Run
 
 from flows.recipes.recipe import Recipe
 from flows.run.record.figures import figures_at_end, keep_figures
-from flows.run.record.run_record import RunRecord, StageRecord, begin_run, write_run
+from flows.run.record.run_record import RunRecord, begin_run, write_run
 
 
 def made_record(run_id: str, **fields: Any) -> RunRecord:
@@ -28,13 +29,7 @@ def of_recipe(run_id: str, recipe: Recipe, **fields: Any) -> RunRecord:
 
 def record(run: Run, run_id: str) -> None:
     """Put a run that built the artifacts of the store on record, with its figures."""
-    stages = tuple(
-        StageRecord(
-            kind=m.kind, name=m.name, folder=m.folder, state="built", reason="new", seconds=1.0, parts=1, parts_built=1
-        )
-        for m in run.manifests
-    )
-    made = of_recipe(run_id, run.recipe, stages=stages, settled=run.outcome.settled)
+    made = replace(run.record, run_id=run_id)
     begin_run(run.place, run_id, run.recipe)
     write_run(run.place, made, run.lock)
     keep_figures(run.place, made, figures_at_end(run.place, made))

@@ -161,15 +161,6 @@ def test_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert made[0] == made[1] and made[0][0].removed == {"near duplicate": 40}
 
 
-def test_equal_rows_are_one_lookup(tmp_path: Path) -> None:
-    """A hundred thousand equal rows: none is compared with another."""
-    table = pa.table({"text": pa.array([LONG] * 100_000).dictionary_encode()})
-    pq.write_table(table, tmp_path / "in.parquet")
-    outcome = dedup([str(tmp_path / "in.parquet")], tmp_path / "out.parquet", DedupSettings(), 1)
-    assert (outcome.kept, outcome.pairs_compared) == (1, 0)
-    assert pq.read_metadata(tmp_path / "out.removed.parquet").num_rows == 99_999
-
-
 def peak_of(call: str) -> tuple[int, int]:
     """The rows that stay of `call`, run as a process of its own, and its peak of memory, in MB."""
     script = f"""

@@ -1,7 +1,6 @@
 """`cloze deploy`: the prefect.yaml that it writes, and a run of it by a real worker of a work pool."""
 
 import json
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,10 +15,9 @@ from launched import LONG, ask, environment, get, new_home, post, server, shared
 from prefect.cli.deploy._models import PrefectYamlModel
 from prefect.flows import load_flow_from_entrypoint
 from prefect.utilities.callables import parameter_schema
-from small_recipe import RECIPE, Run, World, new_world
+from small_recipe import RECIPE, World, new_world
 
 from corpora.errors import InputError
-from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 from flows.command.releases.cli import next_steps
 from flows.orchestration.schedules import prefect_yaml as prefect_yaml_module
@@ -144,12 +142,12 @@ def test_the_form_has_a_field_for_each_parameter(tmp_path: Path) -> None:
 @pytest.mark.server
 @pytest.mark.long
 def test_a_worker_runs_a_deployment_with_a_changed_setting(
-    database: Path, finished: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Path, built: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fails where what the file says is no deployment, a worker does not end its run, or a value is lost; or where the
     worker that the command names needs what another user of the machine has in /tmp."""
     home = new_home(tmp_path, database)
-    shutil.copytree(Path(finished.place.address).parent, tmp_path / "world")
+    place = built.place
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CLOZE_HOME", str(home))
     assert run_command_line(["deploy", "world/small.toml", "--pool", "main", "--workers", "1"], home) == 0
@@ -178,7 +176,6 @@ def test_a_worker_runs_a_deployment_with_a_changed_setting(
         [run] = ask(api, "flow_runs")
         assert run["state"]["name"] == "Completed", said_there
         assert {"recipe: small", "builds"} <= set(run["tags"])
-    place = Place(str(tmp_path / "world" / "store"))
     [folder] = (place_folder.name for place_folder in Path(place.address, "runs").iterdir())
     record = read_run(place, folder)
     assert record.overrides == {"shards.length": "48"}

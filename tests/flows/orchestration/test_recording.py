@@ -90,19 +90,6 @@ def api(quick: None, monkeypatch: pytest.MonkeyPatch) -> Api:
 ADDRESS = "http://127.0.0.1:1/api"
 
 
-def test_a_server_that_does_not_answer_is_done_without(api: Api) -> None:
-    """Fails where a run ends, or waits again and again, because nobody records it; or where that is said twice."""
-    told: list[str] = []
-    mine = Recording(ADDRESS, told.append)
-    with during(mine):
-        assert leave(api.take) == "taken"
-        api.up = False
-        assert leave(api.take) is None and mine.lost
-        calls = api.calls
-        assert leave(api.take) is None and api.calls == calls
-    assert told == [f"The Prefect API {ADDRESS} does not answer ({GONE}). {module.WITHOUT}"]
-
-
 def test_an_embedded_server_that_has_ended_is_not_waited_for(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a run waits for a server that nobody starts again, or the line lacks where its log is."""
     monkeypatch.setattr(module, "ANSWER_SECONDS", 1e9)
@@ -111,14 +98,6 @@ def test_an_embedded_server_that_has_ended_is_not_waited_for(api: Api, monkeypat
     with during(Recording(ADDRESS, told.append, server)):
         assert leave(api_gone) is None
     assert told == [f"The embedded Prefect server has ended; its log is server.log. {module.WITHOUT}"]
-
-
-def test_a_server_that_is_away_for_a_moment_is_asked_again(api: Api) -> None:
-    """Fails where what is left on a page meanwhile is lost."""
-    with during(Recording(ADDRESS, print)) as _:
-        api.up = False
-        threading.Timer(0.03, lambda: setattr(api, "up", True)).start()
-        assert leave(api.take) == "taken"
 
 
 def test_only_an_api_that_fails_is_forgiven(api: Api) -> None:

@@ -13,14 +13,6 @@ from flows.run.record.run_record import StageRecord, list_runs, read_run
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 
 
-@pytest.fixture
-def copy(finished: Run, tmp_path: Path) -> World:
-    """A copy of the finished run, whose store may be damaged."""
-    assert finished.recipe.path is not None
-    shutil.copytree(finished.recipe.path.parent, tmp_path / "world", copy_function=shutil.copy2)
-    return World(folder=tmp_path / "world")
-
-
 def stages(place: Place) -> dict[str, StageRecord]:
     """The stages of the newest run on record."""
     record = read_run(place, list_runs(place)[-1])
@@ -38,19 +30,19 @@ def flip(file: Path) -> None:
     file.write_bytes(data)
 
 
-def test_a_run_mends_what_it_meets(finished: Run, copy: World, site: Site) -> None:
+def test_a_run_mends_what_it_meets(finished: Run, built: World, site: Site) -> None:
     """Fails where a worker's word of a damaged file does not reach the run, or its record and report do not say it."""
-    store = Path(copy.place.address)
+    store = Path(built.place.address)
     part = finished.manifest("tokens").parts[2]
     [file] = [file.path for file in part.files if file.table == "tokens"]
     path = f"tokens/small/{file}"
     flip(store / path)
     shutil.rmtree(store / "shards")
-    done = cloze(site.home, "run", str(copy.recipe_path), "--workers", "1", api=site.api)
+    done = cloze(site.home, "run", str(built.recipe_path), "--workers", "1", api=site.api)
     assert done.returncode == 0, done.stdout
     said = " ".join(done.stdout.split())
     assert said.count(f"{path} is damaged: ") == 1 and "It is built again." in said
-    found = stages(copy.place)
+    found = stages(built.place)
     [name] = [stage for stage, record in found.items() if record.state == "built" and stage != "shards/small"]
     mended = found[name]
     assert (name, mended.parts_built, mended.parts) == ("tokens/small", 1, len(finished.manifest("tokens").parts))
@@ -67,15 +59,15 @@ def test_a_run_mends_what_it_meets(finished: Run, copy: World, site: Site) -> No
             ).read_bytes()
 
 
-def test_damage_in_what_was_settled_is_mended_and_accounted_for(finished: Run, copy: World, tmp_path: Path) -> None:
+def test_damage_in_what_was_settled_is_mended_and_accounted_for(finished: Run, built: World, tmp_path: Path) -> None:
     """Fails where a run that meets damage in an earlier generation counts by the verdicts of that one at its end."""
     signatures = finished.manifest("signatures")
     [file] = [file.path for file in signatures.parts[0].files if file.table == "signatures"]
-    flip(Path(copy.place.full_path(f"{signatures.stage_folder}/{file}")))
-    copy.put("pages", "later", [page(str(number), prose(number)) for number in range(300, 320)])
-    done = cloze(new_home(tmp_path), "run", str(copy.recipe_path), "--workers", "1")
+    flip(Path(built.place.full_path(f"{signatures.stage_folder}/{file}")))
+    built.put("pages", "later", [page(str(number), prose(number)) for number in range(300, 320)])
+    done = cloze(new_home(tmp_path), "run", str(built.recipe_path), "--workers", "1")
     assert done.returncode == 0 and "is damaged: " in done.stdout, done.stdout
     assert "nothing is unaccounted for" in done.stdout, done.stdout
-    record = read_run(copy.place, list_runs(copy.place)[-1])
+    record = read_run(built.place, list_runs(built.place)[-1])
     of_generation = [stage.folder for stage in record.stages if stage.kind == "verdicts"]
     assert of_generation[0] == finished.manifest("verdicts").folder and len(of_generation) == 2

@@ -1,10 +1,9 @@
 """When a recipe runs on its schedule, and what is said of it."""
 
 import pytest
-from small_recipe import World
 
 from corpora.errors import InputError
-from flows.orchestration.schedules.timetables import check_deployable, given_parameters, local_zone, timetable, when
+from flows.orchestration.schedules.timetables import local_zone, timetable, when
 
 
 def test_a_timetable_is_one_of_two() -> None:
@@ -28,15 +27,3 @@ def test_a_time_zone_is_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert local_zone() == "Europe/Berlin"
     monkeypatch.setenv("TZ", "CET-1CEST")
     assert local_zone() == "UTC"
-
-
-def test_what_goes_over_a_recipe_is_what_the_command_says(world: World) -> None:
-    """Fails where a run of the schedule would have the store of the day it began, or an option is lost."""
-    recipe = world.recipe(documents__max_damaged_share="0.5")
-    assert given_parameters(recipe, None, 2) == {"set": ["documents.max_damaged_share=0.5"], "worker_processes": 2}
-    assert given_parameters(world.recipe(), "elsewhere", None) == {"store": world.recipe().store}
-    check_deployable(recipe, 2)
-    with pytest.raises(InputError, match="--workers 0 must be"):
-        check_deployable(recipe, 0)
-    with pytest.raises(InputError, match="cannot have any of %&<> in its name"):
-        check_deployable(world.recipe(name="50%"), None)

@@ -4,26 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from small_recipe import prose
 
-from corpora.sources.contract import StatCache
-from corpora.store.places.place import Place
-from flows.recipes.lock import Lock, resolve
 from flows.recipes.new_recipe import new_recipe, published
-from flows.recipes.recipe import Recipe, read_recipe
-from flows.run.plan.plan import plan_run
+from flows.recipes.recipe import read_recipe
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from trainer.settings.phases import Schedule
-
-SMALL = {"vocabulary.size": "400", "held_out.share": "0.3"}
-MORE = {"bert-base": {"vocabulary.unused": "0"}}
-SAMPLES = {
-    "books": "sample:books",
-    "wikipedia": "sample:wikipedia/samplewiki-20260101-pages-articles-multistream.xml.bz2",
-    "news": "sample:cc_news/CC-NEWS-20260103000000-00000.warc.gz",
-    "openwebtext": "sample:openwebtext/openwebtext.tar.xz",
-    "stories": "sample:stories/stories.txt",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,17 +81,6 @@ def test_the_numbers_are_those_of_the_paper(name: str, tmp_path: Path) -> None:
     assert recipe.model.settings.family == name.split("-")[0] and training.precision == "auto"
 
 
-def own_recipe(name: str, folder: Path) -> Recipe:
-    """A published recipe over a little text, with a small vocabulary."""
-    path = new_recipe("own", name, folder)
-    named = [entry.source.name for entry in read_recipe(path).sources]
-    for number, source in enumerate(name for name in named if name not in SAMPLES):
-        (folder / "raw" / source).mkdir(parents=True)
-        (folder / "raw" / source / "text.txt").write_text(prose(number, 200))
-    paths = {f"source.{source}.path": place for source, place in SAMPLES.items() if source in named}
-    return read_recipe(path, {**SMALL, **MORE.get(name, {}), **paths})
-
-
 def test_each_has_numbers_to_compare() -> None:
     """Fails where a recipe is added whose numbers nobody has written down a second time."""
     assert {*PAPERS, "distilbert"} == published().keys()
@@ -121,14 +95,3 @@ def test_a_student_has_the_numbers_of_its_authors_code(tmp_path: Path) -> None:
     assert (training.learning_rate, training.warmup_share, training.clip_norm) == (5e-4, 0.05, 5.0)
     assert (training.beta2, training.weight_decay) == (0.98, 0.0)
     assert (training.phase[0].batch, training.phase[0].epochs) == (250, 3.0)
-
-
-@pytest.mark.parametrize("name", PAPERS)
-def test_a_plan_ends_with_the_model(name: str, tmp_path: Path) -> None:
-    """Fails where a published recipe has a key that is unknown, or a source whose files are not found."""
-    recipe = own_recipe(name, tmp_path)
-    planned = plan_run(Place(recipe.store), recipe, resolve(recipe, Lock(), StatCache()).lock)
-    assert [entry.stage for entry in planned if entry.state == "build"] == [
-        f"documents/{entry.source.name}" for entry in recipe.sources
-    ]
-    assert planned[-1].stage == "models/own"

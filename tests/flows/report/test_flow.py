@@ -174,18 +174,6 @@ def test_tokens_flow_to_every_set_and_copy_that_takes_them() -> None:
     assert "Lost on the way: 3 parse: short, 1 near duplicate, 60 truncated, 20 left over." in words
 
 
-def test_kept_documents_turn_into_tokens_on_another_scale() -> None:
-    """Fails where the bands between documents and tokens do not begin as tall as the kept and end as tall as theirs."""
-    flow = run_flow(token_manifests())
-    assert flow is not None
-    svg = etree.fromstring(str(draw(flow)))
-    begins = {(path.get("d").split()[1].partition("C")[0], path.get("d").split()[-1]) for path in svg.iter("path")
-              if path.get("class") == "turns"}  # fmt: skip
-    assert len(begins) == 1  # every vocabulary reads all that was kept
-    heads = [text for text in svg.iter("text") if text.get("class") == "head"]
-    assert [head[0].text for head in heads] == ["12", "9", "8", "tokens", "examples"]
-
-
 def test_tokens_of_sources_in_no_shards_are_not_hidden() -> None:
     flow = run_flow(token_manifests(sources=["letters"]))
     assert flow is not None

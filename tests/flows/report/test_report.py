@@ -20,11 +20,10 @@ from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
 from flows.report.drawing.examples import example_masks, shown_tokens, stored_masks
-from flows.report.drawing.plot import bin_edges, histogram
+from flows.report.drawing.plot import bin_edges
 from flows.report.page import build_page
 from flows.report.texts import duplicate_pairs, missing_by_source, read_removals, reasons_of
-from flows.run.record.figures import stored_manifests
-from flows.run.record.ledger_balance import Edge, StepAccount, accounts_of
+from flows.run.record.ledger_balance import Edge, StepAccount
 from flows.run.record.lengths import spread
 from shards.masks.masking import MaskSettings, ShardVocabulary, vocabulary_facts
 from shards.masks.plain import masks_plain
@@ -107,13 +106,8 @@ def test_every_drop_is_on_the_page_with_its_count_and_place(store: Run, html: st
     [row] = damaged.rows
     assert str(row.locator) in text and "no field 'body' (text)" in text
     assert row.id is not None and row.id.hex() in text
-
-
-def test_samples_of_a_reason_are_as_many_as_asked(store: Run) -> None:
-    reasons = {r.name: r for r in reasons_of(store.place, store.documents()["notes"], "dropped", 2)}
-    assert reasons["rules: gopher.min_words"].count == 3
-    assert len(reasons["rules: gopher.min_words"].rows) == 2
-    assert len(reasons["parse: damaged"].rows) == 1
+    [few] = [r for r in reasons_of(store.place, store.documents()["notes"], "dropped", 2) if "min_words" in r.name]
+    assert (few.count, len(few.rows)) == (3, 2)
 
 
 def test_a_duplicate_stands_beside_its_survivor(store: Run, html: str) -> None:
@@ -217,23 +211,6 @@ def with_one_more_document(verdicts: Manifest) -> Manifest:
     return verdicts.with_parts((replace(part, ledger=ledger),))
 
 
-def test_two_generations_balance_with_deleted_rows(tmp_path: Path) -> None:
-    notes, letters = notes_and_letters()
-    letters_world(tmp_path, (notes[:-1], letters[:3])).run()
-    revised = [*notes[1:-1], keyed_note(0, prose(4000, 9), title="Told anew")]
-    second = letters_world(tmp_path, (revised, [*letters[:3], prose(5000, 10)])).run()
-    assert 0 in [part.rows("examples") for part in second.outcome.shards.parts]  # too few documents to pair
-    accounts = accounts_of(stored_manifests(second.place, second.record))
-    assert accounts.balances and len(accounts.edges) == 4
-    assert second.outcome.corpus.rows("deleted") > 0
-    assert accounts.headline["kept"][""] == sum(1 for _ in Corpus(second.place, second.outcome.corpus).documents())
-    text = Page(build_page(second.place, second.record, "text")).text
-    assert "removed: superseded" in text and "Nothing is unaccounted for" in text
-    assert "Dropped from notes, generation 1" in text and "Dropped from notes, generation 2" in text
-    newest = second.documents()["letters"]
-    assert f"documents/letters generation 2 {newest.fingerprint} {newest.content}" in text
-
-
 def test_steps_and_edges_that_do_not_add_up_say_so() -> None:
     step = StepAccount(title="Parse", unit="records", total=3, outcomes={"documents": 2})
     assert not step.balances and str(step) == "3 records ≠ 2 documents"
@@ -282,14 +259,6 @@ def test_bins_hold_every_length(lengths: list[int]) -> None:
     edges = bin_edges(np.array(lengths))
     assert (np.diff(edges) > 0).all() and len(edges) <= 35
     assert np.histogram(lengths, edges)[0].sum() == len(lengths)
-
-
-@pytest.mark.parametrize("lengths", [[7], [1, 1], [1, 2, 3], [1, 1_000_000]])
-def test_a_figure_is_the_same_each_time_and_has_no_colour_of_its_own(lengths: list[int]) -> None:
-    svg, again = (histogram(np.array(lengths), "figure-name", "tokens") for _ in range(2))
-    assert svg == again and svg.startswith("<svg") and svg.endswith("</svg>")
-    assert "var(--bar)" in svg and "currentColor" in svg
-    assert not re.search(r"#[0-9a-f]{6}\b", svg) and "<metadata" not in svg and "<style" not in svg
 
 
 def test_parts_are_spread_over_the_whole() -> None:

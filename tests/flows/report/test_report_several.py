@@ -333,14 +333,6 @@ def test_the_terminal_tells_each_artifact_by_its_name(store: Run) -> None:
     assert last.rstrip() == "✓ nothing is unaccounted for (17 balances checked)"
 
 
-def test_each_term_has_a_curve_of_its_own() -> None:
-    """Fails where a term other than masked tokens breaks a curve, or gets the bound of guessing by frequency."""
-    pairs = loss_curve(metrics(), "pairs", "pair")
-    assert "pair loss, nats" in pairs and "held out" in pairs and "unigram entropy" not in pairs
-    unmasked: list[Mapping[str, Any]] = [{"event": "step", "step": 1, "phase": 0, "next_loss": 2.0}]
-    assert "next-token loss, nats" in loss_curve(unmasked, "loss")
-
-
 def test_curves_have_both_phases_and_their_entropy() -> None:
     events: list[Mapping[str, Any]] = metrics()
     assert phase_spans(events) == {0: (1, 6), 1: (7, 20)}
@@ -348,6 +340,7 @@ def test_curves_have_both_phases_and_their_entropy() -> None:
     assert svg == loss_curve(events, "loss")
     assert all(said in svg for said in ("phase 1", "phase 2", "held out", "unigram entropy", "training", "var(--bar)"))
     assert svg.count(">held out<") == 1 and not re.search(r"#[0-9a-f]{6}\b", svg)
+    assert "pair loss, nats" in (pairs := loss_curve(events, "pairs", "pair")) and "unigram entropy" not in pairs
     alone = loss_curve(events)
     assert alone.startswith("<?xml") and "var(--" not in alone
     assert "held out" not in loss_curve(events[:4], "loss") and "phase 1" not in loss_curve(events[:4], "loss")

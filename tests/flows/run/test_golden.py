@@ -4,18 +4,14 @@ A test here fails when a stage's output changes. If that is meant, raise the sta
 content here; if it is not, something decides bytes that should not: a library, the machine, the order of work.
 """
 
-from collections.abc import Sequence
-
 import pytest
-from small_recipe import KINDS
+from small_recipe import KINDS, run_lock
 
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.stage import Stage, build_stage
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import parse_recipe
-from flows.run.pipeline import run_recipe
 
 RECIPE = """
 name = "golden"
@@ -53,15 +49,8 @@ GOLDEN: dict[str, tuple[int, dict[str, str]]] = {
 def manifests(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Manifest]:
     folder = tmp_path_factory.mktemp("golden")
     recipe = parse_recipe(RECIPE, folder / "golden.toml", {})
-    built: dict[str, Manifest] = {}
-
-    def perform(stages: Sequence[Stage]) -> list[Manifest]:
-        made = [build_stage(Place(recipe.store), stage) for stage in stages]
-        built.update({manifest.kind: manifest for manifest in made})
-        return made
-
-    run_recipe(Place(recipe.store), recipe, resolve(recipe, Lock(), StatCache()).lock, perform)
-    return built
+    run = run_lock(Place(recipe.store), recipe, resolve(recipe, Lock(), StatCache()).lock)
+    return {manifest.kind: manifest for manifest in run.manifests}
 
 
 def test_every_stage_is_here(manifests: dict[str, Manifest]) -> None:

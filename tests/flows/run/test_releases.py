@@ -95,29 +95,21 @@ def test_two_with_one_number_are_both_kept(place: Place, finished: Run, monkeypa
     assert add_release(place, made).number == 3
 
 
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-30])
+HARMS: dict[str, Callable[[Path], object]] = {
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-30]),
+    "swapped": lambda path: path.write_bytes(path.read_bytes().replace(b"it is good", b"it is fine")),
+    "emptied": lambda path: path.write_bytes(b""),
+    "renumbered": lambda path: path.rename(path.with_name(path.name.replace("000002-", "000003-"))),
+}
 
 
-def swapped(path: Path) -> None:
-    path.write_bytes(path.read_bytes().replace(b"it is good", b"it is fine"))
-
-
-def emptied(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def renumbered(path: Path) -> None:
-    path.rename(path.with_name(path.name.replace("000002-", "000003-")))
-
-
-@pytest.mark.parametrize("harm", [cut, swapped, emptied, renumbered])
-def test_a_damaged_entry_is_never_passed_over(place: Place, finished: Run, harm: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_damaged_entry_is_never_passed_over(place: Place, finished: Run, harm: str) -> None:
     """Fails where a name falls back to an older release unasked, or where clean-up goes on without knowing all."""
     for _ in range(2):
         add_release(place, entry(place, finished))
     first, second = sorted((Path(place.address) / "releases" / "prod").glob("0*.json"))
-    harm(second)
+    HARMS[harm](second)
     for use in (
         lambda: find_artifacts(f"{place.address}@prod"),
         lambda: add_release(place, entry(place, finished)),

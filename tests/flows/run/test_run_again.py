@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from small_recipe import KINDS, PAGE_FILES, Run, World, build_here
@@ -10,6 +9,7 @@ from small_recipe import KINDS, PAGE_FILES, Run, World, build_here
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_part
 from flows.integrity.inventory import faults_of
+from flows.run.plan.plan import plan_run
 
 LATER = ("verdicts", "corpora", "counts", "vocabularies", "measures", "tokens", "shards")
 
@@ -40,7 +40,7 @@ def test_a_second_run_builds_nothing(world: World) -> None:
     ("kind", "harm"), [(kind, "cut" if number % 2 else "delete") for number, kind in enumerate(KINDS)]
 )
 def test_a_lost_file_costs_its_part_alone(built: World, first: Run, kind: str, harm: str) -> None:
-    """Fails where the loss goes unseen, where more than the part is built, or where it comes out otherwise."""
+    """Fails where a plan or a run overlooks the loss, where more than the part is built, or it comes out otherwise."""
     manifest = first.of(kind)[0].manifest
     part = manifest.parts[len(manifest.parts) // 2]
     path = Path(built.place.full_path(f"{manifest.stage_folder}/{part.files[-1].path}"))
@@ -49,10 +49,13 @@ def test_a_lost_file_costs_its_part_alone(built: World, first: Run, kind: str, h
     else:
         path.write_bytes(path.read_bytes()[:-1])
     assert faults(first) == [(manifest.folder, part.name)]
+    planned = [entry for entry in plan_run(built.place, *built.resolved()) if entry.state not in ("reuse", "follows")]
     again = built.run()
     assert again.built(kind) == [f"{manifest.name}/{part.name}"]
     assert built_kinds(again) == {kind: 1}
-    assert again.of(kind)[0].reason == f"files are missing or damaged in parts {part.name}"
+    reason = f"files are missing or damaged in parts {part.name}"
+    assert again.of(kind)[0].reason == reason
+    assert [(entry.state, entry.missing, entry.reason) for entry in planned] == [("mend", 1, reason)]
     assert again.bytes() == first.bytes()
     assert (Path(built.place.full_path(manifest.folder)) / "manifest.json").read_bytes() == manifest.to_bytes()
     assert faults(again) == []
@@ -90,26 +93,6 @@ def test_a_changed_rule_of_one_source_parses_that_source_alone(built: World, fir
     assert again.of("documents")[1].reason == "settings: rules.gopher.min_words 50 -> 165"
     notes = [run.outcome.documents[1].rows("documents") for run in (first, again)]
     assert notes[1] < notes[0]
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "kinds"),
-    [
-        ("documents__max_damaged_share", "0.5", ()),  # a limit that decides no byte
-        ("shards__length", "96", ("shards",)),
-        ("vocabulary__size", "350", ("vocabularies", "measures", "tokens", "shards")),
-    ],
-)
-def test_a_change_builds_what_follows_alone(built: World, key: str, value: str, kinds: tuple[str, ...]) -> None:
-    """Fails where a stage knows settings of another, or where what follows does not know them."""
-    changes: dict[str, Any] = {key: value}
-    assert set(built_kinds(built.run(**changes))) == {*kinds}
-
-
-def test_a_changed_sketch_parses_nothing(built: World) -> None:
-    """Fails where documents know how they are sketched."""
-    again = built.run(duplicates__shingle_words="6")
-    assert not again.built("documents") and len(again.built("signatures")) == PAGE_FILES + 1
 
 
 def test_an_interrupted_build_goes_on_where_it_stopped(world: World, finished: Run) -> None:

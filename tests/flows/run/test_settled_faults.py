@@ -117,7 +117,9 @@ def test_a_day_after_faults_is_as_if_there_were_none(
     run = world.run()
     found = {path: Manifest.from_bytes(world.place.read(path), path).content for path in grown.contents}
     assert found == grown.contents
-    assert accounts_of(stored_manifests(run.place, run.record)).balances
+    accounts = accounts_of(stored_manifests(run.place, run.record))
+    assert accounts.balances and run.outcome.corpus.rows("deleted")
+    assert accounts.headline["kept"][""] == sum(1 for _ in run.corpus.documents())
 
 
 @pytest.mark.long

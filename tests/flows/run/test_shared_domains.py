@@ -1,6 +1,5 @@
 """The templates of `cloze new` on real text: what they keep, why they drop, and which fields the documents have."""
 
-import csv
 import re
 import shutil
 from collections.abc import Callable
@@ -93,41 +92,3 @@ def test_legal_keeps_contracts(shared: Path, tmp_path: Path) -> None:
     assert max(rule_shares(ended).values(), default=0) <= GREEDY
     assert len(kept) >= 0.85 * records  # some are filed twice
     assert all(document.language == "en" and "agreement" in document.text.lower() for document in kept)
-
-
-def test_books_keeps_books(shared: Path, tmp_path: Path) -> None:
-    texts = sorted((shared / "data/books/txt").glob("a*_*.txt"))
-    epub = shared / "data/books/epub/the-war-of-the-worlds_36.epub"
-    chosen = [*(path for path in texts if path.stat().st_size < 400_000), epub]
-
-    def fill(raw: Path) -> int:
-        for path in chosen:
-            shutil.copy(path, raw)
-        return len(chosen)
-
-    ended, records, kept = run("books", fill, tmp_path)
-    outcomes = ended.of("documents")[0].manifest.ledger.account("records").outcomes
-    assert records >= 5 and outcomes["documents"] == records, outcomes
-    assert len(kept) >= records - 2  # an older edition of one that is here
-    assert all(document.title for document in kept)
-    assert not any("gutenberg ebook" in document.text.lower() for document in kept)
-    assert any(document.title == "The War of the Worlds" for document in kept)
-
-
-def test_general_keeps_pages_and_tables(shared: Path, tmp_path: Path) -> None:
-    real = abstracts(shared)[:60]
-
-    def fill(raw: Path) -> int:
-        shutil.copy(shared / "data/cc-news/warc/news-goose3-dev.warc.gz", raw)
-        with (raw / "table.csv").open("w", newline="", encoding="utf-8") as stream:
-            csv.writer(stream).writerows([("text", "id"), *((body, pmid) for pmid, _, body in real)])
-        return 24 + len(real)
-
-    ended, records, kept = run("general", fill, tmp_path)
-    account = ended.of("documents")[0].manifest.ledger.account("records")
-    assert account.total == records + 1  # and the record that says who wrote the archive
-    assert max(rule_shares(ended).values(), default=0) <= GREEDY
-    pages = [document for document in kept if document.url]
-    assert len(pages) >= 12 and len(kept) - len(pages) >= 50
-    assert all(page.title and page.url and page.url.startswith("http") for page in pages)
-    assert {document.language for document in kept} <= {"en", "un"}

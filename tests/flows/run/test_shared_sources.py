@@ -11,22 +11,17 @@ import lzma
 import re
 import tarfile
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from small_recipe import Run, run_lock
 
-from corpora.build import Corpus
 from corpora.sources.contract import StatCache
-from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.stage import Stage, build_stage
 from corpora.store.tables import read_table
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import parse_recipe
-from flows.run.pipeline import Outcome, run_recipe
 from flows.run.record.ledger_balance import accounts_of
-from shards.reading.files.shard_set import ShardSet
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -49,8 +44,6 @@ shards = [
 ]
 """
 
-Finished = tuple[Place, Outcome, list[Manifest]]
-
 
 @pytest.fixture(scope="module")
 def sample(shared: Path) -> Path:
@@ -58,17 +51,10 @@ def sample(shared: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def finished(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+def finished(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("five")
     recipe = parse_recipe(RECIPE.format(store=folder / "store", sample=sample), folder / "five.toml", {})
-    place, built = Place(recipe.store), list[Manifest]()
-
-    def perform(stages: Sequence[Stage]) -> list[Manifest]:
-        made = [build_stage(place, stage) for stage in stages]
-        built.extend(made)
-        return made
-
-    return place, run_recipe(place, recipe, resolve(recipe, Lock(), StatCache()).lock, perform), built
+    return run_lock(Place(recipe.store), recipe, resolve(recipe, Lock(), StatCache()).lock)
 
 
 def warc_types(sample: Path) -> Counter[str]:
@@ -92,7 +78,7 @@ def lines_of(path: Path) -> int:
     return len((gzip.decompress(data) if path.suffix == ".gz" else data).splitlines())
 
 
-def test_every_record_of_every_source_is_accounted_for(sample: Path, finished: Finished) -> None:
+def test_every_record_of_every_source_is_accounted_for(sample: Path, finished: Run) -> None:
     """Fails where a source loses a record, finds one twice, or calls a document what its markup does not."""
     dump = bz2.decompress((sample / "wikipedia/enwiki-sample-pages-articles-multistream.xml.bz2").read_bytes())
     books = [path for path in (sample / "books").rglob("*") if path.suffix in (".txt", ".epub")]
@@ -107,42 +93,21 @@ def test_every_record_of_every_source_is_accounted_for(sample: Path, finished: F
         "openwebtext": len(pages),
         "stories": sum(map(lines_of, stories)),
     }
-    ledgers = {manifest.name: manifest.ledger for manifest in finished[1].documents}
+    ledgers = {name: manifest.ledger for name, manifest in finished.documents().items()}
     assert {name: ledger.account("records").total for name, ledger in ledgers.items()} == counted
     assert ledgers["cc-news"].account("records").outcomes["dropped: parse: not a page: warcinfo"] == 2
     assert all(ledger.figures["damaged records"] == 0 for ledger in ledgers.values())
+    assert accounts_of(finished.manifests).balances
     kept = {name: ledger.account("records").outcomes["documents"] for name, ledger in ledgers.items()}
     assert kept["bookcorpus"] == 13 and kept["openwebtext"] > 225 and kept["cc-news"] > 65 and kept["stories"] > 15
 
 
-def test_nothing_is_lost_on_the_way_to_the_examples(finished: Finished) -> None:
-    """Fails where a step or an edge between two does not balance, for any vocabulary or shard set."""
-    accounts = accounts_of(finished[2])
-    assert accounts.balances, accounts.wrong
-    assert len(accounts.steps) >= 6
-
-
-def test_editions_of_one_book_are_one_document(finished: Finished) -> None:
+def test_editions_of_one_book_are_one_document(finished: Run) -> None:
     """Fails where the epub and the txt of one book, or an older edition next to a newer, both stay."""
-    place, outcome, _ = finished
-    live = [document for document in Corpus(place, outcome.corpus).documents() if document.source == "bookcorpus"]
+    live = [document for document in finished.corpus.documents() if document.source == "bookcorpus"]
     titles = Counter(document.title for document in live)
     assert titles["The War of the Worlds"] == 1 and max(titles.values()) == 1
-    removed = [row for batch in read_table(place, outcome.corpus, "removed") for row in batch.to_pylist()]
+    removed = [
+        row for batch in read_table(finished.place, finished.outcome.corpus, "removed") for row in batch.to_pylist()
+    ]
     assert len(live) + sum(row["source"] == "bookcorpus" for row in removed) == 13
-
-
-def test_both_shard_sets_hold_the_corpus(finished: Finished) -> None:
-    """Fails where an input loses documents: every live document is in an example of the packed set."""
-    place, outcome, _ = finished
-    live = {document.id for document in Corpus(place, outcome.corpus).documents()}
-    packed = {
-        document
-        for split in ("train", "held-out")
-        for example in ShardSet(place, outcome.shard_sets["roberta"], split).examples()
-        for document in example.documents
-    }
-    assert packed == live
-    pairs = ShardSet(place, outcome.shard_sets["bert"])
-    labels = [int(pairs[index].label or 0) for index in range(0, len(pairs), 7)]
-    assert len(labels) > 500 and abs(sum(labels) / len(labels) - 0.5) < 3 * 0.5 / len(labels) ** 0.5

@@ -215,17 +215,21 @@ def test_what_a_reader_holds_stays(history: History) -> None:
     assert published(history.place) == history.folders(2)
 
 
+def release_of_corpus(history: History) -> Release:
+    """A release of the first run's corpus."""
+    return Release(
+        name="prod", number=0, action="release", recipe="small", run="20260101T000001000000-small", who="me",
+        when="2026-01-01", artifacts=(released(history.runs[0].manifest("corpora")),),
+    )  # fmt: skip
+
+
 def test_what_was_released_stays(history: History) -> None:
     """Fails where an artifact goes that a release names, or what it was made from, or the record of its run."""
-    corpus, run_id = history.runs[0].manifest("corpora"), "20260101T000001000000-small"
-    entry = Release(
-        name="prod", number=0, action="release", recipe="small", run=run_id, artifacts=(released(corpus),), who="me",
-        when="2026-01-01",
-    )  # fmt: skip
+    entry = release_of_corpus(history)
     add_release(history.place, entry)
     collect(history.place, keep_runs=1)
-    assert corpus.folder in published(history.place)
-    assert history.place.size(f"runs/{run_id}/run.json") is not None
+    assert entry.artifacts[0].folder in published(history.place)
+    assert history.place.size(f"runs/{entry.run}/run.json") is not None
     assert_whole(history)
 
 
@@ -295,18 +299,7 @@ def test_an_object_store_is_cleared_as_a_folder(made: History, s3_store: Place, 
 
 def test_a_release_waits_for_a_clearing(history: History) -> None:
     """Fails where an artifact is released that is being taken away."""
-    corpus = history.runs[0].manifest("corpora")
-    entry = Release(
-        name="prod",
-        number=0,
-        action="release",
-        recipe="small",
-        run="r",
-        artifacts=(released(corpus),),
-        who="me",
-        when="2026-01-01",
-    )
-    adding = threading.Thread(target=add_release, args=(history.place, entry), daemon=True)
+    adding = threading.Thread(target=add_release, args=(history.place, release_of_corpus(history)), daemon=True)
     with clearing(history.place):
         adding.start()
         adding.join(1.0)
