@@ -143,7 +143,7 @@ def embed(
     search: options.Search | None = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make vectors of texts, words or tokens, and find the texts most like a query.
+    """Make vectors of texts, words or tokens; find what is like a query.
 
     With relevance judgments, also score the results and make training rows.
     """
