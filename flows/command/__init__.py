@@ -9,7 +9,7 @@ trainer in a process of its own; `reference.py` writes docs/reference.md from th
     releases/     `cloze release`, `releases`, `rollback`, `deploy`
     shards/       `cloze shards materialise`
     tasks/        `cloze finetune`, `predict`, `evaluate`, `onnx`, `embed`, `search`, `generate`, `fill`
-    training/     `cloze train`, a checkpoint as a folder, `cloze doctor` on a model's
+    training/     `cloze train`, a checkpoint as a folder
     vocabulary/   `cloze vocabulary`
     terminal/     what all of them print to and with
 """

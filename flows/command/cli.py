@@ -49,7 +49,6 @@ _home = Path()
 RecipeName = Annotated[
     str | None, Parameter(help="A recipe file, or the name of one that comes with Cloze.", completer=recipes)
 ]
-Subject = Annotated[str | None, Parameter(help="A recipe, or the folder of a Hugging Face model.", completer=recipes)]
 Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a recipe: {KNOWN}.")]
 
 Watch = Annotated[bool | None, Parameter(help="Run as a Prefect flow or not; default: if somebody can watch it.")]
@@ -74,7 +73,7 @@ def run_command_line(given: list[str], home: Path) -> int:
 
 @app.command
 def doctor(
-    recipe: Subject = None,
+    recipe: RecipeName = None,
     *,
     store: arguments.RecipeStore = None,
     engine: arguments.Engine = None,
@@ -82,8 +81,7 @@ def doctor(
 ) -> int:
     """Check this machine, and say how to fix what is missing.
 
-    With a recipe, also say what slows its training on the GPU; with the folder of a model in Hugging Face's form,
-    what makes its training slow or wrong, and what each costs.
+    With a recipe, also say what slows its training on the GPU.
     """
     from corpora.store.places.place import Place
     from flows.command.machine.cluster_findings import engine_findings
@@ -95,12 +93,8 @@ def doctor(
     findings = [*examine(_home, folder), kernels_finding(), *engine_findings(engine)]
     if recipe is not None:
         from flows.command.training.gpu_findings import training_findings
-        from flows.command.training.model_findings import model_findings, names_model
 
-        if names_model(recipe):
-            findings = model_findings(Path(recipe))
-        else:
-            findings += training_findings(load_recipe(recipe, store=store))
+        findings += training_findings(load_recipe(recipe, store=store))
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:
