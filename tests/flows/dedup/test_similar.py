@@ -42,7 +42,7 @@ def test_the_command_shows_them(finished: Run, tmp_path: Path, capsys: pytest.Ca
     assert run_command_line([*asked[:3], "nothing of the kind"], tmp_path) == 0
     assert capsys.readouterr().out == "No document is as similar as 0.8.\n" and not any(tmp_path.iterdir())
     for wrong in (["dedup", "raw", *asked[1:]], ["dedup", "raw"]):
-        with pytest.raises(InputError, match="asks one corpus|what to write"):
+        with pytest.raises(InputError, match=r"asks one corpus|what to write"):
             run_command_line(wrong, tmp_path)
 
 
