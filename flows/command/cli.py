@@ -341,21 +341,18 @@ def trace(
 def verify(
     address: Annotated[str, Parameter(help="An artifact's folder or short id, or a store.")],
     *,
-    repair: Annotated[bool, Parameter(help="Rebuild what is damaged, and nothing else.", negative=())] = False,
     rebuild: Annotated[bool, Parameter(help="Build a part again, and compare the contents.", negative=())] = False,
     part: Annotated[str | None, Parameter(help="The part to rebuild; default: the first.")] = None,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """Check every file of a store; repair what is damaged.
+    """Check every file of a store, and list what is damaged.
 
-    A file is compared with what was written. With --repair, what is damaged is built again.
+    A file is compared with what was written. What is damaged is built again by the next `cloze run` with its recipe.
     """
-    from flows.command.verify import rebuild_store, repair_store, verify_store
+    from flows.command.verify import rebuild_store, verify_store
 
-    if repair and rebuild:
-        raise InputError("--repair and --rebuild are different actions: give one of them.")
     lines = console_for(as_json)
-    result = repair_store(lines, address) if repair else verify_store(lines, address)
+    result = verify_store(lines, address)
     rebuilt = [*rebuild_store(lines, address, part)] if rebuild and result.whole else []
     if as_json:
         print_json({"whole": result.whole, **asdict(result), "rebuilt": rebuilt})

@@ -271,10 +271,13 @@ def run_lock(
 ) -> Run:
     """Run a recipe whose lock is resolved. What is damaged is built again here; `tell` hears of it."""
     done: dict[str, StageRun] = {}
-    mending = DamageTracker(tell=tell)
+    mending = DamageTracker(place=place, tell=tell)
+    mending.distrust_listed(names_of(recipe))
 
     def perform(stages: Sequence[Stage]) -> list[Manifest]:
-        surveys = [mending.survey(place, stage) for stage in stages]
+        for stage in stages:
+            mending.rewrite_records(stage)
+        surveys = [mending.survey(stage) for stage in stages]
         faults = [mending.faults_of(stage, survey) for stage, survey in zip(stages, surveys, strict=True)]
         reasons = [explain(*looked) for looked in zip(stages, surveys, faults, strict=True)]
         for stage, survey, reason in zip(stages, surveys, reasons, strict=True):
