@@ -6,11 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from small_recipe import stages_without
 
 from benchmarks import laws
 from benchmarks.laws import LAWS, Home, Law, Sizes
 from benchmarks.sized_stores import FIXED, Cost, metered, sized_store, write_texts
-from flows.run.pipeline import stages_without
 
 pytestmark = pytest.mark.slow
 

@@ -33,7 +33,6 @@ def dedup(
     ] = None,
     against: Annotated[str, Parameter(help="Also drop what this has: a corpus in a store, or files.")] = "",
     threshold: Annotated[float, Parameter(help="Similarity from which a row is a near-duplicate.")] = 0.8,
-    shingle_words: Annotated[int, Parameter(help="Consecutive words that are compared.")] = 5,
     rule: Annotated[str, Parameter(help='"contained": remove only rows of which nothing is lost.')] = "similar",
     keep: Annotated[str, Parameter(help='Of several rows: the "first", the "longest" or "none".')] = "first",
     exact_only: Annotated[bool, Parameter(help="Only texts that are equal, byte for byte.", negative=())] = False,
@@ -64,7 +63,6 @@ def dedup(
 
     settings = DedupSettings(
         threshold=threshold,
-        shingle_words=shingle_words,
         rule=rule,
         text=text,
         id=id,

@@ -16,14 +16,13 @@ from browser import browser, browser_path, newest_lines, open_artifact, open_run
 from hostile_texts import HOSTILE, TARGETS
 from launched import ask, cloze, new_home, post, request, wait_until
 from playwright.sync_api import Page, expect
-from small_recipe import RECIPE, World, new_world, note, prose
+from small_recipe import RECIPE, World, new_world, note, prose, stages_without
 from small_recipe import page as wiki_page
 
 from corpora.store.manifest import Manifest
 from corpora.store.stage import list_manifests
 from flows.orchestration.pages.markdown import plain
 from flows.orchestration.pages.page_artifacts import lineage, summary
-from flows.run.pipeline import stages_without
 
 pytestmark = [
     pytest.mark.slow,
