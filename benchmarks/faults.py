@@ -118,12 +118,12 @@ def run_on_workers(world: World) -> None:
 
 
 def _run(world: World, build: Callable[..., object], tell: Callable[[str], None]) -> None:
-    place, mending = world.place, DamageTracker(tell=tell)
+    place, mending = world.place, DamageTracker(place=world.place, tell=tell)
 
     def perform(stages: Sequence[Stage]) -> list[Manifest]:
         manifests = []
         for stage in stages:
-            survey = mending.survey(place, stage)
+            survey = mending.survey(stage)
             build(place, replace(stage, parts=()), survey.missing, tuple(mending.distrusted))
             manifests.append(publish(place, stage, survey))
             mending.trust_rebuilt(survey, manifests[-1])

@@ -55,7 +55,7 @@ class Workspace:
         self.place = Place(str(store if store is not None else self.folder / "store"))
         self.bars = Bars(progress)
         self._workers = workers
-        self._damage = DamageTracker(tell=self.bars.tell)
+        self._damage = DamageTracker(place=self.place, tell=self.bars.tell)
 
     def write_rows(self, rows: Iterable[Mapping[str, Any]], name: str) -> Path:
         """Write rows as lines of JSON, for what reads files. Raises TypeError for a value that JSON does not have."""
@@ -82,7 +82,7 @@ class Workspace:
         return [self._perform(stage) for stage in stages]
 
     def _perform(self, stage: Stage) -> Manifest:
-        survey = self._damage.survey(self.place, stage)
+        survey = self._damage.survey(stage)
         self._damage.refuse_changed_inputs(stage, survey)
         if survey.missing:
             self._build(stage, survey.missing)

@@ -6,7 +6,7 @@
     4. Each stage ends with a `Manifest`; `run/record/` keeps what happened.
     5. `report/` draws the HTML page of the run; `export/` writes data for others.
 
-`maintenance/` says what of a store is needed and removes the rest, `integrity/` checks and repairs a store, and
+`maintenance/` says what of a store is needed and removes the rest, `integrity/` checks a store, and
 `command/` is the command line. `main.py` is its entry, `process_exit.py` its end, `environment.py` sets the environment
 before anything heavy is imported, and `signals.py` answers signals in every command and at any time.
 """

@@ -28,8 +28,8 @@ class Damaged(InputError):
 
     def __str__(self) -> str:
         return (
-            f"{self.path} is damaged: {self.what}. `cloze run` with its recipe builds it again, and so does "
-            "`cloze verify --repair` on its store."
+            f"{self.path} is damaged: {self.what}. `cloze verify` on its store lists it, and then `cloze run` with its "
+            "recipe builds it again."
         )
 
 

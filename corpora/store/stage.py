@@ -395,12 +395,12 @@ def _finished_part(place: Place, stage: Stage, plan: PartPlan, sizes: Mapping[st
 def _refuse_other_rows(place: Place, stage: Stage, rebuilt: Part) -> None:
     """A part built again must hold the rows that its manifest promised."""
     for part in _promised_parts(place, stage.folder):
-        if part.name == rebuilt.name and _rows_of(part) != _rows_of(rebuilt):
+        if part.name == rebuilt.name and rows_of(part) != rows_of(rebuilt):
             for file in rebuilt.files:
                 place.delete(f"{stage.stage_folder}/{file.path}")
             raise NotReproducible(
-                f"{stage.folder}: part {part.name} was built again and holds {_rows_of(rebuilt)} "
-                f"instead of {_rows_of(part)}"
+                f"{stage.folder}: part {part.name} was built again and holds {rows_of(rebuilt)} "
+                f"instead of {rows_of(part)}"
             )
 
 
@@ -415,7 +415,8 @@ def _promised_parts(place: Place, folder: str) -> tuple[Part, ...]:
         return ()
 
 
-def _rows_of(part: Part) -> list[tuple[str, str]]:
+def rows_of(part: Part) -> list[tuple[str, str]]:
+    """Return the tables of a part and their contents: the same when another version of the program builds it."""
     return [(file.table, str(file.content)) for file in part.files]
 
 

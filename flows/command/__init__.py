@@ -8,8 +8,8 @@ trainer in a process of its own; `reference.py` writes docs/reference.md from th
     operations/   `cloze runs`, `status`, `gc`
     releases/     `cloze release`, `releases`, `rollback`, `deploy`
     shards/       `cloze shards materialise`
-    tasks/        `cloze finetune`, `predict`, `evaluate`, `embed`, `search`, `fill`
-    training/     `cloze train`, a checkpoint as a folder, `cloze doctor` on a model's
+    tasks/        `cloze finetune`, `predict`, `evaluate`, `embed`, `fill`
+    training/     `cloze train`, a checkpoint as a folder
     vocabulary/   `cloze vocabulary`
     terminal/     what all of them print to and with
 """

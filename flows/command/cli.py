@@ -49,7 +49,6 @@ _home = Path()
 RecipeName = Annotated[
     str | None, Parameter(help="A recipe file, or the name of one that comes with Cloze.", completer=recipes)
 ]
-Subject = Annotated[str | None, Parameter(help="A recipe, or the folder of a Hugging Face model.", completer=recipes)]
 Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a recipe: {KNOWN}.")]
 
 Watch = Annotated[bool | None, Parameter(help="Run as a Prefect flow or not; default: if somebody can watch it.")]
@@ -74,7 +73,7 @@ def run_command_line(given: list[str], home: Path) -> int:
 
 @app.command
 def doctor(
-    recipe: Subject = None,
+    recipe: RecipeName = None,
     *,
     store: arguments.RecipeStore = None,
     engine: arguments.Engine = None,
@@ -82,8 +81,7 @@ def doctor(
 ) -> int:
     """Check this machine, and say how to fix what is missing.
 
-    With a recipe, also say what slows its training on the GPU; with the folder of a model in Hugging Face's form,
-    what makes its training slow or wrong, and what each costs.
+    With a recipe, also say what slows its training on the GPU.
     """
     from corpora.store.places.place import Place
     from flows.command.machine.cluster_findings import engine_findings
@@ -95,12 +93,8 @@ def doctor(
     findings = [*examine(_home, folder), kernels_finding(), *engine_findings(engine)]
     if recipe is not None:
         from flows.command.training.gpu_findings import training_findings
-        from flows.command.training.model_findings import model_findings, names_model
 
-        if names_model(recipe):
-            findings = model_findings(Path(recipe))
-        else:
-            findings += training_findings(load_recipe(recipe, store=store))
+        findings += training_findings(load_recipe(recipe, store=store))
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:
@@ -347,21 +341,18 @@ def trace(
 def verify(
     address: Annotated[str, Parameter(help="An artifact's folder or short id, or a store.")],
     *,
-    repair: Annotated[bool, Parameter(help="Rebuild what is damaged, and nothing else.", negative=())] = False,
     rebuild: Annotated[bool, Parameter(help="Build a part again, and compare the contents.", negative=())] = False,
     part: Annotated[str | None, Parameter(help="The part to rebuild; default: the first.")] = None,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """Check every file of a store; repair what is damaged.
+    """Check every file of a store, and list what is damaged.
 
-    A file is compared with what was written. With --repair, what is damaged is built again.
+    A file is compared with what was written. What is damaged is built again by the next `cloze run` with its recipe.
     """
-    from flows.command.verify import rebuild_store, repair_store, verify_store
+    from flows.command.verify import rebuild_store, verify_store
 
-    if repair and rebuild:
-        raise InputError("--repair and --rebuild are different actions: give one of them.")
     lines = console_for(as_json)
-    result = repair_store(lines, address) if repair else verify_store(lines, address)
+    result = verify_store(lines, address)
     rebuilt = [*rebuild_store(lines, address, part)] if rebuild and result.whole else []
     if as_json:
         print_json({"whole": result.whole, **asdict(result), "rebuilt": rebuilt})

@@ -1,16 +1,12 @@
-"""`cloze export` and `cloze lineage`: data, a model's checkpoint, and the history of both, for others.
+"""`cloze export`: data or a model's checkpoint for others. It calls one module, and shows the result."""
 
-Each calls one module, and shows the result.
-"""
-
-from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 from corpora.errors import InputError
 from flows.command.arguments import AsJson
-from flows.command.terminal.output import print_json, say, teller
+from flows.command.terminal.output import print_json, teller
 
 exporting_app = App(name="exporting")
 
@@ -78,25 +74,3 @@ def export(
     tell(f"{chosen.manifest.folder} is in {target}; its README.md describes it.")
     if as_json:
         print_json({**done, "artifact": chosen.manifest.folder, "splits": facts})
-
-
-@exporting_app.command
-def lineage(
-    run: Annotated[str, Parameter(help="A run's id, short or whole, a run's folder, or a store: its newest run.")],
-    file: Annotated[Path, Parameter(help="The file to write: one JSON array, or for .jsonl an event a line.")],
-    *,
-    store: Annotated[str, Parameter(help="The store in which ids are looked up.")] = "store",
-    namespace: Annotated[str, Parameter(help="The namespace of the jobs.")] = "cloze",
-) -> None:
-    """Write what a run read and built as OpenLineage events."""
-    from corpora.store.places.files import replaced_file
-    from flows.export.folder import refused
-    from flows.export.lineage import events_of, lineage_document
-    from flows.run.record.counts_text import counted
-    from flows.run.short_ids import find_run
-
-    place, record = find_run(run, store)
-    events = events_of(place, record, namespace)
-    with refused(file), replaced_file(file) as new:
-        new.write_bytes(lineage_document(events, lines=file.suffix in (".jsonl", ".ndjson")))
-    say(f"{file}: {counted(len(events), 'event')} of the run {record.run_id}")

@@ -56,7 +56,6 @@ class DedupSettings:
     """
 
     threshold: float = 0.8
-    shingle_words: int = 5
     rule: str = "similar"
     text: str = ""
     id: str = ""
@@ -70,13 +69,11 @@ class DedupSettings:
         """The settings of the kernels: bands that find all but 1 in 100 pairs at the threshold. Raises InputError."""
         check_choice("--keep", self.keep, KEEPS)
         check_choice("--parts", self.parts, PARTS)
-        DuplicateSettings(threshold=self.threshold, shingle_words=self.shingle_words)
+        DuplicateSettings(threshold=self.threshold)
         rows = 1
         while rows < 16 and probability(self.threshold, 128 // (rows + 1), rows + 1) >= FOUND_AT_THRESHOLD:
             rows += 1
-        return DuplicateSettings(
-            threshold=self.threshold, shingle_words=self.shingle_words, rows=rows, bands=128 // rows, rule=self.rule
-        )
+        return DuplicateSettings(threshold=self.threshold, rows=rows, bands=128 // rows, rule=self.rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

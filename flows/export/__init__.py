@@ -7,5 +7,5 @@
 
 `export.py` is the page, and `release_folder.py` that of a release: encoder, tokenizer, heads and answers. `exported.py`
 is what card and metadata describe, with what an artifact was made from and the run that made it. `cards/` has the data
-card and the model card; `lineage.py` writes a run as OpenLineage events.
+card and the model card.
 """

@@ -1,8 +1,5 @@
-"""Checks and repairs a store.
+"""Checks a store.
 
-    inventory ─► repair
-
-`inventory.py` reads what the documents of a store say it holds, and compares that with the files. `repair.py` builds
-what is damaged again, or a part next to its artifact, to compare the two; `store_lock.py` lets one process at a time
-change a store.
+`inventory.py` reads what the documents of a store say it holds, and compares that with the files. `rebuilt_part.py`
+builds a part again next to its artifact, to compare the two.
 """

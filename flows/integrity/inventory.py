@@ -37,17 +37,19 @@ class Fault:
     """A file of a store that is not what was written, or is gone.
 
     part, artifacts: the part that it belongs to, and the artifacts that name it
+    lost: what is lost with it and what to do, if no run builds it again
     """
 
     path: str
     what: str
     part: str = ""
     artifacts: tuple[str, ...] = ()
+    lost: str = ""
 
     def __str__(self) -> str:
         more = f" and {len(self.artifacts) - 1} more" if len(self.artifacts) > 1 else ""
         where = f" (part {self.part} of {self.artifacts[0]}{more})" if self.part and self.artifacts else ""
-        return f"{self.path}: {self.what}{where}"
+        return f"{self.path}: {self.what}{where}{self.lost and '; '}{self.lost}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +195,8 @@ def _unpublished(place: Place, path: str, folder: str) -> Claim | Fault:
     return Claim(kind=kind, folder=f"{kind}/{name}", part=part, artifacts=(folder,), published=False)
 
 
-_LOST = {
+LOST, REMEDY = "it cannot be made again", "restore it from a copy of the store"
+_LOST_WITH = {
     "recipe.lock": "which raw files the run read",
     "raw.json": "where the raw files of the run lay, so what is traced to them or built again from them",
     "run.json": "the recipe of the run and what it built, so its report and what is built again by its recipe",
@@ -204,11 +207,11 @@ def find_faults(holdings: Holdings, advance: Advance = lambda done, total: None)
     """Yield everything in a store that is damaged, documents first."""
     yield from holdings.faults
     yield from check_documents(holdings)
-    yield from (fault for _, faults in check_claims(holdings.place, holdings.claims, advance) for fault in faults)
+    yield from check_claims(holdings.place, holdings.claims, advance)
 
 
 def check_documents(holdings: Holdings) -> Iterator[Fault]:
-    """Yield the damage that no run would repair: in records of runs, releases, lists of what was forgotten."""
+    """Yield the damage in records of runs, releases and lists of what was forgotten."""
     yield from (fault for run_id in holdings.runs for fault in check_run(holdings.place, run_id))
     yield from (fault for path in holdings.releases for fault in _check_release(holdings, path))
     yield from (fault for path in holdings.tombstones for fault in _check_tombstones(holdings.place, path))
@@ -221,23 +224,16 @@ def faults_of(place: Place, manifest: Manifest) -> list[Fault]:
         Claim(kind=manifest.kind, folder=folder, part=part, artifacts=(manifest.folder,), published=True)
         for part in manifest.parts
     ]
-    return faults_in(place, claims)
+    return list(check_claims(place, claims))
 
 
-def faults_in(place: Place, claims: Sequence[Claim]) -> list[Fault]:
-    """Return the damage in some parts."""
-    return [fault for _, faults in check_claims(place, claims) for fault in faults]
-
-
-def check_claims(
-    place: Place, claims: Sequence[Claim], advance: Advance = lambda done, total: None
-) -> Iterator[tuple[Claim, list[Fault]]]:
-    """Yield the damage in each of some parts."""
+def check_claims(place: Place, claims: Sequence[Claim], advance: Advance = lambda done, total: None) -> Iterator[Fault]:
+    """Yield the damage in some parts."""
     total, done = sum(claim.size_bytes for claim in claims), 0
     for claim, faults in zip(claims, side_by_side(partial(check_claim, place), claims), strict=True):
         done += claim.size_bytes
         advance(done, total)
-        yield claim, faults
+        yield from faults
 
 
 def check_claim(place: Place, claim: Claim) -> list[Fault]:
@@ -269,7 +265,7 @@ def check_claim(place: Place, claim: Claim) -> list[Fault]:
 
 
 def check_run(place: Place, run_id: str) -> Iterator[Fault]:
-    """Yield the damage in the documents of a run. They cannot be made again, so the fault says what is lost."""
+    """Yield the damage in the documents of a run; all but its figures cannot be made again."""
     damage_by_path: dict[str, str] = {}
     for read in (recorded_lock, recorded_raw_paths, read_run):
         try:
@@ -278,11 +274,12 @@ def check_run(place: Place, run_id: str) -> Iterator[Fault]:
             damage_by_path[fault.path] = fault.what
         except FileNotFoundError:
             continue  # missing files are checked by name below
-    for name, lost in _LOST.items():
+    for name, lost in _LOST_WITH.items():
         path = f"runs/{run_id}/{name}"
         what = "it is gone" if place.size(path) is None else damage_by_path.get(path)
         if what is not None:
-            yield Fault(path=path, what=f"{what}; it cannot be made again, and this is lost: {lost}")
+            remedy = f"{REMEDY}, or delete the folder of the run"
+            yield Fault(path=path, what=what, lost=f"{LOST}, and this is lost: {lost}; {remedy}")
     yield from check_figures(place, run_id)
 
 
@@ -311,18 +308,19 @@ def _check_release(holdings: Holdings, path: str) -> Iterator[Fault]:
     try:
         release = read_release(holdings.place, path)
     except DamagedRelease as fault:
-        lost = "the meaning of that name since then is lost: restore it from a copy"
-        yield Fault(path=path, what=f"{fault.what}; it cannot be made again, and {lost}")
+        lost = f"{LOST}, and this is lost: the meaning of that name since then; {REMEDY}"
+        yield Fault(path=path, what=fault.what, lost=lost)
         return
     for artifact in release.artifacts:
         manifest = holdings.manifests.get(artifact.folder)
         if manifest is None and holdings.place.size(f"{artifact.folder}/{MANIFEST}") is None:
-            yield Fault(path=path, what=f"{artifact.folder}, which it names, is gone: run its recipe once more")
+            gone = f"{artifact.folder}, which it names, is gone"
+            yield Fault(path=path, what=gone, lost="run its recipe once more")
         elif manifest is not None and manifest.content != artifact.content:
             what = (
                 f"{artifact.folder} does not hold what was released: {manifest.content} instead of {artifact.content}"
             )
-            yield Fault(path=path, what=what)
+            yield Fault(path=path, what=what, lost="release what the store holds now, or restore it from a copy")
 
 
 def _check_tombstones(place: Place, path: str) -> Iterator[Fault]:
@@ -330,4 +328,4 @@ def _check_tombstones(place: Place, path: str) -> Iterator[Fault]:
     try:
         read_tombstones(place, path.split("/")[1])
     except InputError:
-        yield Fault(path=path, what="it is not what was written; it cannot be made again: restore it from a copy")
+        yield Fault(path=path, what="it is not what was written", lost=f"{LOST}; {REMEDY}")

@@ -106,8 +106,8 @@ def look(place: Place, policy: Policy, now: datetime | None = None) -> Look:
     if damaged or holdings.faults:
         raise InputError(
             f"{damaged[0] if damaged else holdings.faults[0]} So nobody knows what is still needed, and nothing is "
-            "removed. `cloze verify --repair` repairs what it can; where it is the record of a run that may go, "
-            "delete its folder."
+            "removed. After `cloze verify` the next `cloze run` with the recipe builds it again; if no recipe does, "
+            "delete the file, and of the record of a run that may go its folder."
         )
     clean_ups = clearings(place)
     newest = max((state.run_id for state in states), default="")

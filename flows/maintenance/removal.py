@@ -14,11 +14,9 @@ Cost: a call of the file system for each file; on an object store a request.
 """
 
 from collections.abc import Callable
-from contextlib import ExitStack
 
 from corpora.store.leases.reader_lease import remove_unless_held
 from corpora.store.places.place import Place
-from flows.integrity.store_lock import store_alone
 from flows.maintenance.garbage import Garbage, Look, Policy, garbage, look, unneeded
 from flows.maintenance.run_records import old_runs, remove
 from flows.run.faults.gc_lock import Clearing, clearing, clearings
@@ -26,13 +24,9 @@ from flows.run.faults.gc_lock import Clearing, clearing, clearings
 Advance = Callable[[int], None]  # bytes freed so far
 
 
-def clear_store(
-    place: Place, policy: Policy, keep_runs: int, tell: Callable[[str], None], advance: Advance = lambda freed: None
-) -> Garbage:
+def clear_store(place: Place, policy: Policy, keep_runs: int, advance: Advance = lambda freed: None) -> Garbage:
     """Remove what nobody needs; returns what is gone. Raises InputError where another clean-up runs, or for damage."""
-    with ExitStack() as stack:
-        stack.enter_context(store_alone(place, tell, "`cloze gc` without --delete"))
-        turn = stack.enter_context(clearing(place))
+    with clearing(place) as turn:
         seen = look(place, policy)
         wanted = unneeded(seen)
         turn.begin([*wanted, *seen.begun])

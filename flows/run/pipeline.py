@@ -86,17 +86,6 @@ def stages_after(kind: str) -> tuple[str, ...]:
     return tuple(later for later in STAGES[STAGES.index(kind) + 1 :] if later not in OF_MANY_PARTS)
 
 
-def stages_without(*kinds: str) -> tuple[str, ...]:
-    """The stages of a recipe that has none of these kinds: it fits nothing, or trains no model.
-
-    Raises ValueError for a kind that is not a stage.
-    """
-    for kind in kinds:
-        STAGES.index(kind)
-    missing = {*kinds, *OF_MANY_PARTS, *(("tasks", "answers") if "models" in kinds else ())}
-    return tuple(kind for kind in STAGES if kind not in missing)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """The results of a run: the newest corpus, a model; vocabularies, shard sets and tasks by their names.

@@ -29,7 +29,7 @@ from flows.engines.contract import RunEngine
 from flows.recipes.lock import Lock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage
-from flows.run.pipeline import Outcome, run_recipe, stages_without
+from flows.run.pipeline import OF_MANY_PARTS, STAGES, Outcome, run_recipe
 from flows.run.plan.plan import explain
 from flows.run.policies import ranges
 from flows.run.record.heartbeat import names_of
@@ -100,6 +100,18 @@ length = 64
 masking = { kind = "dynamic" }
 """
 )
+
+
+def stages_without(*kinds: str) -> tuple[str, ...]:
+    """The stages of a recipe that has none of these kinds: it fits nothing, or trains no model.
+
+    Raises ValueError for a kind that is not a stage.
+    """
+    for kind in kinds:
+        STAGES.index(kind)
+    missing = {*kinds, *OF_MANY_PARTS, *(("tasks", "answers") if "models" in kinds else ())}
+    return tuple(kind for kind in STAGES if kind not in missing)
+
 
 KINDS = stages_without("fits", "models")
 SHARED_KINDS = stages_without("fits", "documents", "signatures", "models")  # one artifact each, of all sources
@@ -271,10 +283,13 @@ def run_lock(
 ) -> Run:
     """Run a recipe whose lock is resolved. What is damaged is built again here; `tell` hears of it."""
     done: dict[str, StageRun] = {}
-    mending = DamageTracker(tell=tell)
+    mending = DamageTracker(place=place, tell=tell)
+    mending.distrust_listed(names_of(recipe))
 
     def perform(stages: Sequence[Stage]) -> list[Manifest]:
-        surveys = [mending.survey(place, stage) for stage in stages]
+        for stage in stages:
+            mending.rewrite_records(stage)
+        surveys = [mending.survey(stage) for stage in stages]
         faults = [mending.faults_of(stage, survey) for stage, survey in zip(stages, surveys, strict=True)]
         reasons = [explain(*looked) for looked in zip(stages, surveys, faults, strict=True)]
         for stage, survey, reason in zip(stages, surveys, reasons, strict=True):

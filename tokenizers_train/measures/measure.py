@@ -259,35 +259,17 @@ class Overlap:
     shared:  pieces that both have
     first:   pieces of the first
     second:  pieces of the second
-    by_rank: of each thousand pieces of the first, in the order of their ids, how many the second has
     """
 
     shared: int
     first: int
     second: int
-    by_rank: tuple[int, ...]
-
-    @property
-    def share(self) -> float | None:
-        """The share of the first's pieces that the second has, too."""
-        return _share(self.shared, self.first)
-
-
-RANKS = 1000
 
 
 def overlap(first: Vocabulary, second: Vocabulary) -> Overlap:
     """Return which pieces of the first vocabulary the second one has."""
-    ours = [piece_key(first, id) for id in ordinary_ids(first)]
-    theirs = {piece_key(second, id) for id in ordinary_ids(second)}
-    common = np.array([key in theirs for key in ours], np.int64)
-    ranks = np.add.reduceat(common, np.arange(0, len(common), RANKS)) if len(common) else common
-    return Overlap(
-        shared=len(theirs.intersection(ours)),
-        first=len({*ours}),
-        second=len(theirs),
-        by_rank=tuple(ranks.tolist()),
-    )
+    ours, theirs = ({piece_key(each, id) for id in ordinary_ids(each)} for each in (first, second))
+    return Overlap(shared=len(ours & theirs), first=len(ours), second=len(theirs))
 
 
 def measure_sources(

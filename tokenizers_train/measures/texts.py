@@ -1,4 +1,4 @@
-"""One text cut by several vocabularies: which piece is where, and where two of them disagree.
+"""One text cut by several vocabularies: which piece is where, and which words two of them cut in other places.
 
 Promise: the pieces are those of the vocabulary's Hugging Face tokenizer, with their places in the text as it was
 given, and a special token written out in it is text. A place between two pieces is given by the number of characters
@@ -11,6 +11,7 @@ Cost: the reference's own speed, some 3 MB/s, for `cut_text`; that of `Encoder` 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from itertools import accumulate, islice, pairwise
 from typing import NamedTuple
 
@@ -26,17 +27,11 @@ LINES_AT_ONCE = 4096  # encoded at once
 
 
 class TextPiece(NamedTuple):
-    """A token of a text: its id, the characters text[start:end] that it stands for, what it is to its word.
-
-    begins: whether it is the first of a word by the vocabulary's rule of words
-    whole:  whether it is that word's only one
-    """
+    """A token of a text: its id, and the characters text[start:end] that it stands for."""
 
     id: int
     start: int
     end: int
-    begins: bool
-    whole: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,22 +98,17 @@ def cut_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> list[CutText]:
     for text in texts:
         encoding = tokenizer.encode(text, add_special_tokens=False)
         spaces = [vocabulary.display(id) in SPACES for id in encoding.ids]
-        places = list(zip(encoding.ids, encoding.offsets, encoding.word_ids, spaces, strict=True))
-        cuts.append(CutText(text=text, pieces=tuple(_pieces(text, places)), unknown=unknown))
+        pieces = tuple(map(partial(_piece, text), encoding.ids, encoding.offsets, spaces))
+        cuts.append(CutText(text=text, pieces=pieces, unknown=unknown))
     return cuts
 
 
-def _pieces(text: str, places: Sequence[tuple[int, tuple[int, int], int | None, bool]]) -> Iterator[TextPiece]:
-    """Pieces of ids, their places, the numbers of their words, and whether they are a space alone.
-
-    White space at the beginning of a piece is left out, so a space alone has no width.
-    """
-    words = [None, *(word for _, _, word, _ in places), None]
-    for (id, (start, end), word, space), before, after in zip(places, words, words[2:], strict=False):
-        inside = text[start:end]
-        start += len(inside) - len(inside.lstrip())
-        begins = word != before
-        yield TextPiece(id, start, start if space else end, begins, begins and word != after)
+def _piece(text: str, id: int, offsets: tuple[int, int], space: bool) -> TextPiece:
+    """Return a piece without the white space at its beginning, so a space alone has no width."""
+    start, end = offsets
+    inside = text[start:end]
+    start += len(inside) - len(inside.lstrip())
+    return TextPiece(id, start, start if space else end)
 
 
 def boundaries(cut: CutText) -> set[int]:
@@ -142,33 +132,6 @@ def cut_apart(first: CutText, second: CutText, number: int) -> dict[str, tuple[t
 
 def _cut_at(word: str, places: list[int]) -> tuple[str, ...]:
     return tuple(word[start:end] for start, end in pairwise([0, *places, len(word)]))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Disagreement:
-    """The places where two vocabularies cut one text.
-
-    both:   places where both do
-    first:  places where only the first does
-    second: places where only the second does
-    """
-
-    both: int
-    first: int
-    second: int
-
-    @property
-    def share(self) -> float:
-        """The share of all places where only one of the two cuts; 0 where neither cuts at all."""
-        apart = self.first + self.second
-        return apart / (self.both + apart) if apart else 0.0
-
-
-def disagreement(first: CutText, second: CutText) -> Disagreement:
-    """Return where two cuts of one text agree and where not."""
-    assert first.text == second.text, "two cuts of one text"
-    ours, theirs = boundaries(first), boundaries(second)
-    return Disagreement(both=len(ours & theirs), first=len(ours - theirs), second=len(theirs - ours))
 
 
 def measure_lines(*encoders: Encoder, lines: Iterable[str]) -> tuple[TextMeasures, ...]:

@@ -252,8 +252,8 @@ def _check_stored(folder: Path, manifest: Manifest) -> None:
         if path.is_file() and not (path.stat().st_size == file.size_bytes and _content(path, name) == file.content):
             raise InputError(
                 f"{path} is not the file that the store's {MANIFEST} records: it is damaged, or was changed since. "
-                "`cloze verify --repair` on the store rebuilds it; keep a file that was changed on purpose in a "
-                "folder of its own."
+                "`cloze verify` on the store lists it, and then `cloze run` rebuilds it; keep a file that was changed "
+                "on purpose in a folder of its own."
             )
 
 

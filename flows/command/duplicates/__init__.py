@@ -1,1 +1,1 @@
-"""`cloze dedup` and `cloze similar`: files without their duplicates, and near-duplicates of a text in a corpus."""
+"""`cloze dedup`: files without their duplicates, and near-duplicates of a text in a corpus."""

@@ -1,6 +1,6 @@
-"""`cloze dedup`: files without their duplicates. `cloze similar`: near-duplicates of a text in a corpus.
+"""`cloze dedup`: files without their duplicates, or near-duplicates of a text in a corpus.
 
-Calls one module, and shows the result.
+It calls one module, and shows the result.
 """
 
 import sys
@@ -10,6 +10,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from corpora.errors import InputError
 from flows.command.arguments import STANDARD_INPUT, AsJson, Workers
 from flows.command.terminal.output import print_json, say
 
@@ -18,13 +19,20 @@ duplicates_app = App(name="duplicates")
 
 @duplicates_app.command
 def dedup(
-    inputs: Annotated[list[str], Parameter(help="Files, folders or globs, of any kind that is read.")],
-    output: Annotated[str, Parameter(help="What to write: a folder, or a file that ends in .parquet or .jsonl.")],
+    paths: Annotated[
+        list[str],
+        Parameter(
+            help="Files, folders or globs, of any kind that is read; then what to write: a folder, or a file that ends "
+            "in .parquet or .jsonl. With --similar: a corpus."
+        ),
+    ],
     /,
     *,
+    similar: Annotated[
+        str | None, Parameter(help="Write nothing: show the near-duplicates of this text in a corpus; - reads stdin.")
+    ] = None,
     against: Annotated[str, Parameter(help="Also drop what this has: a corpus in a store, or files.")] = "",
     threshold: Annotated[float, Parameter(help="Similarity from which a row is a near-duplicate.")] = 0.8,
-    shingle_words: Annotated[int, Parameter(help="Consecutive words that are compared.")] = 5,
     rule: Annotated[str, Parameter(help='"contained": remove only rows of which nothing is lost.')] = "similar",
     keep: Annotated[str, Parameter(help='Of several rows: the "first", the "longest" or "none".')] = "first",
     exact_only: Annotated[bool, Parameter(help="Only texts that are equal, byte for byte.", negative=())] = False,
@@ -35,7 +43,7 @@ def dedup(
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write files without their duplicates.
+    """Write files without their duplicates, or find those of a text.
 
     Near-duplicates are compared exactly, word for word. All columns are kept; removed rows are written too, with the
     reason, the survivor and the similarity.
@@ -44,12 +52,17 @@ def dedup(
     from flows.run.policies import default_workers
 
     arrays_without_pandas()
+    if similar is not None:
+        _show_similar(paths, similar, threshold, as_json)
+        return
+    if len(paths) < 2:
+        raise InputError("Name what to read and, last, what to write: `cloze dedup raw/*.jsonl clean`.")
+    *inputs, output = paths
     from flows.command.duplicates.display import summary
     from flows.dedup.run import DedupSettings, dedup
 
     settings = DedupSettings(
         threshold=threshold,
-        shingle_words=shingle_words,
         rule=rule,
         text=text,
         id=id,
@@ -66,30 +79,17 @@ def dedup(
         say(*summary(outcome, output))
 
 
-@duplicates_app.command
-def similar(
-    corpus: Annotated[str, Parameter(help="A corpus: its folder, or a store.")],
-    text: Annotated[str, Parameter(help="The text itself; - reads standard input.")],
-    *,
-    threshold: Annotated[float, Parameter(help="Similarity from which a document is shown.")] = 0.5,
-    as_json: AsJson = False,
-) -> None:
-    """Find near-duplicates of a text in a corpus.
-
-    Each is compared exactly, word for word.
-    """
-    from corpora.lean_process import arrays_without_pandas
-
-    arrays_without_pandas()
-    from corpora.duplicates.verify import threshold_ratio
+def _show_similar(paths: list[str], text: str, threshold: float, as_json: bool) -> None:
+    """Show the documents of a corpus that are similar to a text."""
     from flows.command.duplicates.display import similar_facts, similar_lines
-    from flows.dedup.similar import CorpusIndex
+    from flows.dedup.similar import find_similar
 
-    threshold_ratio(threshold)
+    if len(paths) != 1:
+        raise InputError("--similar asks one corpus: name its folder, or its store.")
     if text == STANDARD_INPUT:
         text = sys.stdin.buffer.read().decode(errors="replace")
-    found = CorpusIndex(corpus).similar(text, threshold)
+    found = find_similar(paths[0], text, threshold)
     if as_json:
-        print_json({"corpus": corpus, "found": [similar_facts(each) for each in found]})
+        print_json({"corpus": paths[0], "found": [similar_facts(each) for each in found]})
     else:
         say(*similar_lines(found, threshold))

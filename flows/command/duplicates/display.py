@@ -1,4 +1,4 @@
-"""What `cloze dedup` and `cloze similar` say."""
+"""What `cloze dedup` says."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.settings import check_range
-from flows.command.terminal.output import print_json, say, teller
+from flows.command.terminal.output import print_json, say
 from flows.maintenance.garbage import Garbage, Policy, garbage, look, unneeded
 from flows.maintenance.removal import clear_store
 from flows.run.record.counts_text import counted
@@ -31,9 +31,8 @@ def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete:
             f"No run is on record in {place.at('')}, so nobody knows what is needed. Give a store's folder or its "
             "address; `cloze run` prints it."
         )
-    tell = teller(as_json)
     if delete:
-        result = clear_store(place, policy, keep_runs, tell, FreedLine())
+        result = clear_store(place, policy, keep_runs, FreedLine())
     else:
         seen = look(place, policy)
         result = garbage(seen, keep_runs, unneeded(seen))

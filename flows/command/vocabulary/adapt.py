@@ -36,12 +36,10 @@ def adapt(
 
     What the new tokens save is reported.
     """
-    from dataclasses import replace
-
     from corpora.errors import InputError
     from flows.command.trainer_process import model_folder
-    from flows.command.vocabulary.adaptation import adapt_vocabulary, adaptation_facts, number_wanted
-    from flows.command.vocabulary.adaptation_display import show_adaptation
+    from flows.command.vocabulary.adaptation import adapt_vocabulary, number_wanted
+    from flows.command.vocabulary.display import adaptation_display
     from flows.command.vocabulary.domain_counts import count_domain
     from flows.command.vocabulary.named import find_vocabulary
     from flows.export.folder import new_folder
@@ -60,12 +58,12 @@ def adapt(
         if model is not None:
             checked_config(model, old)
         domain = count_domain(corpus, old, store, text, (lambda line: None) if as_json else say)
-        new, adaptation = adapt_vocabulary(old, domain, wanted, settings, append)
+        new, facts = adapt_vocabulary(old, domain, wanted, settings, append)
         if model is None:
             new.save(folder)
         else:
-            adaptation = replace(adaptation, rows=adapt_checkpoint(model, old, new, folder))
+            facts["model_rows"] = adapt_checkpoint(model, old, new, folder)
     if as_json:
-        print_json(adaptation_facts(adaptation))
+        print_json(facts)
     else:
-        console.print(show_adaptation(vocabulary, adaptation, output))
+        console.print(adaptation_display(vocabulary, facts, output))

@@ -19,7 +19,7 @@ vocabulary_app = App(
     name="vocabulary", help="Show a vocabulary, compare two, or fit one to a domain.", default_parameter=Shown
 )
 
-SAMPLE_CHARACTERS, PARAGRAPHS = 50_000, 60  # of a file, from which the paragraph to show is chosen
+SAMPLE_CHARACTERS = 50_000  # of a file, in which words are looked for that two vocabularies cut in other places
 
 
 @vocabulary_app.command
@@ -31,22 +31,20 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show a vocabulary, and how it cuts a text."""
-    from flows.command.vocabulary.display import show_figures, show_ids, show_pieces, show_vocabulary
-    from flows.command.vocabulary.figures import text_figures, vocabulary_facts
+    from flows.command.vocabulary.display import pieces_text, vocabulary_table
+    from flows.command.vocabulary.figures import text_facts, vocabulary_facts
     from flows.command.vocabulary.named import find_vocabulary
-    from flows.report.drawing.pieces import shown_pieces
-    from tokenizers_train.measures.texts import cut_text
 
     chosen = find_vocabulary(vocabulary, store)
-    cut = cut_text(chosen, sentence) if sentence is not None else None
+    facts = vocabulary_facts(chosen)
+    if sentence is not None:
+        facts |= text_facts(chosen, sentence)
     if as_json:
-        facts = vocabulary_facts(chosen)
-        print_json(facts if cut is None else {**facts, **text_figures(chosen, cut)})
+        print_json(facts)
         return
-    console.print(show_vocabulary(vocabulary, chosen))
-    if cut is not None:
-        pieces = shown_pieces(chosen, cut)
-        console.print(show_pieces(pieces), show_ids(pieces), show_figures({"in all": cut.measures}), sep="\n\n")
+    console.print(vocabulary_table([vocabulary], [facts]))
+    if sentence is not None:
+        console.print("", pieces_text(facts["pieces"]), sep="\n")
 
 
 @vocabulary_app.command
@@ -60,21 +58,19 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare two vocabularies, by their pieces and on a text."""
-    from flows.command.vocabulary.display import show_comparison
-    from flows.command.vocabulary.figures import compare_vocabularies, comparison_facts
+    from flows.command.vocabulary.display import comparison_display
+    from flows.command.vocabulary.figures import comparison_facts
     from flows.command.vocabulary.named import find_vocabulary
-    from flows.report.drawing.pieces import paragraphs_of
 
     if sentence is not None and text is not None:
         raise InputError("Give a text to compare on, or --text FILE (one of the two).")
     vocabularies = (find_vocabulary(first, store), find_vocabulary(second, store))
     with _opened(sentence, text) as (beginning, lines):
-        paragraphs = [sentence] if sentence is not None else paragraphs_of(beginning)[:PARAGRAPHS]
-        comparison = compare_vocabularies((first, second), vocabularies, lines, paragraphs)
+        facts = comparison_facts((first, second), vocabularies, lines, beginning)
     if as_json:
-        print_json(comparison_facts(comparison))
+        print_json(facts)
     else:
-        console.print(show_comparison(comparison))
+        console.print(comparison_display(facts))
 
 
 vocabulary_app.command(adapt)

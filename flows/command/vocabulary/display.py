@@ -1,158 +1,102 @@
-"""Vocabularies on the terminal: rich renderables, made from values.
+"""The figures of vocabularies on the terminal, as plain tables. A text acts on nothing, and outputs are bounded."""
 
-Promises: those of `display`: text acts on nothing, outputs are bounded, and what color shows is also shown by signs.
-Pieces of one word have a dot between them (token·izer), an unknown one is in angle brackets (⟨naïf⟩).
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from flows.command.terminal.tables import plain_table
-from flows.command.vocabulary.figures import LONGEST, VocabularyComparison, special_tokens
+from flows.command.vocabulary.figures import Facts
 from flows.recipes.settings.privacy import visible
-from flows.report.drawing.pieces import MORE, UNKNOWN, WHOLE, ShownPiece, shown_pieces
-from tokenizers_train.measures.measure import Overlap, longest_pieces, ordinary_ids
-from tokenizers_train.measures.texts import TextMeasures
-from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
-MOST_PIECES = 512
-MOST_RANKS = 100  # thousands of ids
-NAME = 40  # characters of a piece
-FILES = ("vocab.txt", "tokenizer.json", "vocab.json", "encoder.json")  # say little by themselves
-COLOURS = ("cyan", "yellow")
+NAME, MOST_PIECES, MOST_TOKENS = 40, 512, 12
 
 
-def show_vocabulary(name: str, vocabulary: Vocabulary) -> RenderableType:
-    """Return a vocabulary in a few lines."""
-    ids = ordinary_ids(vocabulary)
-    specials = ", ".join(f"{token} {vocabulary.id_of(token)}" for token in special_tokens(vocabulary)) or "none"
-    longest = "  ".join(visible(vocabulary.display(id), NAME) for id in longest_pieces(vocabulary, LONGEST))
-    rows = {
-        "tokens": f"{vocabulary.size:,}, of which {len(ids):,} stand for text",
-        "begin words": f"{sum(map(vocabulary.begins_word, ids)):,}",
-        "algorithm": vocabulary.algorithm,
-        "words": rules(vocabulary),
-        "special": specials,
-        "longest": longest,
-    }
-    text = Text(visible(name, 3 * NAME), "bold")
-    for title, value in rows.items():
-        text.append(f"\n  {title:12}", "dim").append(value)
-    return text
-
-
-def rules(vocabulary: Vocabulary) -> str:
-    """Return how texts become words, as its settings name it."""
-    rule = vocabulary.word_rule
-    if rule is None:
-        return "those of its tokenizer.json, which only the library tokenizers can read"
-    return ", ".join(f"{key} {str(value).lower()}" for key, value in rule.settings.items())
-
-
-def show_pieces(pieces: Sequence[ShownPiece]) -> Text:
-    """Return a text as pieces: whole words plain, the pieces of others in two colors by turns."""
-    text = Text()
-    for piece in pieces[:MOST_PIECES]:
-        text.append(piece.gap)
-        if piece.kind == MORE or (piece.kind == UNKNOWN and piece.colour):
-            text.append("·", "dim")
-        text.append(f"⟨{piece.text}⟩" if piece.kind == UNKNOWN else piece.text, _style(piece))
-    if len(pieces) > MOST_PIECES:
-        text.append(f" … {len(pieces) - MOST_PIECES:,} more pieces", "dim")
-    return text
-
-
-def _style(piece: ShownPiece) -> str:
-    if piece.kind == UNKNOWN:
-        return "bold red"
-    return "" if piece.kind == WHOLE else COLOURS[piece.colour]
-
-
-def show_ids(pieces: Sequence[ShownPiece]) -> Text:
-    """Return the same pieces as the vocabulary writes them, each with its id."""
-    text = Text()
-    for piece in pieces[:MOST_PIECES]:
-        text.append(visible(piece.name, NAME), _style(piece)).append(f" {piece.id}  ", "dim")
-    return text
-
-
-def show_figures(columns: Mapping[str, TextMeasures]) -> RenderableType:
-    """Return the figures of vocabularies for one text, a column each."""
-    table = plain_table("", *(visible(name, NAME) for name in columns))
-    rows = {
-        "words": [f"{measures.words:,}" for measures in columns.values()],
-        "tokens": [f"{measures.tokens:,}" for measures in columns.values()],
-        "tokens a word": [decimals(measures.fertility) for measures in columns.values()],
-        "bytes a token": [decimals(measures.bytes_a_token) for measures in columns.values()],
-        "unknown tokens": [f"{measures.unknown_tokens:,}" for measures in columns.values()],
-    }
-    for title, values in rows.items():
+def vocabulary_table(names: Sequence[str], facts: Sequence[Facts]) -> Table:
+    """Return vocabularies side by side, with the figures of a text if they have some."""
+    heads = [visible(name, 3 * NAME) for name in names]
+    table = plain_table("", *heads, texts=["", *heads])
+    for title, values in zip(_rows(facts[0]), zip(*(_rows(each).values() for each in facts), strict=True), strict=True):
         table.add_row(Text(title), *map(Text, values))
     return table
 
 
-def show_comparison(comparison: VocabularyComparison) -> RenderableType:
-    """Return two vocabularies side by side: pieces shared, figures of a text, a paragraph cut by each."""
-    names, apart = short_names(comparison.names), comparison.disagreement
-    first, second = (visible(name, NAME) for name in names)
-    heads = [show_vocabulary(name, each) for name, each in zip(comparison.names, comparison.vocabularies, strict=True)]
-    cuts = [
-        Group(Text(visible(name, NAME), "bold"), show_pieces(shown_pieces(each, cut)))
-        for name, each, cut in zip(names, comparison.vocabularies, comparison.cuts, strict=True)
-    ]
-    differences = Text(f"{apart.both:,} places where both cut, {apart.first:,} where only {first} does, ")
-    differences.append(f"{apart.second:,} where only {second} does: they differ in {apart.share:.1%}")
-    figures = show_figures(dict(zip(names, comparison.figures, strict=True)))
-    sections = [*heads, show_overlap(names, comparison.overlap), figures, *cuts, differences, _apart(comparison)]
-    return Group(*(line for section in sections for line in (section, Text())))
+def _rows(facts: Facts) -> dict[str, str]:
+    rule = "those of its tokenizer.json, which only the library tokenizers can read"
+    if facts["words"] is not None:
+        rule = ", ".join(f"{key} {str(value).lower()}" for key, value in facts["words"].items())
+    rows = {
+        "tokens": f"{facts['size']:,}, of which {facts['ordinary']:,} stand for text",
+        "algorithm": facts["algorithm"],
+        "words": rule,
+        "special": ", ".join(f"{token} {id}" for token, id in facts["special_tokens"].items()) or "none",
+        "longest": "  ".join(visible(token, NAME) for token in facts["longest"]),
+    }
+    if "text" in facts:
+        text = facts["text"]
+        rows |= {f"{key} of the text": f"{text[key]:,}" for key in ("words", "tokens")}
+        rows |= {"tokens a word": decimals(text["tokens_a_word"]), "bytes a token": decimals(text["bytes_a_token"])}
+        rows["unknown tokens"] = f"{text['unknown_tokens']:,}"
+    return rows
 
 
-def short_names(names: Sequence[str]) -> list[str]:
-    """Return the last parts of addresses, numbered where they are the same.
-
-    >>> short_names(["models/bert/vocab.txt", "news"]), short_names(["a/x", "b/x/"])
-    (['bert/vocab.txt', 'news'], ['x (1)', 'x (2)'])
-    """
-    ends = [name.rstrip("/").split("/") for name in names]
-    short = ["/".join(parts[-2:] if parts[-1] in FILES else parts[-1:]) for parts in ends]
-    return short if len({*short}) == len(short) else [f"{name} ({n})" for n, name in enumerate(short, 1)]
+def pieces_text(pieces: Sequence[dict[str, Any]]) -> Text:
+    """Return the pieces of a text as the vocabulary writes them, each with its id."""
+    shown = [f"{visible(piece['token'], NAME)} {piece['id']}" for piece in pieces[:MOST_PIECES]]
+    if len(pieces) > MOST_PIECES:
+        shown.append(f"… {len(pieces) - MOST_PIECES:,} more pieces")
+    return Text("  ".join(shown))
 
 
-def _apart(comparison: VocabularyComparison) -> Text:
-    """Return the words that the two cut in other places."""
-    lines = [
-        Text.assemble((" · ".join(ours), COLOURS[0]), "  |  ", (" · ".join(theirs), COLOURS[1]))
-        for ours, theirs in comparison.cut_apart.values()
-    ]
-    return Text("\n").join([Text("words cut in other places:", "dim"), *lines]) if lines else Text()
+def comparison_display(facts: Facts) -> RenderableType:
+    """Return two vocabularies side by side, the pieces that they share, and words that they cut in other places."""
+    sides, shared = facts["vocabularies"], facts["overlap"]
+    names = [visible(side["name"], NAME) for side in sides]
+    apart = plain_table("cut in other places", *names, texts=["cut in other places", *names])
+    for word in facts["cut_apart"]:
+        apart.add_row(*(Text(visible(text, NAME)) for text in (word["word"], *map(" · ".join, word["pieces"]))))
+    first, second = (f"{shared[side]:,} of {name}" for side, name in zip(("first", "second"), names, strict=True))
+    pieces = Text(f"{shared['shared']:,} pieces in both, of {first} and {second}")
+    return Group(vocabulary_table([side["name"] for side in sides], sides), Text(), pieces, Text(), apart)
 
 
-def show_overlap(names: Sequence[str], overlap: Overlap) -> Text:
-    """Return how many pieces two vocabularies share, in all and by thousands of the first's."""
-    shares = (
-        f"{percent(overlap.shared, size)} of the {size:,} of {visible(name, NAME)}"
-        for name, size in zip(names, (overlap.first, overlap.second), strict=True)
+def adaptation_display(name: str, facts: Facts, output: Path) -> RenderableType:
+    """Return what new tokens gain, the first of them, and how the vocabulary has grown."""
+    table = plain_table("source", "words", "tokens a word", "words of one token", "words unknown")
+    before, after = facts["before"], facts["after"]
+    sources = before["sources"] if len(before["sources"]) > 1 else {}
+    for source in sources:
+        table.add_row(Text(visible(source, NAME)), *_gains(before["sources"][source], after["sources"][source]))
+    table.add_row("all", *_gains(before, after))
+    added = plain_table("token added", "saves", "was", texts=["token added", "was"])
+    for token in facts["tokens"][:MOST_TOKENS]:
+        was = Text(visible(" ".join(token["pieces"]), 2 * NAME))
+        added.add_row(Text(visible(token["token"], NAME)), f"{token['saved']:,}", was)
+    return Group(table, Text(), added, Text(), *map(Text, _outcome(name, facts)), Text(str(output)))
+
+
+def _gains(before: Facts, after: Facts) -> list[str]:
+    shown = {"fertility": ".3f", "whole_share": ".2%", "unknown_rate": ".3%"}
+    return [f"{before['words']:,}", *(f"{before[k] or 0:{form}} → {after[k] or 0:{form}}" for k, form in shown.items())]
+
+
+def _outcome(name: str, facts: Facts) -> Iterator[str]:
+    size, number = facts["size"], len(facts["tokens"])
+    yield (
+        f"{number:,} tokens added to {visible(name, NAME)}: {facts['filled']:,} in unused slots, "
+        f"{facts['appended']:,} after the last one ({size['before']:,} → {size['after']:,} tokens)"
     )
-    text = Text(f"{overlap.shared:,} pieces in both: {', '.join(shares)}")
-    text.append("\nof each thousand of the first's pieces, in the order of ids, the second has\n  ", "dim")
-    text.append(" ".join(f"{count:,}" for count in overlap.by_rank[:MOST_RANKS]))
-    rest = len(overlap.by_rank) - MOST_RANKS
-    return text.append(f" … and of {rest:,} thousand more" if rest > 0 else "", "dim")
-
-
-def percent(part: int, whole: int) -> str:
-    """Return a share in percent; a dash where the whole is nothing.
-
-    >>> percent(1, 3), percent(0, 0)
-    ('33.3%', '-')
-    """
-    return f"{100 * part / whole:.1f}%" if whole else "-"
+    if number < facts["wanted"]:
+        yield f"{facts['wanted']:,} were asked for: no more words occur often enough and are cut."
+    if facts["model_rows"] is not None:
+        yield f"The model has {facts['model_rows']:,} rows; those of the new tokens are means of their old pieces'."
 
 
 def decimals(value: float | None) -> str:
-    """Return a figure with three decimals; a dash where there is none.
+    """Return a figure with three decimals; a dash if there is none.
 
     >>> decimals(1.23456), decimals(None)
     ('1.235', '-')

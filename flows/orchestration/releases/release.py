@@ -157,8 +157,8 @@ def _verify(place: Place, artifacts: tuple[Released, ...]) -> None:
         assert manifest is not None, "it was read a moment ago"
         if faults := faults_of(place, manifest):
             raise InputError(
-                f"{place.at(artifact.folder)} is damaged, so it is not released ({faults[0]}). `cloze verify --repair` "
-                "on the store makes it again."
+                f"{place.at(artifact.folder)} is damaged, so it is not released ({faults[0]}). `cloze verify` on the "
+                "store lists what is damaged, and the next `cloze run` builds it again."
             )
 
 

@@ -57,8 +57,8 @@ from flows.run.pipeline import Outcome
 from flows.run.plan.plan import Planned, plan_run
 from flows.run.policies import default_workers
 from flows.run.record.counts_text import counted
-from flows.run.record.figures import keep_figures
-from flows.run.record.heartbeat import Advance, Pulse, unless_begun
+from flows.run.record.figures import keep_figures, recount_figures
+from flows.run.record.heartbeat import Advance, Pulse, names_of, unless_begun
 from flows.run.record.releases import check_release_name
 from flows.run.record.run_record import StageRecord, begin_run, new_run_id, now_text, recipe_file
 from flows.signals import give_way, last_word
@@ -197,6 +197,7 @@ def begin(
             settle_recipe(recipe)
             if recipe.lock_path is not None:
                 write_lock(recipe.lock_path, run.lock)
+        run.mending.distrust_listed(names_of(recipe))
     return run
 
 
@@ -288,6 +289,7 @@ def end_well(run: RunState, outcome: Outcome) -> str:
 
     run.outcome, run.record = outcome, run.record_now("completed")
     keep_figures(run.place, run.record, run.figures)
+    recount_figures(run.place)
     return build_page(run.place, run.record, run.recipe.privacy.samples, run.lock)
 
 

@@ -84,7 +84,7 @@ class RunState:
 
     def __post_init__(self) -> None:
         self.place = Place(self.recipe.store)
-        self.mending = DamageTracker(tell=self.warn)
+        self.mending = DamageTracker(place=self.place, tell=self.warn)
 
     @property
     def records(self) -> list[StageRecord]:

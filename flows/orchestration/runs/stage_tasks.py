@@ -111,7 +111,9 @@ class Performer:
         """Return the manifests of these stages, after building what is missing. Raises what a task raised."""
         started = time.monotonic()
         mending = self.run.mending
-        surveys = [mending.survey(self.run.place, stage) for stage in stages]
+        for stage in stages:
+            mending.rewrite_records(stage)
+        surveys = [mending.survey(stage) for stage in stages]
         # All before the first is built: a stage is compared with what existed, as in `cloze plan`.
         for stage, survey in zip(stages, surveys, strict=True):
             self._begin(stage, survey)

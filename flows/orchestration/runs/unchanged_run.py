@@ -30,11 +30,12 @@ def whole_in_the_store(run: RunState) -> Outcome | None:
     """Return the outcome of a run whose store holds everything; None if it does not. Prints and writes nothing."""
     stages: dict[str, StageHistory] = {}
     manifests: dict[str, Manifest] = {}
+    damage = DamageTracker(place=run.place, tell=lambda line: None, distrusted=dict(run.mending.distrusted))
 
     def find(stage: Stage) -> Manifest:
         if stage.folder not in manifests:
             clock = time.monotonic()
-            survey = DamageTracker(tell=lambda line: None).survey(run.place, stage)
+            survey = damage.survey(stage)
             if survey.manifest is None or survey.faults:
                 raise Incomplete
             history = stages[stage.folder] = StageHistory()
@@ -47,7 +48,7 @@ def whole_in_the_store(run: RunState) -> Outcome | None:
         return [find(stage) for stage in wanted]
 
     try:
-        outcome = run_recipe(run.place, run.recipe, run.lock, perform, settle=True)
+        outcome = run_recipe(run.place, run.recipe, run.lock, perform, settle=not damage.distrusted)
     except (Incomplete, InputError):
         return None  # a full run meets the same, and reports it
     run.stages, run.manifests = stages, manifests

@@ -24,9 +24,9 @@ def database_of(prefect_home: Path) -> Path:
     return prefect_home / "prefect.db"
 
 
-def starting_turn(prefect_home: Path, waiting: Callable[[], None] = lambda: None) -> AbstractContextManager[None]:
-    """Wait for a server's turn to start: no other of its home starts meanwhile. `waiting` is called if another does."""
-    return held(prefect_home / "starting.lock", waiting)
+def starting_turn(prefect_home: Path) -> AbstractContextManager[None]:
+    """Wait for a server's turn to start: no other of its home starts meanwhile."""
+    return held(prefect_home / "starting.lock")
 
 
 def check_database(prefect_home: Path) -> None:

@@ -1,6 +1,5 @@
 """Drawings for a page or a terminal: values in, SVG or marked text out.
 
 `flow.py` draws a run as bands, `plot.py` axes and what is between them, `growth.py` generations, `curves.py` a
-training; `differences.py` sets two texts side by side, `examples.py` shows an example under its masks, `pieces.py` a
-text as the pieces of a vocabulary.
+training; `differences.py` sets two texts side by side, and `examples.py` shows an example under its masks.
 """

@@ -149,10 +149,10 @@ class Plot:
         return Markup(drawings().plot(self, name, drawn, inline))
 
 
-def from_zero(high: float, label: str = "", most: int = 5, whole: bool = True) -> Axis:
+def from_zero(high: float, label: str = "", most: int = 5) -> Axis:
     """Return an axis from zero to a number, with some room above it."""
     high = 1.05 * high if high > 0 else 1.0
-    return Axis(low=0.0, high=high, ticks=ticks(0.0, high, most, whole), label=label)
+    return Axis(low=0.0, high=high, ticks=ticks(0.0, high, most, True), label=label)
 
 
 def around(values: Sequence[float], label: str = "", most: int = 5, whole: bool = False) -> Axis:

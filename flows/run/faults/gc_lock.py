@@ -1,4 +1,4 @@
-"""Keeps clean-up of a store (`cloze gc`) and runs, releases and repairs that begin out of each other's way.
+"""Keeps clean-up of a store (`cloze gc`) and runs and releases that begin out of each other's way.
 
 Each first announces itself in a file of the store, and then looks for the other: if two begin at once, at least one
 sees the other. A run that sees a clean-up waits for its end; a clean-up that sees a run leaves everything that the

@@ -3,7 +3,10 @@
 Reading a damaged file raises `Damaged`, which names it. The run distrusts that file from then on and goes through its
 stages again: the survey of the file's stage finds its part missing, and everything else exists already. The part's
 inputs are checked as they are read, so damage there is treated the same way: first the input is built again, then the
-part. Raw files are not read unless they are what the lock says.
+part. Raw files are not read unless they are what the lock says. What `cloze verify` has listed in the store
+(`damage_list.py`) is distrusted from the start, and taken off the list when it is built again.
+
+A record of a part whose files are whole is written again from them, and builds nothing.
 
 Damage that cannot be repaired ends the run: a file that belongs to no stage of this run, and one that was built again
 and is damaged once more.
@@ -12,34 +15,51 @@ Cost: for each damaged file, another survey and plan of all stages; for damaged 
 files.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.generic_types import Result
 from corpora.judging.documents import DocumentsJob
 from corpora.judging.statistics_build import StatisticsJob
 from corpora.sources.contract import RawFile
-from corpora.store.damage import Damaged
-from corpora.store.manifest import Manifest
+from corpora.store.damage import Damaged, digest_in
+from corpora.store.file_check import describe_part
+from corpora.store.manifest import Manifest, Part, is_record
 from corpora.store.places.place import Place
-from corpora.store.stage import MANIFEST, PartPlan, Stage, Survey, survey_stage
+from corpora.store.stage import MANIFEST, PartPlan, Stage, Survey, read_manifest, rows_of, survey_stage
+from flows.run.faults.damage_list import read_damage_list, write_damage_list
 from flows.run.faults.skipped_files import sha256_of_raw
+from flows.run.record.counts_text import counted
 
 
 @dataclass(kw_only=True)
 class DamageTracker:
-    """Tracks the damage that a run met in its store.
+    """Tracks the damage in the store of a run: what it met, and what the store's list names.
 
     tell:       is called with a line about each damaged file
     distrusted: files that are not built again yet
+    listed:     paths of those that the list names
     rebuilt:    paths of files that are
     """
 
+    place: Place
     tell: Callable[[str], None]
     distrusted: dict[str, Damaged] = field(default_factory=dict)
+    listed: set[str] = field(default_factory=set)
     rebuilt: set[str] = field(default_factory=set)
     _told: set[str] = field(default_factory=set)
+
+    def distrust_listed(self, names: Collection[str]) -> None:
+        """Distrust what the store's list names of artifacts of these names. Raises InputError."""
+        damaged = read_damage_list(self.place)
+        self.listed = {path for path in damaged if path.split("/")[1] in names}
+        self.distrusted |= {path: Damaged(path, damaged[path]) for path in self.listed}
+        if self.listed:
+            files = counted(len(self.listed), "file")
+            self.tell(f"`cloze verify` found {files} damaged. What this recipe makes of them is built again.")
 
     def distrust(self, fault: Damaged) -> None:
         """Have a file built again at the next survey of its stage. Raises InputError if that would not repair it."""
@@ -53,21 +73,62 @@ class DamageTracker:
         self.distrusted[fault.path] = fault
         self._tell(fault, "It is built again.")
 
-    def survey(self, place: Place, stage: Stage) -> Survey:
+    def survey(self, stage: Stage) -> Survey:
         """Survey a stage in the store, without distrusted files. Raises InputError if it cannot be repaired.
 
         A damaged manifest or record of its own is distrusted from now on; one of another artifact is reported.
         """
-        survey = survey_stage(place, stage, self.distrusted)
+        survey = survey_stage(self.place, stage, self.distrusted)
+        if self._leave_lost(stage, lost_parts(stage, survey)):
+            survey = survey_stage(self.place, stage, self.distrusted)
         own = [fault for fault in survey.faults if fault.path.startswith(f"{stage.folder}/")]
         for fault in own:
             self.distrust(fault)
         for fault in survey.faults:
             self._tell(fault, "It is passed over.")
         if own:
-            survey = survey_stage(place, stage, self.distrusted)
-        refuse_lost_parts(stage, survey)
+            survey = survey_stage(self.place, stage, self.distrusted)
+        if lost := lost_parts(stage, survey):
+            raise InputError(
+                f"{stage.folder}: files of part {lost[0]} are missing or damaged, and the raw files that it was made "
+                "from are gone. Bring them back, then run again."
+            )
         return survey
+
+    def _leave_lost(self, stage: Stage, names: Collection[str]) -> bool:
+        """Leave listed files of lost parts as they are; return whether there are any. Reading one still ends a run."""
+        manifest = read_manifest(self.place, stage.folder) if names and self.listed else None
+        parts = manifest.parts if manifest is not None else ()
+        paths = {f"{stage.stage_folder}/{path}" for part in parts if part.name in names for path in part.paths}
+        for path in (left := paths & self.listed & self.distrusted.keys()):
+            self._tell(self.distrusted.pop(path), "It stays so, because the raw files that it was made from are gone.")
+        return bool(left)
+
+    def rewrite_records(self, stage: Stage) -> None:
+        """Write distrusted records of parts again that the stage's manifest names and whose files are whole."""
+        wanted = {path for path in self.distrusted if is_record(path) and path.startswith(f"{stage.stage_folder}/")}
+        if not wanted or f"{stage.folder}/{MANIFEST}" in self.distrusted:
+            return
+        try:
+            manifest = read_manifest(self.place, stage.folder)
+        except Damaged:
+            return  # the survey meets it, too
+        for part in manifest.parts if manifest is not None else ():
+            assert part.record is not None
+            path = f"{stage.stage_folder}/{part.record.path}"
+            if path in wanted and (data := self._record_of(stage, part)) is not None:
+                self.place.write(path, data)
+                self._trust({path})
+
+    def _record_of(self, stage: Stage, part: Part) -> bytes | None:
+        """Return the record of a part, made from its files; None if they are damaged, or it would be another one."""
+        assert part.record is not None
+        own = replace(part, name=Path(part.record.path).stem, record=None)
+        try:
+            data = describe_part(self.place, stage.kind, stage.stage_folder, own).to_bytes()
+        except Damaged:
+            return None
+        return data if digest_in(data) == part.record.digest else None
 
     def faults_of(self, stage: Stage, survey: Survey) -> tuple[Damaged, ...]:
         """The damage that keeps a stage from being whole."""
@@ -84,13 +145,44 @@ class DamageTracker:
     def trust_rebuilt(self, survey: Survey, manifest: Manifest) -> None:
         """Trust the files again that were written for a stage, which was published after a survey."""
         names = {plan.name for plan in survey.missing}
-        folder = manifest.stage_folder
-        written = {f"{folder}/{path}" for part in manifest.parts if part.name in names for path in part.paths}
+        folder, built = manifest.stage_folder, [part for part in manifest.parts if part.name in names]
+        written = {f"{folder}/{path}" for part in built for path in part.paths}
+        if survey.damaged or written & self.distrusted.keys():
+            self._share(folder, built, frozenset(written | self.distrusted.keys()))
         if survey.manifest is None:
             written.add(f"{manifest.folder}/{MANIFEST}")
-        for path in written & self.distrusted.keys():
+        self._trust(written & self.distrusted.keys())
+
+    def _share(self, folder: str, built: Sequence[Part], stale: frozenset[str]) -> None:
+        """Let all manifests of a stage name parts that were built again, in place of damaged and of older files.
+
+        stale: paths of files that were written again, or are damaged
+        """
+        newer = {part.fingerprint: part for part in built}
+
+        def shared(part: Part) -> Part:
+            new = newer.get(part.fingerprint, part)
+            is_stale = not stale.isdisjoint(f"{folder}/{path}" for path in part.paths)
+            return replace(new, name=part.name) if is_stale and rows_of(new) == rows_of(part) else part
+
+        for path in [path for path in self.place.sizes(folder) if path.endswith(f"/{MANIFEST}")]:
+            with suppress(Damaged):  # a run that needs it meets that
+                manifest = Manifest.from_bytes(self.place.read(path), path)
+                parts = tuple(map(shared, manifest.parts))
+                if parts != manifest.parts:
+                    self.place.write(path, manifest.with_parts(parts).to_bytes(), once=True)
+                    left = {f"{folder}/{file}" for part in manifest.parts for file in part.paths}
+                    left -= {f"{folder}/{file}" for part in parts for file in part.paths}
+                    self._trust(left & self.distrusted.keys())
+
+    def _trust(self, paths: Collection[str]) -> None:
+        """Trust files that were written again, and take them off the store's list."""
+        for path in paths:
             del self.distrusted[path]
             self.rebuilt.add(path)
+        if self.listed.intersection(paths):
+            left = {path: what for path, what in read_damage_list(self.place).items() if path not in paths}
+            write_damage_list(self.place, left)
 
     def _tell(self, fault: Damaged, what_follows: str) -> None:
         if fault.path not in self._told:
@@ -107,15 +199,10 @@ def run_past_damage(run: Callable[[], Result], damage: DamageTracker) -> Result:
             damage.distrust(fault)
 
 
-def refuse_lost_parts(stage: Stage, survey: Survey) -> None:
-    """Stop if damaged parts cannot be planned because their raw files are gone. Raises InputError."""
+def lost_parts(stage: Stage, survey: Survey) -> list[str]:
+    """Return the damaged parts of a stage that cannot be planned because their raw files are gone."""
     planned = {part.name for part in stage.parts}
-    lost = [name for name in survey.damaged if name not in planned]
-    if lost:
-        raise InputError(
-            f"{stage.folder}: files of part {lost[0]} are missing or damaged, and the raw files that it was made from "
-            "are gone. Bring them back, then run again."
-        )
+    return [name for name in survey.damaged if name not in planned]
 
 
 def refuse_changed_raw_files(plans: Sequence[PartPlan]) -> None:

@@ -21,6 +21,7 @@ from flows.run.faults.skipped_files import leave_out
 from flows.run.pipeline import run_recipe, stages_after
 from flows.run.record.counts_text import parent_name
 from flows.run.record.example_shares import warnings_of
+from flows.run.record.heartbeat import names_of
 
 PLANNED_FROM_ROWS = ("verdicts", "corpora", "vocabularies")  # the pipeline reads them to plan the next stage
 
@@ -57,7 +58,8 @@ def plan_run(
     tell: is called with a line about raw files that a run would leave out; the lock on disk is not changed
     """
     recipe = replace(recipe, path=None)
-    damage = DamageTracker(tell=lambda line: None)
+    damage = DamageTracker(place=place, tell=lambda line: None)
+    damage.distrust_listed(names_of(recipe))
     while True:
         planned: list[Planned] = []
         try:
@@ -114,7 +116,7 @@ def following(recipe: Recipe, kind: str) -> list[str]:
 
 
 def _look_at(place: Place, stage: Stage, damage: DamageTracker) -> tuple[Planned, Manifest | None]:
-    survey = damage.survey(place, stage)
+    survey = damage.survey(stage)
     faults = damage.faults_of(stage, survey)
     manifest = survey.manifest
     if survey.damaged and stage.kind not in PLANNED_FROM_ROWS:

@@ -26,10 +26,11 @@ from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.store.tables import open_table
+from flows.run.faults.damage_list import read_damage_list, write_damage_list
 from flows.run.record.example_shares import SURELY, label_deviation, shares_of, surface_of
 from flows.run.record.ledger_balance import newest, newest_of_each, num_tokens, of_kind, records_account
 from flows.run.record.lengths import sample_lengths, spread
-from flows.run.record.run_record import RunRecord, list_runs, readable_runs, to_stderr
+from flows.run.record.run_record import RunRecord, list_runs, read_run, readable_runs, to_stderr
 from flows.run.record.task_scores import scores_of
 from trainer.build import read_events
 
@@ -357,6 +358,18 @@ def figures_before(
 def keep_figures(place: Place, record: RunRecord, figures: Figures) -> None:
     """Put the figures of a run next to its record."""
     place.write(figures_file(record.run_id), figures_to_bytes(figures), once=True)
+
+
+def recount_figures(place: Place) -> None:
+    """Count figures of runs again that the store's list of damaged files names, and take them off it."""
+    damaged = read_damage_list(place)
+    for path in [path for path in damaged if path.endswith(f"/{FILE}")]:
+        with suppress(FileNotFoundError, Damaged):
+            record = read_run(place, path.split("/")[1])
+            if (figures := count_figures(place, record)) is not None:
+                keep_figures(place, record, figures)
+                del damaged[path]
+                write_damage_list(place, damaged)
 
 
 def figures_at_end(place: Place, record: RunRecord) -> Figures:

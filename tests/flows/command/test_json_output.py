@@ -35,7 +35,6 @@ COMMANDS = {
     "gc": "gc",
     "export": "export store out --kind shards",
     "dedup": "dedup raw/pages clean --text body",
-    "similar": "similar store nothing",
     "shards materialise": "shards materialise store --epoch 0 --to epoch",
     "vocabulary show": "vocabulary show small",
     "vocabulary compare": "vocabulary compare small small",

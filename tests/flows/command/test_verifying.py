@@ -32,18 +32,19 @@ def damage(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1] + b"?")
 
 
-def test_from_a_damaged_to_a_repaired_store(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_a_damaged_to_a_whole_store(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Fails where a step of what the pages say does not lead to the next, or an exit code is another."""
     assert verify("store") == 0
     assert capsys.readouterr().out == "100 files of 27 artifacts and 3 runs: 0 faults\n"
+    whole = (world / "store" / TABLE).read_bytes()
     damage(world / "store" / TABLE)
     assert verify("store") == 1
     first, count, remedy = capsys.readouterr().out.splitlines()
     assert first.startswith(f"{TABLE}: its bytes are not those that were written (part g002-changes of tokens/small/")
-    assert count.endswith(": 1 fault") and "`cloze verify --repair store`" in remedy
-    assert verify("--repair", "store") == 0
-    assert capsys.readouterr().out.endswith("100 files of 27 artifacts and 3 runs: 1 fault, 0 left\n")
+    assert count.endswith(": 1 fault") and "`cloze run`" in remedy and (world / "store" / "damaged.json").exists()
+    (world / "store" / TABLE).write_bytes(whole)
     assert verify(f"store/{TABLE.rsplit('/', 1)[0]}") == 0
+    assert not (world / "store" / "damaged.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,6 @@ def test_from_a_damaged_to_a_repaired_store(world: Path, capsys: pytest.CaptureF
         ["fill", "store", "[MASK]"],
         ["vocabulary", "show", "store"],
         ["verify", "store"],
-        ["verify", "--repair", "store"],
     ],
 )
 def test_a_store_of_format_1_is_refused(world: Path, command: list[str]) -> None:
@@ -69,11 +69,8 @@ def test_a_store_of_format_1_is_refused(world: Path, command: list[str]) -> None
     assert Place("store").sizes("") == before
 
 
-def test_one_thing_at_a_time(world: Path) -> None:
-    """Fails where one of two contradicting options is ignored, or a store is made where none is."""
-    with pytest.raises(InputError, match="give one of them"):
-        verify("--repair", "--rebuild", "store")
-    for arguments in (["nowhere"], ["--repair", "nowhere"]):
-        with pytest.raises(InputError, match=r"There is no (artifact|store) at .*nowhere"):
-            verify(*arguments)
+def test_no_store_is_made_where_none_is(world: Path) -> None:
+    """Fails where a folder is made for a list of damaged files."""
+    with pytest.raises(InputError, match=r"There is no artifact at .*nowhere"):
+        verify("nowhere")
     assert not Place("nowhere").sizes("")

@@ -1,6 +1,5 @@
 """Every kind of file that a store holds is checked, and what is damaged is named by its path."""
 
-import io
 import json
 from collections.abc import Callable
 from dataclasses import asdict
@@ -8,14 +7,12 @@ from pathlib import Path
 
 import pytest
 from harm import HARMS, contents, harm, paths_of, reseal
-from rich.console import Console
 
 from corpora.errors import InputError
 from corpora.store.manifest import read_part, read_record
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.tombstones import read_tombstones
-from flows.command.verify import repair_store
 from flows.integrity.inventory import Fault, find_faults, read_holdings
 from flows.run.record.figures import kept_figures
 from flows.run.record.releases import read_release
@@ -101,7 +98,7 @@ def test_documents_of_a_run_are_checked_each(store: Place) -> None:
     for name in lost:
         harm(store, f"{run}/{name}", "cut")
     for fault, (name, what) in zip(sorted(faults(store), key=lambda fault: fault.path), lost.items(), strict=True):
-        assert fault.path == f"{run}/{name}" and f"cannot be made again, and this is lost: {what}" in fault.what
+        assert fault.path == f"{run}/{name}" and f"cannot be made again, and this is lost: {what}" in fault.lost
 
 
 def test_a_file_that_generations_share_is_named_once(store: Place) -> None:
@@ -117,8 +114,7 @@ def test_a_file_that_generations_share_is_named_once(store: Place) -> None:
 
 @pytest.mark.parametrize("lie", ["rows", "digests", "keys", "tail"])
 def test_a_record_that_lies_is_found(store: Place, lie: str) -> None:
-    """Fails where a record is believed because it is sealed and its manifest names it, or is not made again."""
-    before = contents(store)
+    """Fails where a record is believed because it is sealed and its manifest names it."""
     record = paths_of(store, "tokens/small/", "/parts/g001-pages-00000.json")[0]
 
     def tell_a_lie(fields: dict[str, object]) -> None:
@@ -141,8 +137,6 @@ def test_a_record_that_lies_is_found(store: Place, lie: str) -> None:
         reseal(store, path, name_the_lie)
     [fault] = faults(store)
     assert fault.path == record and "what is not so" in fault.what
-    assert repair_store(Console(file=io.StringIO()), store.address)
-    assert contents(store) == before
 
 
 def test_another_record_is_not_the_one_that_is_named(store: Place) -> None:

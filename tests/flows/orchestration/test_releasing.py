@@ -72,7 +72,7 @@ def test_what_cannot_be_released_is_refused(recorded: tuple[World, Run], tmp_pat
     whole = file.read_bytes()
     try:
         file.write_bytes(whole[:-10] + bytes(10))
-        with pytest.raises(InputError, match=r"is damaged, so it is not released .* `cloze verify --repair`"):
+        with pytest.raises(InputError, match=r"is damaged, so it is not released .* `cloze verify`"):
             promotion_of(bounded(world), run.record, "broken")
     finally:
         file.write_bytes(whole)

@@ -23,6 +23,19 @@ def test_a_run_with_nothing_to_build_starts_no_server(built: World, tmp_path: Pa
     assert built.place.read(f"runs/{newest}/report.html")
 
 
+def test_a_file_that_is_listed_as_damaged_is_built(built: World, tmp_path: Path) -> None:
+    """Fails where a run that would read nothing takes a store for whole that `cloze verify` found damaged."""
+    home, store = new_home(tmp_path / "one"), Path(built.place.address)
+    table = sorted(store.glob("signatures/notes/*/*.signatures.arrow"))[0]
+    whole = table.read_bytes()
+    table.write_bytes(whole[:-1] + b"?")
+    assert cloze(home, "verify", str(store)).returncode == 1
+    done = cloze(home, "run", str(built.recipe_path), "--no-watch")
+    assert done.returncode == 0 and NOTHING_NEW not in done.stdout, done.stdout
+    assert "`cloze verify` found 1 file damaged." in done.stdout and table.read_bytes() == whole
+    assert cloze(home, "verify", str(store)).returncode == 0 and not (store / "damaged.json").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.server
 def test_a_server_of_the_home_shows_it(built: World, site: Site) -> None:

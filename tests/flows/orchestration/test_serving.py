@@ -18,13 +18,12 @@ from urllib.request import urlopen
 import pytest
 from launched import PATIENCE, ask, cloze, new_home, workers
 from served_command import Serving, free_port, serving
-from small_recipe import RECIPE, World, fill, first_pages, new_world
+from small_recipe import RECIPE, World, fill, first_pages, new_world, stages_without
 
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from flows.orchestration.server.database import database_of
 from flows.recipes.lock import read_lock
-from flows.run.pipeline import stages_without
 from flows.run.record.run_record import RunRecord, list_runs, read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.long]

@@ -56,8 +56,9 @@ class Counted:
 
 def performed(folder: Path, workers: int, groups: Sequence[Sequence[Stage]]) -> Counted:
     """The tasks of a run on so many workers, group of stages by group."""
+    place = Place(str(folder))
     run: Any = SimpleNamespace(
-        place=Place(str(folder)), mending=DamageTracker(tell=lambda line: None), stages={}, manifests={}, warm=set(),
+        place=place, mending=DamageTracker(place=place, tell=print), stages={}, manifests={}, warm=set(),
         pool=SimpleNamespace(workers=workers), range_size=None, recipe=SimpleNamespace(name="many"),
         advance=lambda stage, built, parts: StageProgress(parts=parts, built=built, first=0),
         end_stage=lambda *ended: None, put_last=lambda folder: None,

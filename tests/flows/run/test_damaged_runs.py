@@ -13,7 +13,7 @@ from tiers import examples
 from corpora.sources.contract import RawFile
 from corpora.store.places.place import Place
 from flows.command.inspect import write_report
-from flows.integrity.repair import find_stage
+from flows.integrity.rebuilt_part import find_stage
 from flows.recipes.lock import Lock
 from flows.run.record import run_record
 from flows.run.record.run_record import (

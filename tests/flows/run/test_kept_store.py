@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 from kept_store import unpacked_store, use_libraries_of
-from small_recipe import World
+from small_recipe import World, stages_without
 
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, list_manifests
-from flows.run.pipeline import stages_without
 from flows.run.record.run_record import find_raw_file, list_runs, raw_paths, recorded_lock
 
 

@@ -98,7 +98,7 @@ def finished_bytes(run: Run, path: str) -> bytes:
 
 @pytest.mark.parametrize("how", ["as it is", "next to a lost part"])
 def test_a_flipped_bit_of_a_part_record(whole: Run, how: str) -> None:
-    """Fails where what a record says is believed, or the record is not written again."""
+    """Fails where what a record says is believed, or it is not written again, by itself from its files."""
     other, part = whole.of("tokens")[0].manifest.parts[:2]
     assert part.record is not None
     path = f"tokens/small/{part.record.path}"
@@ -109,7 +109,7 @@ def test_a_flipped_bit_of_a_part_record(whole: Run, how: str) -> None:
     mended, told = again(whole)
     [line] = told
     assert line.startswith(f"{path} is damaged: it") and line.endswith("It is built again.")
-    assert built(mended)["tokens/small"] == ([part.name] if how == "as it is" else [other.name, part.name])
+    assert built(mended).get("tokens/small", []) == ([] if how == "as it is" else [other.name, part.name])
     assert mended.bytes() == whole.bytes() and mended.place.read(path) == finished_bytes(whole, path)
 
 
@@ -212,7 +212,7 @@ def test_damage_outside_of_the_run_ends_it() -> None:
 
     told: list[str] = []
     with pytest.raises(Damaged, match="elsewhere/other/77/file is damaged"):
-        run_past_damage(read, DamageTracker(tell=told.append))
+        run_past_damage(read, DamageTracker(place=Place("nowhere"), tell=told.append))
     assert len(told) == 1
 
 

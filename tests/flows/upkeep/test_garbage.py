@@ -84,7 +84,7 @@ def history(made: History, tmp_path: Path) -> History:
 
 def collect(place: Place, keep: int = 1, keep_runs: int = ALL) -> Garbage:
     """Remove what nobody needs."""
-    return clear_store(place, Policy(keep=keep), keep_runs, lambda line: None)
+    return clear_store(place, Policy(keep=keep), keep_runs)
 
 
 def published(place: Place) -> set[str]:
@@ -145,7 +145,7 @@ def dying(self, path):
         os._exit(9)
     delete(self, path)
 Place.delete = dying
-clear_store(Place(sys.argv[1]), Policy(keep=1), 500, print)
+clear_store(Place(sys.argv[1]), Policy(keep=1), 500)
 """
 
 

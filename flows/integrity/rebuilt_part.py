@@ -1,0 +1,101 @@
+"""Builds a part of an artifact again next to it, to compare the two: `cloze verify --rebuild`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from corpora.errors import InputError
+from corpora.store.manifest import Manifest
+from corpora.store.places.place import Place
+from corpora.store.stage import Stage, build_part, survey_stage
+from flows.recipes.lock import Lock
+from flows.run.pipeline import run_recipe
+from flows.run.record.run_record import (
+    DamagedRun,
+    RunRecord,
+    newest_runs,
+    passed_over,
+    recorded_lock,
+    recorded_recipe,
+    to_stderr,
+)
+from flows.signals import scratch_folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """A part that was built again next to its artifact, and both contents of each table."""
+
+    part: str
+    before: dict[str, str]
+    after: dict[str, str]
+
+    @property
+    def equal(self) -> bool:
+        """Return whether the rows came out the same."""
+        return self.before == self.after
+
+
+def rebuild_part(place: Place, manifest: Manifest, part: str | None) -> Rebuilt:
+    """Build one part (the first, unless named) of an artifact again in a folder of its own, and compare.
+
+    Raises InputError where no recorded run made the artifact or its raw files are gone.
+    """
+    stage = find_stage(place, manifest)
+    if not stage.parts:
+        raise InputError(f"{manifest.folder} cannot be built again: its raw files are gone. Restore them.")
+    names = [plan.name for plan in stage.parts]
+    if part is not None and part not in names:
+        raise InputError(f"{manifest.folder} has no part {part!r}: it has {', '.join(names[:10])}.")
+    plan = stage.parts[names.index(part) if part else 0]
+    before = next(p for p in manifest.parts if p.name == plan.name)
+    with scratch_folder() as folder:
+        after = build_part(place, stage, plan, Place(str(folder)))
+    contents = [{file.table: str(file.content) for file in p.files} for p in (before, after)]
+    return Rebuilt(part=plan.name, before=contents[0], after=contents[1])
+
+
+class _ParentLost(Exception):
+    """Raised where a stage that the wanted one depends on is not in the store as this program would build it."""
+
+
+class _StageFound(Exception):
+    """Raised when the wanted stage is reached."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+
+
+def find_stage(place: Place, manifest: Manifest) -> Stage:
+    """Return the stage of an artifact, planned again from the newest recorded run that names it. Raises InputError."""
+
+    def look(stages: Sequence[Stage]) -> list[Manifest]:
+        for stage in stages:
+            if stage.folder == manifest.folder:
+                raise _StageFound(stage)
+        manifests = [survey_stage(place, stage).manifest for stage in stages]
+        whole = [manifest for manifest in manifests if manifest is not None]
+        if len(whole) < len(stages):
+            raise _ParentLost
+        return whole
+
+    for record, lock in recorded_runs(place):
+        if manifest.folder in record.folders:
+            try:
+                run_recipe(place, recorded_recipe(record, place.address), lock, look)
+            except _StageFound as reached:
+                return reached.stage
+            except _ParentLost:
+                continue
+    raise InputError(
+        f"No recorded run in {place.address} would make {manifest.folder} with this version: run its recipe again "
+        "first."
+    )
+
+
+def recorded_runs(place: Place) -> Iterator[tuple[RunRecord, Lock]]:
+    """Yield the runs of a store with their locks, newest first; those with damaged documents are named on stderr."""
+    for record in newest_runs(place):
+        try:
+            yield record, recorded_lock(place, record.run_id)
+        except DamagedRun as fault:
+            to_stderr(passed_over(fault))
