@@ -23,7 +23,6 @@ from corpora.judging.steps.rules import RulesSettings, details_of, explain, reas
 from corpora.judging.steps.selection import QuestionIndex, index_questions, scores
 from corpora.schema import excerpt
 from corpora.sources.contract import Locator, Record
-from corpora.sources.files.papers.latex import read_latex
 from corpora.text.buffers import text_buffers
 from corpora.text.counts.kernels import count
 from corpora.text.sentences.splitter import sentence_offsets, split_sentences
@@ -44,7 +43,6 @@ SPEECH = tuple(
     word.encode() for word in ("Mr. ", "A. ", "e.g. ", '." ', "?! ", "1) ", "- ", "* ", "...", ".)", "。", "」")
 )
 SPEECH += tuple(word.encode() for word in ("「", ".[1]", "[", ",, ", " ''", "(a) ", "た.10 ", "“", "x!と", "．"))
-TEX = tuple(rb"{ } $ \[ \( \begin{a} \begin{equation} \title{ \title[ \a[ \cite{\def{ \end{a}".split())
 ITEM = "one two three four five six seven eight nine ten eleven twelve"
 WORDED = tuple(
     f"{words} ".encode() for words in (ITEM, ITEM.rpartition(" ")[0], "one two three four five six seven eight")
@@ -141,7 +139,6 @@ STEPS = {
     "selection": _of_column(lambda texts: scores(texts, _questions()), WORDED),
     "sentences": _of_column(lambda texts: sentence_offsets(*text_buffers(texts)), SPEECH),
     "sentences-plainly": _of_text(split_sentences, SPEECH),
-    "latex": _of_text(read_latex, TEX),
     "signatures": _of_column(partial(signatures, settings=SignatureSettings()), WORDED),
     "excerpt": _of_text(excerpt),
     "compare": _of_text(lambda text: compare(f"x {text}", text.replace(" ", " b ")), WORDED),
