@@ -11,7 +11,6 @@ from corpora.sources.files.source import FilesSource
 from flows.recipes import recipe as module
 from flows.recipes.recipe import Recipe, parse_recipe, read_recipe, shipped_recipe, shipped_recipes
 from flows.run.estimates.work import tokens_of
-from shards.builders.segments.pairs import SegmentPairInput
 
 SOURCE = '[[source]]\nkind = "files"\nname = "own"\npath = "raw"\n'
 
@@ -311,16 +310,6 @@ def test_a_folder_is_a_recipe(tmp_path: Path) -> None:
     assert isinstance(entry.source, FilesSource) and entry.source.path == str(folder)
 
 
-def test_the_authors_examples_need_what_their_script_reads_and_masks() -> None:
-    """`compat` with another algorithm or drawn masks ends before anything is built; with what it needs it is read."""
-    asked = SOURCE + '[shards]\ncompat = "google-bert"\n'
-    static = '[shards.masking]\nkind = "static"\nmax_predictions = 20\n'
-    assert parse(asked + static).shards[0].settings.own == SegmentPairInput(compat="google-bert")
-    for text, what in (
-        (asked, r"shards\.masking\.kind = 'dynamic' does not go with shards\.compat"),
-        ('[vocabulary]\nalgorithm = "unigram"\n' + asked + static, "needs a WordPiece vocabulary"),
-        (asked.replace("google-bert", "google") + static, r"shards\.compat = 'google' is not known"),
-        (asked + 'input = "doc-sentences"\n' + static, r"shards\.compat means nothing to input = 'doc-sentences'"),
-    ):
-        with pytest.raises(InputError, match=what):
-            parse(text)
+def test_the_examples_of_the_authors_script_are_refused_with_what_is_made_instead() -> None:
+    with pytest.raises(InputError, match=r"shards\.compat is no setting any more\. Leave it out: pairs then truncate"):
+        parse(SOURCE + '[shards]\ncompat = "google-bert"\n')
