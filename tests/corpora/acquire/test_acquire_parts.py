@@ -188,7 +188,7 @@ from corpora.acquire.remote import RemoteFile
 from corpora.acquire.wanted import AcquireSettings
 
 url, folder = sys.argv[1:]
-settings = AcquireSettings(catalogue="urls", urls=(url,), private_hosts=("127.0.0.1",))
+settings = AcquireSettings(catalogue="urls", urls=(url,))
 download(RemoteFile(url=url, name="a.bin"), Path(folder), Hosts(settings))
 """
 
