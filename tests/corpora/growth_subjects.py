@@ -162,8 +162,8 @@ FOUND = {
         Pattern(b" ", once=b'<p>a</p><script type=ld+json>"@type":'),
         Pattern(b"ab ", b"<p>ab ab ab ab ab ab", once=b"<title>"),
     ),
-    "python-module": (Pattern(b"!["), Pattern(b"<", once=b"`")),
-    "python-package": (Pattern(b"!["), Pattern(b"<!--"), Pattern(b"\n", b"a")),
+    "python-module": (Pattern(b"["), Pattern(b"<", once=b"`")),
+    "python-package": (Pattern(b"\n", b"a"),),
     "book": (Pattern(b"LIST OF ILLUSTRATIONS\n\n"),),
     "compare": (Pattern(b"a "), Pattern(b"a b c a ")),
 }
