@@ -91,15 +91,6 @@ def test_golden() -> None:
     assert (len(pairs.label), digest[:16]) == (229, "b4a499d0d825ec57")
 
 
-@pytest.mark.parametrize("max_sentences", [1, 2, 12])
-def test_labels_are_a_fair_coin_whatever_the_documents(max_sentences: int) -> None:
-    columns = many_documents(4000, max_sentences, 30)
-    _, (ledger,) = build(columns, PairSettings(length=64))
-    num_next, num_random = ledger.figures["next"], ledger.figures["random"]
-    assert num_next + num_random > 3000
-    assert deviation(num_random, num_next) < 3
-
-
 def test_labels_are_fair_among_chunks_of_every_kind() -> None:
     """Whole documents in one sentence, and documents whose chunks hold several: the same coin for both."""
     random = np.random.default_rng(3)

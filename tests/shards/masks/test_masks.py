@@ -142,17 +142,8 @@ def test_special_ids_are_found_however_they_lie(special: list[int]) -> None:
         ids[random.random(2000) < 0.2] = special[-1]
         columns = (ids, offsets, np.ones(2000, np.uint8), np.arange(40, dtype=np.uint64))
         masks, plain = (draw(*columns, 3, MaskSettings(rate=0.4), facts) for draw in (draw_masks, masks_plain))
-        assert rows_of(masks) == rows_of(plain)
+        assert rows_of(masks) == rows_of(plain) and masks.replacements.dtype == dtype
         assert not np.isin(ids[masked_places(offsets, masks)], special).any() and len(masks.positions) > 300
-
-
-@pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
-def test_replacements_have_the_type_of_the_ids(dtype: npt.DTypeLike) -> None:
-    batch = batch_of([50] * 20)
-    wide = Batch(batch.ids.astype(dtype), batch.offsets, batch.word_starts, batch.example_ids)
-    masks = wide.masks(0, MaskSettings())
-    assert masks.replacements.dtype == dtype
-    assert rows_of(masks) == rows_of(batch.masks(0, MaskSettings()))
 
 
 def test_golden() -> None:
