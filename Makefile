@@ -50,9 +50,8 @@ test-all: $(DEVELOP)  ## the long tier: all examples, all kills, gigabytes of in
 test-quick: $(DEVELOP)  ## the tests that are neither slow nor start a server (five minutes on two cores)
 	$(BIN)/python -m pytest --processes $(JOBS) -m "not slow and not server and not long"
 
-fuzz: $(DEVELOP)  ## every parser against damaged inputs, every step against long ones, MINUTES each (default: 10)
+fuzz: $(DEVELOP)  ## every parser against damaged inputs, MINUTES each (default: 10)
 	PYTHONPATH=.:tests/corpora $(BIN)/python tests/corpora/fuzzing.py --minutes $(MINUTES)
-	PYTHONPATH=.:tests/corpora $(BIN)/python tests/corpora/growth.py --minutes $(MINUTES)
 
 check: format lint types contracts docs site test  ## all that must hold: the six below (two minutes), then all tests
 

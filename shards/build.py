@@ -30,7 +30,6 @@ from corpora.store.stage import PartPlan, Stage, manifest_at
 from corpora.store.tables import read_table
 from shards.builders.contract import BuiltExamples
 from shards.builders.examples import Examples
-from shards.builders.segments.pairs import SegmentPairInput
 from shards.documents import ShardDocuments, ShardRange, read_documents
 from shards.frequencies import FREQUENCIES, count_tokens, counted_parts, frequency_rows, parts_of
 from shards.masks.masking import (
@@ -101,8 +100,6 @@ def plan_shards(
     name:   of the artifact, where one corpus has several shard sets; default: the corpus' name
     merged: the tokens of generations of many parts (`merges.py`)
     """
-    if isinstance(settings.own, SegmentPairInput):
-        settings.own.check_vocabulary(words)
     determining = settings.to_json()
     plans: list[PartPlan] = []
     for generation in range(1, int(corpus.manifest.facts["generations"]) + 1):
@@ -257,7 +254,7 @@ def example_rows(
         "second_document": examples.second_document,
     }
     if static:
-        masks = built.masks or _static_masks(examples, settings.masking, facts)
+        masks = _static_masks(examples, settings.masking, facts)
         columns |= {
             "mask_positions": _lists(masks.offsets, pa.array(masks.positions, pa.uint16())),
             "mask_ids": _lists(masks.offsets, pa.array(masks.replacements, ids)),

@@ -56,7 +56,7 @@ class ShardSettings:
     @property
     def common(self) -> Common:
         """The arguments that the input gets."""
-        return Common(self.length, self.copies, self.seed, self.masking)
+        return Common(self.length, self.copies, self.seed)
 
     def to_json(self) -> dict[str, Json]:
         """Return what determines the examples; with the version of the input, and of its package if not ours."""
@@ -81,6 +81,11 @@ def read_shard_settings(table: Mapping[str, Any], where: str = "shards") -> Shar
     >>> read_shard_settings({"input": "segment-pair", "short_sequence_probability": 0.2}).own.labels
     'next-sentence'
     """
+    if "compat" in table:
+        raise InputError(
+            f"{where}.compat is no setting any more. Leave it out: pairs then truncate nothing, and how they look "
+            "tells no label; the examples of BERT's authors come from their own script, see the guide of inputs."
+        )
     kind = input_class(convert(table.get("input", USUAL), str, f"{where}.input"))
     shared = [each.name for each in fields(ShardSettings) if each.name != "own"]
     own = [each.name for each in fields(kind)]

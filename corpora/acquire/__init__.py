@@ -7,10 +7,9 @@
 - `catalogues.py` reads what publishers publish about their files (pure), and `resolved.py` asks for it once and
   gives the result as JSON for the lock next to the recipe;
 - `remote.py` is one file as it is wanted: where it is, what it is called here, and the digests it must have;
-- `connections.py` connects to public addresses alone, and to hosts that the table names;
-- `hosts.py` speaks HTTP: one connection limit and one back-off for each host (`waiting.py`), redirects, refusals;
+- `hosts.py` speaks HTTP: one back-off for each host (`waiting.py`), redirects, refusals;
 - `download.py` brings one file, resuming where it is; `part.py` is the unfinished file on the disk;
-- `fetch.py` brings many at once.
+- `fetch.py` brings many at once, by few connections to each host.
 
 A file that is under its own name is whole. Its bytes are those of one version on the server, as far as the server
 tells versions apart, and those that its publisher's digest promises where there is one (of several the strongest);

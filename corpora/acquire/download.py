@@ -172,7 +172,6 @@ class _Download:
         for chunk in reply.iter_raw():
             self._hosts.check_stopped()
             part.append(chunk)
-            self._check_size(None)
             if whole is not None and part.position > whole:
                 raise Mismatch(f"more than the {whole} bytes came that were announced")
             if part.position >= self._furthest + PROGRESS_BYTES:
@@ -182,14 +181,7 @@ class _Download:
         part.ended()
 
     def _check_size(self, announced: int | None) -> None:
-        """Raise InputError for a file that is too long, Mismatch for one of another length than was promised."""
-        most = self._hosts.settings.max_bytes
-        if max(announced or 0, self._part.position) > most:
-            size = f"is {announced} bytes long" if announced else f"did not end after {self._part.position} bytes"
-            self._part.clear()
-            raise InputError(
-                f"{self._url} {size}, more than fetch.max_bytes = {most} allows. Raise it if this is right."
-            )
+        """Raise Mismatch for a file of another length than was promised."""
         promised = self._remote.size_bytes
         if announced is not None and promised is not None and announced != promised:
             raise Mismatch(f"the server announces {announced} bytes where {promised} were promised")

@@ -1,10 +1,8 @@
-"""Hosts: HTTP as a polite client speaks it. One connection limit and one pause for each host, whoever asks.
+"""Hosts: HTTP as a polite client speaks it, with one pause for each host, whoever asks.
 
 Promises: a reply that is handed out is one that answers the request, in the file's own bytes (no content encoding).
-Redirects are followed, never from https to http. Only public addresses are asked, and hosts that the
-settings name (`connections.py`). A 429 or 503 holds back every request to that host, for as long as
-it says, up to the bound of `waiting.py` (five minutes). What another attempt may fix is a `Later`; what the
-user must fix is an InputError.
+Redirects are followed. A 429 or 503 holds back every request to that host, for as long as it says, up to the bound of
+`waiting.py` (five minutes). What another attempt may fix is a `Later`; what the user must fix is an InputError.
 Costs: one connection for each download that is under way; up to 32 stay open for the next one.
 """
 
@@ -16,17 +14,16 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 
-from corpora.acquire.connections import NotPublic, Transport
 from corpora.acquire.waiting import Patience
 from corpora.acquire.wanted import AcquireSettings
 from corpora.errors import InputError
-from corpora.store.places.address import has_password, without_password
 
 REDIRECTS = 10
+KEPT = 32  # connections that wait for another request
 DOCUMENT_BYTES = 64 << 20
 BUSY = (429, 503)
 PASSING = (408, 425, *BUSY)
@@ -63,12 +60,14 @@ class Hosts:
         self.patience = patience or Patience()
         self._stopped = threading.Event()
         self._lock = threading.Lock()
-        self._slots: dict[str, threading.BoundedSemaphore] = {}
         self._resume_at: dict[str, float] = {}
         self._client = httpx.Client(
             headers={"User-Agent": settings.user_agent, "Accept-Encoding": "identity", "Accept": "*/*"},
-            transport=Transport(_certificates(), settings.private_hosts),
+            verify=_certificates(),
             timeout=httpx.Timeout(settings.timeout_seconds, pool=None),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=KEPT),
+            follow_redirects=True,
+            max_redirects=REDIRECTS,
         )
 
     def __enter__(self) -> "Hosts":
@@ -104,15 +103,10 @@ class Hosts:
 
         A fault of the line while the caller reads the body is a Later as well.
         """
-        for _ in range(REDIRECTS + 1):
-            with _translated(url), self._slot(url), self._client.stream("GET", url, headers=headers) as reply:
-                target = _redirected(url, reply)
-                if target is None:
-                    self._check(url, reply)
-                    yield reply
-                    return
-            url = target
-        raise InputError(f"{url}: the server sends this request round in circles. Fix the address or the mirror.")
+        self._await_turn(host_of(url))
+        with _translated(url), self._client.stream("GET", url, headers=headers) as reply:
+            self._check(url, reply)
+            yield reply
 
     def document(self, url: str) -> bytes:
         """A catalogue's file, in memory, by as many attempts as are allowed. Raises InputError, Absent, Stopped."""
@@ -137,21 +131,11 @@ class Hosts:
                     )
         return bytes(body)
 
-    @contextmanager
-    def _slot(self, url: str) -> Iterator[None]:
-        """A turn with a host: one of its connections, after its pause."""
-        host = host_of(url)
-        with self._lock:
-            slot = self._slots.setdefault(host, threading.BoundedSemaphore(self.settings.connections_per_host))
-        while not slot.acquire(timeout=0.1):
-            self.check_stopped()
-        try:
-            while (wait := self._resume_at.get(host, 0.0) - time.monotonic()) > 0:
-                self.sleep(wait)
-            self.check_stopped()
-            yield
-        finally:
-            slot.release()
+    def _await_turn(self, host: str) -> None:
+        """Wait until a host may be asked again. Raises Stopped."""
+        while (wait := self._resume_at.get(host, 0.0) - time.monotonic()) > 0:
+            self.sleep(wait)
+        self.check_stopped()
 
     def _check(self, url: str, reply: httpx.Response) -> None:
         """Raise Later or InputError unless a reply is one to read."""
@@ -210,27 +194,6 @@ def host_of(url: str) -> str:
     return urlsplit(url).netloc.rpartition("@")[2].lower()
 
 
-def _redirected(url: str, reply: httpx.Response) -> str | None:
-    """Return where a reply redirects the request; None where it does not."""
-    if reply.status_code not in (301, 302, 303, 307, 308):
-        return None
-    target = urljoin(url, str(reply.headers.get("location", "")))
-    if urlsplit(target).scheme not in ("http", "https"):
-        raise InputError(
-            f"{url}: the server points to {without_password(target)!r}, which is no http address. Use another mirror."
-        )
-    if has_password(target):
-        raise InputError(
-            f"{url}: the server points to {without_password(target)}, an address with a password. Use another mirror."
-        )
-    if urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https":
-        raise InputError(
-            f"{url}: the server points from https to {without_password(target)}, where anyone on the way could change "
-            "the file. Use another mirror, or name that address yourself."
-        )
-    return target
-
-
 @contextmanager
 def _translated(url: str) -> Iterator[None]:
     """Raise faults of the line as Later, addresses and certificates that need fixing as InputError."""
@@ -238,10 +201,9 @@ def _translated(url: str) -> Iterator[None]:
         yield
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, UnicodeError) as error:
         raise InputError(f"{url!r} cannot be asked for: {error}. Fix the address.") from error
-    except NotPublic as error:
+    except httpx.TooManyRedirects as error:
         raise InputError(
-            f"{url}: {error}. A list or a redirect could lead this machine to services that trust it, so none of them "
-            f'is asked by itself. If this is a server of your own: fetch.private_hosts = ["{urlsplit(url).hostname}"].'
+            f"{url}: the server sends this request round in circles. Fix the address or the mirror."
         ) from error
     except httpx.TimeoutException as error:
         raise Later("no bytes came for too long") from error

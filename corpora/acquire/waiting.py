@@ -1,10 +1,8 @@
 """Waiting before the next attempt: twice as long each time, and what a server asks for, up to a bound.
 
-The waiting times are spread by a number that the caller may choose, so that many clients do not return at once and
-a test knows what it gets. None of it reaches any bytes.
+None of it reaches any bytes.
 """
 
-import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,23 +15,20 @@ class Patience:
 
     first_seconds: before the second attempt; doubled for each one after
     most_seconds:  bound of every wait, also of one that a server asks for
-    jitter:        gives numbers from 0 to 1; a wait is between half and the whole of its time
     now:           the time of day that a date in `Retry-After` is compared with, in seconds since 1970
     """
 
     first_seconds: float = 1.0
     most_seconds: float = 300.0
-    jitter: Callable[[], float] = random.SystemRandom().random
     now: Callable[[], float] = time.time
 
     def step(self, failures: int) -> float:
         """Seconds to wait after so many failures in a row.
 
-        >>> [Patience(jitter=lambda: 1.0).step(failures) for failures in (1, 2, 3, 99)]
+        >>> [Patience().step(failures) for failures in (1, 2, 3, 99)]
         [1.0, 2.0, 4.0, 300.0]
         """
-        whole = min(self.most_seconds, self.first_seconds * 2.0 ** min(failures - 1, 60))
-        return whole * (0.5 + self.jitter() / 2)
+        return min(self.most_seconds, self.first_seconds * 2.0 ** min(failures - 1, 60))
 
     def asked_for(self, header: str | None) -> float | None:
         """Seconds that a `Retry-After` header asks for, bounded; None where it gives none (RFC 9110, 10.2.3).

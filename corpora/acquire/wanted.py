@@ -44,8 +44,6 @@ class AcquireSettings:
     user_agent:           who asks; a publisher may want an address to write to
     attempts:             failures in a row, without a megabyte gained, after which a file is given up
     timeout_seconds:      no byte for so long is a failure
-    max_bytes:            a longer file is refused
-    private_hosts:        hosts of this machine or of a private network that may be asked, as in "mirror.lan"
     """
 
     catalogue: str
@@ -61,8 +59,6 @@ class AcquireSettings:
     user_agent: str = USER_AGENT
     attempts: int = 8
     timeout_seconds: float = 60.0
-    max_bytes: int = 200_000_000_000
-    private_hosts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("fetch.catalogue", self.catalogue, CATALOGUES)
@@ -71,7 +67,6 @@ class AcquireSettings:
         check_range("fetch.connections_per_host", self.connections_per_host, 1, 32)
         check_range("fetch.attempts", self.attempts, 1, 1_000)
         check_range("fetch.timeout_seconds", self.timeout_seconds, 0.01, 3_600)
-        check_range("fetch.max_bytes", self.max_bytes, 1, 1 << 50)
         if not self.user_agent.isascii() or not self.user_agent.isprintable() or not self.user_agent.strip():
             raise InputError(f"fetch.user_agent = {self.user_agent!r} must be printable ASCII: a name, and an address.")
         self._check_wanted()
@@ -158,7 +153,7 @@ def read_settings(table: Mapping[str, Json], where: str, source: str) -> Acquire
     'raw/news'
     """
     values = dict(table)
-    for key in ("months", "urls", "private_hosts"):
+    for key in ("months", "urls"):
         if isinstance(values.get(key), str):
             values[key] = [values[key]]
     values["folder"] = values.get("folder") or f"raw/{source}"

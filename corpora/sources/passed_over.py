@@ -141,9 +141,6 @@ def _companions(source: Source) -> Iterable[Path]:
 
 def _given(source: Source, apart: Apart) -> Iterator[tuple[str, str, str]]:
     """(name, absolute path, kind or "" where that is still to be seen) of everything where a source looks for files."""
-    if hasattr(source, "given"):  # it has no `path`, and says itself where it looks
-        yield from ((name, absolute(str(path)), "") for name, path in source.given())
-        return
     path = getattr(source, "path", None)
     if not isinstance(path, str):
         return

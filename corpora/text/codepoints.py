@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 
 from corpora.kernels.array_cache import kept_arrays
-from corpora.kernels.arrays import Bytes, Int64s
+from corpora.kernels.arrays import Bytes
 from corpora.kernels.compiling import kernel
 from corpora.kernels.utf8 import decode
 
@@ -61,20 +61,6 @@ def _character_classes() -> Bytes:
     for kind, characters in _SPECIAL.items():
         classes[[ord(character) for character in characters]] = kind
     return classes
-
-
-def code_points(characters: str) -> Int64s:
-    """The code points of characters in ascending order: a small set, as kernels read it."""
-    return np.array(sorted(map(ord, characters)), np.int64)
-
-
-@kernel
-def holds(codes: Int64s, code: int) -> bool:
-    """Return True if a small set holds a code point."""
-    for member in codes:
-        if member == code:
-            return True
-    return False
 
 
 @kernel

@@ -1,25 +1,18 @@
 """Curly quotes made straight, as ftfy does it: ʼ ‘ ’ ‚ ‛ to ' and “ ” „ ‟ to ".
 
-Promise: `straighten` gives for every row of a column what `straighten_text` gives for one text. Cost: one pass over the
-bytes, and a copy of them.
+Cost: one pass over the bytes, and a copy of them.
 """
 # ruff: noqa: RUF002 - typographic marks are the subject here
 
 import numpy as np
-from ftfy.chardata import DOUBLE_QUOTE_RE, SINGLE_QUOTE_RE
 
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.kernels.compiling import kernel
 
 
-def straighten_text(text: str) -> str:
-    """A text with straight quotes."""
-    return str(SINGLE_QUOTE_RE.sub("'", DOUBLE_QUOTE_RE.sub('"', text)))
-
-
 @kernel
 def straighten(data: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
-    """The twin of `straighten_text` over a column: new bytes and new offsets, which begin at 0."""
+    """A column with straight quotes: new bytes and new offsets, which begin at 0."""
     out = np.empty(offsets[-1] - offsets[0], np.uint8)
     ends = np.zeros(offsets.size, np.int64)
     size = 0

@@ -47,7 +47,6 @@ from flows.recipes.tables import (
     with_paths,
 )
 from flows.recipes.task_table import TaskEntry, read_tasks
-from shards.builders.segments.pairs import SegmentPairInput
 from shards.settings import ShardSettings, read_shard_settings
 from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
 from trainer.settings.training import TrainingSettings
@@ -274,9 +273,6 @@ def _shards(
     vocabulary = choose_table(
         section.get("vocabulary"), [entry.name for entry in vocabularies], f"{where}.vocabulary", "vocabulary"
     )
-    chosen = next(entry.settings for entry in vocabularies if entry.name == vocabulary)
-    if isinstance(settings.own, SegmentPairInput) and isinstance(chosen, VocabularySettings):
-        settings.own.check_algorithm(chosen.algorithm)
     return ShardsEntry(name=name, vocabulary=vocabulary, settings=settings)
 
 

@@ -13,35 +13,31 @@ from typing import ClassVar, NamedTuple, Protocol
 from corpora.kernels.arrays import Int64s
 from corpora.store.ledger import Ledger
 from shards.builders.examples import DocumentTokens, Examples
-from shards.masks.masking import Masks, MaskSettings, ShardVocabulary
+from shards.masks.masking import ShardVocabulary
 
 
 class Common(NamedTuple):
     """The arguments that every input gets.
 
-    length:  tokens of the longest example, with specials
-    copies:  how often every document is made into examples
-    seed:    where all addresses of choices begin
-    masking: of the shards; an input that draws its own masks goes by it
+    length: tokens of the longest example, with specials
+    copies: how often every document is made into examples
+    seed:   where all addresses of choices begin
     """
 
     length: int
     copies: int
     seed: int
-    masking: MaskSettings = MaskSettings()
 
 
 class BuiltExamples(NamedTuple):
     """The examples of one shard.
 
     ledgers:  one a copy, checked
-    masks:    static ones, of an input that draws its own
     surfaces: looks of examples with a label, as `shards.measures.surfaces.count_surfaces` counts
     """
 
     examples: Examples
     ledgers: tuple[Ledger, ...]
-    masks: Masks | None = None
     surfaces: Int64s | None = None
 
 

@@ -238,8 +238,6 @@ PUBMED = _whole("pubmed.xml")
 JATS = _whole("article.nxml")
 PATENT = _whole("patent.xml")
 GREENBOOK = b"PATN\nWKU  039373754\nTTL  A lamp\nABST\nPAL  %s\nCLMS\nPAR  1. A lamp.\n" % PROSE.encode()
-PUBTATOR = b"7|t|A lamp\n7|a|%s\n7\t0\t2\n" % PROSE.encode()
-LATEX = b"\\title{A}\\begin{document}%s\\end{document}" % PROSE.encode()
 OWN_XML = {"record": "entry", "fields": {"text": ["title", "body//p[@a='b']", "note/@x"], "key": "@id", "date": "day"}}
 ENTRIES = _whole("entries.xml")
 
@@ -469,8 +467,6 @@ TARGETS: dict[str, Target] = {
     "patent": Target(_wholes(PATENT), MARKUP, reads("a.xml", kind="xml", preset="patent")),
     "files-patent": Target(_wholes(PATENT), MARKUP, _file("a.xml")),
     "files-greenbook": Target(_wholes(GREENBOOK, GREENBOOK * 2), LINES, _file("a.txt")),
-    "files-pubtator": Target(_wholes(PUBTATOR), LINES, _file("a.txt")),
-    "files-tex": Target(_wholes(LATEX), LINES, _file("a.tex")),
     "xml": Target(_wholes(ENTRIES, b"\xef\xbb\xbf" + ENTRIES), MARKUP, reads("a.xml", kind="xml", **OWN_XML)),
     "mail": Target(_wholes(MAIL), MAILISH, partial(reads_mail, example_source())),
     "python-module": Target(_wholes(MODULE), CODE, partial(reads_module, "stdlib/tide.py")),

@@ -26,7 +26,6 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -338,47 +337,26 @@ def fuzz_here(name: str, target: Target, seconds: float, number: int, current: P
     return len(found)
 
 
-def run_in_child(
-    script: str,
-    name: str,
-    minutes: float,
-    hangs_seconds: float,
-    options: Callable[[], dict[str, object]],
-    ended: Callable[[int, Path], None],
-) -> int:
-    """Run the long form of a script in a process of its own; one that crashes or hangs is followed by another.
-
-    ended: is told the code of one that was, and the file in which it noted what it was at. Returns how many failed.
-    """
+def fuzz_in_child(name: str, minutes: float, number: int, cases: Path) -> int:
+    """Fuzz one parser in a process of its own, and in another if it crashes or hangs. Returns how many failed."""
     end, faults = time.monotonic() + 60 * minutes, 0
     with tempfile.TemporaryDirectory(prefix="cloze-long-form-") as folder:
         current = Path(folder) / "input"
         while (left := end - time.monotonic()) > 3:
             current.unlink(missing_ok=True)
-            pairs = {"--minutes": left / 60, "--current": current, **options()}
-            words = [str(word) for pair in pairs.items() for word in pair]
-            child = subprocess.Popen([sys.executable, script, name, *words], env={**os.environ, "TMPDIR": folder})
+            options = {"--minutes": left / 60, "--current": current, "--seed": number, "--cases": cases}
+            words = [str(word) for pair in options.items() for word in pair]
+            child = subprocess.Popen([sys.executable, __file__, name, *words], env={**os.environ, "TMPDIR": folder})
             while child.poll() is None:
                 time.sleep(0.5)
-                if current.exists() and time.time() - current.stat().st_mtime > hangs_seconds:
+                if current.exists() and time.time() - current.stat().st_mtime > HANGS_SECONDS:
                     child.kill()
             faults += child.returncode != 0
             if child.returncode in (0, 1) or not current.exists():
                 break
-            ended(child.returncode, current)
+            print(f"{name}: ended by {child.returncode}: {keep(name, current.read_bytes(), cases)}", flush=True)
+            number += 1_000
     return faults
-
-
-def fuzz_in_child(name: str, minutes: float, number: int, cases: Path) -> int:
-    """Fuzz one parser in a process of its own, and another where it crashes or hangs."""
-    numbers = count(number, 1_000)
-
-    def ended(code: int, current: Path) -> None:
-        print(f"{name}: ended by {code}: {keep(name, current.read_bytes(), cases)}", flush=True)
-
-    return run_in_child(
-        __file__, name, minutes, HANGS_SECONDS, lambda: {"--seed": next(numbers), "--cases": cases}, ended
-    )
 
 
 def main() -> int:

@@ -17,13 +17,12 @@ from corpora.judging.steps.clean import PROFILES, CleanSettings, clean, clean_te
 from corpora.judging.steps.contamination import ContaminationSettings, EvaluationIndex, index_items, meet
 from corpora.judging.steps.evaluation_sets import Item
 from corpora.judging.steps.language import LanguageSettings, language_reasons
-from corpora.judging.steps.lines import LineSettings, edit_lines, line_hashes
+from corpora.judging.steps.lines import line_hashes, remove_lines
 from corpora.judging.steps.privacy import PersonalDataSettings, mask_private, mask_text
 from corpora.judging.steps.rules import RulesSettings, details_of, explain, reasons_of
 from corpora.judging.steps.selection import QuestionIndex, index_questions, scores
 from corpora.schema import excerpt
 from corpora.sources.contract import Locator, Record
-from corpora.sources.files.papers.latex import read_latex
 from corpora.text.buffers import text_buffers
 from corpora.text.counts.kernels import count
 from corpora.text.sentences.splitter import sentence_offsets, split_sentences
@@ -44,7 +43,6 @@ SPEECH = tuple(
     word.encode() for word in ("Mr. ", "A. ", "e.g. ", '." ', "?! ", "1) ", "- ", "* ", "...", ".)", "。", "」")
 )
 SPEECH += tuple(word.encode() for word in ("「", ".[1]", "[", ",, ", " ''", "(a) ", "た.10 ", "“", "x!と", "．"))
-TEX = tuple(rb"{ } $ \[ \( \begin{a} \begin{equation} \title{ \title[ \a[ \cite{\def{ \end{a}".split())
 ITEM = "one two three four five six seven eight nine ten eleven twelve"
 WORDED = tuple(
     f"{words} ".encode() for words in (ITEM, ITEM.rpartition(" ")[0], "one two three four five six seven eight")
@@ -89,16 +87,7 @@ def _rules(texts: pa.Array) -> None:
 
 
 def _lines(texts: pa.Array) -> None:
-    settings = LineSettings(
-        terminal_punctuation=True,
-        min_words=3,
-        max_word_characters=1_000,
-        drop_javascript=True,
-        drop_policy=True,
-        strip_citations=True,
-    )
-    for hashes in (line_hashes(texts)[0], np.zeros(0, np.uint64)):
-        edit_lines(texts, settings, np.sort(hashes)[:3])
+    remove_lines(texts, np.sort(line_hashes(texts)[0])[:3])
 
 
 @cache
@@ -131,7 +120,7 @@ STEPS = {
     },
     "clean-as-ftfy": _of_column(partial(clean, settings=AS_FTFY), MOJIBAKE + NESTING),
     "clean-plainly": _of_text(partial(clean_text, settings=CleanSettings()), MOJIBAKE + NESTING),
-    "lines": _of_column(_lines, (b"[edit]", b"[1]", b"javascript", b"terms of use", b"cookie policy", b" [")),
+    "lines": _of_column(_lines),
     "language": _of_column(partial(language_reasons, settings=LanguageSettings())),
     "rules": _of_column(_rules, WORDED),
     "rules-explained": _of_text(partial(explain, settings=RulesSettings()), WORDED),
@@ -141,7 +130,6 @@ STEPS = {
     "selection": _of_column(lambda texts: scores(texts, _questions()), WORDED),
     "sentences": _of_column(lambda texts: sentence_offsets(*text_buffers(texts)), SPEECH),
     "sentences-plainly": _of_text(split_sentences, SPEECH),
-    "latex": _of_text(read_latex, TEX),
     "signatures": _of_column(partial(signatures, settings=SignatureSettings()), WORDED),
     "excerpt": _of_text(excerpt),
     "compare": _of_text(lambda text: compare(f"x {text}", text.replace(" ", " b ")), WORDED),
@@ -165,8 +153,8 @@ FOUND = {
         Pattern(b" ", once=b'<p>a</p><script type=ld+json>"@type":'),
         Pattern(b"ab ", b"<p>ab ab ab ab ab ab", once=b"<title>"),
     ),
-    "python-module": (Pattern(b"!["), Pattern(b"<", once=b"`")),
-    "python-package": (Pattern(b"!["), Pattern(b"<!--"), Pattern(b"\n", b"a")),
+    "python-module": (Pattern(b"["), Pattern(b"<", once=b"`")),
+    "python-package": (Pattern(b"\n", b"a"),),
     "book": (Pattern(b"LIST OF ILLUSTRATIONS\n\n"),),
     "compare": (Pattern(b"a "), Pattern(b"a b c a ")),
 }

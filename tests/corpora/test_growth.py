@@ -1,12 +1,12 @@
-"""How the cost of reading grows: a short run for every subject, and what was found (`growth.py` has the long form)."""
+"""How the cost of reading grows: a few patterns for every subject, in the long tier many, and what was found."""
 
 import re
 import zlib
 
 import pytest
-from growth import SHORT, Subject, drawn_patterns, framed, growth, warm_up
+from growth import SIZES, Subject, drawn_patterns, framed, growth, warm_up
 from growth_subjects import FOUND, SUBJECTS
-from tiers import mostly_long
+from tiers import LONG, mostly_long
 
 PACKED = ("-gz", "-bz2", "-xz", "-zst", "-tgz", "-tar", "-http", "-streams", "-index")  # read as what is in them is
 READ = [name for name in SUBJECTS if not name.endswith(PACKED)]
@@ -17,10 +17,10 @@ def test_cost_does_not_grow_with_the_square_of_the_text(name: str) -> None:
     """Fails if reading, or judging, a text that repeats itself takes time that grows with the square of its length."""
     subject, number = SUBJECTS[name], zlib.crc32(name.encode())
     warm_up(subject)
-    for place, pattern in enumerate((*FOUND.get(name, ()), *drawn_patterns(subject, number, 2))):
+    for place, pattern in enumerate((*FOUND.get(name, ()), *drawn_patterns(subject, number, 20 if LONG else 2))):
         frames = subject.frames if pattern in FOUND.get(name, ()) else subject.frames[place % len(subject.frames) :][:1]
         for frame in frames:
-            assert not growth(subject, framed(frame, pattern), SHORT), pattern
+            assert not growth(subject, framed(frame, pattern), SIZES), pattern
 
 
 def test_what_was_found_is_of_subjects_that_are_read() -> None:
@@ -34,4 +34,4 @@ def test_growth_with_the_square_is_seen() -> None:
         Subject((), frames, lambda data, _: begins_again.search(data)), lambda size: b"a" * size, (4_000, 16_000)
     )
     assert "times" in found
-    assert not growth(Subject((), frames, lambda data, _: data.count(b"b")), lambda size: b"a" * size, SHORT)
+    assert not growth(Subject((), frames, lambda data, _: data.count(b"b")), lambda size: b"a" * size, SIZES)

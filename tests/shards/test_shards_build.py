@@ -1,9 +1,8 @@
 """The tokens and shards stages: every token in one shard of its generation and split, whatever the cut."""
 
-import json
 import pickle
 from collections import Counter
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,15 +12,11 @@ import pytest
 from small_corpus import put_corpus, row, words
 
 from corpora.build import Corpus
-from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage, survey_stage
 from corpora.store.tables import open_table, read_table
-from shards.build import SMALL_GENERATION, plan_shards, read_shard_documents
-from shards.builders.google_bert.builder import ScriptSettings
-from shards.builders.google_bert.plain import google_bert_plain
-from shards.builders.segments.pairs import SegmentPairInput
+from shards.build import SMALL_GENERATION, plan_shards
 from shards.inputs import INPUTS
 from shards.masks.masking import MaskSettings
 from shards.reading.files.shard_set import ShardSet
@@ -30,9 +25,7 @@ from shards.settings import ShardSettings
 from shards.tokens import plan_tokens, shuffle_keys
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
 from tokenizers_train.encoding.encoder import text_tokenizer
-from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
 from tokenizers_train.vocabularies.settings import VocabularySettings
-from tokenizers_train.vocabularies.vocabulary import roberta_vocabulary
 
 LENGTH = 32
 
@@ -258,35 +251,3 @@ def test_shards_of_some_sources(tmp_path: Path) -> None:
     again = bench._replace(corpus=grown, tokens=tokens)
     assert survey_stage(place, again.plan(sources=("a",))).missing == ()
     assert survey_stage(place, again.plan(sources=("b",))).missing
-
-
-def test_rows_are_the_examples_of_the_authors_script(bench: Bench) -> None:
-    """`compat`: each shard's documents in their order are the script's input, the rows its instances in its order."""
-    masking = MaskSettings(kind="static", unit="whole-word", max_predictions=20)
-    stage = bench.plan(masking=masking, copies=3, own=SegmentPairInput(compat="google-bert"))
-    manifest = build_stage(bench.place, stage)
-    script = ScriptSettings(length=LENGTH, copies=3, seed=42, whole_words=True)
-    for plan, part in zip(stage.parts, manifest.parts, strict=True):
-        documents = read_shard_documents(bench.place, plan.job)
-        examples, _, masks, _ = google_bert_plain(documents.tokens, script, plan.job.vocabulary)
-        assert masks is not None
-        rows = table_rows(bench, manifest.with_parts((part,)), "examples")
-        assert [row["example_id"] for row in rows] == examples.example_id.tolist()
-        assert [token for row in rows for token in row["ids"]] == examples.ids.tolist()
-        assert [place for row in rows for place in row["mask_positions"]] == masks.positions.tolist()
-        assert [token for row in rows for token in row["mask_ids"]] == masks.replacements.tolist()
-        assert [row["copy"] for row in rows] != sorted(row["copy"] for row in rows)
-
-
-def test_the_authors_script_reads_wordpiece_alone(bench: Bench) -> None:
-    """Other algorithms, and a WordPiece that does not write ## before what continues a word."""
-    masking = MaskSettings(kind="static")
-    chosen = ShardSettings(length=LENGTH, masking=masking, own=SegmentPairInput(compat="google-bert"))
-    words = read_vocabulary(bench.place, bench.vocabulary)
-    content = json.loads(words.definition)
-    content["model"]["continuing_subword_prefix"] = "@@"
-    other = replace(words, definition=json.dumps(content))
-    bytewise = roberta_vocabulary(("<s>", "<pad>", "</s>", "<unk>", *BYTE_LETTERS, "<mask>"))
-    for wrong, what in ((other, "writes '@@'"), (bytewise, "'byte-bpe'")):
-        with pytest.raises(InputError, match=what):
-            plan_shards(bench.corpus, bench.tokens, bench.vocabulary, wrong, chosen)

@@ -4,8 +4,7 @@ from corpora.sources.bytes.endings import ENCRYPTED, OTHER_PACKING, PACKED_ENDIN
 from corpora.sources.xml.presets import OTHER_ROOT, PRESETS, of_preset
 
 TEXT_ENDINGS = packed(".txt", ".md")
-PAPER_ENDINGS = packed(".greenbook", ".pubtator")  # and .txt that begin as those do
-LATEX_ENDINGS = packed(".tex")
+PATENT_ENDINGS = packed(".greenbook")  # and .txt that begin as those do
 XML_ENDINGS = packed(".xml", ".nxml")  # whose root element is that of a preset
 LINE_ENDINGS = packed(".jsonl", ".ndjson")
 JSON_ENDINGS = packed(".json")
@@ -23,7 +22,7 @@ PDF_ENDINGS = (".pdf",)  # read where the extra `documents` is installed
 ARCHIVE_ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".wet", ".wet.gz", ".wet.zst")
 ZIP_ENDINGS = (".zip",)  # whose members are read as files
 ENDINGS = (
-    *(*TEXT_ENDINGS, *PAPER_ENDINGS, *LATEX_ENDINGS, *XML_ENDINGS, *LINE_ENDINGS, *JSON_ENDINGS),
+    *(*TEXT_ENDINGS, *PATENT_ENDINGS, *XML_ENDINGS, *LINE_ENDINGS, *JSON_ENDINGS),
     *(*TABLE_ENDINGS, *PAGE_ENDINGS, *MAIL_ENDINGS, *MAILBOX_ENDINGS),
     *(*PARQUET_ENDINGS, *BOOK_ENDINGS, *WORD_ENDINGS, *SLIDE_ENDINGS, *SHEET_ENDINGS, *PDF_ENDINGS),
     *(*ARCHIVE_ENDINGS, *ZIP_ENDINGS),
@@ -40,6 +39,8 @@ REMEDIES = {  # of kinds of files that are not read, and could be
     ".msg": "A .msg is read when it is saved as .eml",
     ".pst": "A .pst is read when its folders are exported as .mbox",
     **dict.fromkeys((".rar", ".7z"), "Archives other than .zip are read when they are unpacked"),
+    ".tex": "A .tex is read when pandoc has made a .txt or .md of it",
+    ".pubtator": "A .pubtator is read when it is saved as .jsonl",
     OTHER_ROOT: 'XML whose root is of no preset is read with kind = "xml", `record` and `fields`',
     **{of_preset(name): f'{of_preset(name)} is read with preset = "{name}" or kind = "files"' for name in PRESETS},
     ENCRYPTED: "Encrypted members of a .zip are read when it is unpacked with its password",

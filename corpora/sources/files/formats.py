@@ -182,7 +182,7 @@ class TextFile(WholeFile):
         """The record of a text. Raises BadRecord."""
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
-        return record_of(locator, data, self.fields(self.text_of(data)))
+        return record_of(locator, data, {"text": self.text_of(data)})
 
     def text_of(self, data: bytes) -> str:
         """Bytes as text. Raises BadRecord."""
@@ -192,10 +192,6 @@ class TextFile(WholeFile):
             if encoding == UNKNOWN:
                 raise BadRecord(HOW_TO_SAY)
         return decode(data, encoding)
-
-    def fields(self, text: str) -> dict[str, Any]:
-        """The record's fields, by the names of `Record`."""
-        return {"text": text}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

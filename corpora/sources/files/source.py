@@ -7,8 +7,7 @@
     .xlsx ................ a row is a document           .pdf ............ a file is a document
     .json ................ an object is a document       .mbox ........... a message is a document
     .eml ................. a file is a document          .zip ............ its members are read as files
-    .tex ................. a file is a document          .xml .nxml ...... PubMed, JATS, patents: a record each
-    .greenbook ........... a patent is a document        .pubtator ....... a title and abstract are a document
+    .greenbook ........... a patent is a document        .xml .nxml ...... PubMed, JATS, patents: a record each
                                                          texts, lines, tables and pages also .gz; see ENDINGS
 
 Promises: a folder may mix them. Every file, non-blank line, row or record of an archive is one record; what cannot be
@@ -41,14 +40,13 @@ from corpora.sources.files.endings import (
     ENDINGS,
     JSON_ENDINGS,
     KNOWN,
-    LATEX_ENDINGS,
     LINE_ENDINGS,
     MAIL_ENDINGS,
     MAILBOX_ENDINGS,
     MAILBOX_NAMES,
     PAGE_ENDINGS,
-    PAPER_ENDINGS,
     PARQUET_ENDINGS,
+    PATENT_ENDINGS,
     PDF_ENDINGS,
     SHEET_ENDINGS,
     SLIDE_ENDINGS,
@@ -64,7 +62,7 @@ from corpora.sources.files.mail.formats import MailboxFile, MailFile
 from corpora.sources.files.office.documents import DocxFile, PdfFile, PptxFile
 from corpora.sources.files.office.pdf import HOW_TO_INSTALL, LIBRARY, can_read_pdf
 from corpora.sources.files.office.sheet_rows import SheetRows
-from corpora.sources.files.papers.formats import LatexFile, TextOrRecords
+from corpora.sources.files.patents import TextOrPatents
 from corpora.sources.files.tables import TextTable
 from corpora.sources.record_fields import check_fields
 from corpora.sources.web.archived_pages import ArchivedPages
@@ -210,9 +208,8 @@ class FilesSource:
             return BadZip()
         if name.endswith(XML_ENDINGS):
             return XmlFile(max_record_bytes=most)
-        if name.endswith((*TEXT_ENDINGS, *PAPER_ENDINGS, *LATEX_ENDINGS)):
-            form = LatexFile if name.endswith(LATEX_ENDINGS) else TextOrRecords
-            return form(encoding=self.encoding, max_record_bytes=most)
+        if name.endswith((*TEXT_ENDINGS, *PATENT_ENDINGS)):
+            return TextOrPatents(encoding=self.encoding, max_record_bytes=most)
         plain = next(form for endings, form in PLAIN_FORMATS.items() if name.endswith(endings))
         return plain(max_record_bytes=most)
 

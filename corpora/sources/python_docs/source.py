@@ -9,10 +9,8 @@ docstrings as PEP 257 writes them and is not parsed. Memory: one module's tree.
 """
 
 import ast
-import difflib
 import importlib.metadata
 import itertools
-import os
 import re
 import sys
 import sysconfig
@@ -29,21 +27,19 @@ from typing import ClassVar, NamedTuple
 from corpora.errors import InputError
 from corpora.schema import Locator
 from corpora.sources.contract import Defaults, Drop, RawFile, Record, Slice, Tally, whole_file
-from corpora.sources.python_docs.docstrings import description_to_text, docstring_to_text, paragraphs
+from corpora.sources.python_docs.docstrings import docstring_to_text, paragraphs
 from corpora.store.manifest import Json
-from corpora.store.settings import check_range, settings_json
 
 CLASS_CHARACTERS = 2_000
+MIN_CHARACTERS = 200  # a document with less prose is dropped
 SKIPPED_FOLDERS = frozenset(
     "test tests _vendor vendored idlelib lib2to3 turtledemo ensurepip pydoc_data lib-dynload site-packages "
     "dist-packages __pycache__".split()
 )
-SITE_FOLDERS = frozenset(("site-packages", "dist-packages"))
 SKIPPED_FILES = re.compile(r"test_.*|.*_test\.py|conftest\.py")
 TOPICS = "pydoc_data/topics.py"
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # an escape can write one into a docstring
 STANDARD_LIBRARY = "stdlib"
-THIS_FILE = "corpora/sources/python_docs/source.py"
 # The documentation of one function says much that the next one's says, too.
 ALIKE = {f"max_repeated_{n}gram_characters": 1.0 for n in range(5, 11)}
 
@@ -66,9 +62,8 @@ class Unit(NamedTuple):
 class PythonDocsSource:
     """The `[[source]]` table of kind "python-docs".
 
-    packages:         names of installed distributions; empty: all of them
+    packages:         names of installed distributions
     standard_library: with the standard library
-    min_characters:   a document with less prose is dropped
     """
 
     kind: ClassVar[str] = "python-docs"
@@ -79,41 +74,20 @@ class PythonDocsSource:
     name: str = "python-docs"
     packages: tuple[str, ...] = ()
     standard_library: bool = True
-    min_characters: int = 200
-
-    def __post_init__(self) -> None:
-        check_range(f"source {self.name!r}: min_characters", self.min_characters, 0, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
         """Return what determines the bytes of its documents, Python's version included: its parser reads modules."""
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
-        return {"min_characters": settings_json(self)["min_characters"], "python": python}
+        return {"min_characters": MIN_CHARACTERS, "python": python}
 
     def files(self) -> list[tuple[str, Path]]:
         """Modules and METADATA files, as `stdlib/json/__init__.py` or `numpy-2.4.6/numpy/matlib.py`."""
         modules: dict[str, Path] = dict(_standard_library()) if self.standard_library else {}
-        for distribution in self._distributions():
-            modules.update(_distribution_files(distribution))
+        for package in self.packages:
+            modules.update(_distribution_files(self._distribution(package)))
         if not modules:
-            raise InputError(f"Source {self.name!r}: no documentation found. Name other `packages`, or none for all.")
+            raise InputError(f"Source {self.name!r}: no documentation found. Name other `packages`.")
         return sorted(modules.items())
-
-    def given(self) -> Iterator[tuple[str, Path]]:
-        """Every module that is installed, those that are not read (tests, copies of other packages) included."""
-        if self.standard_library:
-            root = Path(sysconfig.get_paths()["stdlib"])
-            for folder, folders, files in os.walk(root):
-                folders[:] = sorted(set(folders) - SITE_FOLDERS)
-                paths = (Path(folder) / name for name in sorted(files) if name.endswith(".py"))
-                yield from ((f"{STANDARD_LIBRARY}/{path.relative_to(root).as_posix()}", path) for path in paths)
-        for distribution in self._distributions():
-            name = _distribution_name(distribution)
-            for file in sorted(
-                file for file in distribution.files or [] if file.suffix == ".py" and ".." not in file.parts
-            ):
-                path = Path(str(distribution.locate_file(file)))
-                if path.is_file():
-                    yield f"{name}/{file.as_posix()}", path
 
     def slices(self, file: RawFile) -> list[Slice]:
         """The whole file."""
@@ -150,18 +124,14 @@ class PythonDocsSource:
             stream.seek(locator.offset)
             return stream.read(locator.length)
 
-    def _distributions(self) -> list[importlib.metadata.Distribution]:
-        """The distributions asked for. Raises InputError for one that is not installed."""
-        installed: dict[str, importlib.metadata.Distribution] = {}
-        for distribution in importlib.metadata.distributions():
-            installed.setdefault(_canonical(_distribution_name(distribution)), distribution)
-        for package in self.packages:
-            if _canonical(package) not in installed:
-                near = difflib.get_close_matches(_canonical(package), installed, 1)
-                hint = f"Did you mean {near[0]!r}?" if near else "Install it in this environment first."
-                raise InputError(f"Source {self.name!r}: the package {package!r} is not installed. {hint}")
-        names = sorted({_canonical(package) for package in self.packages} or installed)
-        return [installed[name] for name in names]
+    def _distribution(self, package: str) -> importlib.metadata.Distribution:
+        """Return the distribution of a package. Raises InputError if it is not installed."""
+        try:
+            return importlib.metadata.distribution(package)
+        except importlib.metadata.PackageNotFoundError as error:
+            raise InputError(
+                f"Source {self.name!r}: the package {package!r} is not installed. Install it in this environment first."
+            ) from error
 
     def _record(
         self, file: RawFile, unit: Unit, place: tuple[int, int], key: str, tally: Tally, drop: Drop | None = None
@@ -178,7 +148,7 @@ class PythonDocsSource:
             title=key,
             license=license,
             group=package_of(distribution, file.name.partition("/")[2]),
-            drop=drop or self._too_little(text, bool(unit.docs)),
+            drop=drop or _too_little(text, bool(unit.docs)),
         )
 
     def _place(self, file: RawFile, start: int, stop: int) -> Locator:
@@ -188,30 +158,17 @@ class PythonDocsSource:
         locator = Locator(file=file.name, sha256=file.sha256, length=len(data))
         group, license = _origin(file)
         key = f"description:{group}"
-        try:
-            message = HeaderParser().parsestr(data.decode())
-        except UnicodeDecodeError as error:
-            drop = Drop("damaged", f"METADATA is not UTF-8: {error}", damaged=True)
-            return Record(locator=locator, text="", key=key, group=group, drop=drop)
+        message = HeaderParser().parsestr(data.decode(errors="replace"))
         description = str(message["Description"] or message.get_payload())
-        text = description_to_text(description)
-        drop_little = self._too_little(text, bool(description.strip()))
-        return Record(locator=locator, text=text, key=key, title=key, license=license, group=group, drop=drop_little)
-
-    def _too_little(self, text: str, documented: bool) -> Drop | None:
-        if not documented:
-            return Drop("no documentation")
-        return Drop("short", f"{len(text)} characters") if len(text) < self.min_characters else None
+        text = docstring_to_text(description)
+        drop = _too_little(text, bool(description.strip()))
+        return Record(locator=locator, text=text, key=key, title=key, license=license, group=group, drop=drop)
 
 
-def _distribution_name(distribution: importlib.metadata.Distribution) -> str:
-    try:
-        return str(distribution.metadata["Name"])
-    except UnicodeDecodeError as error:
-        where = distribution.locate_file("")
-        raise InputError(
-            f"A METADATA file in {where} is not UTF-8: {error.object[:60]!r} and so on. Install that package again."
-        ) from error
+def _too_little(text: str, documented: bool) -> Drop | None:
+    if not documented:
+        return Drop("no documentation")
+    return Drop("short", f"{len(text)} characters") if len(text) < MIN_CHARACTERS else None
 
 
 def _standard_library() -> Iterator[tuple[str, Path]]:
@@ -233,11 +190,10 @@ def _modules(folder: Path) -> Iterator[Path]:
 
 
 def _distribution_files(distribution: importlib.metadata.Distribution) -> Iterator[tuple[str, Path]]:
-    """The modules and METADATA of a distribution; nothing of ours, or of one installed editable."""
+    """The modules and METADATA of a distribution."""
     files = [file for file in distribution.files or [] if ".." not in file.parts]
     metadata = next((file for file in files if re.fullmatch(r"[^/]+\.dist-info/METADATA", file.as_posix())), None)
-    editable = '"editable": true' in (distribution.read_text("direct_url.json") or "")
-    if metadata is None or editable or any(file.as_posix() == THIS_FILE for file in files):
+    if metadata is None:
         return
     origin = metadata.parent.name.removesuffix(".dist-info")
     for file in files:
@@ -300,10 +256,8 @@ def _docs(node: Definition) -> list[str]:
 
 
 def _own_doc(node: ast.Module | Definition) -> list[str]:
-    first = node.body[0] if node.body else None
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-        return [HALF_CHARACTER.sub("\ufffd", first.value.value)]
-    return []
+    doc = ast.get_docstring(node, clean=False)
+    return [] if doc is None else [HALF_CHARACTER.sub("\ufffd", doc)]
 
 
 def topic_units(data: bytes) -> list[Unit]:

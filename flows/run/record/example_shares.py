@@ -132,7 +132,7 @@ def warnings_of(shards: Manifest) -> list[str]:
     if left <= MOST_LOST * whole:
         return []
     what = " and ".join(name.replace("_", " ") for name, number in lost.items() if number)
-    kind = str(shards.settings.get("compat") or shards.facts.get("input"))
+    kind = str(shards.facts.get("input"))
     remedy = _LOSSES.get(kind, "Longer examples (shards.length) may hold more.")
     return [
         (
@@ -149,8 +149,6 @@ _LOSSES = {
     "sentence-pair": "Of an odd number of sentences one is alone, and a pair needs one like it in another document: "
     "add documents.",
     "single": "Sequences under shards.min_tokens are left over.",
-    "google-bert": "The authors' script truncates what is longer than an example: raise shards.length, or leave compat "
-    "out, which truncates nothing.",
 }
 _REASONS = {
     "segment-pair": 'input = "segment-pair" takes the random B of a pair from another document, and finds none: add '

@@ -36,16 +36,14 @@ import numpy as np
 from corpora.kernels.arrays import Int64s
 from corpora.store.ledger import Account, Ledger
 from corpora.store.randomness import address
-from corpora.store.settings import added, check_choice, check_range
+from corpora.store.settings import check_range
 from shards.builders.contract import BuiltExamples, Common
 from shards.builders.examples import MAX_COPIES, MAX_LENGTH, DocumentTokens, check_columns
-from shards.builders.google_bert import builder as google_bert
 from shards.builders.segments.pairs_kernels import FIGURES, OUTCOMES, PURPOSES, plan_copy
 from shards.builders.segments.partners import find_partners
 from shards.builders.segments.plan import PAIR_SPECIALS, PlannedSegments, SegmentPairs, built, written
 from shards.builders.segments.plan_kernels import LABEL, OTHER
 from shards.masks.masking import ShardVocabulary
-from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +51,6 @@ class SegmentPairInput:
     """Segment pairs for next sentence prediction, as BERT reads them.
 
     short_sequence_probability: share of chunks that aim at a shorter, drawn length
-    compat: "google-bert": the examples of the authors' script with its faults, see `shards.builders.google_bert`
     """
 
     kind: ClassVar[str] = "segment-pair"
@@ -63,32 +60,15 @@ class SegmentPairInput:
     labels: ClassVar[str | None] = "next-sentence"
 
     short_sequence_probability: float = 0.1
-    compat: str = added("")
 
     def __post_init__(self) -> None:
         check_range("shards.short_sequence_probability", self.short_sequence_probability, 0, 1)
-        check_choice("shards.compat", self.compat, ("", google_bert.NAME))
 
     def check(self, common: Common) -> None:
-        """The authors' script masks as it does; any other settings go together."""
-        if self.compat:
-            google_bert.check_masks(common.masking)
-
-    def check_algorithm(self, algorithm: str) -> None:
-        """Raise InputError for an algorithm of vocabularies that the authors' script cannot read."""
-        if self.compat:
-            google_bert.check_algorithm(algorithm)
-
-    def check_vocabulary(self, words: Vocabulary) -> None:
-        """Raise InputError for a vocabulary that the authors' script cannot read."""
-        if self.compat:
-            google_bert.check_vocabulary(words)
+        """All settings go together."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """The examples of all copies."""
-        if self.compat:
-            script = google_bert.script_settings(common, self.short_sequence_probability)
-            return google_bert.google_bert_examples(columns, script, vocabulary)
         own = PairSettings(
             length=common.length,
             short_sequence_probability=self.short_sequence_probability,

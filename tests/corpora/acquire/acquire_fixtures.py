@@ -42,9 +42,8 @@ def new_hosts() -> Iterator[NewHosts]:
     with ExitStack() as stack:
 
         def make(most_seconds: float = 5.0, **settings: Any) -> Hosts:
-            patience = Patience(first_seconds=0.01, most_seconds=most_seconds, jitter=lambda: 0.5)
+            patience = Patience(first_seconds=0.01, most_seconds=most_seconds)
             usual = {"catalogue": "urls", "urls": ("https://example.org/a",), "timeout_seconds": 120.0, "attempts": 4}
-            usual["private_hosts"] = ("127.0.0.1", "localhost")  # where these tests have their servers
             return stack.enter_context(Hosts(AcquireSettings(**{**usual, **settings}), patience))
 
         yield make

@@ -287,3 +287,17 @@ def test_raw_files_go_below_the_recipe_unless_a_folder_is_named(
     for folder, expected in ((None, "mine/raw/news"), ("dumps", "mine/dumps"), (str(tmp_path / "far"), "far")):
         settings = read_settings({**table, **({"folder": folder} if folder else {})}, "fetch", "news")
         assert folder_of(settings, Path("mine")) == str(tmp_path / expected)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"catalogue": "urls", "urls": ("https://me:hunter2@example.org/a",)},
+        {"catalogue": "urls", "list": "https://me:hunter2@example.org/list"},
+        {"catalogue": "wet", "crawl": "CC-MAIN-2026-40", "mirror": "https://me:hunter2@example.org"},
+    ],
+)
+def test_a_password_in_an_address_is_refused_and_not_shown(table: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="password") as refused:
+        AcquireSettings(**table)
+    assert "hunter2" not in str(refused.value)

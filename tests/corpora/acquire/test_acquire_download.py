@@ -10,7 +10,6 @@ from email.utils import formatdate
 from pathlib import Path
 
 import acquire_fixtures
-import httpx
 import pytest
 from acquire_fixtures import BODY, CHANGED, OTHER, SHA1, get, is_right, names
 from cryptography import x509
@@ -20,7 +19,7 @@ from cryptography.x509.oid import NameOID
 from scripted_server import BLOCK, Answer, NewHosts, Site
 
 from corpora.acquire.download import download
-from corpora.acquire.hosts import Absent, _redirected
+from corpora.acquire.hosts import Absent
 from corpora.acquire.remote import RemoteFile
 from corpora.errors import InputError
 
@@ -95,7 +94,7 @@ def test_a_server_in_trouble_is_asked_again_ever_later(server: Site, status: int
     ill = Answer(status=status, body=b"<html>")
     assert is_right(server.get(server.serve("/a", ill, ill, Answer(body=BODY))), server.folder)
     times = [asked.seconds for asked in server.asked]
-    assert times[2] - times[1] >= 0.015 and times[1] - times[0] >= 0.0075  # 0.01 and 0.02 s at jitter 0.5
+    assert times[2] - times[1] >= 0.02 and times[1] - times[0] >= 0.01
 
 
 @pytest.mark.parametrize(("status", "said"), [(401, "password"), (403, "user_agent"), (404, "no such"), (410, "gone")])
@@ -202,13 +201,6 @@ def test_a_body_whose_end_nobody_announces_needs_a_promise(server: Site) -> None
     assert server.ranges("/c") == [None, "bytes=9999-"]
 
 
-def test_a_file_that_is_too_long_is_refused(server: Site) -> None:
-    for name, answer in (("/a", Answer(body=BODY)), ("/b", Answer(body=BODY, chunked=True))):
-        with pytest.raises(InputError, match=r"fetch.max_bytes = 100000"):
-            get(server.serve(name, answer), server.folder, server.new_hosts(max_bytes=100_000))
-    assert (server.folder / "a.bin.part").stat().st_size == 0
-
-
 def test_an_encoded_body_is_refused(server: Site) -> None:
     with pytest.raises(InputError, match="Content-Encoding: gzip"):
         server.get(server.serve("/a", Answer(body=BODY, headers={"Content-Encoding": "gzip"})))
@@ -221,15 +213,16 @@ def test_redirects_are_followed_and_circles_are_not(server: Site) -> None:
     assert server.ranges("/b") == [None, "bytes=100000-"]
     with pytest.raises(InputError, match="circles"):
         get(server.serve("/c", Answer(status=301, headers={"Location": "/c"})), server.folder / "c", server.new_hosts())
-    with pytest.raises(InputError, match="no http address"):
+    with pytest.raises(InputError, match="cannot be asked for"):
         server.get(server.serve("/d", Answer(status=301, headers={"Location": "file:///etc/hosts"})))
 
 
-def test_a_redirect_from_https_to_http_is_refused() -> None:
-    reply = httpx.Response(302, headers={"Location": "http://example.org/a"})
-    with pytest.raises(InputError, match=r"from https to http://example\.org/a"):
-        _redirected("https://example.org/a", reply)
-    assert _redirected("http://example.org/a", reply) == "http://example.org/a"
+def test_the_proxy_of_the_environment_is_asked(server: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_PROXY", "no_proxy", "http_proxy", "https_proxy", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTP_PROXY", server.base)
+    server.serve("http://no-such-host.invalid/a", Answer(body=b"by the proxy"))
+    assert server.new_hosts().document("http://no-such-host.invalid/a") == b"by the proxy"
 
 
 def certificate(folder: Path) -> Path:

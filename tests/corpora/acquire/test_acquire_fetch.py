@@ -70,16 +70,6 @@ def test_each_host_has_its_own_connections(server: Site) -> None:
         assert server.most_at_once == 1
 
 
-def test_a_redirect_counts_with_the_host_that_it_leads_to(server: Site) -> None:
-    with scripted_server() as front:
-        for file in publish(server, 6, pause=0.005):
-            path = file.url.removeprefix(server.base)
-            front.serve(path, Answer(status=302, headers={"Location": file.url}))
-        files = [RemoteFile(url=f"{front.base}/{n}", name=f"{n}.bin") for n in range(6)]
-        assert len(fetch_files(files, server.folder, server.new_hosts(connections_per_host=2))) == 6
-    assert server.most_at_once <= 2
-
-
 def test_429_for_one_file_holds_back_the_whole_host(server: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     hosts, held, times = server.new_hosts(), threading.Event(), list[float]()
     hold_back = hosts.hold_back
@@ -138,7 +128,7 @@ from corpora.acquire.wanted import AcquireSettings
 signal.signal(signal.SIGINT, signal.default_int_handler)
 base, folder = sys.argv[1:]
 files = [RemoteFile(url=f"{base}/{n}", name=f"{n}.bin") for n in range(4)]
-settings = AcquireSettings(catalogue="urls", urls=(base,), timeout_seconds=3_600, private_hosts=("127.0.0.1",))
+settings = AcquireSettings(catalogue="urls", urls=(base,), timeout_seconds=3_600)
 fetch_files(files, Path(folder), Hosts(settings))
 """
 

@@ -9,8 +9,6 @@ from corpora.text.codepoints import (
     character_class,
     character_classes,
     class_at,
-    code_points,
-    holds,
     pack,
     packed,
 )
@@ -47,12 +45,3 @@ def test_every_class_occurs_and_the_last_plane_has_none() -> None:
 def test_words_are_packed_as_defined_and_told_apart(raw: bytes) -> None:
     assert pack(buffer(b"x" + raw + b"y"), 1, 1 + len(raw)) % 2**64 == packed(raw)
     assert 0 < packed(b"A" + raw[:6]) == packed(b"a" + raw[:6].lower()) != packed(b"b" + raw[:6])
-
-
-@settings(deadline=None)
-@given(TEXTS, st.characters())
-def test_a_small_set_holds_its_characters_and_no_other(text: str, other: str) -> None:
-    codes = code_points(text)
-    assert codes.tolist() == sorted(codes.tolist())
-    assert all(holds(codes, ord(character)) for character in text)
-    assert holds(codes, ord(other)) == (other in text)

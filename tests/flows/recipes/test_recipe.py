@@ -11,7 +11,6 @@ from corpora.sources.files.source import FilesSource
 from flows.recipes import recipe as module
 from flows.recipes.recipe import Recipe, parse_recipe, read_recipe, shipped_recipe, shipped_recipes
 from flows.run.estimates.work import tokens_of
-from shards.builders.segments.pairs import SegmentPairInput
 
 SOURCE = '[[source]]\nkind = "files"\nname = "own"\npath = "raw"\n'
 
@@ -19,8 +18,6 @@ SOURCE = '[[source]]\nkind = "files"\nname = "own"\npath = "raw"\n'
 MOST_WORDS = "[rules]\ngopher.max_words = 70\n"
 BY_STEP = '[shards]\nmasking.schedule = { points = [[9, 0.15]], by = "step", batch = 8 }\n'
 TWO = '[[vocabulary]]\nname = "a"\n[[vocabulary]]\nname = "b"\n'
-COMPAT = '[shards]\ncompat = "google-bert"\n'
-STATIC = '[shards.masking]\nkind = "static"\nmax_predictions = 20\n'
 PHASE = "[[training.phase]]\nsteps = 2\n"
 SETS = '[[shards]]\nname = "one"\n[[shards]]\nname = "two"\n'
 SETS_OF_TWO = '[[shards]]\nname = "one"\nvocabulary = "a"\n[[shards]]\nname = "two"\nvocabulary = "b"\n'
@@ -83,7 +80,6 @@ def test_everything_arrives(tmp_path: Path) -> None:
     assert recipe.artifact_name(vocabulary.name) == recipe.artifact_name(shards.name) == "mine"
     assert recipe.model is None
     assert recipe.privacy.samples == "none"
-    assert parse(COMPAT + STATIC + SOURCE).shards[0].settings.own == SegmentPairInput(compat="google-bert")
 
 
 def test_a_book_may_be_long() -> None:
@@ -165,10 +161,6 @@ def test_a_phase_reads_a_mixture() -> None:
         ("[vocabulary]\nsize = true\n" + SOURCE, "vocabulary.size = True is of the wrong type: it must be a whole"),
         ("[shards]\nmasking = 3\n" + SOURCE, 'shards.masking = 3 must be a table, as in masking = { kind = '),
         ("[shards]\nmasking.kind = 'dyn'\n" + SOURCE, "masking.kind = 'dyn' is not known: it must be one of 'dynamic'"),
-        (COMPAT + SOURCE, "shards.masking.kind = 'dynamic' does not go with shards.compat"),
-        (COMPAT + '[vocabulary]\nalgorithm = "unigram"\n' + STATIC + SOURCE, "needs a WordPiece vocabulary"),
-        (COMPAT.replace("google-", "") + STATIC + SOURCE, "shards.compat = 'bert' is not known"),
-        (COMPAT + "input = 'doc-sentences'\n" + STATIC + SOURCE, "means nothing to input = 'doc-sentences'"),
         ("[shards]\nlength = 3\n" + SOURCE, "shards.length = 3 is out of range"),
         ("[privacy]\nsamples = 'no'\n" + SOURCE, "privacy.samples = 'no' is not known"),
         ("[[vocabulary]]\nsize = 500\n" + SOURCE, "vocabulary 1 has no `name`: where there are several"),
@@ -310,3 +302,8 @@ def test_a_folder_is_a_recipe(tmp_path: Path) -> None:
     [entry] = recipe.sources
     assert (recipe.name, entry.source.name, recipe.store) == (*["my-notes---letters"] * 2, str(tmp_path / "there"))
     assert isinstance(entry.source, FilesSource) and entry.source.path == str(folder)
+
+
+def test_the_examples_of_the_authors_script_are_refused_with_what_is_made_instead() -> None:
+    with pytest.raises(InputError, match=r"shards\.compat is no setting any more\. Leave it out: pairs then truncate"):
+        parse(SOURCE + '[shards]\ncompat = "google-bert"\n')

@@ -70,7 +70,6 @@ def test_documents_of_which_nothing_came_are_told_with_the_setting_to_change(tmp
     ("table", "word"),
     [
         ({"input": "sentence-order", "length": 16}, "left over. Sentences alone in their document"),
-        ({"compat": "google-bert", "length": 12, "masking": {"kind": "static"}}, "truncated. The authors' script"),
         ({"input": "sentence-order", "length": 24}, ""),
     ],
 )

@@ -20,7 +20,7 @@ from corpora.sources.registry import make_source
 from flows.run.inputs.fetch import FetchOptions, FetchReport, fetch_recipe
 
 pytestmark = pytest.mark.server
-PATIENCE = Patience(first_seconds=0.01, most_seconds=0.1, jitter=lambda: 0.5)
+PATIENCE = Patience(first_seconds=0.01, most_seconds=0.1)
 
 
 class Publisher:
@@ -102,10 +102,7 @@ class Desk:
 
     def fetch(self, **options: Any) -> FetchReport:
         """Fetch as the command does."""
-        tables = {
-            name: read_settings({"attempts": 2, "private_hosts": "127.0.0.1", **table}, "fetch", name)
-            for name, table in self.tables.items()
-        }
+        tables = {name: read_settings({"attempts": 2, **table}, "fetch", name) for name, table in self.tables.items()}
         said = FetchOptions(**options)
         return fetch_recipe(tables, self.root, self.lock, self.record, said, self.cache, patience=PATIENCE)
 

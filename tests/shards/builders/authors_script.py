@@ -1,7 +1,7 @@
 """google-research/bert's `create_pretraining_data.py` as a peer: run as it is, with a stand-in for TensorFlow.
 
     script = load_script(Path("bert"))                       a checkout of google-research/bert, such as eedf571
-    script.instances(lines, script.tokenizer(vocab_file), ScriptSettings())
+    script.instances(lines, script.tokenizer(vocab_file), length=128, copies=10, seed=12_345)
 
 The instances are those of the authors' own functions in their order. Of TensorFlow they use only flags and files, and
 these the stand-in has. Nothing of the script is kept here: the comparison needs a checkout.
@@ -18,8 +18,6 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from shards.builders.google_bert.builder import ScriptSettings
-
 SCRIPT, TOKENIZATION = "create_pretraining_data", "tokenization"
 
 
@@ -34,16 +32,14 @@ class AuthorsScript:
         """Return the authors' tokenizer for a vocab.txt."""
         return self.tokenization.FullTokenizer(vocab_file=str(vocabulary), do_lower_case=True)
 
-    def instances(self, lines: Sequence[str], tokenizer: Any, settings: ScriptSettings) -> list[Any]:
+    def instances(self, lines: Sequence[str], tokenizer: Any, length: int, copies: int, seed: int) -> list[Any]:
         """Return what the script makes of lines: sentences, and an empty line after each document."""
-        self.script.FLAGS.do_whole_word_mask = settings.whole_words
-        drawn = settings.short_sequence_probability, settings.rate, settings.most_masks, Random(settings.seed)
+        short_sequence_probability, rate, most_masks = 0.1, 0.15, 20
+        drawn = short_sequence_probability, rate, most_masks, Random(seed)
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="\n", suffix=".txt") as file:
             file.write("\n".join(lines) + "\n")
             file.flush()
-            made: list[Any] = self.script.create_training_instances(
-                [file.name], tokenizer, settings.length, settings.copies, *drawn
-            )
+            made: list[Any] = self.script.create_training_instances([file.name], tokenizer, length, copies, *drawn)
         return made
 
 

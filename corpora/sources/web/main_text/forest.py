@@ -21,7 +21,6 @@ from corpora.kernels.packed import trailing_zeros
 
 FILE = Path(__file__).with_name("forests.npz")
 STEPS = 16  # of a logarithm of odds by 1, each with a chance in the table
-MOST_LEAVES = 32
 _ALL = np.uint32(0xFFFFFFFF)  # leaves of a tree
 FURTHEST = 10  # logarithm of odds at either end of the table
 

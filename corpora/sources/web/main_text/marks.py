@@ -83,7 +83,6 @@ NEUTRAL = sum(
         *("in article", "in main", "item body", "in table", "in list", "in quote"),
     )
 )
-AGAINST = ~NEUTRAL
 
 PATTERNS = tuple((BIT[name], re.compile(pattern)) for name, pattern in WORDS.items())
 ATTRIBUTES = frozenset(

@@ -10,7 +10,7 @@ from source_reading import read
 from corpora.errors import InputError
 from corpora.sources.contract import QUARANTINED, StatCache, Tally, hash_files
 from corpora.sources.python_docs import source as source_module
-from corpora.sources.python_docs.docstrings import description_to_text, docstring_to_text, is_prose
+from corpora.sources.python_docs.docstrings import docstring_to_text, is_prose
 from corpora.sources.python_docs.source import PythonDocsSource, module_units, topic_units
 
 METADATA = """Metadata-Version: 2.1
@@ -24,7 +24,8 @@ Description-Content-Type: text/markdown
 
 [![Build](https://badge)](https://ci)
 
-The toy package shows how a package describes itself in a sentence that is long enough.
+The toy package shows how a package describes itself in a sentence that is long enough. A second one says more of it,
+so that all of it together is a document that is not too short for the least length that a document must have.
 
 ```python
 import toy
@@ -80,7 +81,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_distribution_becomes_records(toy: Path) -> None:
-    source = PythonDocsSource(packages=("toy_package",), standard_library=False, min_characters=50)
+    source = PythonDocsSource(packages=("toy_package",), standard_library=False)
     assert [name for name, _ in source.files()] == [
         "Toy_Package-1.0/Toy_Package-1.0.dist-info/METADATA",
         "Toy_Package-1.0/toy/__init__.py",
@@ -105,7 +106,7 @@ def test_a_distribution_becomes_records(toy: Path) -> None:
 
 
 def test_the_text_of_a_module_is_its_documentation_in_order(toy: Path) -> None:
-    records = read(PythonDocsSource(packages=("toy-package",), standard_library=False, min_characters=50))
+    records = read(PythonDocsSource(packages=("toy-package",), standard_library=False))
     texts = {record.key: record.text for record in records}
     assert texts["toy"].split("\n\n") == [
         "The toy module explains in its first sentence what it holds and for whom.",
@@ -113,9 +114,8 @@ def test_the_text_of_a_module_is_its_documentation_in_order(toy: Path) -> None:
         "A small class is documented inside of the module's own document.",
         "A method of the small class follows the docstring of its class.",
     ]
-    assert texts["description:toy-package"] == (
-        "The toy package shows how a package describes itself in a sentence that is long enough."
-    )
+    assert texts["description:toy-package"].startswith("The toy package shows how a package describes itself in a")
+    assert texts["description:toy-package"].endswith("must have.")
 
 
 def test_locators_give_the_bytes_back(toy: Path) -> None:
@@ -137,38 +137,9 @@ def test_locators_count_lines_as_python_does(toy: Path, end: str) -> None:
     assert found["toy:Large#2"].startswith(b"class Large:") and b"A second definition" in found["toy:Large#2"]
 
 
-def test_min_characters_drops_what_is_short(toy: Path) -> None:
-    records = read(PythonDocsSource(packages=("toy-package",), standard_library=False, min_characters=1000))
-    assert {r.key: r.drop.reason for r in records if r.drop} == {
-        "description:toy-package": "short",
-        "toy": "short",
-        "toy.old": "syntax",
-        "toy.quiet": "no documentation",
-    }
-
-
-def test_an_editable_installation_is_passed_over(toy: Path) -> None:
-    (toy / "Toy_Package-1.0.dist-info" / "direct_url.json").write_text('{"dir_info": {"editable": true}, "url": ""}')
-    with pytest.raises(InputError, match="no documentation found"):
-        PythonDocsSource(packages=("toy-package",), standard_library=False).files()
-
-
-def test_a_description_that_is_not_utf8_is_damaged(toy: Path) -> None:
-    source = PythonDocsSource(packages=("toy-package",), standard_library=False)
-    files = source.files()
-    (toy / "Toy_Package-1.0.dist-info" / "METADATA").write_bytes(METADATA.encode() + b"\xff")
-    file, *_ = hash_files(files, StatCache())
-    (record,) = source.records(source.slices(file)[0], Tally())
-    assert record.drop is not None and record.drop.damaged and record.key == "description:toy-package"
-    with pytest.raises(InputError, match=r"not UTF-8: b'Metadata-Version.*Install that package again"):
-        source.files()
-
-
-def test_settings_are_checked(toy: Path) -> None:
-    with pytest.raises(InputError, match="Did you mean 'toy-package'"):
+def test_a_package_that_is_not_installed_is_named() -> None:
+    with pytest.raises(InputError, match=r"the package 'toy-pakcage' is not installed\. Install it"):
         PythonDocsSource(packages=("toy-pakcage",)).files()
-    with pytest.raises(InputError, match="min_characters"):
-        PythonDocsSource(min_characters=-1)
 
 
 def test_the_standard_library_holds_what_is_known_of_it() -> None:
@@ -228,16 +199,6 @@ CASES = cases_of(__file__, "docstrings")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_docstring_to_text(case: dict[str, str]) -> None:
     assert docstring_to_text(case["docstring"]) == case["text"]
-
-
-def test_description_to_text_drops_html_badges_and_tables() -> None:
-    description = (
-        '<p align="center">\n<img src="x">\n</p>\n<!-- a comment that is\nlong enough -->\n\n'
-        "Title of it\n===========\n\n"
-        "[![badge](https://b)](https://c) ![image](https://i)\n\nThe [library](https://l) reads **all** the files.\n\n"
-        "| a | b |\n|---|---|\n| the cells hold words | and more of them. |\n\n## Install it with pip today\n"
-    )
-    assert description_to_text(description) == "The library reads all the files."
 
 
 def test_is_prose_tells_sentences_from_code() -> None:

@@ -45,7 +45,7 @@ def _source(source: Table, folder: Path, server: str) -> dict[str, Any]:
     if kind == "python-docs":
         return {"packages": ["cyclopts"], "standard_library": False}
     if "fetch" in source:
-        return {"fetch": {"catalogue": kind, **FETCHES[kind], "mirror": server, "private_hosts": ["127.0.0.1"]}}
+        return {"fetch": {"catalogue": kind, **FETCHES[kind], "mirror": server}}
     path = PATHS[kind]
     return {"path": path if path.startswith("sample:") else str(folder / path)}
 

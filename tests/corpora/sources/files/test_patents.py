@@ -1,4 +1,4 @@
-"""LaTeX, PubTator, patents of every format, and XML by its root: what is read of each, and damage in it."""
+"""Patents of every format, and XML by its root: what is read of each, and damage in it."""
 # ruff: noqa: RUF001 - Greek letters are meant
 
 from pathlib import Path
@@ -11,7 +11,6 @@ from source_reading import reasons
 from corpora.errors import InputError
 from corpora.sources.contract import Record, unhashed_files
 from corpora.sources.files.endings import REMEDIES
-from corpora.sources.files.papers.latex import read_latex
 from corpora.sources.files.source import FilesSource
 from corpora.sources.passed_over import look
 from corpora.sources.xml.source import XmlSource
@@ -53,7 +52,6 @@ NEW = """<?xml version="1.0"?><us-patent-{0}><us-bibliographic-data-{0}><publica
 <doc-number>{1}</doc-number><date>20150106</date></document-id></publication-reference><invention-title>A {0}
 </invention-title></us-bibliographic-data-{0}><abstract><p>An {0} is abstract.</p></abstract></us-patent-{0}>
 """
-PUBTATOR = "7|t|A tumour\n7|a|It grew.\n7\t0\t8\ttumour\tDisease\tD1\n\n8|t|Cells\n8|a|They divide.\n"
 
 
 def files(path: Path, **settings: Any) -> FilesSource:
@@ -113,45 +111,11 @@ def test_xml_of_another_root_is_not_read_and_named(tmp_path: Path) -> None:
     assert len(read(source)) == 1
 
 
-def test_titles_and_abstracts_of_pubtator_are_documents(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text(PUBTATOR)
-    assert facts(read(files(tmp_path))) == [
-        ("7", "A tumour", None, "A tumour\n\nIt grew."),
-        ("8", "Cells", None, "Cells\n\nThey divide."),
-    ]
-
-
 def test_damage_in_a_record_costs_no_other(tmp_path: Path) -> None:
     """Fails where a cut, foreign or broken record ends a file, or is not counted."""
-    (tmp_path / "a.txt").write_bytes(
-        PUBTATOR.encode() + b"9|t|Cut\nno line of it\n10|t|Bad \xff\n10|a|Ok.\n11|t|Last\n"
-    )
-    (tmp_path / "b.txt").write_bytes((GREENBOOK + GREENBOOK.replace("WKU", "XKU") + GREENBOOK[:60]).encode())
-    records = read(files(tmp_path))
-    assert reasons(records) == [None, None, "damaged", "damaged", None, None, "damaged", None]
-    small = read(files(tmp_path / "b.txt", max_record_bytes=100))
-    assert reasons(small) == ["too large", "too large", None]
-
-
-@pytest.mark.parametrize(
-    ("source", "text"),
-    [
-        (r"A \emph{short} note.% gone", "A short note."),
-        (r"50\% of \$5 \& more~\cite[p.~3]{key}.", "50% of $5 & more."),
-        (r"\newcommand{\own}{gone} caf\'e, Erd\H{o}s, \ss{} and \o.", "café, Erdős, ß and ø."),
-        (r"So $n + 1$ and $\alpha$ \[ x = y \] hold.", "So n + 1 and [formula] hold."),
-        (r"\section{One}Text\footnote{A note.}.\begin{equation}x\end{equation}", "One\n\nText (A note.)."),
-        (r"\begin{figure}[h]\includegraphics[w=1]{f}\caption{A \emph{map}.}\end{figure}", "A map."),
-        (r"\begin{itemize}\item one \item two\end{itemize}", "one\n\ntwo"),
-        (r"\href{http://a}{A page} \begin{tabular}{ll}a&b\end{tabular} ``here''", "A page “here”"),
-        ("a}}b {c $ d \\end{x} \\", "ab c d"),
-    ],
-)
-def test_latex_as_prose(source: str, text: str) -> None:
-    assert read_latex(source)[1] == text
-
-
-def test_a_document_of_latex_has_its_title_and_no_preamble(tmp_path: Path) -> None:
-    text = "\\documentclass{a}\n\\title{On \\emph{tides}}\n\\begin{document}\\maketitle\nThey rise.\n\\end{document}\nX"
-    (tmp_path / "a.tex").write_text(text)
-    assert facts(read(files(tmp_path))) == [(None, "On tides", None, "On tides\n\nThey rise.")]
+    foreign, broken = GREENBOOK.replace("WKU", "XKU"), GREENBOOK.encode().replace(b"boat", b"b\xff")
+    path = tmp_path / "a.txt"
+    path.write_bytes((GREENBOOK + foreign).encode() + broken + (GREENBOOK + GREENBOOK[:60]).encode())
+    assert reasons(read(files(path))) == [None, "damaged", "damaged", None, None]
+    small = read(files(path, max_record_bytes=100))
+    assert reasons(small) == ["too large"] * 4 + [None]

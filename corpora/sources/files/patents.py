@@ -1,0 +1,112 @@
+"""Patents as their office wrote them from 1976 to 2001: fields of four letters, a line each, and lines that go on.
+
+A `.greenbook`, or a `.txt` that begins as those do, holds many of them; any other text is one document.
+
+Promises: each patent is a record, with title, abstract, description and claims in their order and a paragraph for each
+that the file has; tables and formulas, which are drawn with characters, are left out. What cannot be read is a damaged
+drop that says why. Costs: one pass over the lines; memory: one record, at most `max_record_bytes`.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BufferedIOBase
+from typing import Any
+
+from corpora.schema import Locator
+from corpora.sources.bytes.faults import BadRecord, refusing_damage
+from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.raw_files import open_raw
+from corpora.sources.contract import Record, Slice, Tally, damaged, too_large, unpacked_place
+from corpora.sources.files.formats import TextFile, record_of
+
+HEAD_BYTES = 4096
+BEGINNING = re.compile(rb"(?:HHHHHT[^\n]*\n)?PATN[ \t]*\r?\n[A-Z][A-Z0-9]{2,3} [^\n]*\n")
+FIRST_LINE = re.compile(rb"PATN[ \t]*\r?\n?")
+FIELD = re.compile(r"([A-Z][A-Z0-9]{2,3})(?: {1,2}(.*))?")
+SECTIONS = frozenset("ABST PARN GOVT BSUM DRWD DETD CLMS DCLM".split())
+OTHER_SECTIONS = frozenset("INVT ASSG RLAP PRIR REIS CLAS UREF FREF OREF LREP PCTA".split())
+PARAGRAPHS = re.compile(r"PAL|PAR|PA[0-9C]|STM")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextOrPatents(TextFile):
+    """A file is a text, or patents if it begins as they do."""
+
+    def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
+        """One record for the text, or for each patent. Raises InputError for a file that cannot be read."""
+        path = raw_path(piece.file.path)
+        with open_raw(path) as stream, refusing_damage(path):
+            holds_patents = BEGINNING.match(stream.read(HEAD_BYTES))
+        with open_raw(path) as stream, refusing_damage(path):
+            if not holds_patents:
+                tally.records += 1
+                yield self._of_stream(stream, piece.file, tally)
+                return
+            for offset, length, data in _stretches(stream, self.max_record_bytes):
+                tally.records += 1
+                yield self._patent(unpacked_place(piece.file, offset, length), data, tally)
+
+    def _patent(self, locator: Locator, data: bytes | None, tally: Tally) -> Record:
+        if data is None:
+            return too_large(locator, self.max_record_bytes)
+        if drop := tally.enter(locator):
+            return Record(locator=locator, text="", raw=data, drop=drop)
+        try:
+            return record_of(locator, data, read_patent(self.text_of(data)))
+        except BadRecord as error:
+            return damaged(locator, data, error)
+
+
+def _stretches(stream: BufferedIOBase, max_bytes: int) -> Iterator[tuple[int, int, bytes | None]]:
+    """Yield offset, length and bytes of each patent.
+
+    The bytes are None if they are more than allowed; lines before the first patent are passed over.
+    """
+    offset = size = 0
+    held: list[bytes] = []
+    while data := stream.readline(max_bytes + 1):
+        if FIRST_LINE.fullmatch(data):
+            if size:
+                yield offset - size, size, b"".join(held) if size <= max_bytes else None
+            size, held = 0, []
+        elif not size:
+            offset += len(data)
+            continue
+        offset, size = offset + len(data), size + len(data)
+        held = [] if size > max_bytes else held
+        held.append(data)
+    if size:
+        yield offset - size, size, b"".join(held) if size <= max_bytes else None
+
+
+def read_patent(text: str) -> dict[str, Any]:
+    """Return the fields of a patent, from its line PATN on. Raises BadRecord where it has no number."""
+    facts: dict[str, list[str]] = {}
+    paragraphs: list[list[str]] = []
+    section, lines = "", None  # the lines of the field that the next line may go on with
+    for line in text.splitlines():
+        match = None if line[:1] == " " else FIELD.fullmatch(line.rstrip())
+        if match is None:
+            if lines is not None:
+                lines.append(line.strip())
+            continue
+        name, lines = match[1], None
+        if name in SECTIONS or name in OTHER_SECTIONS:
+            section = name
+        elif section in SECTIONS and PARAGRAPHS.fullmatch(name):
+            lines = [(match[2] or "").strip()]
+            paragraphs.append(lines)
+        elif not section and name not in facts:
+            facts[name] = lines = [(match[2] or "").strip()]
+    number, day = _joined(facts.get("WKU", [])), _joined(facts.get("ISD", []))
+    if not number:
+        raise BadRecord("no line WKU, which numbers a patent")
+    date = "-".join((day[:4], day[4:6], day[6:])) if re.fullmatch(r"\d{8}", day, re.ASCII) else None
+    title = _joined(facts.get("TTL", [])) or None
+    body = "\n\n".join(part for part in (title, *map(_joined, paragraphs)) if part)
+    return {"text": body, "key": number[:8], "title": title, "date": date}
+
+
+def _joined(lines: list[str]) -> str:
+    return " ".join(filter(None, lines))
