@@ -22,7 +22,7 @@ from corpora.judging.steps.clean import CleanSettings, clean
 from corpora.judging.steps.contamination import ContaminationSettings, index_items, meet
 from corpora.judging.steps.evaluation_sets import Item
 from corpora.judging.steps.language import LanguageSettings, detect
-from corpora.judging.steps.lines import line_hash, line_hashes, remove_lines
+from corpora.judging.steps.lines import LineSettings, edit_lines, line_hashes
 from corpora.judging.steps.privacy import PersonalDataSettings, mask_private
 from corpora.judging.steps.selection import index_questions, scores
 from corpora.text.buffers import text_buffers
@@ -72,7 +72,14 @@ UNIGRAM = Encoder(
 )
 ITEMS = index_items([Item("set", 1, "the the the the the the the the")], ContaminationSettings(n=8))
 QUESTIONS = index_questions([("the", "x", "the", "y")])
-A_LINE = np.array([line_hash("the")], np.uint64)
+EVERY_LINE = LineSettings(
+    terminal_punctuation=True,
+    min_words=1,
+    max_word_characters=20,
+    drop_javascript=True,
+    drop_policy=True,
+    strip_citations=True,
+)
 
 
 def _encoded(encoder: Encoder) -> Callable[[pa.Array], object]:
@@ -123,7 +130,7 @@ DOORS: dict[str, Callable[[pa.Array], object]] = {
     ],
     "corpora.judging.steps.contamination.meet": lambda texts: meet(texts, ITEMS),
     "corpora.judging.steps.language.detect": lambda texts: detect(texts, LanguageSettings()),
-    "corpora.judging.steps.lines.remove_lines": lambda texts: remove_lines(texts, A_LINE),
+    "corpora.judging.steps.lines.edit_lines": lambda texts: edit_lines(texts, EVERY_LINE),
     "corpora.judging.steps.lines.line_hashes": line_hashes,
     "corpora.judging.steps.privacy.mask_private": lambda texts: mask_private(
         texts, PersonalDataSettings(email=True, ip=True, phone=True)

@@ -26,7 +26,7 @@ from corpora.judging.steps.added import apply_step
 from corpora.judging.steps.clean import clean_and_count
 from corpora.judging.steps.contamination import meet
 from corpora.judging.steps.language import judged_languages, language_reasons
-from corpora.judging.steps.lines import remove_lines
+from corpora.judging.steps.lines import LineSettings, edit_lines
 from corpora.judging.steps.privacy import mask_private
 from corpora.judging.steps.rules import REASONS, details_of, quality_of, reasons_of
 from corpora.judging.steps.selection import scores
@@ -58,13 +58,13 @@ def _clean(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs
     batch.edit("clean", texts)
 
 
-def _remove_lines(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Take out the lines that many documents of the source share."""
+def _edit_lines(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
+    """Take out the lines that the rules of lines name, and those that many documents of the source share."""
     repeated = inputs.statistics.repeated_lines
-    if repeated is not None:
-        texts, removed = remove_lines(batch.texts, repeated)
-        if removed:
-            batch.figures["lines removed: repeated"] += removed
+    if settings.lines != LineSettings() or repeated is not None:
+        texts, removed = edit_lines(batch.texts, settings.lines, repeated)
+        for rule, count in removed.items():
+            batch.figures[f"lines removed: {rule.removeprefix('lines.')}"] += count
         batch.edit("lines", texts)
 
 
@@ -124,7 +124,7 @@ def _select(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInput
 
 STEPS = (
     JudgingStep(name="clean", tables=("clean",), apply=_clean),
-    JudgingStep(name="lines", tables=("repeated_lines",), apply=_remove_lines),
+    JudgingStep(name="lines", tables=("lines", "repeated_lines"), apply=_edit_lines),
     JudgingStep(name="language", tables=("language",), apply=_judge_language),
     JudgingStep(name="rules", tables=("rules",), apply=_judge_rules),
     JudgingStep(name="personal data", tables=("personal_data",), apply=_mask_personal_data),

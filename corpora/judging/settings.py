@@ -10,6 +10,7 @@ from corpora.judging.steps.added import StepEntry
 from corpora.judging.steps.clean import CleanSettings
 from corpora.judging.steps.contamination import ContaminationSettings
 from corpora.judging.steps.language import LanguageSettings
+from corpora.judging.steps.lines import LineSettings
 from corpora.judging.steps.privacy import PersonalDataSettings
 from corpora.judging.steps.rules import RulesSettings
 from corpora.judging.steps.selection import StoriesScoreSettings
@@ -33,6 +34,7 @@ class DocumentsSettings:
     language: LanguageSettings = field(default_factory=LanguageSettings)
     rules: RulesSettings = field(default_factory=RulesSettings)
     steps: tuple[StepEntry, ...] = added(neutral=())
+    lines: LineSettings = added_table(LineSettings)
     repeated_lines: RepeatedLineSettings = added_table(RepeatedLineSettings)
     personal_data: PersonalDataSettings = added_table(PersonalDataSettings)
     contamination: ContaminationSettings = added_table(ContaminationSettings)

@@ -17,7 +17,7 @@ from corpora.judging.steps.clean import PROFILES, CleanSettings, clean, clean_te
 from corpora.judging.steps.contamination import ContaminationSettings, EvaluationIndex, index_items, meet
 from corpora.judging.steps.evaluation_sets import Item
 from corpora.judging.steps.language import LanguageSettings, language_reasons
-from corpora.judging.steps.lines import line_hashes, remove_lines
+from corpora.judging.steps.lines import LineSettings, edit_lines, line_hashes
 from corpora.judging.steps.privacy import PersonalDataSettings, mask_private, mask_text
 from corpora.judging.steps.rules import RulesSettings, details_of, explain, reasons_of
 from corpora.judging.steps.selection import QuestionIndex, index_questions, scores
@@ -87,7 +87,16 @@ def _rules(texts: pa.Array) -> None:
 
 
 def _lines(texts: pa.Array) -> None:
-    remove_lines(texts, np.sort(line_hashes(texts)[0])[:3])
+    settings = LineSettings(
+        terminal_punctuation=True,
+        min_words=3,
+        max_word_characters=1_000,
+        drop_javascript=True,
+        drop_policy=True,
+        strip_citations=True,
+    )
+    for hashes in (line_hashes(texts)[0], np.zeros(0, np.uint64)):
+        edit_lines(texts, settings, np.sort(hashes)[:3])
 
 
 @cache
@@ -120,7 +129,7 @@ STEPS = {
     },
     "clean-as-ftfy": _of_column(partial(clean, settings=AS_FTFY), MOJIBAKE + NESTING),
     "clean-plainly": _of_text(partial(clean_text, settings=CleanSettings()), MOJIBAKE + NESTING),
-    "lines": _of_column(_lines),
+    "lines": _of_column(_lines, (b"[edit]", b"[1]", b"javascript", b"terms of use", b"cookie policy", b" [")),
     "language": _of_column(partial(language_reasons, settings=LanguageSettings())),
     "rules": _of_column(_rules, WORDED),
     "rules-explained": _of_text(partial(explain, settings=RulesSettings()), WORDED),

@@ -13,6 +13,7 @@ from corpora.errors import InputError
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.contamination import ContaminationSettings, EvaluationSet
 from corpora.judging.steps.language import LanguageSettings
+from corpora.judging.steps.lines import LineSettings
 from corpora.judging.steps.privacy import PersonalDataSettings
 from corpora.judging.steps.rules import C4Rules, FineWebRules, GopherRules, RepetitionRules
 from corpora.judging.steps.selection import StoriesScoreSettings
@@ -33,6 +34,7 @@ BY_KEY: list[tuple[type, str, dict[str, list[Any]]]] = [
     (DocumentsSettings, "documents.", {"part_bytes": [0], "max_document_bytes": [0], "max_damaged_share": [1.5, -0.1]}),
     (LanguageSettings, "language.", {"keep": [("english",), ("un",)], "min_confidence": [50, -0.1]}),
     (LanguageSettings, "language.", {"sample_bytes": [59]}),
+    (LineSettings, "lines.", {"min_words": [-1], "max_word_characters": [-1]}),
     (PersonalDataSettings, "personal_data.", {f"{kind}_replacement": ["a\nb"] for kind in ("email", "ip", "phone")}),
     (GopherRules, "rules.gopher.", {"min_mean_word_length": [-1], "max_bullet_lines": [90], "min_stop_words": [9]}),
     (RepetitionRules, "rules.repetition.", {"max_repeated_lines": [-0.1], "max_top_2gram_characters": [2]}),

@@ -8,11 +8,13 @@ bullets and ellipses are judged from five lines on, for a line of speech may beg
 Promise: a document is dropped by the first rule it fails, in the order of `DETAILS`; `judge`, the definition, and
 `reasons`, for a column, agree on it exactly. A rule compares integer counts with a threshold, so nothing depends
 on the order of additions. What is counted, and where the papers leave a choice, is defined in
-`corpora.text.counts.definition`. Cost: that of the counts, about 120 MB a second for a column.
+`corpora.text.counts.definition`. The rules of C4 that edit lines are in `corpora.judging.steps.lines`, and go before
+these. Cost: that of the counts, about 120 MB a second for a column.
 
-Defaults are the published thresholds. C4's are those of the code that made it: three sentences; other implementations
-ask for five. FineWeb's share of characters in repeated lines is the paper's 0.1; its code has 0.01. C4's rules that
-edit lines, its list of words and its removal of repeated spans of three sentences are not among the rules.
+Defaults are the published thresholds. C4's are those of the code that made it: three sentences (here), five words a
+line and words of up to 1,000 characters (in `corpora.judging.steps.lines`); other implementations ask for five
+sentences and three words. FineWeb's share of characters in repeated lines is the paper's 0.1; its code has 0.01. C4's
+list of words and its removal of repeated spans of three sentences are not among the rules.
 
 Sources: Rae et al. 2021 (Gopher), appendix A.1.1 and Table A1; Raffel et al. 2020 (C4), section 2.2; Xue et al. 2021
 (mC4), section 3.1; Penedo et al. 2024 (FineWeb), section 3.6.

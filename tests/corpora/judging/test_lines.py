@@ -1,17 +1,38 @@
-"""Repeated lines: those that are named go, a column is edited as its documents are, and else nothing is done."""
+"""The line rules: each takes out what it names, a column is edited as its documents are, and off is off."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from text_columns import column
 from tiers import examples
 
-from corpora.judging.steps.lines import line_hash, line_hashes, remove_lines, remove_lines_plainly
+from corpora.judging.steps.lines import LINE_RULES, LineSettings, edit_lines, edit_text, line_hash, line_hashes
 
-PARTS = [" ", "  ", "\n", "\n\n", "\n \n", "\t", ".", "”", "one", "One", "é", "。", "x" * 21]
+ALL = LineSettings(
+    terminal_punctuation=True,
+    min_words=3,
+    max_word_characters=20,
+    drop_javascript=True,
+    drop_policy=True,
+    strip_citations=True,
+)
+PARTS = ["[1]", "[]", "[edit]", "[citation needed]", "[edit", "[x]", " ", "  ", "\n", "\n\n", "\n \n", "\t", "."]
+PARTS += ["...", "…", "”", "!", "one", "é", "。", "Javascript", "USE cookies", "terms of use", "[", "]"]
+PARTS += ["x" * 21, "é" * 20]
 TEXTS = st.one_of(st.text(), st.lists(st.sampled_from(PARTS), max_size=30).map("".join))
+SETTINGS = st.builds(
+    LineSettings,
+    terminal_punctuation=st.booleans(),
+    min_words=st.integers(0, 3),
+    max_word_characters=st.sampled_from([0, 3, 20]),
+    drop_javascript=st.booleans(),
+    drop_policy=st.booleans(),
+    strip_citations=st.booleans(),
+)
 
 
 def ascending(lines: list[str]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
@@ -19,25 +40,58 @@ def ascending(lines: list[str]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
 
 
 @examples(300)
-@given(st.lists(TEXTS, max_size=4), st.lists(TEXTS, max_size=3))
-@example(["one\ntwo\n\nONE \nthree"], ["one"])
-@example(["Home\nIt is all here.", "Home \n\n home"], ["home"])
-def test_the_column_is_the_definition(texts: list[str], gone: list[str]) -> None:
+@given(st.lists(TEXTS, max_size=4), SETTINGS, st.lists(TEXTS, max_size=3))
+@example(["a [1] [2].", "a [1]b [2][3]c", "[1] [edit]", "[1]", " [1] é[citation needed]"], ALL, [])
+@example(["one\ntwo\n\nONE \nthree"], LineSettings(), ["one"])
+def test_the_column_is_the_definition(texts: list[str], chosen: LineSettings, gone: list[str]) -> None:
     repeated = ascending(gone)
-    wanted = [remove_lines_plainly(text, {*repeated.tolist()}) for text in texts]
-    edited, removed = remove_lines(column(texts), repeated)
+    wanted = [edit_text(text, chosen, {*repeated.tolist()}) for text in texts]
+    edited, counts = edit_lines(column(texts), chosen, repeated)
     assert edited.to_pylist() == [text for text, _ in wanted]
-    assert removed == sum(len(found) for _, found in wanted)
+    rules = [rule for _, found in wanted for rule, _ in found]
+    assert counts == {rule: rules.count(rule) for rule in LINE_RULES if rule in rules}
 
 
-def test_nothing_to_remove_copies_nothing() -> None:
+SPOILT = {
+    "lines.repeated": "Sent from my telephone.",
+    "lines.citations": "The bridge was built in 1911.[12] It fell [edit]in 1940 [citation needed].",
+    "lines.terminal_punctuation": "Read more about this...",
+    "lines.min_words": "Share this!",
+    "lines.max_word_characters": f"Here is an {'a' * 21}.",
+    "lines.javascript": "Please enable JavaScript to go on.",
+    "lines.policy": "By reading on you accept our Privacy Policy.",
+}
+
+
+@pytest.mark.parametrize("rule", LINE_RULES)
+def test_every_rule_finds_what_it_names(rule: str) -> None:
+    """Fails where a rule finds too much or too little, or finds a line when it is off."""
+    text = f"It rained all day.\n{SPOILT[rule]}\n\nThen “it” snowed.\nNobody came home”"
+    repeated = {line_hash("SENT from my telephone. ")}
+    edited, found = edit_text(text, ALL, repeated)
+    assert found == [(rule, SPOILT[rule])]
+    left = "\nThe bridge was built in 1911. It fell in 1940." if rule == "lines.citations" else ""
+    assert edited == f"It rained all day.{left}\n\nThen “it” snowed.\nNobody came home”"
+    name = {"javascript": "drop_javascript", "policy": "drop_policy", "citations": "strip_citations"}
+    field = name.get(rule.removeprefix("lines."), rule.removeprefix("lines."))
+    off = ALL if field == "repeated" else replace(ALL, **{field: getattr(LineSettings(), field)})
+    assert edit_text(text, off, () if field == "repeated" else repeated) == (text, [])
+
+
+def test_off_copies_nothing_and_a_column_without_such_lines_stays() -> None:
     texts = column(["One line here.\n\n\n Odd  space.", ""])
-    assert remove_lines(texts, ascending([]))[0] is texts
-    assert remove_lines(texts, ascending(["another"]))[0] is texts
+    assert edit_lines(texts, LineSettings())[0] is texts
+    assert edit_lines(texts, replace(ALL, min_words=0))[0] is texts
+
+
+def test_a_document_may_be_left_with_nothing() -> None:
+    edited, counts = edit_lines(column(["Home\nAbout", "It is all here.", "[1]\n\nHome"]), ALL)
+    assert edited.to_pylist() == ["", "It is all here.", ""]
+    assert counts == {"lines.citations": 1, "lines.terminal_punctuation": 3}
 
 
 def test_slices_are_read_where_they_are() -> None:
-    edited, _ = remove_lines(column(["x", "Home\nIt is all here.", "y"])[1:2], ascending(["home"]))
+    edited, _ = edit_lines(column(["x", "Home\nIt is all here.", "y"])[1:2], ALL)
     assert edited.to_pylist() == ["It is all here."]
 
 
