@@ -3,7 +3,7 @@
 Signatures depend on the documents alone, so a changed threshold sketches nothing again. Verdicts look at all
 documents of the generations so far, in one total order:
 
-    (since, source priority, -quality, id)
+    (since, source priority, -quality, id), or with prefer = "longest" (since, source priority, -shingles, -quality, id)
 
 `since` is the generation in which the id first appeared. First the latest revision of each id supersedes the
 others and the tombstone list is honoured; what is left is judged by `survivors.judge_duplicates`.

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpora.duplicates.bands import band_keys
-from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates
+from corpora.duplicates.survivors import LONGEST, DuplicateSettings, judge_duplicates
 from corpora.duplicates.verify import ShingleStore
 from corpora.kernels.arrays import Int32s, Int64s, UInt32s, UInt64s
 from corpora.schema import DOCUMENTS, ID_BYTES, Document, documents, occurrence_id
@@ -128,6 +128,7 @@ class Candidates:
     split_keys: UInt64s
     text_hash: list[bytes]
     set_hash: UInt64s
+    num_shingles: Int32s
     signature: UInt32s
     newest: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     generation: list[int] = field(default_factory=list)
@@ -167,6 +168,7 @@ def read_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSe
         ),
         text_hash=table.column("text_hash").to_pylist(),
         set_hash=table.column("set_hash").to_numpy(),
+        num_shingles=table.column("num_shingles").to_numpy(),
         signature=lanes(table.column("signature"), settings.permutations),
         newest=_newest(zip(ids, revision, generation, keyed, strict=True), dropped),
         generation=generation,
@@ -263,7 +265,7 @@ def mark_duplicates(
     if not settings.enabled:
         return {}
     live = [row for row, reason in enumerate(candidates.reasons) if reason is None]
-    order = sorted(live, key=lambda row: order_key(candidates, row))
+    order = sorted(live, key=lambda row: order_key(candidates, row, settings.prefer))
     keys = band_keys(candidates.signature[order], settings.band)
     sets = ShingleStore(settings.signature, TextReader(place, inputs, order))
     verdicts = judge_duplicates(candidates.set_hash[order], keys, sets, settings)
@@ -276,11 +278,12 @@ def mark_duplicates(
     return {"pairs compared": verdicts.num_compared, "comparisons cut off": verdicts.num_cut}
 
 
-def order_key(candidates: Candidates, row: int) -> tuple[int, int, int, bytes]:
+def order_key(candidates: Candidates, row: int, prefer: str) -> tuple[int, int, int, int, bytes]:
     """A document's place in the total order of deduplication."""
     return (
         candidates.since[row],
         int(candidates.priority[row]),
+        -int(candidates.num_shingles[row]) if prefer == LONGEST else 0,
         -int(candidates.quality[row]),
         candidates.ids[row],
     )

@@ -50,6 +50,7 @@ from corpora.kernels.arrays import Bools, Float32s, Int64s, UInt64s
 from corpora.store.settings import added, check_choice, check_range
 
 RULES = SIMILAR, CONTAINED = "similar", "contained"
+PREFERENCES = QUALITY, LONGEST = "quality", "longest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,8 @@ class DuplicateSettings:
     max_bucket_comparisons: kept documents of one bucket that a document is compared with, at most
     rule:                   "similar" removes what reaches the threshold; "contained" of this only a document of which
                             the survivor has every shingle
+    prefer:                 which of several stays, of one generation and one priority of source: the one of the best
+                            "quality", or the "longest", in distinct shingles
     enabled:                false keeps every document
     """
 
@@ -73,10 +76,12 @@ class DuplicateSettings:
     rows: int = 7
     max_bucket_comparisons: int = 1000
     rule: str = added(neutral=SIMILAR)
+    prefer: str = added(neutral=QUALITY)
     enabled: bool = True
 
     def __post_init__(self) -> None:
         check_choice("duplicates.rule", self.rule, RULES)
+        check_choice("duplicates.prefer", self.prefer, PREFERENCES)
         threshold_ratio(self.threshold)
         check_range("max_bucket_comparisons", self.max_bucket_comparisons, 1, 10**9)
         self.band.check_fits(self.signature.permutations)

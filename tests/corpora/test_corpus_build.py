@@ -80,6 +80,7 @@ def candidates(rows: Sequence[Row], dropped: Sequence[Row] = ()) -> Candidates:
         split_keys=zeros.astype(np.uint64),
         text_hash=[bytes([row.text]) for row in rows],
         set_hash=zeros.astype(np.uint64),
+        num_shingles=zeros,
         signature=zeros.astype(np.uint32).reshape(-1, 1),
         newest=newest,
         generation=[row.generation for row in rows],
@@ -141,14 +142,16 @@ def test_occurrences_are_numbered_in_order(rows: list[tuple[int, bool]]) -> None
 
 
 def test_the_total_order() -> None:
-    """Fails where age does not go before priority, and these before the id."""
+    """Fails where age does not go before priority, priority before length where asked for, and these before the id."""
     found = candidates([Row(id, 0, 1, 0) for id in (4, 3, 2, 1)])
     found.since = [1, 1, 1, 2]
     found.priority = np.array([2, 1, 1, 0], np.int32)
     found.quality = np.array([9, 5, 5, 9], np.int32)
-    assert sorted(range(4), key=lambda row: order_key(found, row)) == [2, 1, 0, 3]
+    assert sorted(range(4), key=lambda row: order_key(found, row, "quality")) == [2, 1, 0, 3]
     found.quality[1] = 6
-    assert sorted(range(4), key=lambda row: order_key(found, row)) == [1, 2, 0, 3]
+    assert sorted(range(4), key=lambda row: order_key(found, row, "quality")) == [1, 2, 0, 3]
+    found.num_shingles = np.array([9, 5, 7, 9], np.int32)
+    assert sorted(range(4), key=lambda row: order_key(found, row, "longest")) == [2, 1, 0, 3]
 
 
 SENTENCES = (
