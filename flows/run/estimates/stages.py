@@ -45,6 +45,7 @@ class SourceText:
     """The documents of a source: new ones, to be read and judged in some seconds, and those that the store holds.
 
     fitted: the share of the new ones that statistics are taken from
+    parts:  about how many all of them have
     """
 
     source: str
@@ -52,6 +53,7 @@ class SourceText:
     held: TextSizes
     seconds: float
     fitted: float
+    parts: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +95,7 @@ class RunEstimator:
 
     @cached_property
     def _parts(self) -> int:
-        return max(1, sum(entry.parts for entry in self.planned if entry.stage.startswith("documents/")))
+        return max(1, sum(text.parts for text in self.texts))
 
     def _missing(self, stage: str) -> int:
         return sum(entry.missing for entry in self.planned if entry.stage == stage)
@@ -131,7 +133,8 @@ class RunEstimator:
         sizes, parts, more = self.whole, self._parts, dict[str, float]()
         if kind in OF_SOURCE:
             mine = [text for text in self.texts if text.source == name]
-            sizes, parts = TextSizes.added(text.new for text in mine), self._missing(f"documents/{name}")
+            sizes = TextSizes.added(text.new for text in mine)
+            parts = self._missing(f"documents/{name}") or sum(text.parts for text in mine)
             share = sum(text.fitted for text in mine) if kind == "fits" else 1
             more = {"measured": share * sum(text.seconds for text in mine)}
         if kind == "tokens":

@@ -7,9 +7,10 @@ already has none, but its contents count for those after it. Nothing is built.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 
 from corpora.judging.documents import rules_over_limit
-from corpora.sources.contract import RawFile
+from corpora.sources.contract import SLICE_BYTES, RawFile
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
@@ -30,6 +31,8 @@ from flows.run.record.releases import answered_until
 from flows.run.settled import judged_documents
 from flows.run.source_plans import readable
 
+RawFiles = Mapping[str, list[RawFile]]
+
 
 def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Planned], workers: int) -> Estimates:
     """Estimate each stage that a plan would build. Reads a sample of the raw files, and writes nothing.
@@ -41,14 +44,15 @@ def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Pla
     recipe, _ = begun(recipe, lock)
     new, old, held = _sources(place, recipe, lock, planned)
     samples = _judged_samples(recipe, lock, {name: new[name] or old[name] for name in {*new, *old}})
-    fit_bytes = {entry.source.name: entry.documents.repeated_lines.sample_bytes for entry in recipe.sources}
+    settings = {entry.source.name: entry.documents for entry in recipe.sources}
     texts = [
         SourceText(
             source=name,
             new=judged.sizes.times(num_bytes(new[name]) / judged.sample.raw_bytes),
             held=sizes_in_store(held[name], judged.sizes),
             seconds=judged.seconds,
-            fitted=min(1.0, fit_bytes[name] / judged.sample.raw_bytes),
+            fitted=min(1.0, settings[name].repeated_lines.sample_bytes / judged.sample.raw_bytes),
+            parts=ceil(num_bytes([*new[name], *old[name]]) / max(SLICE_BYTES, settings[name].part_bytes)),
         )
         for name, judged in samples.items()
     ]
@@ -77,9 +81,6 @@ def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Pla
 def num_bytes(files: Sequence[RawFile]) -> int:
     """Return how many bytes raw files have."""
     return sum(file.size_bytes for file in files)
-
-
-RawFiles = Mapping[str, list[RawFile]]
 
 
 def _sources(

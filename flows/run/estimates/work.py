@@ -11,6 +11,7 @@ from flows.recipes.lock import Lock
 from flows.recipes.model_table import ModelEntry
 from flows.recipes.recipe import Recipe
 from flows.recipes.task_table import TaskEntry
+from flows.run.answers_build import TOGETHER
 from flows.run.estimates.figures import StageEstimate
 from flows.run.estimates.rates import DRIVER_BYTES, cost_of, seconds_of
 from flows.run.estimates.text_sizes import TextSizes
@@ -21,7 +22,7 @@ from trainer.tasks.data import roles_of, with_format
 from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.registry import read_task
-from trainer.tasks.settings import published_as, with_published
+from trainer.tasks.settings import FEATURES, published_as, with_published
 from trainer.tasks.suites.suite import SuiteTask
 
 PARAMETER_BYTES = 16  # weights, gradients, two moments, of 4 bytes
@@ -29,7 +30,7 @@ TORCH_BYTES = 600_000_000
 MASKED = 0.15  # of the tokens are predicted from the whole vocabulary
 FORWARD = 1 / 3  # of a step: without the gradients
 ROW_BYTES = 600  # of memory for a labelled row, next to its text
-TEXTS_BYTES = 3  # of memory for a byte of texts that are answered
+TEXTS_BYTES = 3  # of memory for a byte of texts that are answered together
 CHARACTERS = 4.5  # of labelled rows, for a token
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip", ".7z", ".parquet", ".orc", ".avro", ".epub", ".docx", ".odt", ".pdf")
 
@@ -99,14 +100,12 @@ def tasks_of(stage: str, entry: TaskEntry, begins: ModelEntry, vocabulary_size: 
     flops = steps = tokens = rows = answered = held = 0.0
     for task in suite.tasks:
         kind = read_task(task.task)
-        settings, length = (
-            with_published(task.settings, begins.settings, published_as(task.task)),
-            _length(task, begins),
-        )
-        epochs, batch = (settings.epochs or 1) * settings.restarts, settings.batch or 1
+        settings = with_published(task.settings, begins.settings, published_as(task.task))
+        length, epochs, batch = _length(task, begins), (settings.epochs or 1) * settings.restarts, settings.batch or 1
+        passes = FORWARD if published_as(task.task) == FEATURES else epochs  # features are taken once
         learnt = _tokens_of_rows(kind, task.training, length)
         judged = [_tokens_of_rows(kind, split.file, length, split.labelled) for split in task.splits]
-        read = epochs * sum(learnt) + FORWARD * (epochs * sum(judged[0]) + sum(map(sum, judged)))
+        read = passes * sum(learnt) + FORWARD * (passes * sum(judged[0]) + sum(map(sum, judged)))
         flops, steps = flops + models * read * model.flops(length), steps + models * epochs * ceil(len(learnt) / batch)
         tokens, rows = tokens + models * epochs * sum(learnt), rows + len(learnt) + sum(map(len, judged))
         answered += models * sum(map(len, judged))
@@ -126,7 +125,7 @@ def answers_of(
     tokens = min(texts.documents * length, texts.text_bytes / CHARACTERS)
     amounts = {"flops": FORWARD * tokens * model.flops(length), "text_bytes": texts.text_bytes, "processes": 1}
     row = 4 * begins.settings.shape[1] / 40 if entry.settings.answers == "embed" else 1
-    memory = model.memory(0) + TEXTS_BYTES * texts.text_bytes
+    memory = model.memory(0) + TEXTS_BYTES * texts.text_bytes * min(1.0, TOGETHER / max(1.0, texts.documents))
     return _estimate(
         stage, {**amounts, "answered": row * texts.documents}, memory, documents=texts.documents, tokens=tokens
     )
