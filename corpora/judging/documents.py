@@ -340,12 +340,13 @@ class RuleOverLimit:
         return f"Source {self.source!r}: {self.step}: {self.reason} drops {share}"
 
 
-def rules_over_limit(manifest: Manifest, settings: DocumentsSettings) -> list[RuleOverLimit]:
+def rules_over_limit(source: str, outcomes: Mapping[str, int], settings: DocumentsSettings) -> list[RuleOverLimit]:
     """The rules, and steps of one's own, that dropped more than `max_rule_share` of what the source's parser gave.
 
     Not asked: parsing (an archive holds much that is not a page) and language (a crawl is in all of them).
+
+    outcomes: of the source's records, as in its ledger
     """
-    outcomes = manifest.ledger.account("records").outcomes
     parsed = sum(count for outcome, count in outcomes.items() if not outcome.startswith("dropped: parse:"))
     asked = ("rules", *(entry.step.kind for entry in settings.steps))
     rules = []
@@ -353,7 +354,7 @@ def rules_over_limit(manifest: Manifest, settings: DocumentsSettings) -> list[Ru
         _, step, reason = [*outcome.split(": ", 2), "", ""][:3]
         if step in asked and count > settings.max_rule_share * parsed:
             rule = RuleOverLimit(
-                source=manifest.name,
+                source=source,
                 step=step,
                 reason=reason,
                 dropped=count,

@@ -187,17 +187,16 @@ def plan(
     from flows.command.plan import estimate, plan_json, show_plan
     from flows.orchestration.runs.run_recipe import plan as plan_recipe
     from flows.run.estimates.room import refuse_without_room
-    from flows.run.policies import default_workers
 
     loaded = load_recipe(recipe, source, store, overrides, engine)
     planned = plan_recipe(loaded, _home)
-    estimates = estimate(loaded, _home, planned, workers or default_workers(), quick)
+    estimates = estimate(loaded, _home, planned, workers, quick)
     if as_json:
         print_json({**plan_json(planned, estimates), "engine": engine_lines(loaded.engine)})
     else:
         show_plan(console, loaded, planned, estimates)
         say(*engine_lines(loaded.engine))
-    refuse_without_room(loaded, estimates, workers or default_workers())
+    refuse_without_room(loaded, estimates, workers or estimates.workers)
 
 
 @app.command

@@ -13,20 +13,25 @@ from flows.orchestration.runs.run_recipe import RunPlan
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.estimates.figures import Estimates, StageEstimate
+from flows.run.policies import workers_for
 from flows.run.record.counts_text import readable_seconds
 from flows.run.record.ledger_balance import readable_bytes
 
 COLUMNS = ("documents", "tokens", "disk", "memory", "CPU", "time")
 
 
-def estimate(recipe: Recipe, home: Path, planned: RunPlan, workers: int, quick: bool) -> Estimates:
-    """Return the estimates of a plan, kept for the run after it; with `quick`, those of an earlier plan, if any."""
+def estimate(recipe: Recipe, home: Path, planned: RunPlan, workers: int | None, quick: bool) -> Estimates:
+    """Return the estimates of a plan, kept for the run after it; with `quick`, those of an earlier plan, if any.
+
+    workers: None for as many as the run would have
+    """
     from flows.run.estimates.room import keep_for_run, left_by_plan
 
     if quick:
         return left_by_plan(home, recipe, planned.lock) or Estimates(stages=())
     from flows.run.estimates.whole import estimate_run
 
+    workers = workers or workers_for(planned.lock.raw_bytes)
     estimates = estimate_run(Place(recipe.store), recipe, planned.lock, planned.stages, workers)
     if estimates.stages:
         keep_for_run(home, recipe, planned.lock, estimates)

@@ -79,6 +79,12 @@ class Lock:
     start: Start | None = None
     teacher: Start | None = None
 
+    @property
+    def raw_bytes(self) -> int:
+        """How many bytes the raw files have."""
+        files = (file for generation in self.generations for some in generation.values() for file in some)
+        return sum(file.size_bytes for file in files)
+
     def to_bytes(self) -> bytes:
         """Return a form for the disk, sealed."""
         stored = replace(self, generations=(), start=None, teacher=None)

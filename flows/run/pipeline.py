@@ -284,7 +284,8 @@ def answer_documents(
     for entry in recipe.tasks:
         asked = entry.settings
         if asked.answers:
-            since = answered_until(place, recipe.name, tasks[entry.name].name, asked.answers, corpus)
+            generations = corpus.facts["generations"]
+            since = answered_until(place, recipe.name, tasks[entry.name].name, asked.answers, generations)
             stage = plan_answers(place, tasks[entry.name], corpus, since, asked.answers, asked.sources)
             [answers[entry.name]] = perform([stage])
     return answers

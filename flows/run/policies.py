@@ -9,6 +9,7 @@ from math import ceil
 
 from corpora.generic_types import Item
 
+BYTES_PER_WORKER = 16_000_000  # of raw files: more workers would load longer than they work
 RANGES_PER_WORKER = 6  # many enough to even out the end
 MOST_RANGES = 120  # of stages that are built side by side
 MOST_TASKS = 900  # ranges of a run: with a publishing for each stage that is built, about 1,000
@@ -30,6 +31,11 @@ METRIC_ROWS = 100  # steps in the table of metrics
 def default_workers() -> int:
     """Return one worker for each core that this process may use."""
     return max(1, len(os.sched_getaffinity(0)))
+
+
+def workers_for(raw_bytes: int) -> int:
+    """Return as many workers as raw files have work for, one for each core at most."""
+    return min(default_workers(), 1 + raw_bytes // BYTES_PER_WORKER)
 
 
 def ranges(parts: Sequence[Item], workers: int, size: int | None = None) -> list[Sequence[Item]]:

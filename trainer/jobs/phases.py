@@ -64,13 +64,6 @@ def settle(
     before: slots of each set, by content, that were read before the first phase
     Raises InputError where a mixture cannot be read so, or a set would be read too often.
     """
-    settled = settle_unchecked(training, shards)
-    refuse_repeats(settled.reads(before), training)
-    return settled
-
-
-def settle_unchecked(training: TrainingSettings, shards: Sequence[Manifest]) -> Settled:
-    """Return what `settle` does, however often a set is read."""
     left, phases, sets, shares = list(shards), list[PhaseSettings](), list[Manifest](), list[tuple[int, ...]]()
     for number, phase in enumerate(training.phase, 1):
         own = [left.pop(0) for _ in phase.mixture or (None,)]
@@ -84,7 +77,9 @@ def settle_unchecked(training: TrainingSettings, shards: Sequence[Manifest]) -> 
         sets += [own[component] for component in order]
         shares.append(shares_of([Fraction(parts[component]) for component in order]))
     assert not left, "every component of every phase has its shards"
-    return Settled(training=replace(training, phase=tuple(phases)), shards=tuple(sets), shares=tuple(shares))
+    settled = Settled(training=replace(training, phase=tuple(phases)), shards=tuple(sets), shares=tuple(shares))
+    refuse_repeats(settled.reads(before), training)
+    return settled
 
 
 def _parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) -> Sequence[Fraction | int]:

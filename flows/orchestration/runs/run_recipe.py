@@ -31,7 +31,7 @@ from flows.orchestration.runs.late_record import STOPPED, end_of_failed, keep_la
 from flows.orchestration.runs.notifications import LifeSigns, Notifier, failure_reported, stalls_reported
 from flows.orchestration.runs.run_state import RunState, no_advance
 from flows.orchestration.runs.unchanged_run import NOTHING_NEW, whole_in_the_store
-from flows.orchestration.runs.unwatched_run import BYTES_PER_WORKER, count_raw_bytes, is_watched, run_alone
+from flows.orchestration.runs.unwatched_run import is_watched, run_alone
 from flows.orchestration.server.api_recorder import (
     answering_api,
     api_of_profile,
@@ -55,7 +55,7 @@ from flows.run.inputs.start_model import find_start, find_teacher
 from flows.run.inputs.unread_files import guess_lines, looked_json, looked_lines, totals_lines
 from flows.run.pipeline import Outcome
 from flows.run.plan.plan import Planned, plan_run
-from flows.run.policies import default_workers
+from flows.run.policies import default_workers, workers_for
 from flows.run.record.counts_text import counted
 from flows.run.record.figures import keep_figures, recount_figures
 from flows.run.record.heartbeat import Advance, Pulse, names_of, unless_begun
@@ -188,7 +188,7 @@ def begin(
             resolved = resolve_inputs(recipe, home)
             run.lock, run.looked = resolved.lock, resolved.looked
             if workers is None:
-                pulse.workers = min(pulse.workers, 1 + count_raw_bytes(run) // BYTES_PER_WORKER)
+                pulse.workers = workers_for(run.lock.raw_bytes)
             for line in input_lines(recipe, resolved, totals_lines):
                 run.tell(line)
             clear_up(place, home, run.tell)

@@ -30,7 +30,6 @@ from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS
 
 MAX_SECONDS = 120.0  # for which a run may be expected to take, and nobody looks
 BYTES_PER_SECOND = 4_000_000  # of raw files, by a worker: the lower end of docs/performance.md
-BYTES_PER_WORKER = 16_000_000  # of raw files: more workers would load longer than they work
 
 
 def is_watched(run: RunState, home: Path, own_server: bool, watch: bool | None) -> bool:
@@ -44,15 +43,9 @@ def is_watched(run: RunState, home: Path, own_server: bool, watch: bool | None) 
     return own_server or trains or estimate_seconds(run) > MAX_SECONDS or bool(answering_api(home, own_server))
 
 
-def count_raw_bytes(run: RunState) -> int:
-    """Return how many bytes the raw files of a run have."""
-    generations = run.lock.generations
-    return sum(file.size_bytes for generation in generations for files in generation.values() for file in files)
-
-
 def estimate_seconds(run: RunState) -> float:
     """Return a guess of how long a run takes that reads all its raw files."""
-    return count_raw_bytes(run) / (BYTES_PER_SECOND * run.pulse.workers)
+    return run.lock.raw_bytes / (BYTES_PER_SECOND * run.pulse.workers)
 
 
 def run_alone(run: RunState) -> Outcome:

@@ -19,7 +19,7 @@ from flows.recipes.lock import Lock, ResolvedLock
 from flows.recipes.recipe import Recipe
 from flows.recipes.settings.engine import LOCAL
 from flows.run.estimates.figures import Estimates
-from flows.run.estimates.work import DRIVER_BYTES, WORKER_BYTES, cores, usable_memory
+from flows.run.estimates.rates import DRIVER_BYTES, WORKER_BYTES, cores, usable_memory
 from flows.run.record.ledger_balance import readable_bytes
 from flows.run.record.run_record import sealed, unsealed
 

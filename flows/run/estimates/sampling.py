@@ -45,8 +45,7 @@ class SourceSample:
 
     records, characters: of all its raw files, before judging
     sampled:             the records that were kept; whole: whether these are all
-    read_bytes:          of raw_bytes
-    reading_seconds:     processor time that reading and parsing all of it takes
+    reading_seconds:     processor time that reading and parsing all of it takes, without what the first call loads
     """
 
     records: float
@@ -54,7 +53,6 @@ class SourceSample:
     sampled: tuple[Record, ...]
     whole: bool
     raw_bytes: int
-    read_bytes: int
     reading_seconds: float = 0.0
     cut_short: bool = False
     unreadable: int = 0
@@ -104,6 +102,7 @@ class _Read:
     characters: int = 0
     kept: list[Record] = field(default_factory=list)
     read_bytes: int = 0
+    seconds: float = 0.0
     parsing_seconds: float = 0.0
 
     @property
@@ -142,12 +141,14 @@ def sample_source(
     for read in spread(chosen):
         if reads and time.process_time() > began + seconds:
             break
+        start = time.process_time()
         try:
             _read(source, read, began + seconds)
+            read.seconds = time.process_time() - start
             reads.append(read)
         except FileFault:
             unreadable.append(read)
-    spent, read_bytes = time.process_time() - began, sum(read.read_bytes for read in reads)
+    spent = time.process_time() - began
     weights = [(read, raw_bytes * read.parse / max(1, read.read_bytes)) for read in reads]
     tried = max(1.0, sum(read.parse for read in (*reads, *unreadable)))
     sampled = [record for read in chosen for record in read.kept]
@@ -160,8 +161,7 @@ def sample_source(
         sampled=tuple(sampled),
         whole=whole,
         raw_bytes=raw_bytes,
-        read_bytes=read_bytes,
-        reading_seconds=_reading_seconds(spent, reads, raw_bytes / max(1, read_bytes)),
+        reading_seconds=_reading_seconds(reads[1:] or reads, raw_bytes),
         cut_short=spent > seconds,
         unreadable=len(unreadable),
     )
@@ -245,8 +245,9 @@ def spread(items: Sequence[Item]) -> Iterator[Item]:
     return (items[number] for number in order if number < len(items))
 
 
-def _reading_seconds(spent: float, reads: Sequence[_Read], more: float) -> float:
-    """Return processor time for a whole source, with `more` times as many bytes; not all that were read were parsed."""
-    parsing = sum(read.parsing_seconds for read in reads)
+def _reading_seconds(reads: Sequence[_Read], raw_bytes: int) -> float:
+    """Return processor time for a whole source, by some reads of it; not all that they located was parsed."""
+    spent, parsing = sum(read.seconds for read in reads), sum(read.parsing_seconds for read in reads)
     located, parsed = sum(read.found_bytes for read in reads), sum(read.parsed_bytes for read in reads)
+    more = raw_bytes / max(1, sum(read.read_bytes for read in reads))
     return more * (spent - parsing + parsing * located / max(1, parsed))

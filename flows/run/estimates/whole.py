@@ -1,105 +1,102 @@
-"""Estimates a run: a sample of its sources, a rehearsal with it, and every stage scaled from that.
+"""Estimates a run: a sample of its sources is judged, and every stage follows from its sizes by rates.
 
 `estimate_run` is the page to read. Each stage that a plan does not find whole has an estimate; one that exists
-already has none, but its contents count for those after it.
+already has none, but its contents count for those after it. Nothing is built.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from math import ceil
 
-from corpora.judging.documents import most_dropped, rules_over_limit
-from corpora.sources.contract import RawFile
+from corpora.judging.documents import rules_over_limit
+from corpora.sources.contract import SLICE_BYTES, RawFile
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from flows.recipes.guesses.fields import reading
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
-from flows.run.estimates import work
-from flows.run.estimates.estimator import Estimator, Older
-from flows.run.estimates.figures import Estimates, StageEstimate
-from flows.run.estimates.rehearsal import rehearse
+from flows.recipes.task_table import TaskEntry
+from flows.run.estimates.figures import Estimates
+from flows.run.estimates.rates import START_SECONDS, WATCHED_SECONDS
 from flows.run.estimates.sampling import SECONDS, sample_source
-from flows.run.faults.rule_limits import template_hint
+from flows.run.estimates.stages import RunEstimator, SourceText
+from flows.run.estimates.text_sizes import JudgedSample, judge_sample, sizes_in_store, words_per_mb
+from flows.run.faults.rule_limits import nothing_left, template_hint
 from flows.run.inputs.start_model import begun
 from flows.run.plan.plan import Planned
 from flows.run.record.counts_text import counted
-from flows.run.record.ledger_balance import readable_bytes
+from flows.run.record.releases import answered_until
 from flows.run.settled import judged_documents
 from flows.run.source_plans import readable
 
+RawFiles = Mapping[str, list[RawFile]]
+
 
 def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Planned], workers: int) -> Estimates:
-    """Estimate each stage that a plan would build. Reads a sample of the raw files, and writes nothing that stays.
+    """Estimate each stage that a plan would build. Reads a sample of the raw files, and writes nothing.
 
-    Raises FileFault if raw files cannot be cut.
+    Raises FileFault if raw files cannot be cut, InputError if a labelled file is missing.
     """
     if all(entry.state == "reuse" for entry in planned):
         return Estimates(stages=(), workers=workers)
     recipe, _ = begun(recipe, lock)
-    older, files = _sources(place, recipe, lock, planned)
-    seconds = {
-        name: SECONDS * max(0.1, _size(raw_files) / max(1, sum(map(_size, files.values()))))
-        for name, raw_files in files.items()
-    }
-    entries = tuple(entry for entry in recipe.sources if entry.source.name in files)
-    read = ((reading(e.source, lock.guessed, len(lock.generations)), files[e.source.name]) for e in entries)
-    samples = {source.name: sample_source(source, raw_files, seconds[source.name]) for source, raw_files in read}
-    estimator = Estimator(
+    new, old, held = _sources(place, recipe, lock, planned)
+    samples = _judged_samples(recipe, lock, {name: new[name] or old[name] for name in {*new, *old}})
+    settings = {entry.source.name: entry.documents for entry in recipe.sources}
+    texts = [
+        SourceText(
+            source=name,
+            new=judged.sizes.times(num_bytes(new[name]) / judged.sample.raw_bytes),
+            held=sizes_in_store(held[name], judged.sizes),
+            seconds=judged.seconds,
+            fitted=min(1.0, settings[name].repeated_lines.sample_bytes / judged.sample.raw_bytes),
+            parts=ceil(num_bytes([*new[name], *old[name]]) / max(SLICE_BYTES, settings[name].part_bytes)),
+        )
+        for name, judged in samples.items()
+    ]
+    estimator = RunEstimator(
         recipe=recipe,
         planned=planned,
-        samples=samples,
-        rehearsal=rehearse(replace(recipe, sources=entries), samples, _trained(place, recipe, planned)),
-        older=older,
-        resampled=frozenset(name for name in older if not _is_new(planned, name)),
+        texts=texts,
+        words_per_mb=words_per_mb([*samples.values()]),
+        raw_bytes=lock.raw_bytes,
         workers=workers,
-        from_start=not older or not any(_is_new(planned, name) for name in samples),
+        unanswered={
+            entry.name: _unanswered(place, recipe, lock, entry) for entry in recipe.tasks if entry.settings.answers
+        },
     )
-    stages = tuple(estimator.stages())
+    stages = estimator.stages()
     return Estimates(
-        stages=stages,
-        basis=tuple(basis_lines(estimator, stages)),
-        stops=tuple(rules_that_stop(estimator)),
-        start_cpu_seconds=work.START_SECONDS,
+        stages=tuple(stages),
+        basis=(*basis_lines(samples), *estimator.warnings(stages)),
+        stops=tuple(_stops(recipe, samples, empty=not estimator.whole.documents)),
+        start_cpu_seconds=WATCHED_SECONDS if recipe.model is not None else START_SECONDS,
         workers=workers,
-        raw_bytes=sum(sample.raw_bytes for sample in samples.values()),
+        raw_bytes=lock.raw_bytes,
     )
 
 
-def _size(files: Sequence[RawFile]) -> int:
+def num_bytes(files: Sequence[RawFile]) -> int:
+    """Return how many bytes raw files have."""
     return sum(file.size_bytes for file in files)
-
-
-def _is_new(planned: Sequence[Planned], source: str) -> bool:
-    return any(entry.stage == f"documents/{source}" and entry.state != "reuse" for entry in planned)
 
 
 def _sources(
     place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Planned]
-) -> tuple[dict[str, Older], dict[str, list[RawFile]]]:
-    """Return what the store holds of each source, and the raw files to sample of each: those without documents.
-
-    If all files of a source have documents, the sample is taken from them.
-    """
-    entries = iter(_documents(place, planned))
-    older: dict[str, Older] = {}
-    built: dict[str, list[RawFile]] = {}
-    unbuilt: dict[str, list[RawFile]] = {}
-    generations = (
-        (entry.source.name, readable(lock, entry, files)) for files in lock.generations for entry in recipe.sources
-    )
-    for name, raw_files in generations:
-        manifest = next(entries, None) if raw_files else None
-        here = [file for file in raw_files if file.path]
-        (unbuilt if manifest is None else built).setdefault(name, []).extend(here)
-        if manifest is not None:
-            held = older.get(name, Older())
-            older[name] = Older(
-                documents=held.documents + manifest.rows("documents"),
-                text_bytes=held.text_bytes + manifest.ledger.figures.get("text bytes", 0),
-            )
-    return older, {name: files for name, files in (built | {n: f for n, f in unbuilt.items() if f}).items() if files}
+) -> tuple[RawFiles, RawFiles, Mapping[str, list[Manifest]]]:
+    """Return by source the raw files that have no documents in the store, those that have, and these documents."""
+    documents = iter(_documents(place, planned))
+    new, old = defaultdict[str, list[RawFile]](list), defaultdict[str, list[RawFile]](list)
+    held = defaultdict[str, list[Manifest]](list)
+    for files in lock.generations:
+        for entry in recipe.sources:
+            name, raw_files = entry.source.name, readable(lock, entry, files)
+            manifest = next(documents, None) if raw_files else None
+            (new if manifest is None else old)[name].extend(raw_files)
+            held[name] += [manifest] if manifest is not None else []
+    return new, old, held
 
 
 def _documents(place: Place, planned: Sequence[Planned]) -> Iterator[Manifest | None]:
@@ -112,61 +109,52 @@ def _documents(place: Place, planned: Sequence[Planned]) -> Iterator[Manifest | 
     yield from (entry.manifest for entry in planned if entry.stage.startswith("documents/"))
 
 
-def _trained(place: Place, recipe: Recipe, planned: Sequence[Planned]) -> dict[str, Path]:
-    """Return the folders of vocabularies that exist, by their names in the recipe."""
-    existing = {entry.stage: entry.manifest for entry in planned if entry.manifest is not None}
-    folders = {}
-    for entry in recipe.vocabularies:
-        manifest = existing.get(f"vocabularies/{recipe.artifact_name(entry.name)}")
-        if manifest is not None and place.is_local:
-            folders[entry.name] = Path(place.at(manifest.folder))
-    return folders
+def _judged_samples(recipe: Recipe, lock: Lock, files: RawFiles) -> dict[str, JudgedSample]:
+    """Judge a sample of some raw files of each source, as far as they are there."""
+    there = {name: [file for file in some if file.path and file.size_bytes] for name, some in files.items()}
+    samples = {}
+    for entry in (entry for entry in recipe.sources if there.get(entry.source.name)):
+        source, own = reading(entry.source, lock.guessed, len(lock.generations)), there[entry.source.name]
+        samples[entry.source.name] = judge_sample(entry, sample_source(source, own, SECONDS / len(there)))
+    return samples
 
 
-def basis_lines(estimator: Estimator, stages: Sequence[StageEstimate]) -> Iterable[str]:
+def _unanswered(place: Place, recipe: Recipe, lock: Lock, entry: TaskEntry) -> float:
+    """Return the share of the raw files whose documents no released model has answered as a task asks for."""
+    name, generations = recipe.artifact_name(entry.name), len(lock.generations)
+    since = answered_until(place, recipe.name, name, entry.settings.answers, generations)
+    return replace(lock, generations=lock.generations[since:]).raw_bytes / max(1, lock.raw_bytes)
+
+
+def basis_lines(samples: Mapping[str, JudgedSample]) -> Iterable[str]:
     """Yield lines about what the estimates are based on, and what they cannot say."""
-    samples = estimator.samples
-    yield _sampled_line(estimator)
-    if short := [name for name, sample in samples.items() if sample.cut_short]:
+    read = {name: judged.sample for name, judged in samples.items()}
+    sampled, records = sum(len(sample.sampled) for sample in read.values()), sum(s.records for s in read.values())
+    yield f"Estimated from {sampled:,} of about {round(records):,} records, judged by the recipe's own steps."
+    if short := [name for name, sample in read.items() if sample.cut_short]:
         yield f"The sample of {', '.join(short)} was cut short because reading it took long."
-    if faulty := {name: sample.unreadable for name, sample in samples.items() if sample.unreadable}:
+    if faulty := {name: sample.unreadable for name, sample in read.items() if sample.unreadable}:
         yield f"Of {', '.join(faulty)}, {counted(sum(faulty.values()), 'file')} of the sample cannot be read."
-    if estimator.rehearsal.ended:
-        yield f"With the sample a run would end before its last stage. {estimator.rehearsal.ended}"
-        missing = dict.fromkeys(entry.stage for entry in estimator.planned if entry.state != "reuse")
-        if left := [stage for stage in missing if stage not in {estimate.stage for estimate in stages}]:
-            yield f"Not estimated: {', '.join(left)}."
-    if not all(sample.whole for sample in samples.values()):
+    if not all(sample.whole for sample in read.values()):
         yield (
-            "Copies grow with a corpus, and a sample sees few of them: of documents and tokens less may be left. "
-            "Tokens are counted with vocabularies that were trained on the sample."
+            "Copies grow with a corpus, and only equal ones in the sample are counted: of documents and tokens less "
+            "may be left."
         )
-    yield "Times are those of the sample on this machine, alone."
-    yield from estimator.warnings()
+    yield "Times, except those of documents, follow rates of another machine: this one may take half or twice as long."
 
 
-def _sampled_line(estimator: Estimator) -> str:
-    samples = estimator.samples.values()
-    raw, read = sum(sample.raw_bytes for sample in samples), sum(sample.read_bytes for sample in samples)
-    sampled, records = sum(len(sample.sampled) for sample in samples), round(sum(sample.records for sample in samples))
-    if all(sample.whole for sample in samples):
-        return f"Estimated from all {counted(sampled, 'record')}, judged by the recipe's own steps."
-    share = f" in {readable_bytes(read)} of {readable_bytes(raw)} of raw files" if read < raw else ""
-    return f"Estimated from {sampled:,} of about {records:,} records{share}, judged by the recipe's own steps."
+def _stops(recipe: Recipe, samples: Mapping[str, JudgedSample], empty: bool) -> Iterable[str]:
+    """Yield what would stop the run: rules over their bounds and the template that fits better, or no document.
 
-
-def rules_that_stop(estimator: Estimator) -> Iterable[str]:
-    """Yield what would stop the run: rules over their bounds, and the template that fits the texts better."""
-    for entry in estimator.recipe.sources:
-        name, settings = entry.source.name, entry.documents
-        judged = estimator.judged.get(name)
-        rules = []
-        for rule in rules_over_limit(judged, settings) if judged is not None else ():
-            times = estimator.scales[name].documents
-            documents = round(rule.documents * times)
-            whole = replace(rule, dropped=round(rule.dropped * times), documents=documents)
-            rules += [str(whole)] if whole.dropped > most_dropped(documents, settings) else []
-        yield from rules
+    empty: whether there is none, of any source
+    """
+    for entry in (entry for entry in recipe.sources if entry.source.name in samples):
+        name = entry.source.name
+        judged = samples[name]
+        rules = [rule for rule in rules_over_limit(name, judged.outcomes, entry.documents) if rule.stops]
+        yield from map(str, rules)
         if rules:
-            texts = [record.text for record in estimator.samples[name].sampled if record.drop is None]
+            texts = [record.text for record in judged.sample.sampled if record.drop is None]
             yield from filter(None, [template_hint(texts, name)])
+        if empty:
+            yield nothing_left(name, judged.outcomes)

@@ -1,107 +1,146 @@
-"""The cost of building a stage: processor time, memory, time by the clock.
+"""What training, fine-tuning and answering take: the work of a model of some size on so many tokens.
 
-Processor time is that of the rehearsal, scaled, and what this module adds for processes that start. Memory follows the
-laws of docs/performance.md and these figures of an x86-64 machine, measured with `cloze run` (2026-11-22).
+Floating-point operations of a step are counted by the shape of the model, and become time by the table of rates.
 """
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from pathlib import Path
+from math import ceil
 
 from flows.recipes.lock import Lock
 from flows.recipes.model_table import ModelEntry
 from flows.recipes.recipe import Recipe
+from flows.recipes.task_table import TaskEntry
+from flows.run.answers_build import TOGETHER
 from flows.run.estimates.figures import StageEstimate
+from flows.run.estimates.rates import DRIVER_BYTES, cost_of, seconds_of
+from flows.run.estimates.text_sizes import TextSizes
 from trainer.jobs.repeats import MOST_EPOCHS
 from trainer.settings.phases import PhaseSettings, num_tokens
+from trainer.tasks.contract import Task
+from trainer.tasks.data import roles_of, with_format
+from trainer.tasks.formats.reading import read_examples
+from trainer.tasks.formats.records import FileSettings, RowCounts
+from trainer.tasks.registry import read_task
+from trainer.tasks.settings import FEATURES, published_as, with_published
+from trainer.tasks.suites.suite import SuiteTask
 
-DRIVER_BYTES = 450_000_000  # the command itself, with the orchestrator's client and its server
-WORKER_BYTES = 330_000_000  # the code that a worker has loaded
-BATCH_BYTES = 150_000_000  # a batch of documents on its way through the steps
-BATCH_TIMES = 20  # times the bytes of raw files, if they make no full batch
-VERDICT_BYTES = 3_000  # a document's sketch, and the shingles of some
-WORD_BYTES = {"wordpiece": 700, "unigram": 700, "byte-bpe": 770}  # a distinct word while its pieces are learnt
-START_SECONDS = 8.0  # processor time of the command itself, with the orchestrator's client and its server
-LOAD_SECONDS = 2.0  # processor time until a worker has loaded what documents need; for later stages LATER_SECONDS
-LATER_SECONDS = 0.3
-STAGE_SECONDS = 0.4  # by the clock: tasks that are sent, states that are written, a manifest that is published
-SIDE_BY_SIDE = ("documents", "signatures", "corpora", "counts", "tokens", "shards")
 PARAMETER_BYTES = 16  # weights, gradients, two moments, of 4 bytes
-CHECKPOINT_BYTES = 12  # weights and moments; an export has 4
-FLOPS = 4e10  # of one core in a step: 2,200 tokens a second of BERT base
 TORCH_BYTES = 600_000_000
+MASKED = 0.15  # of the tokens are predicted from the whole vocabulary
+FORWARD = 1 / 3  # of a step: without the gradients
+ROW_BYTES = 600  # of memory for a labelled row, next to its text
+TEXTS_BYTES = 3  # of memory for a byte of texts that are answered together
+CHARACTERS = 4.5  # of labelled rows, for a token
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip", ".7z", ".parquet", ".orc", ".avro", ".epub", ".docx", ".odt", ".pdf")
 
 
-def usable_memory(root: Path = Path("/")) -> int:
-    """Return the memory of this machine, or of the container if that is less."""
-    lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
-    whole = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemTotal"))
-    limits = (root / "sys/fs/cgroup/memory.max", root / "sys/fs/cgroup/memory/memory.limit_in_bytes")
-    texts = [file.read_text(encoding="ascii").strip() for file in limits if file.exists()]
-    return min([whole, *(int(limit) for limit in texts if limit.isdigit())])
+class _Model:
+    """The size of a model: its parameters, and the floating-point operations of a step for a token of its body."""
+
+    def __init__(self, entry: ModelEntry, vocabulary_size: float) -> None:
+        self._layers, self._hidden, _, feed_forward = entry.settings.shape
+        hidden = self._hidden
+        self._body = self._layers * (4 * hidden * hidden + 2 * hidden * feed_forward + 9 * hidden + feed_forward)
+        self._head = vocabulary_size * hidden
+        self.parameters = self._body + (vocabulary_size + (entry.settings.max_length or 512) + 4) * hidden
+        self.vocabulary_size = vocabulary_size
+
+    def flops(self, length: float, predicted: float = 0.0) -> float:
+        """Return the operations for a token. length: of its example; predicted: share of the tokens"""
+        return 6 * self._body + 6 * predicted * self._head + 12 * self._layers * self._hidden * length
+
+    def memory(self, held: float, predicted: float = 0.0) -> float:
+        """Return the memory of a process that learns. held: tokens at once"""
+        activations = held * (self._layers * 34 * self._hidden * 4 + predicted * self.vocabulary_size * 8)
+        return DRIVER_BYTES + TORCH_BYTES + self.parameters * PARAMETER_BYTES + activations
 
 
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return max(1, len(os.sched_getaffinity(0)))
-
-
-def memory_of(kind: str, workers: int, documents: float, words: float, algorithm: str, raw_bytes: float) -> int:
-    """Return the resident memory of all processes of a stage. raw_bytes: of all sources; few make no full batch"""
-    own = min(workers * BATCH_BYTES, BATCH_TIMES * raw_bytes)
-    if kind == "verdicts":
-        own = VERDICT_BYTES * documents
-    elif kind in ("vocabularies", "measures"):
-        own = WORD_BYTES.get(algorithm, 770) * words
-    return round(DRIVER_BYTES + workers * WORKER_BYTES + own)
-
-
-def seconds_of(kind: str, cpu_seconds: float, workers: int, parts: float) -> float:
-    """Return the time of a stage by the clock, alone on the machine."""
-    hands = min(workers, cores(), max(1.0, parts)) if kind in SIDE_BY_SIDE else 1.0
-    return cpu_seconds / hands + STAGE_SECONDS
-
-
-def load_seconds(kind: str, workers: int, parts: float) -> float:
-    """Return the processor time that workers spend on loading what a kind of stage needs."""
-    each = LOAD_SECONDS if kind == "documents" else LATER_SECONDS
-    return each * min(workers, max(1.0, parts))
+def _estimate(stage: str, amounts: Mapping[str, float], memory_bytes: float, **counts: float) -> StageEstimate:
+    kind = stage.partition("/")[0]
+    seconds, disk_bytes = cost_of(kind, {"stage": 1, **amounts})
+    return StageEstimate(
+        stage=stage,
+        disk_bytes=round(disk_bytes),
+        memory_bytes=round(memory_bytes),
+        cpu_seconds=round(seconds, 2),
+        seconds=round(seconds_of(kind, seconds, 1, 1), 2),
+        **{name: round(count) for name, count in counts.items()},
+    )
 
 
 def training_of(
-    stage: str, entry: ModelEntry, recipe: Recipe, vocabulary_size: int, to_train_on: Mapping[str, float]
+    stage: str, entry: ModelEntry, recipe: Recipe, vocabulary_size: float, to_train_on: Mapping[str, float]
 ) -> StageEstimate:
     """Return what a model takes, by its shape and the steps of its training; every example as long as shards allow.
 
     to_train_on: tokens of each shard set, for phases whose length is said in epochs
     """
-    layers, hidden, _, feed_forward = entry.settings.shape
-    length = max(shards.settings.length for shards in recipe.shards if shards.name in entry.shards)
-    body = layers * (4 * hidden * hidden + 2 * hidden * feed_forward + 9 * hidden + feed_forward)
-    embedded = (vocabulary_size + (entry.settings.max_length or 512) + 4) * hidden
+    model = _Model(entry, vocabulary_size)
     lengths = {shards.name: shards.settings.length for shards in recipe.shards}
-    phases = zip(entry.training.phase, entry.phases, strict=True)
-    tokens = sum(
-        tokens_of(phase, [lengths[name] for name in names], sum(to_train_on.get(name, 0.0) for name in names))
-        for phase, names in phases
-    )
-    flops = 6 * body + 6 * 0.15 * vocabulary_size * hidden + 12 * layers * hidden * length
+    length = max(lengths[name] for name in entry.shards)
+    tokens, steps = 0, 0.0
+    for phase, names in zip(entry.training.phase, entry.phases, strict=True):
+        read = tokens_of(phase, [lengths[name] for name in names], sum(to_train_on.get(name, 0.0) for name in names))
+        tokens, steps = tokens + read, steps + (phase.steps or read / phase.batch / length)
     most = max(phase.batch for phase in entry.training.phase)
     held = min(most, entry.training.micro_batch or most) * length
     held = min(held, entry.training.micro_batch_tokens or held)
-    activations = held * (layers * 34 * hidden * 4 + 0.2 * vocabulary_size * 8)
-    parameters = body + embedded
-    cpu_seconds = tokens * flops / FLOPS
-    return StageEstimate(
-        stage=stage,
-        tokens=tokens,
-        disk_bytes=parameters * (4 + CHECKPOINT_BYTES),
-        memory_bytes=round(DRIVER_BYTES + TORCH_BYTES + parameters * PARAMETER_BYTES + activations),
-        cpu_seconds=round(cpu_seconds, 2),
-        seconds=round(cpu_seconds / cores() + STAGE_SECONDS, 2),
+    amounts = {"flops": tokens * model.flops(length, MASKED), "steps": steps, "parameters": model.parameters}
+    return _estimate(stage, {**amounts, "processes": 1}, model.memory(held, 0.2), tokens=tokens)
+
+
+def tasks_of(stage: str, entry: TaskEntry, begins: ModelEntry, vocabulary_size: float) -> StageEstimate:
+    """Return what it takes to learn the tasks of a table from every seed, and to answer their splits.
+
+    The labelled files are read, but not encoded. Raises InputError if one is missing, or cannot be read.
+    """
+    suite, model = entry.suite(), _Model(begins, vocabulary_size)
+    models = len(suite.seeds) * (2 if entry.settings.control else 1)
+    flops = steps = tokens = rows = answered = held = 0.0
+    for task in suite.tasks:
+        kind = read_task(task.task)
+        settings = with_published(task.settings, begins.settings, published_as(task.task))
+        length, epochs, batch = _length(task, begins), (settings.epochs or 1) * settings.restarts, settings.batch or 1
+        passes = FORWARD if published_as(task.task) == FEATURES else epochs  # features are taken once
+        learnt = _tokens_of_rows(kind, task.training, length)
+        judged = [_tokens_of_rows(kind, split.file, length, split.labelled) for split in task.splits]
+        read = passes * sum(learnt) + FORWARD * (passes * sum(judged[0]) + sum(map(sum, judged)))
+        flops, steps = flops + models * read * model.flops(length), steps + models * epochs * ceil(len(learnt) / batch)
+        tokens, rows = tokens + models * epochs * sum(learnt), rows + len(learnt) + sum(map(len, judged))
+        answered += models * sum(map(len, judged))
+        held = max(held, min(batch, settings.micro_batch or batch) * length)
+    amounts = {"flops": flops, "steps": steps, "labelled": rows, "answered": answered, "pieces": vocabulary_size}
+    kept = len(suite.tasks) * (1 + models) * model.parameters  # the best, and every one where a killed run goes on
+    memory = model.memory(held) + ROW_BYTES * rows
+    return _estimate(stage, {**amounts, "processes": 1, "parameters": kept}, memory, documents=rows, tokens=tokens)
+
+
+def answers_of(
+    stage: str, entry: TaskEntry, begins: ModelEntry, vocabulary_size: float, texts: TextSizes
+) -> StageEstimate:
+    """Return what it takes to answer documents with the model of a task. texts: of these documents"""
+    [task] = entry.suite().tasks
+    model, length = _Model(begins, vocabulary_size), _length(task, begins)
+    tokens = min(texts.documents * length, texts.text_bytes / CHARACTERS)
+    amounts = {"flops": FORWARD * tokens * model.flops(length), "text_bytes": texts.text_bytes, "processes": 1}
+    row = 4 * begins.settings.shape[1] / 40 if entry.settings.answers == "embed" else 1
+    memory = model.memory(0) + TEXTS_BYTES * texts.text_bytes * min(1.0, TOGETHER / max(1.0, texts.documents))
+    return _estimate(
+        stage, {**amounts, "answered": row * texts.documents}, memory, documents=texts.documents, tokens=tokens
     )
+
+
+def _length(task: SuiteTask, begins: ModelEntry) -> int:
+    """Return how many tokens of an example are read."""
+    return min(task.settings.max_length or read_task(task.task).usual_length, begins.settings.positions)
+
+
+def _tokens_of_rows(task: Task, file: FileSettings, length: int, labelled: bool = True) -> list[float]:
+    """Return about how many tokens each row of a labelled file has. Raises InputError."""
+    needed, optional = roles_of(task, labelled)
+    rows: Iterator = read_examples(with_format(task, file), RowCounts(), needed, lambda values: values, optional)  # type: ignore[type-arg]
+    return [min(length, 2 + len("".join(map(str, values.values()))) / CHARACTERS) for _, values in rows]
 
 
 def surely_repeated(recipe: Recipe, lock: Lock) -> str:

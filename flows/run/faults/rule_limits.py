@@ -9,7 +9,7 @@ are loosened, and sources with too many damaged records. A small source gets a w
 Costs: nothing if no rule is over its bound; else a look at `LOOKED_AT` documents of each reported source.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from shlex import quote
@@ -62,7 +62,7 @@ def refuse_bad_sources(
     lines = [fault for source in judged if (fault := _damage(place, source))]
     stopping, keys = [], dict[str, None]()
     for source in judged:
-        over = rules_over_limit(source.manifest, source.entry.documents)
+        over = rules_over_limit(source.manifest.name, _outcomes(source), source.entry.documents)
         later = _later_rules(source, over) if over else []
         sets = _sets(source, [rule.reason for rule in over if rule.step == "rules"] + [rule.reason for rule in later])
         if any(rule.stops for rule in over):
@@ -82,18 +82,22 @@ def refuse_bad_sources(
 
 def _nothing_left(judged: Sequence[JudgedSource]) -> str:
     """Explain why no source has a document."""
-    lost = []
-    for source in judged:
-        account = source.manifest.ledger.account("records")
-        most = sorted(account.outcomes.items(), key=lambda outcome: -outcome[1])[:MOST_REASONS]
-        reasons = ", ".join(f"{outcome.removeprefix('dropped: ')} {count:,}" for outcome, count in most if count)
-        lost.append(
-            f"Source {source.manifest.name!r}: none of {account.total:,} records is left ({reasons or 'none'})."
-        )
+    lost = [nothing_left(source.manifest.name, _outcomes(source)) for source in judged]
     text = "\n".join([*lost, "Without a document there is no corpus."])
-    large = any(TOO_LARGE in source.manifest.ledger.account("records").outcomes for source in judged)
+    large = any(TOO_LARGE in _outcomes(source) for source in judged)
     remedy = " Raise documents.max_document_bytes and the source's max_record_bytes, or cut the files." if large else ""
     return f"{text}{remedy} `cloze preview` shows every step; add text, or loosen what drops it."
+
+
+def nothing_left(source: str, outcomes: Mapping[str, int]) -> str:
+    """Return a line about a source without a document. outcomes: of its records, by the words of the ledger"""
+    most = sorted(outcomes.items(), key=lambda outcome: -outcome[1])[:MOST_REASONS]
+    reasons = ", ".join(f"{outcome.removeprefix('dropped: ')} {count:,}" for outcome, count in most if count)
+    return f"Source {source!r}: none of {sum(outcomes.values()):,} records is left ({reasons or 'none'})."
+
+
+def _outcomes(source: JudgedSource) -> Mapping[str, int]:
+    return source.manifest.ledger.account("records").outcomes
 
 
 def _damage(place: Place, source: JudgedSource) -> str:

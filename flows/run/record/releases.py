@@ -194,12 +194,12 @@ def release_before(place: Place, recipe: str, moment: str) -> Release | None:
     return max(earlier, key=lambda entry: entry.when, default=None)
 
 
-def answered_until(place: Place, recipe: str, name: str, does: str, corpus: Manifest) -> int:
+def answered_until(place: Place, recipe: str, name: str, does: str, generations: int) -> int:
     """Return the last generation whose documents a released model has answered so; 0 for none. Raises DamagedRelease.
 
     It is that of the newest release of the recipe whose corpus is older than this one, so that a run whose results
     were released, and which is repeated, answers the same.
-    name: of the answers' artifact; does: what they are
+    name: of the answers' artifact; does: what they are; generations: of the corpus
     """
     entries = (read_release(place, path) for path in release_entries(place))
     for entry in sorted((e for e in entries if e.recipe == recipe), key=lambda entry: entry.when, reverse=True):
@@ -207,9 +207,9 @@ def answered_until(place: Place, recipe: str, name: str, does: str, corpus: Mani
         answers = read_manifest(place, folders[0]) if folders else None
         if answers is None or answers.settings["answers"] != does:
             continue
-        generations: int = answers.facts["generations"]
-        if generations < corpus.facts["generations"]:
-            return generations
+        answered: int = answers.facts["generations"]
+        if answered < generations:
+            return answered
     return 0
 
 

@@ -50,10 +50,9 @@ def test_who_watches(
 ) -> None:
     """Fails if a run takes a server that nobody sees, or takes none although an API answers, it trains or it lasts."""
     monkeypatch.setattr(unwatched_run, "answering_api", lambda home, own_server: api)
-    generation = {"pages": (SimpleNamespace(size_bytes=size),)}
     run: Any = SimpleNamespace(
         recipe=SimpleNamespace(model=model, tasks=tasks),
-        lock=SimpleNamespace(generations=[generation]),
+        lock=SimpleNamespace(raw_bytes=size),
         pulse=SimpleNamespace(workers=2),
     )
     assert is_watched(run, Path("home"), own_server, watch) is expected

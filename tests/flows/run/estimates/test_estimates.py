@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from labelled_world import LABELLED, UNUSABLE, tasks_world
 from small_recipe import World, build_here, new_world, page, prose, run_lock
 
 from corpora.errors import InputError
@@ -73,7 +74,7 @@ def test_nothing_is_estimated_of_what_is_there(few: World) -> None:
     recipe, lock = few.resolved()
     run = run_lock(few.place, recipe, lock, build_here)
     corpus, tokens = run.of("corpora")[-1].manifest, run.of("tokens")[-1].manifest
-    assert found["corpora/small"].documents == pytest.approx(len_of(run), rel=0.05)
+    assert found["corpora/small"].documents == pytest.approx(len_of(run), rel=WITHIN)
     assert found["corpora/small"].disk_bytes < size_bytes(corpus)
     assert found["tokens/small"].disk_bytes < size_bytes(tokens)
 
@@ -95,18 +96,17 @@ def test_text_that_would_be_read_too_often_is_told_before_anything_is_built(few:
         world = replace(few, text=f"{few.text}\n{model}{length}\n")
         told[length] = " ".join(estimate(world).basis)
         assert bool(surely_repeated(*world.resolved())) == ("2T" in length)
-    assert "is read" not in told["epochs = 3"]
-    assert "is read 140 times" in told["epochs = 70"] and "refused" not in told["epochs = 70"]
-    assert "It is likely that the training is refused. At the end of phase 1" in told['tokens = "2T"']
+    assert "reads its text" not in told["epochs = 3"]
+    assert "reads its text about 140 times" in told["epochs = 70"] and "refused" not in told["epochs = 70"]
+    assert "it is refused, unless max_epochs" in told['tokens = "2T"']
 
 
 def test_a_sample_of_which_nothing_is_left_is_told(few: World) -> None:
-    """Fails where stages that the sample does not come to are left out without a word."""
+    """Fails where a plan promises stages that its run does not come to."""
     world = replace(few, text=few.text.replace("[rules]", "[rules]\ngopher.min_words = 9_000\n"))
     found = estimate(world)
-    said = " ".join(found.basis)
-    assert "none of 40 records is left" in said and "Not estimated:" in said
-    assert "tokens/small" not in {stage.stage for stage in found.stages}
+    assert "none of 40 records is left (rules: gopher.min_words 40)" in " ".join(found.stops)
+    assert {stage.stage.split("/")[0] for stage in found.stages} == {"documents", "signatures"}
 
 
 def test_shards_of_some_sources_grow_with_these(few: World) -> None:
@@ -115,7 +115,7 @@ def test_shards_of_some_sources_grow_with_these(few: World) -> None:
     found = {stage.stage: stage for stage in estimate(replace(few, text=text)).stages}
     run = replace(few, text=text).run()
     came = run.manifest("shards").ledger.figures["example tokens"]
-    assert found["shards/small-own"].tokens == pytest.approx(came, rel=0.02)
+    assert found["shards/small-own"].tokens == pytest.approx(came, rel=0.1)
 
 
 def test_a_text_whose_column_was_guessed_is_sampled_under_its_name(tmp_path: Path) -> None:
@@ -131,7 +131,22 @@ def test_a_text_whose_column_was_guessed_is_sampled_under_its_name(tmp_path: Pat
     assert found["documents/pages"].documents == 30
     world.put("pages", "a", [{"id": str(n)} for n in range(30)])
     world.put("notes", "a", [{"title": str(n)} for n in range(30)])
-    assert "none of 30 records is left" in " ".join(estimate(world).basis)
+    assert "none of 30 records is left" in " ".join(estimate(world).stops)
+
+
+def test_tasks_and_answers_follow_from_labelled_rows_and_documents(tmp_path: Path) -> None:
+    """Fails where labelled rows, documents to answer or seeds are not counted, or have another model."""
+    world = tasks_world(tmp_path)
+    found = {stage.stage: stage for stage in estimate(world).stages}
+    tasks, answers, model = found["tasks/small-boat"], found["answers/small-boat"], found["models/small"]
+    assert tasks.documents == 2 * (LABELLED - UNUSABLE)
+    assert 8 * 2 * 63 * 5 < tasks.tokens < 8 * 2 * 63 * 24  # epochs, seeds, rows, and up to max_length
+    assert answers.documents == sum(found[f"documents/{name}"].documents for name in ("pages", "notes"))
+    assert answers.tokens <= 24 * answers.documents
+    assert model.disk_bytes > 16 * 32 * 400 and model.memory_bytes > 10**9
+    seeds = replace(world, text=world.text.replace("[1, 2]", "[1, 2, 3, 4]"))
+    more = {stage.stage: stage for stage in estimate(seeds).stages}["tasks/small-boat"]
+    assert more.tokens == pytest.approx(2 * tasks.tokens, abs=2) and more.disk_bytes > 1.5 * tasks.disk_bytes
 
 
 def len_of(run) -> int:  # type: ignore[no-untyped-def]
