@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from small_recipe import stages_without
 
 from benchmarks import (
     clean,
@@ -36,7 +37,6 @@ from benchmarks.measuring import Report, Row, Side
 from corpora.duplicates.signatures import signatures as make_signatures
 from corpora.errors import InputError
 from corpora.judging.steps.clean import clean as clean_column
-from flows.run.pipeline import stages_without
 from shards.masks.masking import draw_masks
 from shards.reading.loader import gather_plain
 from tokenizers_train.encoding.encoder import Encoder
