@@ -17,6 +17,7 @@ from checkout import ROOT
 from cyclopts import CycloptsError
 from page_blocks import PRINTING, WALKED, Block, all_blocks, blocks, blocks_of, commands
 
+import cloze
 from corpora.errors import InputError
 from flows.command.cli import app, run_command_line
 from flows.recipes.recipe import parse_recipe
@@ -26,6 +27,14 @@ LANGUAGES = {"python", "text", "console", "sh", "toml", "json", "yaml", "{toctre
 INDENTED = {"runbook.md", "architecture.md", "releasing.md"}  # quotes, by test_runbook.py; drawings; two commands
 PROGRAMS = {"cloze", "crontab", "cd", "dask", "git", "huggingface-cli", "make", "mktemp", "pip", "prefect", "python"}
 FINETUNING = "guide-finetuning.md"  # its Python: test_next_word.py, test_onnx.py
+CONVERTING = {  # a page whose Python converts texts: a file, its text, and what is printed or written
+    "guide-inputs.md": ("raw/letters/a.txt", "The boat came. It was late.", "The boat came.\nIt was late.\n\n"),
+    "guide-your-own-text.md": (
+        "a.pubtator",
+        "7|t|Gout\n7|a|It hurts.\n\n",
+        '{"key": "7", "text": "Gout\\n\\nIt hurts."}\n',
+    ),
+}
 REFERENCE = "reference.md"  # generated: test_help.py has its commands
 SHELL = [block for block in all_blocks() if block.language in ("sh", "console") and block.page != REFERENCE]
 HEAD = 'name = "text"\nstore = "store"'
@@ -39,7 +48,7 @@ PHASE = "[[training.phase]]\nsteps = 1\nbatch = 1"
 def unheld(block: Block) -> bool:
     """True for a block that no test of this suite would look at."""
     if block.language == "python":
-        return block.page not in (*PRINTING, FINETUNING)
+        return block.page not in (*PRINTING, *CONVERTING, FINETUNING)
     return block.page not in INDENTED if block.language == "" else block.language not in LANGUAGES
 
 
@@ -51,6 +60,20 @@ def test_every_block_is_in_a_language_that_a_test_holds() -> None:
         "new.md", "```ruby\n1\n```\n\n    indented\n\n- item\n\n  ```python\n  1\n  ```\n\n```text\n1\n```\n"
     )
     assert [block.line for block in made if unheld(block)] == [1, 5, 9]
+
+
+@pytest.mark.parametrize("page", CONVERTING)
+def test_python_that_converts_texts_does_so(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file, text, made = CONVERTING[page]
+    Path(file).parent.mkdir(parents=True, exist_ok=True)
+    Path(file).write_text(text, encoding="utf-8")
+    [block] = blocks(page, "python")
+    exec(compile(block.text, page, "exec"), {"cloze": cloze, "json": json, "re": re, "Path": Path})
+    written = Path("input.txt")
+    assert (written.read_text(encoding="utf-8") if written.is_file() else capsys.readouterr().out) == made
 
 
 def completed(fragment: str) -> str:
