@@ -19,6 +19,7 @@ from acquire_fixtures import BODY, CHANGED, OTHER, SHA1, get, is_right
 from scripted_server import Answer, NewHosts, Site
 
 from corpora.acquire.download import download
+from corpora.acquire.hosts import Stopped
 from corpora.acquire.part import open_part, writable
 from corpora.acquire.remote import RemoteFile
 from corpora.errors import InputError
@@ -127,6 +128,17 @@ def test_a_file_that_the_disk_cannot_hold_leaves_what_it_could(server: Site) -> 
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert is_right(server.get(url), server.folder)
     assert server.ranges("/a") == [None, "bytes=100000-"]
+
+
+def test_work_that_is_called_off_leaves_a_part(server: Site) -> None:
+    url = server.serve("/a", Answer(body=BODY, etag='"1"', pause=0.05), Answer(body=BODY, etag='"1"'))
+    hosts, file = server.new_hosts(), RemoteFile(url=url, name="a.bin")
+    with pytest.raises(Stopped):
+        download(file, server.folder, hosts, progress=lambda name, here, whole: hosts.stop())
+    left = (server.folder / "a.bin.part").stat().st_size
+    assert 0 < left < len(BODY)
+    assert is_right(server.get(url), server.folder)
+    assert server.ranges("/a")[-1] == f"bytes={left}-"
 
 
 def any_answer(draw: random.Random) -> Answer:
