@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any
 
 from corpora.entry_points import Kinds
-from shards.builders.pieces.causal import CausalInput
 from shards.builders.pieces.electra import ElectraInput
 from shards.builders.pieces.packing import DocSentencesInput, FullSentencesInput
 from shards.builders.pieces.sentence_pair import SentencePairInput
@@ -27,7 +26,6 @@ _OURS = (
     DocSentencesInput,
     SingleInput,
     ElectraInput,
-    CausalInput,
 )
 INPUTS: Mapping[str, Any] = MappingProxyType({each.kind: each for each in _OURS})
 _MEMBERS = ("version", "masked", "segments", "labels", "check", "build")

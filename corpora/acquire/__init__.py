@@ -4,10 +4,10 @@
       wanted         resolved, catalogues                                    download, fetch
 
 - `wanted.py` is the `fetch` table of a `[[source]]`;
-- `catalogues.py` reads what publishers publish about their files (pure), and `resolved.py` asks for it once and
-  gives the result as JSON for the lock next to the recipe;
+- `catalogues.py` asks publishers for what they publish about their files and reads it, and `resolved.py` has that done
+  once and gives the result as JSON for the lock next to the recipe;
 - `remote.py` is one file as it is wanted: where it is, what it is called here, and the digests it must have;
-- `hosts.py` speaks HTTP: one back-off for each host (`waiting.py`), redirects, refusals;
+- `hosts.py` speaks HTTP: one back-off for each host, redirects, refusals;
 - `download.py` brings one file, resuming where it is; `part.py` is the unfinished file on the disk;
 - `fetch.py` brings many at once, by few connections to each host.
 

@@ -1,6 +1,6 @@
-"""Read what publishers publish about their files, as they publish it: pure functions from bytes to values.
+"""Read what publishers publish about their files: their pages and lists as values, and which files are meant.
 
-- Wikimedia: the page that lists a wiki's dumps, a dump's `dumpstatus.json`, its `sha1sums.txt` and `md5sums.txt`;
+- Wikimedia: the page that lists a wiki's dumps, and a dump's `dumpstatus.json`;
 - Common Crawl: the page that lists the years of CC-NEWS, `warc.paths.gz` of a month, `wet.paths.gz` of a crawl;
 - anyone: a text file with an address a line.
 
@@ -9,28 +9,25 @@ What is not of the form it should be is an InputError that names the document. C
 """
 
 import gzip
-import io
 import json
 import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
+from corpora.acquire.hosts import Absent, Hosts
 from corpora.acquire.remote import DIGEST_DIGITS, RemoteFile, name_of
-from corpora.acquire.wanted import COMMON_CRAWL, WIKIMEDIA, is_address
+from corpora.acquire.wanted import COMMON_CRAWL, DUMP, WIKIMEDIA, AcquireSettings, check_address, is_address
 from corpora.errors import InputError
-from corpora.store.places.address import without_password
+from corpora.store.settings import bind
 
 DUMP_JOB = "articlesmultistreamdump"
-LISTED_BYTES = 64 << 20  # of a list of paths, unpacked
 DATED = re.compile(
     r"""href\s*=\s*["'](?:[^"']*/)?(\d{4}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))/?["']""", re.IGNORECASE
 )
 YEAR = re.compile(r"""href\s*=\s*["'](?:[^"']*/)?(20\d\d)/(?:index\.html)?["']""", re.IGNORECASE)
 INDEX = re.compile(r"(?P<stem>.*multistream)-index(?P<number>\d*)\.txt(?P<range>-p\d+p\d+)?\.bz2")
-DIGEST_LINE = re.compile(r"([0-9a-fA-F]{32,64}) [ *](\S.*)")
-WORD = re.compile(r"\S+")
-BYTE_ORDER_MARK = "\ufeff"
 
 
 def dump_dates(page: bytes) -> list[str]:
@@ -47,11 +44,6 @@ def dump_address(wiki: str, date: str, name: str) -> str:
     return f"{WIKIMEDIA}/{wiki}/{date}/{name}"
 
 
-def dump_is_done(status: bytes, where: str) -> bool:
-    """True if a `dumpstatus.json` says that all articles are written. Raises InputError for another form."""
-    return bool(_dump_job(status, where).get("status") == "done")
-
-
 def dump_files(status: bytes, wiki: str, date: str) -> list[RemoteFile]:
     """The dumps and their indexes that a `dumpstatus.json` names, in the order of the pages. Raises InputError."""
     where = dump_address(wiki, date, "dumpstatus.json")
@@ -62,8 +54,6 @@ def dump_files(status: bytes, wiki: str, date: str) -> list[RemoteFile]:
             f'name an older date, or dump = "{wiki}-latest" for the newest one that is finished.'
         )
     files = [_dump_file(wiki, date, name, facts, where) for name, facts in _table(job.get("files"), where).items()]
-    if not files:
-        raise InputError(f"{where} names no file of the articles. Name another date.")
     return sorted(files, key=lambda file: (dump_order(file.name), file.name))
 
 
@@ -87,15 +77,8 @@ def _dump_file(wiki: str, date: str, name: str, facts: Any, where: str) -> Remot
     facts = _table(facts, where)
     if not name.startswith(f"{wiki}-{date}-"):
         raise InputError(f"{where} names {name[:100]!r}, which is not part of this dump. Use another mirror.")
-    size = facts.get("size")
-    if size is not None and (not isinstance(size, int) or isinstance(size, bool)):
-        raise InputError(f"{where}: the size of {name} is {size!r}, which is no number of bytes.")
-    kind, digest = next(((kind, facts[kind]) for kind in ("sha1", "md5") if isinstance(facts.get(kind), str)), ("", ""))
-    digests = {kind: digest.lower()} if kind else {}
-    try:
-        return RemoteFile(url=dump_address(wiki, date, name), name=name, size_bytes=size, **digests)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from error
+    stated = {"size_bytes": facts.get("size"), "sha1": facts.get("sha1")}
+    return bind(RemoteFile, {"url": dump_address(wiki, date, name), "name": name, **stated}, where)
 
 
 def dump_order(name: str) -> tuple[int, ...]:
@@ -122,16 +105,6 @@ def first_files(files: Sequence[RemoteFile], limit: int | None) -> list[RemoteFi
     """The first `limit` files in order, a dump and its index being one."""
     chosen = set(list(dict.fromkeys(pair_name(file.name) for file in files))[:limit])
     return [file for file in files if pair_name(file.name) in chosen]
-
-
-def digests_by_name(sums: bytes, kind: str) -> dict[str, str]:
-    """The digests in a `sha1sums.txt` or `md5sums.txt` by the file's name; other lines say nothing.
-
-    >>> digests_by_name(b"da39a3ee5e6b4b0d3255bfef95601890afd80709  a.bz2", "sha1")
-    {'a.bz2': 'da39a3ee5e6b4b0d3255bfef95601890afd80709'}
-    """
-    matches = map(DIGEST_LINE.fullmatch, sums.decode("utf-8", "replace").splitlines())
-    return {match[2]: match[1].lower() for match in matches if match and len(match[1]) == DIGEST_DIGITS[kind]}
 
 
 def news_years(page: bytes) -> list[str]:
@@ -162,15 +135,11 @@ def text_files(packed: bytes, crawl: str) -> list[RemoteFile]:
 
 def _listed(packed: bytes, where: str, form: re.Pattern[str]) -> list[RemoteFile]:
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as stream:
-            data = stream.read(LISTED_BYTES + 1)
+        paths = gzip.decompress(packed).decode("utf-8", "replace").split()
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(
             f"{where} is not a whole gzip file ({error}). Use another mirror, or try again later."
         ) from error
-    if len(data) > LISTED_BYTES:
-        raise InputError(f"{where} is longer than {LISTED_BYTES} bytes: that is no list of paths. Use another mirror.")
-    paths = data.decode("utf-8", "replace").split()
     wrong = next((path for path in paths if not form.fullmatch(path)), None)
     if wrong is not None:
         raise InputError(f"{where} names {wrong[:200]!r}, which is no path of that list. Use another mirror.")
@@ -185,7 +154,8 @@ def address_files(lines: Iterable[str], where: str) -> list[RemoteFile]:
     >>> [file.size_bytes for file in address_files(["https://example.org/a.txt 12", "# more"], "the list")]
     [12]
     """
-    files = [_address_file(line, f"{where}, line {number}") for number, line in enumerate(lines, 1) if _says(line)]
+    stripped = enumerate(map(str.strip, lines), 1)
+    files = [_address_file(line, f"{where}, line {n}") for n, line in stripped if line and not line.startswith("#")]
     if not files:
         raise InputError(f"{where} names no address. Write one a line, as in https://example.org/a.txt.")
     return distinct(files, where)
@@ -194,22 +164,14 @@ def address_files(lines: Iterable[str], where: str) -> list[RemoteFile]:
 def list_lines(data: bytes, where: str) -> list[str]:
     """The lines of a list. Raises InputError where it is not text."""
     try:
-        return data.decode("utf-8").removeprefix(BYTE_ORDER_MARK).splitlines()
+        return data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise InputError(f"{where} is not UTF-8 text ({error}). Write one address a line.") from error
 
 
-def _says(line: str) -> bool:
-    return bool(line.strip()) and not line.lstrip().startswith("#")
-
-
 def _address_file(line: str, where: str) -> RemoteFile:
-    url, *words = WORD.findall(line)
-    if not is_address(url):
-        raise InputError(
-            f"{where}: {without_password(url)[:200]!r} is no address: it must be https:// or http:// and a host, "
-            "without a password."
-        )
+    check_address(where, line)
+    url, *words = line.split()
     facts: dict[str, Any] = {}
     for word in words:
         key, value = _fact(word, where)
@@ -217,7 +179,7 @@ def _address_file(line: str, where: str) -> RemoteFile:
             raise InputError(f"{where}: {key} is given twice for {url}. Leave one.")
         facts[key] = value
     try:
-        return RemoteFile(url=url, **{"name": facts.get("name") or name_of(url), **facts})
+        return RemoteFile(url=url, **{"name": name_of(url), **facts})
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
 
@@ -248,10 +210,78 @@ def distinct(files: Iterable[RemoteFile], where: str) -> list[RemoteFile]:
     return list(by_name.values())
 
 
-def pinned(files: Iterable[RemoteFile], digests: Mapping[str, str], kind: str) -> list[RemoteFile]:
-    """The files, with a digest where one is known by name."""
-    return [RemoteFile.from_json({**file.to_json(), **_one(digests.get(file.name), kind)}) for file in files]
+Published = tuple[tuple[str, ...], list[RemoteFile]]  # the dump, months, crawl or list that is meant, and its files
 
 
-def _one(digest: str | None, kind: str) -> dict[str, str]:
-    return {} if digest is None else {kind: digest}
+def _wikipedia(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> Published:
+    match = DUMP.fullmatch(fixed[0] if fixed else str(settings.dump))
+    assert match is not None, "settings are checked"
+    wiki, date = match["wiki"], match["date"]
+    if date == "latest":
+        date, status = _newest_dump(settings, hosts, wiki)
+    else:
+        status = hosts.document(settings.at(dump_address(wiki, date, "dumpstatus.json")))
+    return (f"{wiki}-{date}",), dump_files(status, wiki, date)
+
+
+def _newest_dump(settings: AcquireSettings, hosts: Hosts, wiki: str) -> tuple[str, bytes]:
+    """Date and status of the newest dump whose articles are written."""
+    listing = settings.at(f"{WIKIMEDIA}/{wiki}/")
+    dates = dump_dates(hosts.document(listing))
+    for date in dates:
+        where = settings.at(dump_address(wiki, date, "dumpstatus.json"))
+        try:
+            status = hosts.document(where)
+        except Absent:
+            continue  # a dump that has only begun has none yet
+        if _dump_job(status, where).get("status") == "done":
+            return date, status
+    raise InputError(
+        f"{listing} lists {len(dates)} dumps, and none of them has its articles written. Name a wiki as its dumps do "
+        '("enwiki"), a date, or another mirror.'
+    )
+
+
+def _news(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> Published:
+    months = tuple(sorted(set(fixed or settings.months)))
+    if months == ("latest",):
+        return _newest_month(settings, hosts)
+    return months, [file for month in months for file in _month(settings, hosts, month)]
+
+
+def _month(settings: AcquireSettings, hosts: Hosts, month: str) -> list[RemoteFile]:
+    return news_files(hosts.document(settings.at(news_list(month))), month)
+
+
+def _newest_month(settings: AcquireSettings, hosts: Hosts) -> Published:
+    """The newest month of CC-NEWS that has files: the years are listed, the months of a year are tried."""
+    listing = settings.at(f"{COMMON_CRAWL}/crawl-data/CC-NEWS/index.html")
+    for year in news_years(hosts.document(listing)):
+        for number in range(12, 0, -1):
+            month = f"{year}-{number:02}"
+            try:
+                files = _month(settings, hosts, month)
+            except Absent:
+                continue
+            if files:
+                return (month,), files
+    raise InputError(f'{listing} leads to no month that has files. Name one, as in months = ["2026-10"].')
+
+
+def _text(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> Published:
+    crawl = str(settings.crawl)
+    return (crawl,), text_files(hosts.document(settings.at(text_list(crawl))), crawl)
+
+
+def _addresses(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> Published:
+    if settings.list is None:
+        return (), address_files(settings.urls, "fetch.urls")
+    where = settings.list if is_address(settings.list) else str(root / settings.list)
+    try:
+        data = hosts.document(where) if is_address(where) else Path(where).read_bytes()
+    except OSError as error:
+        raise InputError(f"Cannot read fetch.list {where}: {error.strerror}. Name a file, or an address.") from error
+    return (settings.list,), address_files(list_lines(data, where), where)
+
+
+PUBLISHED = {"wikipedia": _wikipedia, "cc-news": _news, "wet": _text, "urls": _addresses}

@@ -12,6 +12,7 @@ block of the network's.
 import hashlib
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -23,7 +24,7 @@ from corpora.errors import InputError
 from corpora.sources.contract import RawFile, StatCache
 
 PROGRESS_BYTES = 1 << 20  # so much gained, and the failures before it are forgotten
-CONTENT_RANGE = re.compile(r"bytes (?:(?P<start>\d+)-(?P<last>\d+)|\*)/(?P<total>\d+|\*)")
+CONTENT_RANGE = re.compile(r"bytes (?:(?P<start>\d+)-\d+|\*)/(?P<total>\d+|\*)")
 # How files of these endings begin: an error page under a file's name does not.
 BEGINNINGS = {
     ".gz": b"\x1f\x8b",
@@ -87,11 +88,9 @@ class _Download:
         mismatch: Mismatch | None = None
         while True:
             try:
-                self._attempt()
+                self._tries.run(self._attempt)
                 self._verify()
                 return
-            except Later as fault:
-                self._tries.failed(fault)
             except Mismatch as error:
                 self._part.clear()
                 if mismatch is not None:
@@ -105,70 +104,60 @@ class _Download:
 
     def _attempt(self) -> None:
         """Ask for what is missing and receive it. Raises Later unless everything is here then."""
-        if self._part.is_whole:
+        part = self._part
+        if part.is_whole:
             return
         with self._hosts.ask(self._url, self._headers()) as reply:
-            self._receive(reply)
-        if not self._part.is_whole:
-            held = self._part.version
-            whole = held.size_bytes if held is not None and held.size_bytes is not None else self._remote.size_bytes
-            raise Later(f"the body ended at byte {self._part.position} of {whole}")
+            if reply.status_code == 200:
+                self._begin(reply)
+            elif not self._continues(reply):
+                part.clear()
+                raise Later("the server has another version now, or cannot send the rest of this one")
+            if reply.status_code != 416:
+                self._read_body(reply)
+        if not part.is_whole:
+            raise Later(f"the body ended at byte {part.position}")
 
     def _headers(self) -> dict[str, str]:
-        """Ask for the rest where its version can be told: by the server's word, or by the digest at the end."""
+        """Ask for the rest if its version can be told: by the server's word, or by the digest at the end."""
         part, version = self._part, self._part.version
-        if version is None or part.position == 0 or not (version.condition or self._remote.digests):
+        if version is None or part.position == 0 or not (version.condition or self._remote.promised):
             return {}
         condition = {"If-Range": version.condition} if version.condition else {}
         return {"Range": f"bytes={part.position}-", **condition}
 
-    def _receive(self, reply: httpx.Response) -> None:
-        asked_for_rest = "Range" in reply.request.headers
-        if reply.status_code == 200:
-            self._begin(reply)
-        elif not asked_for_rest:
-            raise Later(f"the server answers {reply.status_code} to a request for the whole")
-        elif not self._continues(reply):
-            self._part.clear()
-            raise Later("the server has another version now, or cannot send the rest of this one")
-        if reply.status_code != 416:
-            self._read_body(reply)
-
     def _begin(self, reply: httpx.Response) -> None:
         """Begin with a reply that has the whole file: what was received before is given up."""
-        version = _version(self._url, reply, _length(reply))
-        chunked = "chunked" in reply.headers.get("transfer-encoding", "").lower()
-        if version.size_bytes is None and not chunked and self._remote.size_bytes is None and not self._remote.digests:
+        announced, promised = _length(reply), self._remote.size_bytes
+        ends = announced is not None or "transfer-encoding" in reply.headers
+        if not ends and promised is None and self._remote.promised is None:
             raise InputError(
                 f"{self._url}: the server does not say how long the file is, so that a cut one could not be told from "
                 "a whole one. Give its sha256 or its size after the address."
             )
-        self._part.begin(version)
-        self._check_size(version.size_bytes)
+        if None not in (announced, promised) and announced != promised:
+            raise Mismatch(f"the server announces {announced} bytes where {promised} were promised")
+        self._part.clear()
+        self._part.tell(_version(self._url, reply, announced))
 
     def _continues(self, reply: httpx.Response) -> bool:
         """True if a 206 or 416 is of the version that the part is of, and continues where it is."""
         match = CONTENT_RANGE.fullmatch(reply.headers.get("content-range", "").strip())
         version = self._part.version
-        if match is None or version is None:
+        # A 416 has no start: all bytes are here if the total is as many as were received.
+        if match is None or version is None or (match["start"] or match["total"]) != str(self._part.position):
             return False
         total = None if match["total"] == "*" else int(match["total"])
-        now = _version(self._url, reply, total)
-        if version.differs(now):
+        if version.differs(_version(self._url, reply, total)):
             return False
-        if reply.status_code == 416:
-            whole = total is not None and total == self._part.position
-        else:
-            whole = match["start"] is not None and int(match["start"]) == self._part.position
-        if whole and version.size_bytes is None and total is not None:
-            self._part.tell(Version(url=version.url, etag=version.etag, modified=version.modified, size_bytes=total))
-            self._check_size(total)
-        return whole
+        if version.size_bytes is None:
+            self._part.tell(replace(version, size_bytes=total))
+        return True
 
     def _read_body(self, reply: httpx.Response) -> None:
-        part = self._part
+        part, promised = self._part, self._remote.size_bytes
         assert part.version is not None, "a body is read after its version is known"
-        whole = part.version.size_bytes if part.version.size_bytes is not None else self._remote.size_bytes
+        whole = part.version.size_bytes if part.version.size_bytes is not None else promised
         for chunk in reply.iter_raw():
             self._hosts.check_stopped()
             part.append(chunk)
@@ -178,75 +167,68 @@ class _Download:
                 self._furthest = part.position
                 self._tries.progressed()
             self._progress(self._remote.name, part.position, whole)
-        part.ended()
-
-    def _check_size(self, announced: int | None) -> None:
-        """Raise Mismatch for a file of another length than was promised."""
-        promised = self._remote.size_bytes
-        if announced is not None and promised is not None and announced != promised:
-            raise Mismatch(f"the server announces {announced} bytes where {promised} were promised")
+        if part.version.size_bytes is None and part.position >= (promised or 0):  # the end of the body is the file's
+            part.tell(replace(part.version, size_bytes=part.position))
 
     def _verify(self) -> None:
         """Raise Mismatch unless the part is what was promised, as far as anything was."""
         part, remote = self._part, self._remote
-        if remote.size_bytes is not None and part.position != remote.size_bytes:
+        if remote.size_bytes not in (None, part.position):
             raise Mismatch(f"{part.position} bytes came where {remote.size_bytes} were promised")
-        for kind, promised in list(remote.digests.items())[:1]:
-            if part.digest(kind) != promised:
-                raise Mismatch(f"the {kind} of what came is {part.digest(kind)} where {promised} was promised")
-        beginning = BEGINNINGS.get(Path(remote.name).suffix.lower(), b"")
-        if not remote.digests and part.head(len(beginning)) != beginning:
+        if remote.promised is not None:
+            kind, digest = remote.promised
+            if part.digest(kind) != digest:
+                raise Mismatch(f"the {kind} of what came is {part.digest(kind)} where {digest} was promised")
+            return
+        ending = Path(remote.name).suffix
+        beginning = BEGINNINGS.get(ending.lower(), b"")
+        if part.head(len(beginning)) != beginning:
             raise Mismatch(
-                f"what came begins with {part.head(24)!r}, which is no {Path(remote.name).suffix} file (one with a "
-                "digest in its list is taken as it is)"
+                f"what came begins with {part.head(24)!r}, which is no {ending} file (one with a digest in its list "
+                "is taken as it is)"
             )
 
 
 def _already(remote: RemoteFile, target: Path, hosts: Hosts, cache: StatCache) -> RawFile | None:
-    """The file that is under the name, where it is the one that is wanted; None where it is not."""
+    """The file that is under the name, if it is the one that is wanted; None if it is not."""
     with writable(target):
         if not target.exists():
             return None
         if not target.is_file():
             raise InputError(f"{target} is in the way: a file of that name is to be fetched. Move it away.")
-        size = target.stat().st_size
-        if remote.size_bytes not in (None, size):
+        if remote.size_bytes not in (None, target.stat().st_size):
             return None
-        if not remote.digests and not _same_on_server(remote, target, hosts):
-            return None
-        kind, promised = next(iter(remote.digests.items()), ("sha256", None))
-        if kind != "sha256" and _digest(target, kind) != promised:
+        if remote.promised is None and not _same_on_server(remote, target, hosts):
             return None
         size, sha256 = cache.sha256(target)
-    if kind == "sha256" and promised not in (None, sha256):
-        return None
+        if remote.promised is not None:
+            kind, digest = remote.promised
+            if (sha256 if kind == "sha256" else _digest(target, kind)) != digest:
+                return None
     return RawFile(name=remote.name, sha256=sha256, size_bytes=size, path=str(target))
 
 
 def _same_on_server(remote: RemoteFile, target: Path, hosts: Hosts) -> bool:
     """True if the server, asked for a file of which nothing is recorded, begins to send one of this length and time."""
-    url = hosts.settings.at(remote.url)
-    tries = Tries(hosts, url)
-    stat = target.stat()
-    while True:
-        try:
-            with hosts.ask(url) as reply:
-                time = modified_seconds(reply.headers.get("last-modified"))
-                return _length(reply) == stat.st_size and time is not None and int(time) == int(stat.st_mtime)
-        except Later as fault:
-            tries.failed(fault)
+    url, stat = hosts.settings.at(remote.url), target.stat()
+
+    def look() -> bool:
+        with hosts.ask(url) as reply:
+            time = modified_seconds(reply.headers.get("last-modified"))
+            return _length(reply) == stat.st_size and time is not None and int(time) == int(stat.st_mtime)
+
+    return Tries(hosts, url).run(look)
 
 
 def _digest(path: Path, kind: str) -> str:
     with path.open("rb") as stream:
-        return hashlib.file_digest(stream, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()
+        return hashlib.file_digest(stream, kind).hexdigest()
 
 
 def _length(reply: httpx.Response) -> int | None:
-    """The announced length of a body; None where none is, or if it is not a number."""
-    text = reply.headers.get("content-length", "").strip()
-    chunked = "chunked" in reply.headers.get("transfer-encoding", "").lower()
-    return int(text) if text.isascii() and text.isdigit() and not chunked else None
+    """The announced length of a body; None if none is, or if it comes in chunks: they tell its end."""
+    text = None if "transfer-encoding" in reply.headers else reply.headers.get("content-length")
+    return None if text is None else int(text)
 
 
 def _version(url: str, reply: httpx.Response, size_bytes: int | None) -> Version:

@@ -1,30 +1,27 @@
 """Hosts: HTTP as a polite client speaks it, with one pause for each host, whoever asks.
 
 Promises: a reply that is handed out is one that answers the request, in the file's own bytes (no content encoding).
-Redirects are followed. A 429 or 503 holds back every request to that host, for as long as it says, up to the bound of
-`waiting.py` (five minutes). What another attempt may fix is a `Later`; what the user must fix is an InputError.
-Costs: one connection for each download that is under way; up to 32 stay open for the next one.
+Redirects are followed. A 429 or 503 holds back every request to that host, for as long as it says, up to five minutes.
+What another attempt may fix is a `Later`; what the user must fix is an InputError.
+Costs: one connection for each download that is under way; up to 20 stay open for the next one.
 """
 
 import functools
-import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import httpx
 
-from corpora.acquire.waiting import Patience
 from corpora.acquire.wanted import AcquireSettings
 from corpora.errors import InputError
 
-REDIRECTS = 10
-KEPT = 32  # connections that wait for another request
-DOCUMENT_BYTES = 64 << 20
 BUSY = (429, 503)
 PASSING = (408, 425, *BUSY)
 REFUSALS = {
@@ -34,6 +31,45 @@ REFUSALS = {
     404: "there is no such file: fix the address, the date or the mirror",
     410: "the file is gone for good: choose a newer one",
 }
+
+Outcome = TypeVar("Outcome")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a server is waited for, in seconds, and how often.
+
+    first_seconds:  before the second attempt; doubled for each one after
+    most_seconds:   bound of every wait, also of one that a server asks for
+    silent_seconds: no byte for so long is a failure
+    attempts:       failures in a row, without a megabyte gained, after which a file is given up
+    """
+
+    first_seconds: float = 1.0
+    most_seconds: float = 300.0
+    silent_seconds: float = 60.0
+    attempts: int = 8
+
+    def step(self, failures: int) -> float:
+        """Seconds to wait after so many failures in a row.
+
+        >>> [Patience().step(failures) for failures in (1, 2, 3, 99)]
+        [1.0, 2.0, 4.0, 300.0]
+        """
+        return min(self.most_seconds, self.first_seconds * 2.0 ** min(failures - 1, 60))
+
+    def asked_for(self, header: str) -> float:
+        """Seconds that a `Retry-After` header asks for, bounded; 0 if it gives none (RFC 9110, 10.2.3).
+
+        >>> Patience().asked_for("120"), Patience().asked_for("Thu, 01 Jan 1970 00:00:07 GMT")
+        (120.0, 0.0)
+        """
+        try:
+            date = None if header.strip().isdecimal() else parsedate_to_datetime(header).timestamp()
+            seconds = float(header) if date is None else date - time.time()
+        except (ValueError, OverflowError):
+            return 0.0
+        return min(max(seconds, 0.0), self.most_seconds)
 
 
 class Stopped(Exception):
@@ -47,7 +83,7 @@ class Absent(InputError):
 class Later(Exception):
     """An attempt failed and another one may do. `host`: the one to leave alone meanwhile, for `seconds`."""
 
-    def __init__(self, message: str, host: str = "", seconds: float | None = None) -> None:
+    def __init__(self, message: str, host: str = "", seconds: float = 0.0) -> None:
         super().__init__(message)
         self.host, self.seconds = host, seconds
 
@@ -64,18 +100,12 @@ class Hosts:
         self._client = httpx.Client(
             headers={"User-Agent": settings.user_agent, "Accept-Encoding": "identity", "Accept": "*/*"},
             verify=_certificates(),
-            timeout=httpx.Timeout(settings.timeout_seconds, pool=None),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=KEPT),
+            timeout=self.patience.silent_seconds,
             follow_redirects=True,
-            max_redirects=REDIRECTS,
         )
 
-    def __enter__(self) -> "Hosts":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End all connections."""
         self._client.close()
 
     def stop(self) -> None:
@@ -83,9 +113,8 @@ class Hosts:
         self._stopped.set()
 
     def check_stopped(self) -> None:
-        """Raise Stopped where the work was called off."""
-        if self._stopped.is_set():
-            raise Stopped
+        """Raise Stopped if the work was called off."""
+        self.sleep(0.0)
 
     def sleep(self, seconds: float) -> None:
         """Wait. Raises Stopped as soon as the work is called off."""
@@ -99,57 +128,39 @@ class Hosts:
 
     @contextmanager
     def ask(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[httpx.Response]:
-        """The reply to a GET, its body unread: 200, 206 or 416. Raises Later, InputError, Stopped.
+        """The reply to a GET, its body unread: 200, or for a range 206 or 416. Raises Later, InputError, Stopped.
 
         A fault of the line while the caller reads the body is a Later as well.
         """
-        self._await_turn(host_of(url))
+        while (wait := self._resume_at.get(host_of(url), 0.0) - time.monotonic()) > 0:
+            self.sleep(wait)
+        self.check_stopped()
         with _translated(url), self._client.stream("GET", url, headers=headers) as reply:
             self._check(url, reply)
             yield reply
 
     def document(self, url: str) -> bytes:
         """A catalogue's file, in memory, by as many attempts as are allowed. Raises InputError, Absent, Stopped."""
-        tries = Tries(self, url)
-        while True:
-            try:
-                return self._read(url)
-            except Later as fault:
-                tries.failed(fault)
 
-    def _read(self, url: str) -> bytes:
-        with self.ask(url) as reply:
-            if reply.status_code != 200:
-                raise Later(f"a status of {reply.status_code} to a request for the whole")
-            body = bytearray()
-            for chunk in reply.iter_raw():
-                self.check_stopped()
-                body += chunk
-                if len(body) > DOCUMENT_BYTES:
-                    raise InputError(
-                        f"{url} is longer than {DOCUMENT_BYTES} bytes, so it is not a catalogue. Fix the mirror."
-                    )
-        return bytes(body)
+        def read() -> bytes:
+            with self.ask(url) as reply:
+                return reply.read()
 
-    def _await_turn(self, host: str) -> None:
-        """Wait until a host may be asked again. Raises Stopped."""
-        while (wait := self._resume_at.get(host, 0.0) - time.monotonic()) > 0:
-            self.sleep(wait)
-        self.check_stopped()
+        return Tries(self, url).run(read)
 
     def _check(self, url: str, reply: httpx.Response) -> None:
         """Raise Later or InputError unless a reply is one to read."""
         status = reply.status_code
         if status in PASSING or status >= 500:
-            seconds = self.patience.asked_for(reply.headers.get("retry-after"))
+            seconds = self.patience.asked_for(reply.headers.get("retry-after", "0"))
             host = host_of(url) if status in BUSY else ""
             raise Later(f"the server answers {status} {reply.reason_phrase}".rstrip(), host, seconds)
         if status in REFUSALS:
             raise Absent(f"{url}: the server answers {status}: {REFUSALS[status]}.")
-        if status not in (200, 206, 416):
+        if status not in ((200, 206, 416) if "Range" in reply.request.headers else (200,)):
             raise InputError(f"{url}: the server answers {status}, which is not a file. Fix the address or the mirror.")
         encoding = reply.headers.get("content-encoding", "identity").strip().lower()
-        if encoding not in ("", "identity") and status != 416:
+        if encoding != "identity" and status != 416:
             raise InputError(
                 f"{url}: the server sends the file in another form (Content-Encoding: {encoding}) although it was "
                 "asked for its own bytes, so that it cannot be verified or resumed. Use another mirror."
@@ -163,21 +174,28 @@ class Tries:
         self._hosts, self._url = hosts, url
         self._failures = 0
 
+    def run(self, attempt: Callable[[], Outcome]) -> Outcome:
+        """What an attempt returns, by as many as are allowed. Raises InputError, Stopped."""
+        while True:
+            try:
+                return attempt()
+            except Later as fault:
+                self._wait(fault)
+
     def progressed(self) -> None:
         """Something was gained: the next failure is the first again."""
         self._failures = 0
 
-    def failed(self, fault: Later) -> None:
-        """Wait before the next attempt. Raises InputError where there have been enough, and Stopped."""
+    def _wait(self, fault: Later) -> None:
+        """Wait before the next attempt. Raises InputError if there have been enough, and Stopped."""
         self._failures += 1
-        seconds = max(self._hosts.patience.step(self._failures), fault.seconds or 0.0)
+        seconds = max(self._hosts.patience.step(self._failures), fault.seconds)
         if fault.host:
             self._hosts.hold_back(fault.host, seconds)
-        if self._failures >= self._hosts.settings.attempts:
+        if self._failures >= self._hosts.patience.attempts:
             raise InputError(
                 f"{self._url}: given up after {self._failures} failed attempts, the last one because {fault}. What "
-                "was received is kept: try again later, use another mirror, or raise fetch.attempts or "
-                "fetch.timeout_seconds."
+                "was received is kept: try again later, or use another mirror."
             ) from fault
         if not fault.host:
             self._hosts.sleep(seconds)
@@ -185,13 +203,13 @@ class Tries:
 
 @functools.cache
 def _certificates() -> ssl.SSLContext:
-    """Return the certificates to trust: 0.1 s to read, once a process."""
+    """Return the certificates to trust: 0.2 s to read, once a process."""
     return httpx.create_ssl_context()
 
 
 def host_of(url: str) -> str:
     """Return the host and port that are asked."""
-    return urlsplit(url).netloc.rpartition("@")[2].lower()
+    return urlsplit(url).netloc.lower()
 
 
 @contextmanager
@@ -208,22 +226,9 @@ def _translated(url: str) -> Iterator[None]:
     except httpx.TimeoutException as error:
         raise Later("no bytes came for too long") from error
     except httpx.TransportError as error:
-        causes = _causes(error)
-        if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
             raise InputError(
                 f"{url}: the server's certificate is not valid here ({error}). Fix this machine's clock or "
                 "certificates (SSL_CERT_FILE), or use another mirror."
             ) from error
-        unknown = any(isinstance(cause, socket.gaierror) for cause in causes)
-        what = "the host's name is not known" if unknown else "the connection failed"
-        raise Later(f"{what} ({error or type(error).__name__})") from error
-
-
-def _causes(error: BaseException) -> list[BaseException]:
-    """An exception and those that led to it."""
-    causes: list[BaseException] = []
-    following: BaseException | None = error
-    while following is not None and following not in causes:
-        causes.append(following)
-        following = following.__cause__ or following.__context__
-    return causes
+        raise Later(f"the connection failed ({error or type(error).__name__})") from error

@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from corpora.errors import InputError
 from corpora.sources.contract import RawFile
 from corpora.store.places.files import disk_refusal, flush_folder, replaced_file
 from corpora.store.places.locks import is_at, try_lock
-from corpora.store.settings import bind
+from corpora.store.settings import convert
 
 BLOCK_BYTES = 1 << 20
 
@@ -61,20 +61,23 @@ class PartFile:
         self.version: Version | None = None
         self.position = 0
         self._stream = stream
-        self._path, self._note = part_paths(target)
+        self._path, self._note = part_of(target), target.with_name(f"{target.name}.part.json")
         self._digests = self._fresh_digests()
         self._adopt()
 
     def _fresh_digests(self) -> dict[str, Any]:
-        kinds = {"sha256", *list(self.remote.digests)[:1]}
-        return {kind: hashlib.new(kind, usedforsecurity=False) for kind in sorted(kinds)}
+        kinds = {"sha256", self.remote.promised[0] if self.remote.promised else "sha256"}
+        return {kind: hashlib.new(kind, usedforsecurity=False) for kind in kinds}
 
     def _adopt(self) -> None:
         """Take over what an earlier process left, where its version is known."""
-        self.version = _read_note(self._note)
+        try:  # a part without a note that can be read starts over
+            self.version = convert(json.loads(self._note.read_bytes()), Version, str(self._note))
+        except (FileNotFoundError, ValueError):
+            self.version = None
         size = os.fstat(self._stream.fileno()).st_size
         whole = self.version.size_bytes if self.version is not None else None
-        if self.version is None or size == 0 or (whole is not None and size > whole):
+        if self.version is None or (whole is not None and size > whole):
             self.clear()
             return
         self._stream.seek(0)
@@ -98,13 +101,8 @@ class PartFile:
         self._note.unlink(missing_ok=True)
         self.version, self.position, self._digests = None, 0, self._fresh_digests()
 
-    def begin(self, version: Version) -> None:
-        """Start again with the bytes of this version, which is written down before the first of them."""
-        self.clear()
-        self.tell(version)
-
     def tell(self, version: Version) -> None:
-        """Write down what is known of the version now."""
+        """Write down what is known of the version now: before the first of its bytes, and when its size is known."""
         self.version = version
         with replaced_file(self._note, alone=True) as new:
             new.write_text(json.dumps(asdict(version)), encoding="utf-8")
@@ -115,18 +113,6 @@ class PartFile:
         while view:
             view = view[self._stream.write(view) :]
         self._count(chunk)
-
-    def ended(self) -> None:
-        """Record that the body ends here: where the server had announced no size, this is it.
-
-        Unless a longer file was promised: then it was cut.
-        """
-        if (
-            self.version is not None
-            and self.version.size_bytes is None
-            and self.position >= (self.remote.size_bytes or 0)
-        ):
-            self.tell(replace(self.version, size_bytes=self.position))
 
     def digest(self, kind: str) -> str:
         """A digest of the bytes so far; sha256 is always known."""
@@ -149,38 +135,25 @@ class PartFile:
         )
 
 
-def part_paths(target: Path) -> tuple[Path, Path]:
-    """Return the path of a target's unfinished bytes, and that of the note on their version."""
-    return target.with_name(f"{target.name}.part"), target.with_name(f"{target.name}.part.json")
+def part_of(target: Path) -> Path:
+    """Return the path of a target's unfinished bytes."""
+    return target.with_name(f"{target.name}.part")
 
 
 @contextmanager
 def open_part(target: Path, remote: RemoteFile) -> Iterator[PartFile]:
     """The part of a target, new or as it was left. Raises InputError: in use, a full disk, a forbidden folder."""
-    with writable(target), _locked(target) as stream:
-        yield PartFile(target, remote, stream)
-
-
-@contextmanager
-def _locked(target: Path) -> Iterator[io.FileIO]:
-    path, _ = part_paths(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    while True:
-        with io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+") as stream:
-            if not try_lock(stream):
-                raise InputError(f"{path} is being fetched by another process. Wait for it, or end it.")
-            # Another process may have finished the file between the two calls: then this is the target itself.
-            if is_at(stream, path):
-                yield stream
-                return
-
-
-def _read_note(note: Path) -> Version | None:
-    """Return the version in a note; None where there is none, or it cannot be read: then the part starts over."""
-    try:
-        return bind(Version, json.loads(note.read_bytes()), str(note))
-    except (FileNotFoundError, ValueError, AttributeError, TypeError, RecursionError):
-        return None
+    path = part_of(target)
+    with writable(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            with io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+") as stream:
+                if not try_lock(stream):
+                    raise InputError(f"{path} is being fetched by another process. Wait for it, or end it.")
+                # Another process may have finished the file between the two calls: then this is the target itself.
+                if is_at(stream, path):
+                    yield PartFile(target, remote, stream)
+                    return
 
 
 def modified_seconds(header: str | None) -> float | None:

@@ -4,8 +4,7 @@ Promise: a name that comes from a server or a list is that of a file directly in
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from urllib.parse import unquote, urlsplit
 
 from corpora.errors import InputError
@@ -37,54 +36,32 @@ class RemoteFile:
             raise InputError(f"{self.url}: a size of {self.size_bytes} bytes is impossible.")
 
     @property
-    def digests(self) -> dict[str, str]:
-        """The digests that are known, the strongest first."""
-        values = {kind: getattr(self, kind) for kind in DIGEST_DIGITS}
-        return {kind: value for kind, value in values.items() if value is not None}
+    def promised(self) -> tuple[str, str] | None:
+        """The strongest digest that is known, as its kind and digits; None if there is none."""
+        return next(((kind, digits) for kind in DIGEST_DIGITS if (digits := getattr(self, kind)) is not None), None)
 
     def to_json(self) -> dict[str, Json]:
         """Return its known facts."""
-        fields = {"url": self.url, "name": self.name, "size_bytes": self.size_bytes, **self.digests}
-        return {key: value for key, value in fields.items() if value is not None}
-
-    @staticmethod
-    def from_json(data: Mapping[str, Json]) -> "RemoteFile":
-        """The file that `to_json` wrote. Raises InputError."""
-        for key, value in data.items():
-            if key not in _KINDS or type(value) is not _KINDS[key]:
-                raise InputError(f"{key!r} = {value!r} is nothing that is known of a file.")
-        if "url" not in data or "name" not in data:
-            raise InputError("a file lacks its `url` or its `name`.")
-        return RemoteFile(**data)
-
-
-_KINDS = {"url": str, "name": str, "size_bytes": int, **dict.fromkeys(DIGEST_DIGITS, str)}
+        known = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {key: value for key, value in known if value is not None}
 
 
 def check_name(name: str) -> None:
     """Raise InputError unless a name is that of one file directly in a folder."""
-    fault = None
-    if not name or name in (".", "..") or "/" in name or "\\" in name:
-        fault = "it must name one file and no folder"
-    elif not name.isprintable():
-        fault = "it holds characters that cannot be shown"
-    elif name.startswith(".") or name.endswith(UNFINISHED):
-        fault = "it begins with a dot or ends as an unfinished download does"
-    elif len(name.encode(errors="surrogatepass")) > NAME_BYTES:
-        fault = f"it is longer than {NAME_BYTES} bytes"
-    if fault is not None:
-        raise InputError(f"{name[:200]!r} cannot be the name of a raw file: {fault}. Give it another with name=...")
+    folder = name in ("", ".", "..") or "/" in name or "\\" in name
+    unfinished = name.startswith(".") or name.endswith(UNFINISHED)
+    if folder or unfinished or not name.isprintable() or len(name.encode(errors="surrogatepass")) > NAME_BYTES:
+        raise InputError(
+            f"{name[:200]!r} cannot be the name of a raw file: it must name one file and no folder, in at most "
+            f"{NAME_BYTES} bytes that can be shown, and neither begin with a dot nor end as unfinished downloads do. "
+            "Give it another with name=..."
+        )
 
 
 def name_of(url: str) -> str:
-    """Return the name of a file by its address: the last step of the path. Raises InputError.
+    """Return the name of a file by its address: the last step of the path.
 
     >>> name_of("https://example.org/books/Alice%20in%20Wonderland.txt?raw=1")
     'Alice in Wonderland.txt'
     """
-    name = unquote(urlsplit(url).path.rpartition("/")[2], errors="replace")
-    try:
-        check_name(name)
-    except InputError as error:
-        raise InputError(f"{url}: {error}") from error
-    return name
+    return unquote(urlsplit(url).path.rpartition("/")[2], errors="replace")

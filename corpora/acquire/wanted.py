@@ -21,10 +21,16 @@ PUBLISHERS = {"wikipedia": WIKIMEDIA, "cc-news": COMMON_CRAWL, "wet": COMMON_CRA
 CATALOGUES = (*PUBLISHERS, "urls")
 USER_AGENT = "cloze-pipeline/0.1"
 DUMP = re.compile(r"(?P<wiki>[a-z][a-z0-9_]*)-(?P<date>\d{8}|latest)")
-MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
+MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])|latest")
 CRAWL = re.compile(r"CC-MAIN-\d{4}-\d{2}")
-# Which keys say what is wanted of which catalogue: the first that is given does.
-WANTED = {"wikipedia": ("dump",), "cc-news": ("months",), "wet": ("crawl",), "urls": ("urls", "list")}
+# The keys that say what is wanted: the catalogue of each, the form of its values, and examples.
+WANTED = {
+    "dump": ("wikipedia", DUMP, 'dump = "enwiki-20261101" or "enwiki-latest"'),
+    "months": ("cc-news", MONTH, 'months = ["2026-10"] or months = "latest"'),
+    "crawl": ("wet", CRAWL, 'crawl = "CC-MAIN-2026-40"'),
+    "urls": ("urls", re.compile(r"https?://.*"), 'urls = ["https://example.org/a.txt"]'),
+    "list": ("urls", re.compile(r".+"), 'list = "addresses.txt"'),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +48,6 @@ class AcquireSettings:
     folder:               where raw files go; "": raw/ and the source's name
     connections_per_host: downloads from one host at a time
     user_agent:           who asks; a publisher may want an address to write to
-    attempts:             failures in a row, without a megabyte gained, after which a file is given up
-    timeout_seconds:      no byte for so long is a failure
     """
 
     catalogue: str
@@ -57,66 +61,45 @@ class AcquireSettings:
     folder: str = ""
     connections_per_host: int = 2
     user_agent: str = USER_AGENT
-    attempts: int = 8
-    timeout_seconds: float = 60.0
 
     def __post_init__(self) -> None:
         check_choice("fetch.catalogue", self.catalogue, CATALOGUES)
         if self.limit is not None:
             check_range("fetch.limit", self.limit, 1, 10_000_000)
         check_range("fetch.connections_per_host", self.connections_per_host, 1, 32)
-        check_range("fetch.attempts", self.attempts, 1, 1_000)
-        check_range("fetch.timeout_seconds", self.timeout_seconds, 0.01, 3_600)
         if not self.user_agent.isascii() or not self.user_agent.isprintable() or not self.user_agent.strip():
             raise InputError(f"fetch.user_agent = {self.user_agent!r} must be printable ASCII: a name, and an address.")
         self._check_wanted()
-        self._check_mirror()
+        if self.mirror is not None:
+            if self.catalogue == "urls":
+                raise InputError(
+                    'fetch.mirror has no publisher to take the place of with catalogue = "urls": change the addresses.'
+                )
+            check_address("fetch.mirror", self.mirror)
 
     def _check_wanted(self) -> None:
-        """Raise InputError unless the keys of this catalogue, and of no other, say what is wanted."""
-        for key in {key for keys in WANTED.values() for key in keys if getattr(self, key)}:
-            if key not in WANTED[self.catalogue]:
-                owner = next(catalogue for catalogue, keys in WANTED.items() if key in keys)
-                raise InputError(
-                    f'fetch.{key} belongs to catalogue = "{owner}", and catalogue = "{self.catalogue}" was given: '
-                    "change the catalogue or leave the key out."
-                )
-        given = [key for key in WANTED[self.catalogue] if getattr(self, key)]
-        if len(given) != 1:
-            keys = " or ".join(f"fetch.{key}" for key in WANTED[self.catalogue])
-            raise InputError(f'catalogue = "{self.catalogue}" needs {keys}, one of them: {_EXAMPLES[self.catalogue]}.')
-        values = self._values(given[0])
-        if any(has_password(value) for value in values):
+        """Raise InputError unless one key of this catalogue, and none of another, says what is wanted."""
+        given = [key for key in WANTED if getattr(self, key)]
+        if len(given) != 1 or WANTED[given[0]][0] != self.catalogue:
+            examples = [example for catalogue, _, example in WANTED.values() if catalogue == self.catalogue]
             raise InputError(
-                f"fetch.{given[0]} has an address with a password in it, which would stand in the lock, in records and "
-                "in logs: name an address that is open to all, or download the file by hand."
+                f'catalogue = "{self.catalogue}" needs one key that says which files, and none of another catalogue: '
+                f"{' or '.join(examples)}."
             )
-        wrong = [value for value in values if not _FORMS[given[0]].fullmatch(value)]
-        if wrong:
-            raise InputError(f"fetch.{given[0]} = {wrong[0]!r} is not of the form {_EXAMPLES[self.catalogue]}.")
+        (key,) = given
+        _, form, example = WANTED[key]
+        value = getattr(self, key)
+        for text in value if isinstance(value, tuple) else (value,):
+            if not form.fullmatch(text):
+                raise InputError(f"fetch.{key} = {text!r} is not of the form {example}.")
+            if "://" in text:
+                check_address(f"fetch.{key}", text)
         if "latest" in self.months and len(self.months) > 1:
             raise InputError('fetch.months names "latest" with other months: give it alone, or name all months.')
 
-    def _values(self, key: str) -> tuple[str, ...]:
-        value = getattr(self, key)
-        return value if isinstance(value, tuple) else (value,)
-
-    def _check_mirror(self) -> None:
-        if self.mirror is None:
-            return
-        if self.catalogue == "urls":
-            raise InputError(
-                'fetch.mirror has no publisher to take the place of with catalogue = "urls": change the addresses.'
-            )
-        if not is_address(self.mirror):
-            raise InputError(
-                f"fetch.mirror = {without_password(self.mirror)!r} must be https:// or http:// and a host, without a "
-                "password."
-            )
-
     def asked(self) -> dict[str, Json]:
         """Return what decides which files are meant: neither limits nor mirrors do."""
-        key = next(key for key in WANTED[self.catalogue] if getattr(self, key))
+        key = next(key for key in WANTED if getattr(self, key))
         value = getattr(self, key)
         return {"catalogue": self.catalogue, key: list(value) if isinstance(value, tuple) else value}
 
@@ -126,21 +109,6 @@ class AcquireSettings:
         if self.mirror is None or not url.startswith(publisher + "/"):
             return url
         return self.mirror.rstrip("/") + url.removeprefix(publisher)
-
-
-_EXAMPLES = {
-    "wikipedia": 'dump = "enwiki-20261101" or "enwiki-latest"',
-    "cc-news": 'months = ["2026-10"] or months = "latest"',
-    "wet": 'crawl = "CC-MAIN-2026-40"',
-    "urls": 'urls = ["https://example.org/a.txt"] or list = "addresses.txt"',
-}
-_FORMS = {
-    "dump": DUMP,
-    "months": re.compile(f"{MONTH.pattern}|latest"),
-    "crawl": CRAWL,
-    "urls": re.compile(r"https?://.*"),
-    "list": re.compile(r".+"),
-}
 
 
 def read_settings(table: Mapping[str, Json], where: str, source: str) -> AcquireSettings:
@@ -170,6 +138,15 @@ def is_address(text: str) -> bool:
     except ValueError:
         return False
     return parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
+
+
+def check_address(where: str, line: str) -> None:
+    """Raise InputError unless a line begins with an address of a server, without a password."""
+    if has_password(line) or not is_address([*line.split(), ""][0]):
+        raise InputError(
+            f"{where}: {without_password(line)[:200]!r} is no address: it must be https:// or http:// and a host, "
+            "without a password, which would stand in the lock, in records and in logs."
+        )
 
 
 def folder_of(settings: AcquireSettings, root: Path) -> str:

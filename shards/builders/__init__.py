@@ -6,7 +6,7 @@
     4. It returns `BuiltExamples` (`contract.py`): the examples and a ledger of every token.
     5. A plain definition over lists gives the same examples; a property test compares the two.
 
-    pieces/      examples made of pieces of documents: full sentences, single texts, ELECTRA, causal, sentence pairs
+    pieces/      examples made of pieces of documents: full sentences, single texts, ELECTRA, sentence pairs
     segments/    examples of two segments: next sentence prediction, sentence order
 
 `shards.inputs` knows them by name; `contract.py` is what a new one must offer.

@@ -38,8 +38,8 @@ class MaskedObjective:
         if facts["masking"] == "none":
             raise InputError(
                 f'{what} mask nothing (masking.kind = "none"), and this model learns by guessing masked tokens: it '
-                'would learn nothing. Leave masking.kind out, or take another input than "causal"; or set '
-                'model.objective = { kind = "next" }, which guesses the next token.'
+                'would learn nothing. Leave masking.kind out, or set model.objective = { kind = "next" }, which '
+                "guesses the next token."
             )
 
     def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:

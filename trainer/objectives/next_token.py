@@ -52,7 +52,7 @@ class NextTokenObjective:
         if facts["masking"] != "none":
             raise InputError(
                 f"{what} mask tokens (masking.kind = {facts['masking']!r}), and a model that guesses the next token "
-                'must see them all: set shards.input = "causal", or shards.masking = { kind = "none" }.'
+                'must see them all: set shards.masking = { kind = "none" }.'
             )
 
     def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:

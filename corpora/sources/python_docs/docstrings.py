@@ -4,12 +4,12 @@ Promises: pure functions of the string; what is kept reads as sentences. Dropped
 output, literal blocks, code fences, tables, headings, directives and lists of names; of the parameters,
 fields and items that numpydoc, Google's style and Sphinx write, the descriptions stay where they are sentences.
 What only other packages than numpy and the standard library write is not looked for.
-Costs: one pass over the lines and four patterns for each paragraph, about 14 MB/s. What counts as a sentence
+Costs: one pass over the lines and four patterns for each paragraph, about 10 MB/s. What counts as a sentence
 is a rule of thumb (`is_prose`): some short summaries fall, and some code that reads like prose stays.
 """
 
+import inspect
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 UNDERLINE = re.compile(r"([-=~^\"'#*+])\1{2,}\s*$")
@@ -18,7 +18,6 @@ FIELD = re.compile(r":(\w+)((?:\s[^:`]*)?):(?:\s+(.*))?$")
 ITEM = re.compile(r"(?:[-*+•]|\d{1,3}[.)]|\([a-z\d]\))\s+")
 PARAMETER = re.compile(r"\*{0,2}[\w.`]+(?:\s?\([^()]{0,200}(?:\([^()]*\)[^()]*)?\))?:\s+(?=\S)")
 TERM = re.compile(r"\*{0,2}\w+(?:, \*{0,2}\w+){0,5} : ")  # numpydoc: name : type
-TABLE = re.compile(r"=+(?: +=+)+\s*$|\|.*\|\s*$")
 FENCE = re.compile(r"(`{3,}|~{3,})")
 TITLE = re.compile(r"#{1,6}\s")
 KEPT_DIRECTIVES = frozenset(("note", "warning", "caution"))
@@ -41,21 +40,9 @@ def docstring_to_text(doc: str) -> str:
     'Add one number to another.'
     """
     paragraphs = _Paragraphs()
-    for line in [*_without_margin(doc), ""]:
+    for line in [*inspect.cleandoc(doc).split("\n"), ""]:
         paragraphs.feed(line)
     return "\n\n".join(text for text in map(_plain, paragraphs.finished) if is_prose(text))
-
-
-def _without_margin(doc: str) -> Iterator[str]:
-    r"""The lines of a docstring as `inspect.cleandoc` has them, but for the blank ones at its ends: those stay.
-
-    >>> list(_without_margin("One.\n\n    Two.\n      Three."))
-    ['One.', '', 'Two.', '  Three.']
-    """
-    first, *lines = doc.expandtabs().split("\n")
-    margin = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
-    yield first.lstrip()
-    yield from (line[margin:] for line in lines)
 
 
 @dataclass(slots=True)
@@ -67,7 +54,7 @@ class _Paragraphs:
     indent: int = 0  # of the paragraph's first line
     hangs: bool = False  # the paragraph began as an item: its other lines are deeper
     below: int | None = None  # lines deeper than this are skipped: a literal block or a directive's body
-    until_blank: bool = False  # a doctest or table: lines are skipped up to a blank one
+    until_blank: bool = False  # a doctest: lines are skipped up to a blank one
     fence: str = ""  # the fence that is open
     skips_section: bool = False
 
@@ -86,11 +73,11 @@ class _Paragraphs:
 
     def _take(self, text: str, indent: int) -> None:
         """One line that no block around it hides."""
-        if text[0] in SIGNS and self._is_mark(text, indent):
+        if self._is_mark(text, indent):
             return
         if self.lines and (indent < self.indent or (indent > self.indent and not self.hangs and len(self.lines) < 2)):
             self._end()
-        item = self._item(text) if text[0] in ITEM_SIGNS or ":" in text else None
+        item = self._item(text)
         if item is not None:
             self._end()
         if not self.lines:
@@ -112,15 +99,11 @@ class _Paragraphs:
             elif directive[2]:
                 self.lines, self.indent, self.hangs = [directive[2]], indent, True
         elif UNDERLINE.match(text):
-            title = self.lines.pop().lower().rstrip(":") if self.lines else ""
+            title = self.lines.pop().lower() if self.lines else ""
             self._end()
             self.skips_section = title in SKIPPED_SECTIONS
-        elif TABLE.match(text):
-            self._end()
-            self.until_blank = True
         elif TITLE.match(text):
             self._end()
-            self.skips_section = False
         else:
             return False
         return True
@@ -149,10 +132,6 @@ class _Paragraphs:
             if not self.skips_section:
                 self.finished.append(text)
             self.lines, self.hangs = [], False
-
-
-SIGNS = frozenset(">`~.-=^\"'#*+|")  # what a mark can begin with
-ITEM_SIGNS = frozenset("-*+•(0123456789")
 
 
 def _plain(text: str) -> str:
@@ -196,8 +175,3 @@ def is_prose(text: str) -> bool:
     if words < 4 or 12 * len(CODE.findall(text)) > len(text):
         return False
     return bool(END.search(text)) or (words >= 8 and text[0].isupper())
-
-
-def paragraphs(texts: Iterator[str]) -> str:
-    """Texts one after another, those without prose left out."""
-    return "\n\n".join(text for text in texts if text)

@@ -27,7 +27,7 @@ from typing import ClassVar, NamedTuple
 from corpora.errors import InputError
 from corpora.schema import Locator
 from corpora.sources.contract import Defaults, Drop, RawFile, Record, Slice, Tally, whole_file
-from corpora.sources.python_docs.docstrings import docstring_to_text, paragraphs
+from corpora.sources.python_docs.docstrings import docstring_to_text
 from corpora.store.manifest import Json
 
 CLASS_CHARACTERS = 2_000
@@ -84,7 +84,13 @@ class PythonDocsSource:
         """Modules and METADATA files, as `stdlib/json/__init__.py` or `numpy-2.4.6/numpy/matlib.py`."""
         modules: dict[str, Path] = dict(_standard_library()) if self.standard_library else {}
         for package in self.packages:
-            modules.update(_distribution_files(self._distribution(package)))
+            try:
+                modules.update(_distribution_files(importlib.metadata.distribution(package)))
+            except importlib.metadata.PackageNotFoundError as error:
+                raise InputError(
+                    f"Source {self.name!r}: the package {package!r} is not installed. Install it in this environment "
+                    "first."
+                ) from error
         if not modules:
             raise InputError(f"Source {self.name!r}: no documentation found. Name other `packages`.")
         return sorted(modules.items())
@@ -95,74 +101,33 @@ class PythonDocsSource:
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """A module's record and its large classes', the help topics, or a package's description."""
-        data = Path(piece.file.path).read_bytes()
-        origin, _, inner = piece.file.name.partition("/")
+        file, data = piece.file, Path(piece.file.path).read_bytes()
+        inner = file.name.partition("/")[2]
+        distribution, license = _origin(file)
+        group, prefix, read = package_of(distribution, inner), module_name(inner), module_units
         if inner.endswith("/METADATA"):
-            tally.records += 1
-            yield self._description(piece.file, data, origin)
-            return
-        if tally.enter(self._place(piece.file, 0, len(data))):
-            tally.records += 1
-            yield self._record(piece.file, Unit("", []), (0, len(data)), module_name(inner), tally)
-            return
-        try:
-            units = topic_units(data) if inner == TOPICS else module_units(data)
-        except (SyntaxError, ValueError) as error:
-            tally.records += 1
-            whole, syntax = (0, len(data)), Drop("syntax", str(error))
-            yield self._record(piece.file, Unit("", []), whole, module_name(inner), tally, syntax)
-            return
+            group, prefix, read = distribution, f"description:{distribution}", description_units
+        units, drop = [Unit("", [])], tally.enter(Locator(file=file.name, sha256=file.sha256, length=len(data)))
+        if drop is None:
+            try:
+                prefix, units = ("topic", topic_units(data)) if inner == TOPICS else (prefix, read(data))
+            except (SyntaxError, ValueError) as error:
+                drop = Drop("syntax", str(error))
         tally.records += len(units)
-        prefix = "topic" if inner == TOPICS else module_name(inner)
         places = zip(_unique_keys(prefix, units), _byte_ranges(data, units), strict=True)
-        for unit, (key, place) in zip(units, places, strict=True):
-            yield self._record(piece.file, unit, place, key, tally)
+        for unit, (key, (start, stop)) in zip(units, places, strict=True):
+            locator = Locator(file=file.name, sha256=file.sha256, offset=start, length=stop - start)
+            own = drop or tally.enter(locator)
+            texts = filter(None, map(docstring_to_text, [] if own else unit.docs))
+            text = "\n\n".join(texts)
+            own = own or _too_little(text, bool(unit.docs))
+            yield Record(locator=locator, text=text, key=key, title=key, license=license, group=group, drop=own)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The lines of a class or topic, or the whole file."""
         with file.open("rb") as stream:
             stream.seek(locator.offset)
             return stream.read(locator.length)
-
-    def _distribution(self, package: str) -> importlib.metadata.Distribution:
-        """Return the distribution of a package. Raises InputError if it is not installed."""
-        try:
-            return importlib.metadata.distribution(package)
-        except importlib.metadata.PackageNotFoundError as error:
-            raise InputError(
-                f"Source {self.name!r}: the package {package!r} is not installed. Install it in this environment first."
-            ) from error
-
-    def _record(
-        self, file: RawFile, unit: Unit, place: tuple[int, int], key: str, tally: Tally, drop: Drop | None = None
-    ) -> Record:
-        start, stop = place
-        locator = self._place(file, start, stop)
-        drop = tally.enter(locator) or drop
-        text = paragraphs(docstring_to_text(doc) for doc in unit.docs) if drop is None else ""
-        distribution, license = _origin(file)
-        return Record(
-            locator=locator,
-            text=text,
-            key=key,
-            title=key,
-            license=license,
-            group=package_of(distribution, file.name.partition("/")[2]),
-            drop=drop or _too_little(text, bool(unit.docs)),
-        )
-
-    def _place(self, file: RawFile, start: int, stop: int) -> Locator:
-        return Locator(file=file.name, sha256=file.sha256, offset=start, length=stop - start)
-
-    def _description(self, file: RawFile, data: bytes, origin: str) -> Record:
-        locator = Locator(file=file.name, sha256=file.sha256, length=len(data))
-        group, license = _origin(file)
-        key = f"description:{group}"
-        message = HeaderParser().parsestr(data.decode(errors="replace"))
-        description = str(message["Description"] or message.get_payload())
-        text = docstring_to_text(description)
-        drop = _too_little(text, bool(description.strip()))
-        return Record(locator=locator, text=text, key=key, title=key, license=license, group=group, drop=drop)
 
 
 def _too_little(text: str, documented: bool) -> Drop | None:
@@ -258,6 +223,13 @@ def _docs(node: Definition) -> list[str]:
 def _own_doc(node: ast.Module | Definition) -> list[str]:
     doc = ast.get_docstring(node, clean=False)
     return [] if doc is None else [HALF_CHARACTER.sub("\ufffd", doc)]
+
+
+def description_units(data: bytes) -> list[Unit]:
+    """The description in a METADATA file."""
+    message = HeaderParser().parsestr(data.decode(errors="replace"))
+    description = str(message["Description"] or message.get_payload())
+    return [Unit("", [description] if description.strip() else [])]
 
 
 def topic_units(data: bytes) -> list[Unit]:

@@ -43,7 +43,6 @@ SHARDS = (  # name, vocabulary, and the rest of its table
     ("sentence-pairs", "wordpiece", 'input = "sentence-pair"'),
     ("single", "wordpiece", 'input = "single"'),
     ("electra", "wordpiece", 'input = "electra"'),
-    ("causal", "wordpiece", 'input = "causal"'),
     (
         "whole-words",
         "byte-bpe",

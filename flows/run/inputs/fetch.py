@@ -7,15 +7,15 @@ Costs: the network; an existing file is hashed once, 0.8 GB/s, and then recogniz
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from os.path import normpath
 from pathlib import Path
 
 from corpora.acquire.download import ProgressCallback, no_progress
 from corpora.acquire.fetch import NotAllFetched, fetch_files
-from corpora.acquire.hosts import Hosts
+from corpora.acquire.hosts import Hosts, Patience
 from corpora.acquire.resolved import Resolved, resolve
-from corpora.acquire.waiting import Patience
 from corpora.acquire.wanted import AcquireSettings, folder_of
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile, StatCache
@@ -76,7 +76,7 @@ def fetch_recipe(
         """Resolve, fetch, and write down the results of one source. Raises InputError."""
         again = name in all_resolved and not asked.refresh
         before = Resolved.from_json(all_resolved[name], f"The lock, for source {name!r},") if again else None
-        with Hosts(settings, patience) as hosts:
+        with closing(Hosts(settings, patience)) as hosts:
             resolution = resolve(settings, hosts, root, before, asked.refresh)
             keep(name, resolution)
             folder = Path(folder_of(settings, root))

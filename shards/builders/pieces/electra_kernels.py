@@ -46,10 +46,10 @@ def plan_electra(
                 end += 1
             middle = _middle(sentences, place, first, end, target, one, fold_one(addresses[_SEGMENTS], example_id))
             a_end, b_end = _trimmed(word_starts, place, sentences[middle], sentences[end], length)
-            put_piece(pieces[num], place, a_end, document, example, 1)
+            put_piece(pieces[num], place, a_end, document, example)
             num += 1
             if b_end > a_end:
-                put_piece(pieces[num], a_end, b_end, document, example, 1)
+                put_piece(pieces[num], a_end, b_end, document, example)
                 num += 1
             place, example, ordinal = b_end, example + 1, ordinal + 1
             while first < last and sentences[first + 1] <= place:

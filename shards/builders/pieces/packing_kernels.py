@@ -32,7 +32,7 @@ def plan_packs(
                 is_open, goes_on = False, False
             while end - start > room:
                 cut, example = cut_at_word(word_starts, start, room), example + 1
-                put_piece(pieces[num], start, cut, document, example, 1)
+                put_piece(pieces[num], start, cut, document, example)
                 num, start = num + 1, cut
             if goes_on:
                 pieces[num - 1, END] = end
@@ -40,7 +40,7 @@ def plan_packs(
             else:
                 used = used + 1 + end - start if is_open else end - start
                 example += not is_open
-                put_piece(pieces[num], start, end, document, example, 1)
+                put_piece(pieces[num], start, end, document, example)
                 num, is_open = num + 1, True
         is_open = is_open and crosses
     return num

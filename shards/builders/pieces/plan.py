@@ -1,6 +1,6 @@
 """Examples made of pieces of documents: a plan of one copy as columns, by kernels and by definition.
 
-The pieces of an example follow `[CLS]`, each with a `[SEP]` where it is closed. With two segments the first piece is A
+The pieces of an example follow `[CLS]`, each with a `[SEP]`. With two segments the first piece is A
 and the second, where there is one, is B. An example's id is a hash of (key of the document of its first piece, copy,
 its ordinal in that document).
 """
@@ -17,7 +17,6 @@ from corpora.store.randomness import address, fold
 from shards.builders.contract import Common
 from shards.builders.examples import DocumentTokens, Examples
 from shards.builders.pieces.plan_kernels import (
-    CLOSED,
     DOCUMENT,
     END,
     EXAMPLE,
@@ -69,7 +68,7 @@ def examples_of(
 ) -> Examples:
     """The planned examples of one copy. ordinals: of each example"""
     num, of_example = _num_examples(pieces), pieces[:, EXAMPLE]
-    sizes = pieces[:, END] - pieces[:, START] + pieces[:, CLOSED]
+    sizes = pieces[:, END] - pieces[:, START] + 1
     lengths = 1 + np.bincount(of_example, weights=sizes, minlength=num).astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     ids, word_starts = np.empty(offsets[-1], columns.ids.dtype), np.empty(offsets[-1], np.uint8)
@@ -131,7 +130,6 @@ class PlainPiece(NamedTuple):
     start: int
     end: int
     document: int
-    closed: bool = True
 
 
 class PlannedExample(NamedTuple):
@@ -153,7 +151,7 @@ def plain_examples(
         for piece in pieces:
             run = slice(piece.start, piece.end)
             tokens += zip(columns.ids[run].tolist(), columns.word_starts[run].tolist(), strict=True)
-            tokens += [(layout.sep_id, 0)] * piece.closed
+            tokens.append((layout.sep_id, 0))
             ends.append(len(tokens))
         ids += [id for id, _ in tokens]
         starts += [begins for _, begins in tokens]
@@ -194,7 +192,7 @@ def plain_numbered(rows: Sequence[Sequence[PlainPiece]]) -> list[PlannedExample]
 def plain_matrix(planned: Sequence[PlannedExample]) -> Int64s:
     """The plan of a copy as the kernels write it."""
     rows = [
-        [piece.start, piece.end, piece.document, number, piece.closed]
+        [piece.start, piece.end, piece.document, number]
         for number, example in enumerate(planned)
         for piece in example.pieces
     ]

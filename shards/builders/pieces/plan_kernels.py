@@ -1,7 +1,7 @@
 """Examples made of pieces: the layout of a plan, and the kernels that cut text and write examples out.
 
 A plan is a matrix of int64, one row a piece: a run of one document's tokens in one example. Its columns are named here;
-CLOSED says whether a separator follows the piece.
+a separator follows each piece.
 
 Cost: see `shards.builders.pieces.packing`.
 """
@@ -9,13 +9,13 @@ Cost: see `shards.builders.pieces.packing`.
 from corpora.kernels.arrays import Bytes, Ids, Int64s, UInt32s, copy_values
 from corpora.kernels.compiling import kernel
 
-START, END, DOCUMENT, EXAMPLE, CLOSED, PIECE_WIDTH = range(6)
+START, END, DOCUMENT, EXAMPLE, PIECE_WIDTH = range(5)
 
 
 @kernel
-def put_piece(piece: Int64s, start: int, end: int, document: int, example: int, closed: int) -> None:
+def put_piece(piece: Int64s, start: int, end: int, document: int, example: int) -> None:
     """Fill one row of a plan."""
-    piece[START], piece[END], piece[DOCUMENT], piece[EXAMPLE], piece[CLOSED] = start, end, document, example, closed
+    piece[START], piece[END], piece[DOCUMENT], piece[EXAMPLE] = start, end, document, example
 
 
 @kernel
@@ -49,7 +49,7 @@ def write_pieces(
     out_ids: Ids,
     out_starts: Bytes,
 ) -> None:
-    """Write [CLS] piece [SEP] piece [SEP] ... of every example, end to end; a piece that is not closed has no [SEP]."""
+    """Write [CLS] piece [SEP] piece [SEP] ... of every example, end to end."""
     place, example = 0, -1
     for index in range(len(pieces)):
         if pieces[index, EXAMPLE] != example:
@@ -61,6 +61,5 @@ def write_pieces(
         copy_values(ids[start:end], out_ids[place:next_place])
         copy_values(word_starts[start:end], out_starts[place:next_place])
         place = next_place
-        if pieces[index, CLOSED]:
-            out_ids[place], out_starts[place] = sep_id, 0
-            place += 1
+        out_ids[place], out_starts[place] = sep_id, 0
+        place += 1

@@ -29,7 +29,7 @@ def plan_single(
                 counts[LEFT_OVER] += end - start
                 counts[TOO_SHORT] += 1
             else:
-                put_piece(pieces[num], start, end, document, num, 1)
+                put_piece(pieces[num], start, end, document, num)
                 num += 1
             start = end
     return num

@@ -59,7 +59,7 @@ def test_what_breaks_off_is_continued_where_it_stands(server: Site, fault: str) 
 def test_a_stall_is_noticed_and_continued(server: Site) -> None:
     """Fails if the last block is waited for: it comes in the end, and nothing is asked for again."""
     url = server.serve("/a", Answer(body=BODY, etag='"1"', until=server.over), Answer(body=BODY, etag='"1"'))
-    assert is_right(get(url, server.folder, server.new_hosts(timeout_seconds=2.0)), server.folder)
+    assert is_right(get(url, server.folder, server.new_hosts(silent_seconds=2.0)), server.folder)
     assert server.ranges("/a")[:2] == [None, f"bytes={(len(BODY) - 1) // BLOCK * BLOCK}-"]
 
 
@@ -155,14 +155,6 @@ def test_wrong_bytes_twice_are_an_error_with_both_digests(server: Site, kind: st
     assert promised in str(failed.value) and came in str(failed.value) and "--refresh" in str(failed.value)
     assert len(server.asked) == 2
     assert not (server.folder / "a.bin").exists()
-
-
-@pytest.mark.parametrize("promise", [{"size_bytes": 300_000}, {"sha1": SHA1}])
-def test_an_error_page_under_the_files_name_is_not_the_file(server: Site, promise: dict[str, object]) -> None:
-    page = Answer(body=b"<html>We are sorry</html>", headers={"Content-Type": "text/html"})
-    assert is_right(server.get(server.serve("/a", page, Answer(body=BODY)), **promise), server.folder)
-    with pytest.raises(InputError, match="promised"):
-        get(server.serve("/b", page), server.folder / "b", server.new_hosts(), **promise)
 
 
 def test_an_error_page_of_which_nothing_was_promised_is_told_by_its_beginning(server: Site) -> None:

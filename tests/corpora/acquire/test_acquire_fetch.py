@@ -95,8 +95,12 @@ def test_a_host_is_held_back_by_the_last_attempt_at_a_file_too(
     """Fails where a host that said "too many" is asked for the next file at once because this one is given up."""
     hosts, held = new_hosts(attempts=1), list[tuple[str, float]]()
     monkeypatch.setattr(hosts, "hold_back", lambda host, seconds: held.append((host, seconds)))
+
+    def busy() -> None:
+        raise Later("429", "example.org", 3.0)
+
     with pytest.raises(InputError, match="given up after 1 failed attempts"):
-        Tries(hosts, "https://example.org/a").failed(Later("429", "example.org", 3.0))
+        Tries(hosts, "https://example.org/a").run(busy)
     assert held == [("example.org", 3.0)]
 
 
@@ -121,15 +125,15 @@ import signal
 import sys
 from pathlib import Path
 from corpora.acquire.fetch import fetch_files
-from corpora.acquire.hosts import Hosts
+from corpora.acquire.hosts import Hosts, Patience
 from corpora.acquire.remote import RemoteFile
 from corpora.acquire.wanted import AcquireSettings
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 base, folder = sys.argv[1:]
 files = [RemoteFile(url=f"{base}/{n}", name=f"{n}.bin") for n in range(4)]
-settings = AcquireSettings(catalogue="urls", urls=(base,), timeout_seconds=3_600)
-fetch_files(files, Path(folder), Hosts(settings))
+settings = AcquireSettings(catalogue="urls", urls=(base,))
+fetch_files(files, Path(folder), Hosts(settings, Patience(silent_seconds=3_600)))
 """
 
 

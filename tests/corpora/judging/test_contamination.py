@@ -125,11 +125,6 @@ def test_the_index_travels_and_its_digest_tells_what_decides() -> None:
     assert copy.digest == index.digest == index_of([LONG, SHORT]).digest
 
 
-def test_an_index_without_items_meets_nothing() -> None:
-    assert met_items([LONG, ""], index_of([])) == [None, None]
-    assert met_items([], index_of([LONG])) == []
-
-
 def write(path: Path, data: str) -> str:
     path.write_text(data, encoding="utf-8")
     return str(path)

@@ -51,12 +51,6 @@ def test_matching_files_refuses_a_path_that_means_nothing(tmp_path: Path, path: 
         _find(tmp_path / path)
 
 
-def test_hash_files_gives_size_and_sha256(tmp_path: Path) -> None:
-    (tmp_path / "f").write_bytes(b"abc")
-    (found,) = hash_files([("f", tmp_path / "f")], StatCache())
-    assert (found.name, found.size_bytes, found.sha256) == ("f", 3, ABC_SHA256)
-
-
 def test_files_are_hashed_side_by_side_and_given_in_their_order(tmp_path: Path) -> None:
     """Fails where one file's bytes are waited for before the next is asked for: here none comes before the last."""
     names = [f"{number}.txt" for number in range(4)]
@@ -69,11 +63,6 @@ def test_files_are_hashed_side_by_side_and_given_in_their_order(tmp_path: Path) 
 
     files = hash_files([(name, tmp_path / name) for name in names], Waiting())
     assert [file.sha256 for file in files] == names
-
-
-def test_hash_files_says_which_file_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="gone"):
-        hash_files([("gone", tmp_path / "gone")], StatCache())
 
 
 def test_stat_cache_remembers_an_old_file_and_sees_a_change(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from source_reading import raw_files, reasons
 
 from corpora.errors import InputError
 from corpora.sources.bytes import packed_stream
-from corpora.sources.bytes.archives import ByteReader, MemberCount, TarReader, _pax_records, file_pieces, xz_pieces
+from corpora.sources.bytes.archives import ByteReader, MemberCount, TarReader, _pax_records
 from corpora.sources.contract import RawFile, Tally, whole_file
 from corpora.sources.openwebtext import OpenWebTextSource
 
@@ -257,10 +257,3 @@ def test_the_real_layout_gives_every_page(shared: Path, tmp_path: Path) -> None:
     data = path.read_bytes()
     for place in (1, len(data) // 3, len(data) // 2, len(data) - 1):
         refused(tmp_path / path.name, data[:place], "cut off")
-
-
-def test_xz_pieces_gives_what_lzma_gives(shared: Path) -> None:
-    path = shared / "data" / "openwebtext" / "openwebtext" / "urlsf_subset00-5_data.xz"
-    pieces = list(xz_pieces(file_pieces(path), path.name))
-    assert b"".join(pieces) == lzma.decompress(path.read_bytes())
-    assert max(map(len, pieces)) <= packed_stream.PIECE_BYTES and len(pieces) > 3

@@ -147,11 +147,3 @@ def test_what_cannot_be_a_source_is_refused(tmp_path: Path) -> None:
             StoriesSource(path=str(path)).files()
     assert StoriesSource(path="x").settings() == {"form": "line", "max_record_bytes": 10_000_000}
     assert StoriesSource(path="x", form="file").settings() != StoriesSource(path="x").settings()
-
-
-def test_real_web_text_in_json_lines(shared: Path) -> None:
-    path = shared / "data" / "sample" / "stories" / "common-crawl-text" / "cc_en_head-0091.jsonl.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        expected = [json.loads(line)["text"] for line in lines]
-    assert len(expected) == 10
-    assert [record.text for record in read(StoriesSource(path=str(path)))] == expected

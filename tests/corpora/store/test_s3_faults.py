@@ -145,18 +145,6 @@ def test_a_stage_whose_store_dies_goes_on_when_it_is_back(
     assert build_stage(far, stage).to_bytes() == build_stage(Place(str(tmp_path)), toy_stage()).to_bytes()
 
 
-def test_an_object_that_is_removed_while_it_is_read_is_gone(s3_store: Place) -> None:
-    """Fails where it is taken for an outage, or ends in another error than a missing file."""
-    s3_store.write("a.bin", BODY)
-    with s3_store.open("a.bin") as source:
-        s3_store.delete("a.bin")
-        with pytest.raises(FileNotFoundError):
-            source.read_at(100, 0)
-    for attempt in (s3_store.read, s3_store.delete):
-        with pytest.raises(FileNotFoundError):
-            attempt("a.bin")
-
-
 @pytest.mark.parametrize("address", ["/proc/nope", "/proc/nope/deeper", "/dev/null/store", "/sys/nope"])
 def test_a_folder_in_which_nothing_can_be_made_is_one_paragraph(address: str) -> None:
     place = Place(address)

@@ -1,18 +1,18 @@
 """`cloze fetch` on a recipe's entries: what is written down when, what stays, and what is said."""
 
-import functools
 import gzip
 import hashlib
 import json
-import threading
-from collections.abc import Iterator, Mapping
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import acquire_fixtures
 import pytest
+from acquire_fixtures import news_names, publish_dump, publish_listing, publish_month
+from scripted_server import Answer, Site
 
-from corpora.acquire.waiting import Patience
+from corpora.acquire.hosts import Patience
 from corpora.acquire.wanted import read_settings
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
@@ -20,79 +20,22 @@ from corpora.sources.registry import make_source
 from flows.run.inputs.fetch import FetchOptions, FetchReport, fetch_recipe
 
 pytestmark = pytest.mark.server
-PATIENCE = Patience(first_seconds=0.01, most_seconds=0.1)
+PATIENCE = Patience(first_seconds=0.01, most_seconds=0.1, attempts=2)
 
 
-class Publisher:
-    """A server of a folder's files. `asked`: the paths that were asked of it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.asked = folder, list[str]()
-        publisher = self
-
-        class Handler(SimpleHTTPRequestHandler):
-            def log_message(self, format: str, *args: object) -> None:
-                publisher.asked.append(self.path)
-
-            def handle(self) -> None:
-                try:
-                    super().handle()
-                except ConnectionError:
-                    self.close_connection = True  # the client has seen enough
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
-        self.base = f"http://127.0.0.1:{self.server.server_address[1]}"
-
-    def put(self, path: str, body: bytes) -> None:
-        """Publish a file."""
-        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (self.folder / path).write_bytes(body)
-
-    def dump(self, date: str, state: str = "done") -> None:
-        """Publish a dump of testwiki, and the page that lists its dates (a folder's own)."""
-        files = {}
-        for ending in (".xml.bz2", "-index.txt.bz2"):
-            name = f"testwiki-{date}-pages-articles-multistream{ending}"
-            body = b"BZh" + name.encode() * 9
-            self.put(f"testwiki/{date}/{name}", body)
-            files[name] = {"size": len(body), "sha1": hashlib.sha1(body).hexdigest()}
-        jobs = {"articlesmultistreamdump": {"status": state, "files": files}}
-        self.put(f"testwiki/{date}/dumpstatus.json", json.dumps({"version": "0.8", "jobs": jobs}).encode())
-
-    def month(self, month: str, num_files: int) -> None:
-        """Publish a month of news."""
-        folder = f"crawl-data/CC-NEWS/{month.replace('-', '/')}"
-        names = [f"CC-NEWS-{month.replace('-', '')}01001532-{n:05}.warc.gz" for n in range(num_files)]
-        for name in names:
-            self.put(f"{folder}/{name}", gzip.compress(name.encode(), mtime=0))
-        self.put(f"{folder}/warc.paths.gz", gzip.compress("".join(f"{folder}/{name}\n" for name in names).encode()))
-
-
-@pytest.fixture
-def publisher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Publisher]:
-    monkeypatch.setenv("NO_PROXY", "*")
-    found = Publisher(tmp_path / "published")
-    found.dump("20261001")
-    found.dump("20261101", "in-progress")
-    found.month("2026-10", 3)
-    thread = threading.Thread(target=found.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    yield found
-    found.server.shutdown()
-    found.server.server_close()
-    thread.join()
+new_hosts, server = acquire_fixtures.new_hosts, acquire_fixtures.server
 
 
 class Desk:
     """A recipe's folder, with the lock as it was last recorded."""
 
-    def __init__(self, root: Path, publisher: Publisher) -> None:
-        self.root, self.publisher = root, publisher
+    def __init__(self, root: Path, server: Site) -> None:
+        self.root, self.server = root, server
         self.lock: dict[str, Any] = {}
         self.records: list[dict[str, Any]] = []
         self.tables: dict[str, dict[str, Any]] = {
-            "wikipedia": {"catalogue": "wikipedia", "dump": "testwiki-latest", "mirror": publisher.base},
-            "news": {"catalogue": "cc-news", "months": ["2026-10"], "mirror": publisher.base, "folder": "news"},
+            "wikipedia": {"catalogue": "wikipedia", "dump": "testwiki-latest", "mirror": server.base + "/dumps"},
+            "news": {"catalogue": "cc-news", "months": ["2026-10"], "mirror": server.base, "folder": "news"},
         }
         self.cache = StatCache()
 
@@ -102,7 +45,7 @@ class Desk:
 
     def fetch(self, **options: Any) -> FetchReport:
         """Fetch as the command does."""
-        tables = {name: read_settings({"attempts": 2, **table}, "fetch", name) for name, table in self.tables.items()}
+        tables = {name: read_settings(table, "fetch", name) for name, table in self.tables.items()}
         said = FetchOptions(**options)
         return fetch_recipe(tables, self.root, self.lock, self.record, said, self.cache, patience=PATIENCE)
 
@@ -111,16 +54,19 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, publisher: Publisher) -> Desk:
-    (tmp_path / "recipe").mkdir()
-    return Desk(tmp_path / "recipe", publisher)
+def desk(tmp_path: Path, server: Site) -> Desk:
+    publish_dump(server, "20261001", "done")
+    publish_dump(server, "20261101", "in-progress")
+    publish_listing(server, "20261001", "20261101")
+    publish_month(server, "2026-10", 3)
+    return Desk(tmp_path / "recipe", server)
 
 
 def test_a_recipes_raw_files_come_and_its_sources_read_them(desk: Desk) -> None:
     report = desk.fetch()
     wiki = "testwiki-20261001-pages-articles-multistream"
     assert desk.names("raw/wikipedia") == [f"{wiki}-index.txt.bz2", f"{wiki}.xml.bz2"]
-    assert desk.names("news") == [f"CC-NEWS-20261001001532-0000{n}.warc.gz" for n in range(3)]
+    assert desk.names("news") == news_names("2026-10", 3)
     source = make_source({"kind": "wikipedia", "path": str(desk.root / "raw/wikipedia")})
     assert [name for name, _ in source.files()] == [f"{wiki}.xml.bz2"]
     assert [len(files) for files in report.files.values()] == [2, 3]
@@ -141,10 +87,10 @@ def test_latest_is_written_down_before_anything_is_fetched(desk: Desk) -> None:
 
 def test_the_second_fetch_asks_for_nothing_until_refreshed(desk: Desk) -> None:
     first = desk.fetch()
-    desk.publisher.dump("20261101")
-    num_asked, num_records = len(desk.publisher.asked), len(desk.records)
+    publish_dump(desk.server, "20261101", "done")
+    num_asked, num_records = len(desk.server.asked), len(desk.records)
     assert desk.fetch() == first
-    assert (len(desk.publisher.asked), len(desk.records)) == (num_asked, num_records)
+    assert (len(desk.server.asked), len(desk.records)) == (num_asked, num_records)
     refreshed = desk.fetch(source="wikipedia", refresh=True)
     assert refreshed.lines[0].startswith("wikipedia: testwiki-20261101: 2 files")
     assert desk.lock["news"] == first.resolved["news"]
@@ -152,32 +98,30 @@ def test_the_second_fetch_asks_for_nothing_until_refreshed(desk: Desk) -> None:
 
 def test_a_lock_brings_the_same_bytes_to_another_machine_or_says_that_it_cannot(desk: Desk, tmp_path: Path) -> None:
     desk.fetch()
-    other = Desk(tmp_path / "other", desk.publisher)
+    other = Desk(tmp_path / "other", desk.server)
     other.lock = desk.lock
-    desk.publisher.dump("20261101")
+    publish_dump(desk.server, "20261101", "done")
     assert {name: [f.sha256 for f in files] for name, files in other.fetch().files.items()} == {
         name: [file["sha256"] for file in value["files"]] for name, value in desk.lock.items()
     }
-    third = Desk(tmp_path / "third", desk.publisher)
+    third = Desk(tmp_path / "third", desk.server)
     third.lock = desk.lock
-    replaced = "CC-NEWS-20261001001532-00001.warc.gz"
-    desk.publisher.put(f"crawl-data/CC-NEWS/2026/10/{replaced}", gzip.compress(b"rewritten"))
+    replaced = news_names("2026-10", 3)[1]
+    desk.server.serve(f"/crawl-data/CC-NEWS/2026/10/{replaced}", Answer(body=gzip.compress(b"rewritten")))
     with pytest.raises(InputError, match=r"promised.*--refresh"):
         third.fetch()
     assert third.fetch(refresh=True).files["news"][1].name == replaced
 
 
-def test_a_limit_takes_the_first_files_and_may_grow(desk: Desk) -> None:
+def test_a_limit_takes_the_first_files(desk: Desk) -> None:
     assert [file.name[-13:] for file in desk.fetch(source="news", limit=1).files["news"]] == ["00000.warc.gz"]
-    assert desk.names("news") == ["CC-NEWS-20261001001532-00000.warc.gz"]
-    assert len(desk.fetch(source="news", limit=2).files["news"]) == 2
-    assert len(desk.fetch(source="news").files["news"]) == 3
+    assert desk.names("news") == news_names("2026-10", 1)
     assert len(desk.fetch(source="wikipedia", limit=1).files["wikipedia"]) == 2  # the dump with its index
 
 
 def test_a_source_that_fails_stops_no_other_and_what_came_is_written_down(desk: Desk) -> None:
-    gone = "crawl-data/CC-NEWS/2026/10/CC-NEWS-20261001001532-00001.warc.gz"
-    (desk.publisher.folder / gone).unlink()
+    gone = f"/crawl-data/CC-NEWS/2026/10/{news_names('2026-10', 3)[1]}"
+    del desk.server.script[gone]
     desk.tables = {"none": {"catalogue": "urls", "list": "nowhere.txt"}, **dict(reversed(desk.tables.items()))}
     with pytest.raises(InputError) as failed:
         desk.fetch()

@@ -137,7 +137,7 @@ def test_losses_are_the_same_in_stretches(monkeypatch: pytest.MonkeyPatch, compi
 
 def test_it_is_trained_on_examples_without_masks(tmp_path: Path) -> None:
     """Fails where shards for next-word prediction are refused, or the loss is not that of their tokens."""
-    store = put_store(tmp_path, input="causal", masking=MaskSettings(kind="none"))
+    store = put_store(tmp_path, masking=MaskSettings(kind="none"))
     job = small_job(store, tmp_path / "work")
     job = replace(job, model=replace(small_model(), objective={"kind": "next"}), training=job.training)
     events = train_here(job)
@@ -149,7 +149,7 @@ def test_it_is_trained_on_examples_without_masks(tmp_path: Path) -> None:
 
 def test_masked_examples_are_refused() -> None:
     """Fails where a model would learn to guess masks' neighbours."""
-    with pytest.raises(InputError, match=r'shards\.input = "causal"'):
+    with pytest.raises(InputError, match=r"set shards\.masking = { kind"):
         NextTokenObjective().check_shards("The shards 's'", {"masking": "dynamic"})
     with pytest.raises(InputError, match="modernbert"):
         small_settings(family="modernbert", objective={"kind": "next"})

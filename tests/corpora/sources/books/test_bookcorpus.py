@@ -6,15 +6,12 @@ import io
 import re
 import tarfile
 import zipfile
-from collections import Counter
 from pathlib import Path
 
 import pytest
 from source_reading import raw_files, reasons
 
 from corpora.errors import InputError
-from corpora.judging.batches import judge_records
-from corpora.judging.settings import DocumentsSettings
 from corpora.schema import Locator
 from corpora.sources.books.encoding import text_encoding
 from corpora.sources.books.source import BookCorpusSource
@@ -292,16 +289,6 @@ def read_path(path: Path) -> str:
     return record.text
 
 
-def test_the_sample_is_read_whole(shared: Path) -> None:
-    folder = shared / "data" / "sample" / "books"
-    expected = {path.name for path in folder.rglob("*") if path.suffix in (".txt", ".epub")}
-    records = read(BookCorpusSource(path=str(folder)))
-    assert {record.locator.file.rpartition("/")[2] for record in records} == expected and len(records) == 13
-    assert reasons(records) == [None] * 13
-    assert Counter(record.key for record in records)["gutenberg:36"] == 2  # as text and as epub
-    assert {"Lewis Carroll", "H. G. Wells", "Robert Louis Stevenson"} <= {record.group for record in records}
-
-
 def test_books_are_read_and_none_keeps_a_word_of_gutenberg(shared: Path, tmp_path: Path) -> None:
     """Every twentieth text, and an EPUB."""
     texts = sorted((shared / "data" / "books" / "txt").glob("*.txt"))[::20]
@@ -321,16 +308,6 @@ def test_all_books_are_read_and_none_keeps_a_word_of_gutenberg(shared: Path) -> 
         stated = {row["file"]: row["encoding"] for row in csv.DictReader(lines, delimiter="\t")}
     told = {(stated[name], text_encoding(record.raw)) for record in records if (name := record.locator.file)[-1] == "t"}
     assert told == {(name, name) for name in ("ascii", "utf-8", "utf-8-sig")} | {("latin-1", "cp1252")}
-
-
-def test_a_book_in_another_language_is_dropped_by_the_language_step(shared: Path) -> None:
-    folder, names = shared / "data" / "books" / "txt", ("los-pazos-de-ulloa_18005.txt", "the-star-hyacinths_26292.txt")
-    records = [record for name in names for record in read(BookCorpusSource(path=str(folder / name)))]
-    judged = judge_records(records, "bookcorpus", DocumentsSettings())
-    [dropped] = judged.dropped.to_pylist()
-    assert (dropped["step"], dropped["reason"], dropped["detail"]) == ("language", "other language", "es")
-    assert dropped["locator"]["file"] == names[0]
-    assert judged.documents.column("title").to_pylist() == ["The Star Hyacinths"]
 
 
 def assert_books_alone(folder: Path, number: int) -> list[Record]:

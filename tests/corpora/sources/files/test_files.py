@@ -14,7 +14,6 @@ from corpora.errors import InputError
 from corpora.sources.bytes.raw_files import open_raw, read_lines
 from corpora.sources.files import formats as files_module
 from corpora.sources.files.source import FilesSource
-from corpora.sources.registry import make_source
 
 
 def write_lines(path: Path, values: list[Any]) -> Path:
@@ -150,21 +149,3 @@ def test_settings_hold_no_path_and_no_alias() -> None:
     one = FilesSource(name="a", path="x", encoding="utf8").settings()
     assert one == FilesSource(name="b", path="y", encoding="UTF-8").settings()
     assert one != FilesSource(name="a", path="x", fields={"text": "body"}).settings()
-
-
-@pytest.mark.parametrize(
-    ("table", "says"),
-    [
-        ({}, "does not name its `kind`"),
-        ({"kind": "wikpedia"}, r"source\.kind = 'wikpedia' .* one of 'bookcorpus', .*, 'wikipedia'"),
-        ({"kind": ["files"]}, "does not name its `kind`"),
-        ({"kind": "files", "name": "a"}, r"source \(files\) lacks the key 'path'"),
-        ({"kind": "files", "path": "a"}, r"source \(files\) lacks the key 'name'"),
-        ({"kind": "files", "name": "a", "path": "b", "feilds": {}}, "no key 'feilds': did you mean 'fields'"),
-        ({"kind": "cc-news", "path": "b", "split": "yes"}, "split = 'yes' .* must be true or false"),
-        ({"kind": "wikipedia", "path": "b", "namespaces": ["0"]}, r"namespaces\[0\] = '0' .* must be a whole number"),
-    ],
-)
-def test_a_wrong_table_is_refused_with_what_would_mend_it(table: dict[str, Any], says: str) -> None:
-    with pytest.raises(InputError, match=says):
-        make_source(table)

@@ -10,7 +10,7 @@ from source_reading import read
 from corpora.errors import InputError
 from corpora.sources.contract import QUARANTINED, StatCache, Tally, hash_files
 from corpora.sources.python_docs import source as source_module
-from corpora.sources.python_docs.docstrings import docstring_to_text, is_prose
+from corpora.sources.python_docs.docstrings import docstring_to_text
 from corpora.sources.python_docs.source import PythonDocsSource, module_units, topic_units
 
 METADATA = """Metadata-Version: 2.1
@@ -118,22 +118,16 @@ def test_the_text_of_a_module_is_its_documentation_in_order(toy: Path) -> None:
     assert texts["description:toy-package"].endswith("must have.")
 
 
-def test_locators_give_the_bytes_back(toy: Path) -> None:
-    source = PythonDocsSource(packages=("toy-package",), standard_library=False)
-    paths = dict(source.files())
-    found = {r.key: source.raw_record(paths[r.locator.file], r.locator).decode() for r in read(source)}
-    assert found["toy"] == MODULE
-    assert found["toy:Large"].startswith('class Large:\n    """A large class')
-    assert found["toy:Large#2"].startswith('class Large:\n    """A second definition')
-    assert found["toy:Large"] + "\n" + found["toy:Large#2"] == MODULE[MODULE.index("class Large") :]
-
-
 @pytest.mark.parametrize("end", ["\r\n", "\r", "\n"])
 def test_locators_count_lines_as_python_does(toy: Path, end: str) -> None:
-    (toy / "toy" / "__init__.py").write_bytes(("x = 'ü\x0b\x0c\u2028'\n" + MODULE).replace("\n", end).encode())
+    module = ("x = 'ü\x0b\x0c\u2028'\n" + MODULE).replace("\n", end).encode()
+    (toy / "toy" / "__init__.py").write_bytes(module)
     source = PythonDocsSource(packages=("toy-package",), standard_library=False)
     paths = dict(source.files())
     found = {r.key: source.raw_record(paths[r.locator.file], r.locator) for r in read(source)}
+    assert found["toy"] == module
+    large = (found["toy:Large"] + end.encode() + found["toy:Large#2"]).splitlines()
+    assert b"\n".join(large).endswith(MODULE[MODULE.index("class Large") :].encode().rstrip())
     assert found["toy:Large#2"].startswith(b"class Large:") and b"A second definition" in found["toy:Large#2"]
 
 
@@ -199,12 +193,6 @@ CASES = cases_of(__file__, "docstrings")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_docstring_to_text(case: dict[str, str]) -> None:
     assert docstring_to_text(case["docstring"]) == case["text"]
-
-
-def test_is_prose_tells_sentences_from_code() -> None:
-    assert is_prose("Return a list of the names in the current scope.")
-    assert not is_prose("foo(a, b=None, *args) -> list[int]")
-    assert not is_prose("Too short.")
 
 
 def test_a_module_in_quarantine_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -392,24 +392,6 @@ def test_pieces_are_bounded_and_read_at_reads_across_streams(tmp_path: Path) -> 
     assert read_at(path, 0, 499_990, 20) == data[499_990:500_010]
 
 
-def test_the_sample_dump_by_other_counts(shared: Path) -> None:
-    folder = shared / "data" / "sample" / "wikipedia"
-    (dump,) = folder.glob("*multistream.xml.bz2")
-    xml = bz2.decompress(dump.read_bytes())
-    pages = re.findall(rb"<page>.*?</page>", xml, re.DOTALL)
-    redirects = sum(b"<redirect " in found for found in pages)
-    source = WikipediaSource(path=str(folder))
-    records = read(source)
-    assert len(records) == len(pages) == xml.count(b"<page>") == 58
-    assert reasons(records)["redirect"] == redirects == 18
-    assert reasons(records)["document"] >= 30
-    titles = re.findall(rb"<title>(.*?)</title>", xml)
-    assert [record.title for record in records] == [title.decode() for title in titles]
-    check_locators(source, a_few(records, 10))
-    joined = list(group_slices(source.slices(raw_file(source)), 1 << 30)[0])
-    assert len(joined) == 1 and read(source, joined) == records
-
-
 def test_all_dumps_of_the_samples_are_read(shared: Path) -> None:
     dumps = sorted((shared / "data" / "wikipedia").rglob("*wiki*.xml.bz2"))
     dumps = [dump for dump in dumps if "wiktionary" not in dump.name]
