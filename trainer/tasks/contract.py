@@ -30,6 +30,7 @@ from tokenizers import Encoding
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s, Int32s, Int64s
+from corpora.store.manifest import Json
 from corpora.store.settings import check_choice
 from trainer.families.contract import ModelInputs
 from trainer.objectives.contract import Term
@@ -82,6 +83,7 @@ class TaskItem:
 
 Items = Sequence[TaskItem]
 Answers = Sequence[npt.NDArray[Any]]  # of a model to items
+Former = Mapping[str, Mapping[str, Json]]
 
 
 class Misfit(InputError):
@@ -110,10 +112,13 @@ class Task:
     format:       of files whose ending does not show it
     unit:         what a row of the model's answers is of: a "sequence", a "point" or a "token"
     architecture: by which families know the class of the model, as far as it is one of theirs
+    causal:       whether a token sees itself and those before it, and none after it
     usual_length: tokens of a sequence before it is cut, where nothing else is set
     roles:        the parts of a record that it reads; each has the column of its name unless a file's settings differ
     optional:     those of them that a file may lack
     learnt:       those of them that are learnt: only labelled examples have them
+    former:       settings that are gone, each after the one it followed, with the value that meant what is done now: in
+                  records, so that these stay as they were
     """
 
     __slots__ = ()
@@ -124,8 +129,10 @@ class Task:
     format: ClassVar[str] = ""
     unit: ClassVar[str] = "sequence"
     architecture: ClassVar[str] = "encoder"
+    causal: ClassVar[bool] = False
     usual_length: ClassVar[int] = 512
     learnt: ClassVar[frozenset[str]] = frozenset()
+    former: ClassVar[Former] = {}
 
     @property
     def roles(self) -> tuple[str, ...]:
