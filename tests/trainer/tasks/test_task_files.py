@@ -138,7 +138,7 @@ def test_parts_of_a_file_have_the_items_of_the_whole(tmp_path: Path, monkeypatch
 VOID: list[tuple[Any, dict[str, Any]]] = [
     (ClassesTask(labels=("a", "b")), {"text": "a film", "label": "a"}),
     (TagsTask(units="spans", labels=("O", "B-X", "I-X"), usual="O"), {"words": ["a", "film"], "tags": ["O", "B-X"]}),
-    (replace(DOCUMENTS, crf=True, features="weighted"), {"words": ["film"], "tags": ["B-X"], "document": "a"}),
+    (replace(DOCUMENTS, crf=True), {"words": ["film"], "tags": ["B-X"], "document": "a"}),
     (SpanTask(), {"question": "a ?", "context": "a film", "answers": [{"text": "film", "answer_start": 2}]}),
     (ChoiceTask(), {"context": "the film", "choices": ["was", "is"], "label": 1}),
     (SimilarityTask(lowest=0.0, highest=5.0, widths=(4,)), {"text": "good", "second": "film", "label": "2"}),
