@@ -18,7 +18,6 @@ Below are what kinds share: names of metrics and of classes, shares of answers.
 Shapes: T tokens, S sequences, P points of an item.
 """
 
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,13 +33,12 @@ from corpora.store.manifest import Json
 from corpora.store.settings import check_choice
 from trainer.families.contract import ModelInputs
 from trainer.objectives.contract import Term
-from trainer.tasks.formats.records import Unusable, as_number
+from trainer.tasks.formats.records import Unusable
 from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
 
 NO_POINTS: Int64s = np.empty(0, np.int64)
 MOST_LISTED = 8
 MANY = 1 << 20  # tokens or sentences: no setting of a kind is larger
-JOINERS = "\u200c\u200d"  # they change what Persian, Hindi and emoji look like
 
 Example = Any  # the task's own, hashable or not
 Prediction = Any  # the task's own
@@ -274,31 +272,6 @@ def check_labels(labels: Sequence[str]) -> None:
     """Raise InputError where a class is named twice."""
     if len({*labels}) < len(labels):
         raise InputError(f"labels = {', '.join(labels)} names a class twice: give each name once.")
-
-
-def check_spellings(names: Sequence[str], where: str) -> None:
-    """Raise InputError where two labels are one in two spellings: the same number, or letters that look the same."""
-    met = dict[str, str]()
-    for name in names:
-        other = met.setdefault(plain_spelling(name), name)
-        if other != name:
-            raise InputError(
-                f"{where}: the labels {other!a} and {name!a} are two spellings of one: spell it the same way, or name "
-                "all classes (`--set labels=[...]`) if they are two."
-            )
-
-
-def plain_spelling(name: str) -> str:
-    """Return the spelling that a label shares with those that look the same.
-
-    >>> [plain_spelling(name) for name in ("1.0", "01", "cafe\\u0301", "caf\\u00e9\\u200b")]
-    ['1', '1', 'café', 'café']
-    """
-    number = as_number(name)
-    if number is not None:
-        return f"{number:.17g}"
-    shown = "".join(letter for letter in name if unicodedata.category(letter) != "Cf" or letter in JOINERS)
-    return unicodedata.normalize("NFC", " ".join(shown.split()))
 
 
 def label_keys(labels: Sequence[str]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def finetune(
 def check(
     files: Annotated[list[Path], Parameter(help="Labeled files: that to learn from first, then those to judge by.")],
     *,
-    task: Annotated[str, Parameter(help="The kind of task; default: as the first file looks.")] = "",
+    task: Annotated[str, Parameter(help="The kind of task.")],
     model: Annotated[str | None, Parameter(help="The model that would learn: its tokenizer counts tokens.")] = None,
     reading: options.FileAsked = options.FILE_ASKED,
     overrides: Annotated[

@@ -47,24 +47,6 @@ def classes_of(path: Path, written: list[str], **task: Any) -> tuple[str, ...]:
     return found.labels
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        (["1", "0", "1.0"], r"the labels '1' and '1\.0' are two spellings of one"),
-        (["1", "0", "01"], "the labels '01' and '1' are two spellings"),
-        (["café", "cafe\u0301"], r"the labels 'cafe\\u0301' and 'caf\\xe9' are two spellings"),
-        (["good", "go\u200bod"], r"the labels 'good' and 'go\\u200bod' are two spellings"),
-        (["a  b", "a b"], "the labels 'a  b' and 'a b' are two spellings"),
-    ],
-)
-def test_a_label_in_two_spellings_is_asked_about(tmp_path: Path, labels: list[str], message: str) -> None:
-    """Fails where they become two classes without a word; named, they are two."""
-    with pytest.raises(InputError, match=message):
-        classes_of(tmp_path / "rows.tsv", labels)
-    named = tuple(sorted(labels))
-    assert classes_of(tmp_path / "rows.tsv", labels, labels=list(named)) == named
-
-
 @pytest.mark.parametrize("labels", [["Good", "good"], ["C", "C++"], ["👩\u200d👧", "👩👧"], ["1", "one"], ["-1", "1"]])
 def test_labels_that_are_two_stay_two(tmp_path: Path, labels: list[str]) -> None:
     assert classes_of(tmp_path / "rows.tsv", labels) == tuple(sorted(labels))
