@@ -117,7 +117,7 @@ def test_every_term_has_a_curve_and_its_caption() -> None:
         "step": "1",
         "of": "training",
         "loss": "9",
-        "next loss": "8.5",
+        "other loss": "8.5",
         "order loss": "0.5",
     }
 
