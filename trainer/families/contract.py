@@ -101,7 +101,7 @@ class EncoderShape:
         return tokens * (projection + self.layers * matrices) + 2 * hidden * pairs
 
     def vocabulary_head_macs(self, places: int) -> int:
-        """Dense, then every word of the vocabulary: the head of masked tokens, and of next ones."""
+        """Dense, then every word of the vocabulary: the head of masked tokens."""
         return places * self.embedding_size * (self.hidden_size + self.vocab_size)
 
     def class_head_macs(self, places: int, classes: int = 2) -> int:
