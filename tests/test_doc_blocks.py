@@ -25,7 +25,7 @@ from trainer.tasks.suites.suite import read_suite
 LANGUAGES = {"python", "text", "console", "sh", "toml", "json", "yaml", "{toctree}", "{eval-rst}"}
 INDENTED = {"runbook.md", "architecture.md", "releasing.md"}  # quotes, by test_runbook.py; drawings; two commands
 PROGRAMS = {"cloze", "crontab", "cd", "dask", "git", "huggingface-cli", "make", "mktemp", "pip", "prefect", "python"}
-FINETUNING = "guide-finetuning.md"  # its Python: test_next_word.py, test_onnx.py
+FINETUNING = "guide-finetuning.md"  # its Python: test_next_word.py, test_onnx.py, test_span_answers.py
 REFERENCE = "reference.md"  # generated: test_help.py has its commands
 SHELL = [block for block in all_blocks() if block.language in ("sh", "console") and block.page != REFERENCE]
 HEAD = 'name = "text"\nstore = "store"'
