@@ -26,7 +26,7 @@ from trainer.tasks.suites.suite import read_suite
 LANGUAGES = {"python", "text", "console", "sh", "toml", "json", "yaml", "{toctree}", "{eval-rst}"}
 INDENTED = {"runbook.md", "architecture.md", "releasing.md"}  # quotes, by test_runbook.py; drawings; two commands
 PROGRAMS = {"cloze", "crontab", "cd", "dask", "git", "huggingface-cli", "make", "mktemp", "pip", "prefect", "python"}
-FINETUNING = "guide-finetuning.md"  # its Python: test_next_word.py, test_onnx.py
+FINETUNING = "guide-finetuning.md"  # its Python: test_next_word.py, test_onnx.py, test_span_answers.py
 CONVERTING = {  # a page whose Python converts texts: a file, its text, and what is printed or written
     "guide-inputs.md": ("raw/letters/a.txt", "The boat came. It was late.", "The boat came.\nIt was late.\n\n"),
     "guide-your-own-text.md": (

@@ -111,7 +111,7 @@ def plan_model(
         shares=settled.shares if any(len(shares) > 1 for shares in settled.shares) else (),
         origin=origin,
     )
-    notice = repeat_warning(settled.reads(before), model.objective_settings.kind)
+    notice = repeat_warning(settled.reads(before))
     stage = _stage(job, settled, vocabulary, notice)
     job = replace(job, work=str(work_folder(place, stage)))
     return replace(stage, parts=(replace(stage.parts[0], job=job),))

@@ -58,7 +58,12 @@ USUAL = {
     "pad_token_id": 0,
 }
 
-FIXED = {"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"}
+FIXED = {
+    "is_decoder": False,
+    "direction": "left",  # of a decoder of ours; there were some that read from the right
+    "add_cross_attention": False,
+    "position_embedding_type": "absolute",
+}
 
 
 TOKEN_HEADS = {"token_head": {"decision": "classifier"}, "span_head": {"decision": "qa_outputs"}}

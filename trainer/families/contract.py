@@ -8,13 +8,12 @@ asks for the family.
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from corpora.kernels.arrays import Int64s
 
-Side = Literal["left", "right"]  # that a token attends to
 DEVIATION = 0.02  # of first weights, in all published models of these families
 
 
@@ -59,7 +58,7 @@ class EncoderShape:
     rope_bases:     of global layers, and of those with a window
     windows:        of each layer: tokens that one attends to at most, half to each side; None: all
     biases:         whether matrices and norms of the encoder have any
-    causal:         "left" where a token attends to itself and those before it, "right" to those after it; None: to all
+    causal:         whether a token attends to itself and those before it, and to none after it
     norm_epsilon:   of every norm
     initializer_range: deviation of the first weights of matrices
     """
@@ -84,7 +83,7 @@ class EncoderShape:
     rope_bases: tuple[float, float] = (10_000.0, 10_000.0)
     windows: tuple[int | None, ...] = ()
     biases: bool = True
-    causal: Side | None = None
+    causal: bool = False
     projects: bool = False
     initializer_range: float = DEVIATION
 
@@ -97,12 +96,12 @@ class EncoderShape:
         hidden, tokens = self.hidden_size, int(lengths.sum())
         matrices = hidden * (4 * hidden + (3 if self.feed_forward == "glu" else 2) * self.feed_forward_size)
         projection = hidden * self.embedding_size if self.projects or self.embedding_size != hidden else 0
-        causal, windows = self.causal is not None, Counter(map(self.window, range(self.layers)))
-        pairs = sum(layers * attended_pairs(lengths, window, causal) for window, layers in windows.items())
+        windows = Counter(map(self.window, range(self.layers)))
+        pairs = sum(layers * attended_pairs(lengths, window, self.causal) for window, layers in windows.items())
         return tokens * (projection + self.layers * matrices) + 2 * hidden * pairs
 
     def vocabulary_head_macs(self, places: int) -> int:
-        """Dense, then every word of the vocabulary: the head of masked tokens, and of next ones."""
+        """Dense, then every word of the vocabulary: the head of masked tokens."""
         return places * self.embedding_size * (self.hidden_size + self.vocab_size)
 
     def class_head_macs(self, places: int, classes: int = 2) -> int:

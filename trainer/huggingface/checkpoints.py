@@ -44,7 +44,6 @@ _LAYER = re.compile(r"layers\.(\d+)\.")
 MASKED = "masked"
 WEIGHTS = "model.safetensors"
 OTHER_WEIGHTS = {"tf": "tf_model*.h5", "flax": "flax_model*"}  # as transformers and safetensors' metadata call them
-_BOTH_SIDES = {"is_decoder": False}  # an objective sets the sides, so a family need not
 
 
 def huggingface_names(ours: Iterable[str], family: Family, part: ModelPart) -> dict[str, tuple[str, ...]]:
@@ -251,27 +250,25 @@ def check_shared(state: Mapping[str, Tensor], part_state: Mapping[str, Tensor], 
 
 
 def opened(
-    folder: Path, usual: dict[str, str] | None = None
+    folder: Path, usual: dict[str, str] | None = None, causal: bool = False
 ) -> tuple[dict[str, Any], dict[str, Tensor], ModelSettings]:
-    """Return the configuration of a folder, its tensors, and the settings. usual: the objective where it names none"""
+    """Return the configuration of a folder, its tensors, and the settings.
+
+    usual: the objective where it names none; causal: whether it may be a decoder, which reads from the left
+    """
     config = read_config(folder / CONFIG)
     tensors = read_weights(folder / WEIGHTS)
-    objective = _objective_in(config, tensors)
-    sides = _BOTH_SIDES if objective and objective["kind"] == "next" else {}
-    return config, tensors, settings_of({**config, **sides}, str(folder / CONFIG), objective or usual)
+    known = {**config, "is_decoder": False} if causal else config
+    return config, tensors, settings_of(known, str(folder / CONFIG), _objective_in(config, tensors) or usual)
 
 
 def _objective_in(config: Mapping[str, Any], names: Collection[str]) -> dict[str, str] | None:
-    """Return the objective of a model that sees one side, or is masked in a family that is not; None: the family's own.
+    """Return the objective of a model that is masked in a family that is not; None: the family's own.
 
     names: of its tensors
     """
     family = family_of(config["model_type"])
     architectures = config.get("architectures") or ()
-    sees_left = config.get("is_decoder") and family.names.architectures.get("next") in architectures
-    direction = "left" if sees_left else config.get("direction")
-    if direction is not None:
-        return {"kind": "next", "direction": str(direction)}
     if family.objective == "masked":
         return None
     masked = f"{family.names.heads['masked_head']['dense']}.weight"  # either is enough, as of pairs
@@ -344,11 +341,14 @@ class Pretrained(NamedTuple):
     sentences: SentenceFolder | None = None
 
 
-def load_pretrained(folder: Path) -> Pretrained:
-    """Return the encoder of a folder. Raises InputError where it has none that can be made here, or not all of it."""
+def load_pretrained(folder: Path, causal: bool = False) -> Pretrained:
+    """Return the encoder of a folder. Raises InputError where it has none that can be made here, or not all of it.
+
+    causal: whether it may be a decoder
+    """
     if not (folder / CONFIG).is_file():
         _ = read_sentences(folder)  # refuses one without an encoder, or with one elsewhere
-    config, stored, settings = opened(folder, {"kind": MASKED})
+    config, stored, settings = opened(folder, {"kind": MASKED}, causal)
     family, tensors = settings.of_family, modern(stored)
     inputs = ModelInputs(
         vocab_size=config["vocab_size"], special_ids=special_ids(folder, config), pair_labels=family.pairs

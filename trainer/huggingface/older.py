@@ -63,7 +63,7 @@ def import_checkpoint(source: Path, output: Path) -> None:
             raise InputError(f"Cannot write {output} ({error}): make room there, or name another folder.") from error
         try:
             checked_config(written, vocabulary)
-            load_pretrained(written)
+            load_pretrained(written, causal=True)
         except InputError as error:
             raise InputError(str(error).replace(str(written), str(folder))) from error
         written.replace(output)

@@ -1,14 +1,11 @@
 """How often a training reads the text of its shard sets: more often than is known to help, or so often that it stops.
 
 An epoch here is one pass over the text of a set: a set with several copies of its documents has as many in itself.
-What is known, and from where; smaller models and smaller texts than theirs were not measured:
-
-- objectives that mask: `HELPS_MASKED`. Raffel et al. 2020 (T5), table 9, span corruption over 34 billion tokens. Text
-  seen 64 times is nearly as good as new text (GLUE 82.87 for 83.28, SQuAD 80.97 for 80.88), 256 times less so (82.62,
-  79.78), 1,024 times far less (79.55, 76.27), 4,096 times 76.34 and 70.92. BERT's authors read their text some 40 times
-  (Devlin et al. 2018, A.2); half of the steps gave almost a point less of MNLI (C.1);
-- next tokens: `HELPS_NEXT`. Muennighoff et al. 2023: for up to 4 epochs the loss is that of new text; then what
-  repeats are worth decays, to nothing in the end.
+`HELPS` is what is known of masked text; smaller models and smaller texts were not measured. Raffel et al. 2020 (T5),
+table 9, span corruption over 34 billion tokens: text seen 64 times is nearly as good as new text (GLUE 82.87 for 83.28,
+SQuAD 80.97 for 80.88), 256 times less so (82.62, 79.78), 1,024 times far less (79.55, 76.27), 4,096 times 76.34 and
+70.92. BERT's authors read their text some 40 times (Devlin et al. 2018, A.2); half of the steps gave almost a point
+less of MNLI (C.1).
 
 `MOST_EPOCHS` is where T5 lost 3.7 points of GLUE: what goes beyond is a slip in most cases, and is refused unless
 `max_epochs` allows it.
@@ -22,14 +19,10 @@ from corpora.store.manifest import Manifest
 from trainer.jobs.job import TrainingJob, readings
 from trainer.settings.training import TrainingSettings
 
-HELPS_MASKED, HELPS_NEXT, MOST_EPOCHS = 64, 4, 1_000
-_OF_MASKED = (
+HELPS, MOST_EPOCHS = 64, 1_000
+KNOWN = (
     "Where tokens are masked, 64 passes were nearly as good as new text, 256 and more were worse (Raffel et al. 2020, "
     "table 9)."
-)
-_OF_NEXT = (
-    "Where the next token is predicted, 4 passes are as good as new text, and more are worth less and less "
-    "(Muennighoff et al. 2023)."
 )
 
 
@@ -94,18 +87,14 @@ def refuse_repeats(reads: Iterable[SetRead], training: TrainingSettings) -> None
             )
 
 
-def repeat_warning(reads: Iterable[SetRead], objective: str) -> str:
-    """Return a warning of the set that is read most often, if that is more than is known to help; else "".
-
-    objective: its kind
-    """
-    helps, known = (HELPS_NEXT, _OF_NEXT) if objective == "next" else (HELPS_MASKED, _OF_MASKED)
-    last = {read.name: read for read in reads if read.passes > helps}  # at the end of all phases that read it
+def repeat_warning(reads: Iterable[SetRead]) -> str:
+    """Return a warning of the set that is read most often, if that is more than is known to help; else ""."""
+    last = {read.name: read for read in reads if read.passes > HELPS}  # at the end of all phases that read it
     if not last:
         return ""
     read = max(last.values(), key=lambda read: read.passes)
     more = f" (and of {len(last) - 1} more too often)" if len(last) > 1 else ""
     return (
-        f"The text of the shards {read.name!r} is read {read.passes:,.0f} times{more}. {known} Add text, or train for "
+        f"The text of the shards {read.name!r} is read {read.passes:,.0f} times{more}. {KNOWN} Add text, or train for "
         "fewer steps."
     )

@@ -72,7 +72,7 @@ def train(
         if not _finished(job, on_event):
             reads = [*reads_of(job)]
             refuse_repeats(reads, job.training)
-            if warning := repeat_warning(reads, job.model.objective_settings.kind):
+            if warning := repeat_warning(reads):
                 on_event({"event": "warning", "step": 0, "message": warning})
             here = job if Place(job.store).is_local else with_local_shards(job, CACHE.expanduser() / "shards")
             path = work / JOB.replace(".", f"{nodes.suffix}.")

@@ -1,6 +1,6 @@
 """Self-attention over sequences that lie end to end: every token attends to the tokens of its own sequence.
 
-All of them, or those of a window around it (`window`), or itself and those to one side (`causal`), or both.
+All of them, or those of a window around it (`window`), or itself and those before it (`causal`), or both.
 
 Promise: no token of another sequence, no padding and no token out of sight has any weight, whichever way is taken:
 
@@ -42,8 +42,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainer.families.contract import Side
-
 CARDS = torch.backends.cuda.is_built()  # type: ignore[no-untyped-call]
 if CARDS:  # what is for cards alone brings the compiler, which takes a second to import
     from torch.nn.attention.varlen import varlen_attn
@@ -63,7 +61,7 @@ def attend(
     longest: int,
     dropout: float,
     window: int | None = None,
-    causal: Side | None = None,
+    causal: bool = False,
 ) -> Tensor:
     """softmax(Q K' / sqrt(D)) V within each sequence (Vaswani et al. 2017, section 3.2.1): [T, A, D].
 
@@ -72,7 +70,7 @@ def attend(
     longest:    tokens of the longest sequence
     dropout:    probability that a weight is dropped; 0 outside training
     window:     a token sees those at most window // 2 before and after it, as ModernBERT counts; None: all
-    causal:     "left": a token sees itself and those before it, "right": itself and those after it; None: both sides
+    causal:     whether a token sees itself and those before it, and none after it
     """
     if len(qkv_T3AD) == 0:  # a process without a share of the step: no kernel need take it
         return qkv_T3AD[:, 0]
@@ -87,13 +85,13 @@ def attend(
     return attend_padded(qkv_T3AD, boundaries, longest, dropout, window, causal)
 
 
-def sides(reach: int, causal: Side | None) -> tuple[int, int]:
+def sides(reach: int, causal: bool) -> tuple[int, int]:
     """Return how far a token sees to the left and to the right, from a reach that is the same on both sides."""
-    return (0 if causal == "right" else reach, 0 if causal == "left" else reach)
+    return (reach, 0 if causal else reach)
 
 
 def attend_padded(
-    qkv_T3AD: Tensor, boundaries: Tensor, longest: int, dropout: float, window: int | None, causal: Side | None
+    qkv_T3AD: Tensor, boundaries: Tensor, longest: int, dropout: float, window: int | None, causal: bool
 ) -> Tensor:
     """`attend` in dense rows of the longest length, or in a band where the longest is longer than the window.
 
@@ -104,25 +102,21 @@ def attend_padded(
     if window is not None and window // 2 < longest - 1:
         return attend_in_band(qkv_T3AD, boundaries, sides(window // 2, causal), dropout)
     if num_tokens == num_sequences * longest:  # all of one length
-        return _attend_rows(qkv_T3AD.view(num_sequences, longest, 3, heads, size), causal, dropout)
+        return _attend_dense(qkv_T3AD.view(num_sequences, longest, 3, heads, size), None, dropout, is_causal=causal)
     lengths = boundaries.diff()
     starts = torch.arange(num_sequences, device=boundaries.device) * longest
-    shifts = starts + boundaries[1:] - 1 if causal == "right" else starts - boundaries[:-1]
-    shifts_T = torch.repeat_interleave(shifts, lengths, output_size=num_tokens)
-    tokens_T = torch.arange(num_tokens, device=boundaries.device)
-    places_T = shifts_T - tokens_T if causal == "right" else tokens_T + shifts_T
+    shifts_T = torch.repeat_interleave(starts - boundaries[:-1], lengths, output_size=num_tokens)
+    places_T = torch.arange(num_tokens, device=boundaries.device) + shifts_T
     padded = qkv_T3AD.new_zeros(num_sequences * longest, 3, heads, size).index_copy(0, places_T, qkv_T3AD)
     rows = padded.view(num_sequences, longest, 3, heads, size)
-    if causal is not None:  # to the right, rows are turned round: the padding comes last, where no token looks
-        return _attend_rows(rows, "left", dropout).index_select(0, places_T)
+    if causal:  # the padding comes last, where no token looks
+        return _attend_dense(rows, None, dropout, is_causal=True).index_select(0, places_T)
     attended_to = lengths.clamp(min=1)  # a row without any has no softmax
     present_BS = torch.arange(longest, device=boundaries.device) < attended_to[:, None]
     return _attend_dense(rows, present_BS[:, None, None, :], dropout).index_select(0, places_T)
 
 
-def attend_by_runs(
-    qkv_T3AD: Tensor, boundaries: Tensor, dropout: float, window: int | None, causal: Side | None
-) -> Tensor:
+def attend_by_runs(qkv_T3AD: Tensor, boundaries: Tensor, dropout: float, window: int | None, causal: bool) -> Tensor:
     """`attend` in one dense product for each run of sequences of one length, or a band where that is less."""
     _, _, heads, size = qkv_T3AD.shape
     runs = [(length, len(list(run))) for length, run in groupby(boundaries.diff().tolist()) if length]
@@ -131,7 +125,7 @@ def attend_by_runs(
     for piece, (length, number) in zip(pieces, runs, strict=True):
         rows = piece.view(number, length, 3, heads, size)
         if window is None or window // 2 >= length - 1:
-            attended.append(_attend_rows(rows, causal, dropout))
+            attended.append(_attend_dense(rows, None, dropout, is_causal=causal))
         elif length <= DENSE_WINDOWS * window:
             near_LL = _near(length, length, sides(window // 2, causal), rows.device)
             attended.append(_attend_dense(rows, near_LL, dropout))
@@ -177,15 +171,6 @@ def _near(queries: int, keys: int, sight: tuple[int, int], device: torch.device,
     places_K = torch.arange(first, first + keys, device=device)
     steps_QK = places_K - torch.arange(queries, device=device)[:, None]
     return (steps_QK >= -left) & (steps_QK <= right)
-
-
-def _attend_rows(qkv_NL3AD: Tensor, causal: Side | None, dropout: float) -> Tensor:
-    """Sequences of one length: [N * L, A, D]."""
-    if causal != "right":
-        return _attend_dense(qkv_NL3AD, None, dropout, is_causal=causal == "left")
-    number, length, _, heads, size = qkv_NL3AD.shape
-    turned = _attend_dense(qkv_NL3AD.flip(1), None, dropout, is_causal=True)
-    return turned.view(number, length, heads, size).flip(1).flatten(0, 1)
 
 
 def _attend_dense(qkv_NL3AD: Tensor, mask: Tensor | None, dropout: float, is_causal: bool = False) -> Tensor:

@@ -1,4 +1,4 @@
-"""The models that guess words, with their heads: masked ones, and pairs where there are such, or the next one.
+"""The model that guesses masked words, with its heads: of words, and of pairs where there are such.
 
 The masked head is given the vectors of masked tokens alone, some 15 % of all: its product with the vocabulary is
 the largest of a small model. It owns no decoder: the word embeddings are handed to it, so the tie (Press, Wolf 2017)
@@ -145,33 +145,3 @@ class MaskedModel(Objective):
         masked_MH = hidden_TH.index_select(0, batch.points)
         masked_MV = self.masked_head(masked_MH, self.encoder.embeddings.word.weight)
         return masked_MV, self._pairs(hidden_TH, batch)
-
-
-# Shapes in the names of tensors: T tokens, M tokens that have a next one, H hidden size, V vocabulary.
-
-
-class NextTokenModel(Objective):
-    """An encoder whose tokens see one side, with the head of `NextTokenObjective`."""
-
-    def __init__(self, settings: ModelSettings, inputs: ModelInputs) -> None:
-        family, shape = settings.of_family, encoder_shape(settings, inputs)
-        super().__init__(family, settings.objective_settings.terms(family, inputs))
-        self.encoder = TransformerEncoder(shape)
-        self.next_head = MaskedHead(shape, family.masked_head)
-
-    def sums(self, batch: Batch) -> Tensor:
-        """Return the sums of the next tokens: [1, 2]."""
-        hidden_MH = self.encoder(batch).index_select(0, batch.points)
-        words_VE = self.encoder.embeddings.word.weight
-        return torch.stack([sum_loss_of_words(self.next_head, hidden_MH, words_VE, batch.targets["next"])])
-
-    def macs(self, lengths: Int64s, places: int) -> Macs:
-        """Those of the encoder and its head."""
-        shape = self.encoder.shape
-        return Macs(shape.macs(lengths) + shape.vocabulary_head_macs(places))
-
-    def answers(self, batch: Batch) -> Tensor:
-        """Logits of the next tokens at the points: [M, V]."""
-        hidden_MH = self.encoder(batch).index_select(0, batch.points)
-        logits_MV: Tensor = self.next_head(hidden_MH, self.encoder.embeddings.word.weight)
-        return logits_MV

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from corpora.kernels.arrays import Int64s
 from corpora.store.manifest import Json
 from shards.reading.loader import GatheredExamples
-from trainer.families.contract import Family, ModelInputs, Side
+from trainer.families.contract import Family, ModelInputs
 
 IGNORED = -100  # a target or label that no loss counts: what cross entropy ignores by default
 
@@ -94,10 +94,6 @@ class ObjectiveSettings(Protocol):
     kind: ClassVar[str]
     version: ClassVar[int]
     builder: ClassVar[str]
-
-    @property
-    def causal(self) -> Side | None:
-        """To which side a token does not attend; None: it attends to all."""
 
     def check(self, family: Family) -> None:
         """Raise InputError where no model of the family can be trained so."""

@@ -25,11 +25,6 @@ class MaskedObjective:
     version: ClassVar[int] = 1
     builder: ClassVar[str] = "trainer.model.masked:MaskedModel"
 
-    @property
-    def causal(self) -> None:
-        """Every token attends to all."""
-        return None
-
     def check(self, family: Family) -> None:
         """Every family guesses masked tokens."""
 
@@ -38,8 +33,7 @@ class MaskedObjective:
         if facts["masking"] == "none":
             raise InputError(
                 f'{what} mask nothing (masking.kind = "none"), and this model learns by guessing masked tokens: it '
-                'would learn nothing. Leave masking.kind out, or set model.objective = { kind = "next" }, which '
-                "guesses the next token."
+                "would learn nothing. Leave masking.kind out."
             )
 
     def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:

@@ -26,7 +26,6 @@ from trainer.families.roberta import ROBERTA
 from trainer.objectives.contract import ModelPart, ObjectiveSettings
 from trainer.objectives.distillation import DistillationObjective
 from trainer.objectives.masked import MaskedObjective
-from trainer.objectives.next_token import NextTokenObjective
 from trainer.objectives.replaced import ReplacedObjective
 
 FAMILY_GROUP = "cloze.families"
@@ -35,9 +34,9 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
 )
 _FAMILY_KINDS = Kinds(what="family", key="model.family", group=FAMILY_GROUP, ours=FAMILIES)
 OBJECTIVE_GROUP = "cloze.objectives"
-_OURS = (MaskedObjective, ReplacedObjective, NextTokenObjective, DistillationObjective)
+_OURS = (MaskedObjective, ReplacedObjective, DistillationObjective)
 OBJECTIVES: Mapping[str, Any] = MappingProxyType({each.kind: each for each in _OURS})
-_MEMBERS = ("version", "builder", "causal", "check", "check_shards", "terms", "read", "counts", "parts")
+_MEMBERS = ("version", "builder", "check", "check_shards", "terms", "read", "counts", "parts")
 _OBJECTIVE_KINDS = Kinds(
     what="objective", key="model.objective.kind", group=OBJECTIVE_GROUP, ours=OBJECTIVES, members=_MEMBERS
 )
@@ -246,7 +245,6 @@ def encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> EncoderShape:
             "initializer_range": settings.initializer_range,
             "windows": _windows(settings, layers),
             "rope_bases": rope_bases(settings),
-            "causal": settings.objective_settings.causal,
             **family.shape,
         }
     )

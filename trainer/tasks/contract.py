@@ -18,7 +18,6 @@ Below are what kinds share: names of metrics and of classes, shares of answers.
 Shapes: T tokens, S sequences, P points of an item.
 """
 
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,16 +29,16 @@ from tokenizers import Encoding
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s, Int32s, Int64s
+from corpora.store.manifest import Json
 from corpora.store.settings import check_choice
 from trainer.families.contract import ModelInputs
 from trainer.objectives.contract import Term
-from trainer.tasks.formats.records import Unusable, as_number
+from trainer.tasks.formats.records import Unusable
 from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
 
 NO_POINTS: Int64s = np.empty(0, np.int64)
 MOST_LISTED = 8
 MANY = 1 << 20  # tokens or sentences: no setting of a kind is larger
-JOINERS = "\u200c\u200d"  # they change what Persian, Hindi and emoji look like
 
 Example = Any  # the task's own, hashable or not
 Prediction = Any  # the task's own
@@ -82,6 +81,7 @@ class TaskItem:
 
 Items = Sequence[TaskItem]
 Answers = Sequence[npt.NDArray[Any]]  # of a model to items
+Former = Mapping[str, Mapping[str, Json]]
 
 
 class Misfit(InputError):
@@ -110,10 +110,13 @@ class Task:
     format:       of files whose ending does not show it
     unit:         what a row of the model's answers is of: a "sequence", a "point" or a "token"
     architecture: by which families know the class of the model, as far as it is one of theirs
+    causal:       whether a token sees itself and those before it, and none after it
     usual_length: tokens of a sequence before it is cut, where nothing else is set
     roles:        the parts of a record that it reads; each has the column of its name unless a file's settings differ
     optional:     those of them that a file may lack
     learnt:       those of them that are learnt: only labelled examples have them
+    former:       settings that are gone, each after the one it followed, with the value that meant what is done now: in
+                  records, so that these stay as they were
     """
 
     __slots__ = ()
@@ -124,8 +127,10 @@ class Task:
     format: ClassVar[str] = ""
     unit: ClassVar[str] = "sequence"
     architecture: ClassVar[str] = "encoder"
+    causal: ClassVar[bool] = False
     usual_length: ClassVar[int] = 512
     learnt: ClassVar[frozenset[str]] = frozenset()
+    former: ClassVar[Former] = {}
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -267,31 +272,6 @@ def check_labels(labels: Sequence[str]) -> None:
     """Raise InputError where a class is named twice."""
     if len({*labels}) < len(labels):
         raise InputError(f"labels = {', '.join(labels)} names a class twice: give each name once.")
-
-
-def check_spellings(names: Sequence[str], where: str) -> None:
-    """Raise InputError where two labels are one in two spellings: the same number, or letters that look the same."""
-    met = dict[str, str]()
-    for name in names:
-        other = met.setdefault(plain_spelling(name), name)
-        if other != name:
-            raise InputError(
-                f"{where}: the labels {other!a} and {name!a} are two spellings of one: spell it the same way, or name "
-                "all classes (`--set labels=[...]`) if they are two."
-            )
-
-
-def plain_spelling(name: str) -> str:
-    """Return the spelling that a label shares with those that look the same.
-
-    >>> [plain_spelling(name) for name in ("1.0", "01", "cafe\\u0301", "caf\\u00e9\\u200b")]
-    ['1', '1', 'café', 'café']
-    """
-    number = as_number(name)
-    if number is not None:
-        return f"{number:.17g}"
-    shown = "".join(letter for letter in name if unicodedata.category(letter) != "Cf" or letter in JOINERS)
-    return unicodedata.normalize("NFC", " ".join(shown.split()))
 
 
 def label_keys(labels: Sequence[str]) -> dict[str, Any]:

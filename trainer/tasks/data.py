@@ -281,6 +281,12 @@ def sha256_of(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def digest_of(paths: Iterable[Path]) -> str:
+    """Return the sha256 of a file; of several, of their digests."""
+    digests = [sha256_of(str(path)) for path in paths]
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
 def digest_at(path: str) -> str | None:
     """The same; None of what is neither file nor folder: a pipe would be empty afterwards."""
     return sha256_of(path) if raw_path(path).is_file() or Path(path).is_dir() else None

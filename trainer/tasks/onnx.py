@@ -122,10 +122,10 @@ def write_files(loaded: Loaded, new: Path, int8: bool) -> None:
 def graphs_of(loaded: Loaded) -> tuple[Graph, ...]:
     """Return the parts of a model that are written. Raises InputError for one whose answers are more than outputs."""
     model = loaded.model.eval()
-    searched = isinstance(model, TagModel) and (model.chain is not None or model.lstm is not None)
+    searched = isinstance(model, TagModel) and model.chain is not None
     if searched or isinstance(model, NextModel) or (isinstance(model, VectorModel) and model.pair_head is not None):
         raise InputError(
-            f"A model of the task {loaded.task.kind!r} with a chain (crf), an LSTM, classes of a pair, or of the next "
+            f"A model of the task {loaded.task.kind!r} with a chain (crf), classes of a pair, or of the next "
             "words cannot be written as ONNX: its answers are more than a file's outputs."
         )
     if isinstance(loaded.task, TextTask) and loaded.task.num_columns:

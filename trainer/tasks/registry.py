@@ -13,6 +13,7 @@ from corpora.entry_points import Kinds
 from corpora.errors import InputError
 from corpora.store.manifest import Json
 from corpora.store.settings import bind, unknown_key
+from trainer.settings.model import family_of
 from trainer.tasks.contract import Task
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.choices import ChoiceTask
@@ -86,11 +87,20 @@ def task_package(kind: str) -> str:
     return _KINDS.package(kind)
 
 
-def task_of_config(config: Mapping[str, Any], architectures: Mapping[str, str]) -> Task | None:
-    """Return the task of a folder that others wrote, by its class; None where it is none of ours.
+def without_former(table: Mapping[str, Json]) -> dict[str, Json]:
+    """Return a recorded task's table without its package, and without settings that are gone if they say what is done.
 
-    architectures: the family's classes by what the folder holds
+    >>> without_former({"kind": "next", "direction": "left", "leaky": True, "metric": ""})
+    {'kind': 'next', 'leaky': True, 'metric': ''}
     """
+    former = task_class(str(table.get("kind"))).former.values()
+    gone = {name: value for settings in former for name, value in settings.items()}
+    return {name: value for name, value in table.items() if name != "package" and (name, value) not in gone.items()}
+
+
+def task_of_config(config: Mapping[str, Any]) -> Task | None:
+    """Return the task of a folder that others wrote, by its class; None where it is none of ours."""
+    architectures = family_of(config["model_type"]).names.architectures
     names = {holds for holds, name in architectures.items() if name in (config.get("architectures") or ())}
     tasks = (each.of_config(config) for each in _OURS if each.architecture in names - {Task.architecture})
     return next((task for task in tasks if task is not None), None)

@@ -2,7 +2,6 @@
 
     config.json, model.safetensors    what Hugging Face's class of the task opens; where it has none, the encoder alone
     task.safetensors                  what that class has no place for, under our names; only where there is something
-    second/                           its second encoder, where a task has one, as a folder of the same form
     finetune.json                     the task, how it was learnt, and digests of the files of weights
 
 Of a task with vectors also the files of sentence-transformers (`trainer.huggingface.sentences`); what follows a pooling
@@ -32,7 +31,7 @@ from corpora.store.digests.content import Content, content_of
 from corpora.store.manifest import Json, Manifest
 from corpora.store.settings import settings_json
 from trainer.complete_folders import check_files, described
-from trainer.families.contract import ModelInputs, Side
+from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import (
     WEIGHTS,
     Pretrained,
@@ -52,11 +51,10 @@ from trainer.settings.model import ModelSettings
 from trainer.tasks.contract import Task
 from trainer.tasks.heads.task_model import TaskModel, build_task_model
 from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask, VectorTask
-from trainer.tasks.registry import read_task, task_of_config, task_package
+from trainer.tasks.registry import read_task, task_of_config, task_package, without_former
 
 RECORD = "finetune.json"
 MORE = "task.safetensors"
-SECOND = "second"
 MANIFEST = "manifest.json"
 AFTER = "after."  # how the names of parameters of what follows a pooling begin
 HEADS: Mapping[str, tuple[str, ...]] = {
@@ -92,43 +90,27 @@ def write_task(
     part = _part(task, settings)
     write_model(folder, state, settings, inputs, part, task.config())
     named = {*huggingface_names(state, settings.of_family, part)}
-    if source := getattr(task, "second_encoder", ""):
-        named |= _write_second(folder / SECOND, state, Path(source))
     named |= {name for name in state if name.startswith(AFTER)}
     more = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in named}
     if more:
         save_tensors(more, folder / MORE)
 
 
-def _write_second(folder: Path, state: Mapping[str, Tensor], source: Path) -> set[str]:
-    """The second encoder, which began as the model of another folder; the names of its parameters."""
-    settings, inputs, *_ = load_pretrained(source)
-    part = ModelPart("", "second_encoder", {}, "encoder", _sides(settings.objective_settings.causal))
-    write_model(folder, state, settings, inputs, part)
-    return {*huggingface_names(state, settings.of_family, part)}
-
-
-def _sides(side: Side | None) -> dict[str, Any]:
-    """Return a configuration's entries for an encoder that sees one side."""
-    return {} if side is None else {"direction": side, **({"is_decoder": True} if side == "left" else {})}
-
-
 def task_json(task: Task) -> dict[str, Any]:
-    """A task as the record has it."""
+    """A task as the record has it, with its former settings in their places."""
     package = task_package(task.kind)
-    return {"kind": task.kind, **({"package": package} if package else {}), **settings_json(task)}
+    now = {"kind": task.kind, **({"package": package} if package else {}), **settings_json(task)}
+    return dict(pair for name in now for pair in ((name, now[name]), *task.former.get(name, {}).items()))
 
 
 def load_task(folder: Path) -> Loaded:
     """Load the fine-tuned model of a folder. Raises InputError where it holds none, or is damaged."""
     check_weights(folder)
     record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
-    settings, inputs, *_ = pretrained = load_pretrained(folder)
-    task, sentences = _task(folder, record, settings), None
+    task, sentences = _task(folder, record), None
+    settings, inputs, *_ = pretrained = load_pretrained(folder, task.causal)
     if isinstance(task, VectorTask) and (sentences := read_sentences(folder)) is not None:
         pretrained, task = pretrained._replace(sentences=sentences), task.begun(sentences)
-    if hasattr(task, "second_encoder") and (folder / SECOND / CONFIG).is_file():
-        task = replace(task, second_encoder=str(folder / SECOND))  # type: ignore[type-var]
     model = build_task_model(task, pretrained)
     names = huggingface_names(model.state_dict(), settings.of_family, _part(task, settings))
     tensors, whole = modern(read_weights(folder / WEIGHTS)), model.state_dict()
@@ -136,7 +118,7 @@ def load_task(folder: Path) -> Loaded:
     heads = {ours: theirs for ours, theirs in names.items() if not ours.startswith("encoder.")}
     lacking = [each for theirs in heads.values() for each in theirs if each not in tensors]
     elsewhere = {*names, *more}
-    lacking += [name for name in whole if not name.startswith(("second_encoder.", AFTER)) and name not in elsewhere]
+    lacking += [name for name in whole if not name.startswith(AFTER) and name not in elsewhere]
     if lacking:
         raise InputError(
             f"{folder} has no {lacking[0]}, which the task {task.kind!r} needs: it was not fine-tuned for it, or is "
@@ -178,10 +160,10 @@ class StatesModel(TaskModel):
 def read_source(folder: Path) -> Loaded:
     """Return the model of a folder, with its task or `NoTask`. Raises InputError."""
     check_weights(folder)
-    settings, inputs, *_ = pretrained = load_pretrained(folder)
-    architectures, says = settings.of_family.names.architectures, (folder / RECORD, folder / MODULES)
-    if any(path.is_file() for path in says) or task_of_config(read_config(folder / CONFIG), architectures) is not None:
+    says = (folder / RECORD, folder / MODULES)
+    if any(path.is_file() for path in says) or task_of_config(read_config(folder / CONFIG)) is not None:
         return load_task(folder)
+    settings, inputs, *_ = pretrained = load_pretrained(folder)
     model, length = StatesModel(NoTask(), pretrained), settings.positions
     return Loaded(task=NoTask(), settings=settings, inputs=inputs, model=model, max_length=length)
 
@@ -189,19 +171,17 @@ def read_source(folder: Path) -> Loaded:
 def _part(task: Task, settings: ModelSettings) -> ModelPart:
     named = settings.of_family.names.architectures
     exported = task.exported if task.exported in named else "encoder"
-    side = task.side if hasattr(task, "side") else settings.objective_settings.causal
-    sides = _sides(side if "next" in named else None)
-    return ModelPart("", "encoder", {name: name for name in HEADS[exported]}, exported, sides)
+    config = {"direction": "left", "is_decoder": True} if task.causal and "next" in named else {}
+    return ModelPart("", "encoder", {name: name for name in HEADS[exported]}, exported, config)
 
 
-def _task(folder: Path, record: Mapping[str, Any], settings: ModelSettings) -> Task:
+def _task(folder: Path, record: Mapping[str, Any]) -> Task:
     if "task" in record:
-        own = {key: value for key, value in record["task"].items() if key != "package"}
-        return read_task(own, str(folder / RECORD))
+        return read_task(without_former(record["task"]), str(folder / RECORD))
     if (sentences := read_sentences(folder)) is not None:
         return RetrievalTask() if sentences.similarity == "dot" else SimilarityTask()
     config = read_config(folder / CONFIG)
-    task = task_of_config(config, settings.of_family.names.architectures)
+    task = task_of_config(config)
     if task is None:
         raise InputError(
             f"{folder} has no task: its {CONFIG} names {', '.join(config.get('architectures') or ('no class',))}. "

@@ -171,14 +171,12 @@ class FinetuneJob:
 #
 # similarity  Reimers, Gurevych 2019, sections 3.1 and 4.2: batch 16, 2e-5, 4 epochs of scores, one of NLI's classes
 # retrieval   Karpukhin et al. 2020, section 5: batch 128, 40 epochs, 2e-5; 1,237 steps of warm-up of their 18,400
-# features    AllenNLP's ner_elmo.jsonnet, of Peters et al. 2018: Adam at 1e-3, batch 64, 75 epochs, patience 25
 #
 # By task: SQuAD of RoBERTa and RACE (Liu et al. 2019, table 10), SQuAD of ELECTRA (Clark et al. 2020, appendix B),
 # SQuAD of ALBERT (Lan et al. 2020, table 14), SWAG of BERT (Devlin et al. 2018, section 4.4).
 #
 # The rates of tasks are those of models of the size base; small ones keep their own.
 
-FEATURES = "features"  # of what learns from an encoder that does not: its rate goes by no size of the encoder
 SMALL = 512  # hidden size up to which a BERT is one of the small ones
 
 USUAL: dict[str, Any] = {"epochs": 3, "batch": 32, "learning_rate": 5e-5, "warmup": 0.1, "weight_decay": 0.01}
@@ -192,10 +190,6 @@ ELECTRA_SIZES = ((256, 3e-4, 0.8), (768, 1e-4, 0.8), (1 << 20, 5e-5, 0.9))  # up
 TASKS: dict[str, dict[str, Any]] = {
     "similarity": {"batch": 16, "epochs": 4, "learning_rate": 2e-5, "warmup": 0.1, "weight_decay": 0.01},
     "retrieval": {"batch": 128, "epochs": 40, "learning_rate": 2e-5, "warmup": 0.07, "weight_decay": 0.0},
-    FEATURES: {
-        **{"batch": 64, "epochs": 75, "patience": 25, "learning_rate": 1e-3},
-        **{"warmup": 0.0, "weight_decay": 0.0, "layer_decay": 1.0},
-    },
 }
 BOTH: dict[tuple[str, str], dict[str, Any]] = {
     ("span", "roberta"): {"epochs": 2, "batch": 48, "learning_rate": 1.5e-5, "weight_decay": 0.01},
@@ -204,15 +198,6 @@ BOTH: dict[tuple[str, str], dict[str, Any]] = {
     ("choice", "bert"): {"batch": 16, "learning_rate": 2e-5},
     ("choice", "roberta"): {"epochs": 4, "batch": 16, "learning_rate": 1e-5},
 }
-
-
-def published_as(task: Mapping[str, Any]) -> str:
-    """Under which kind the values for a task are. task: its table
-
-    >>> published_as({"kind": "tags"}), published_as({"kind": "tags", "features": "last"})
-    ('tags', 'features')
-    """
-    return FEATURES if task.get("features") else str(task.get("kind", ""))
 
 
 def with_published(settings: FinetuneSettings, model: ModelSettings, kind: str = "") -> FinetuneSettings:
@@ -224,7 +209,7 @@ def with_published(settings: FinetuneSettings, model: ModelSettings, kind: str =
         taken |= {"learning_rate": rate, "layer_decay": decay}
     elif family == "bert" and hidden_size <= SMALL:
         taken |= {"learning_rate": 3e-4, "epochs": 4}
-    small = {"learning_rate"} if hidden_size <= SMALL and kind != FEATURES else set()
+    small = {"learning_rate"} if hidden_size <= SMALL else set()
     of_task = {**TASKS.get(kind, {}), **BOTH.get((kind, family), {})}
     taken |= {name: value for name, value in of_task.items() if name not in small}
     return replace(settings, **{name: value for name, value in taken.items() if getattr(settings, name) is None})

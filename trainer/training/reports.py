@@ -47,7 +47,7 @@ from trainer.training.learner import STEP_COUNTS, NonFinite, Step, StepOutcome
 from trainer.training.parallel import Ranks
 
 FIRST_STEPS = 8
-TOKEN_TERMS, PAIR_TERMS = ("masked", "next"), ("pair", "replaced")  # with V answers, and with two
+TOKEN_TERM, PAIR_TERMS = "masked", ("pair", "replaced")  # with V answers, and with two
 FAR = 3.0  # nats from chance; e^3: twenty times worse than guessing
 ENOUGH = 16  # answers of a step, for its mean to be near what is expected
 MOST_NORM = 1e4  # first gradients have a norm between 1 and 100
@@ -248,15 +248,15 @@ class Health:
         """Return a step's symptoms. losses, counts: of each term, its mean and of how many; norm: of the gradient"""
         findings = [*self._at_first(losses, counts, norm)] if step == 1 else []
         if step == 1:
-            self._first = {name: losses[name] for name in self.terms if name in TOKEN_TERMS and counts[name]}
+            self._first = {name: losses[name] for name in self.terms if name == TOKEN_TERM and counts[name]}
         for name in self._first:
             self._recent[name] = [*self._recent.get(name, []), losses[name]][-RECENT:]
         return [*findings, *self._flat(step)]
 
     def _at_first(self, losses: Mapping[str, float], counts: Mapping[str, int], norm: float) -> Iterator[Symptom]:
         for name in self.terms:
-            chance = math.log(self.vocab_size) if name in TOKEN_TERMS else math.log(2)
-            if name in (*TOKEN_TERMS, *PAIR_TERMS) and counts[name] >= ENOUGH:
+            chance = math.log(self.vocab_size) if name == TOKEN_TERM else math.log(2)
+            if name in (TOKEN_TERM, *PAIR_TERMS) and counts[name] >= ENOUGH:
                 yield from self._of_chance(name, losses[name], chance)
         if norm == 0 and any(counts.values()):
             yield Symptom(

@@ -5,7 +5,6 @@ meaningless, unless it is accepted by its name.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from flows.command.trainer_process import model_folder
 from trainer.metrics import Event
 from trainer.tasks.checking.check import check_task
 from trainer.tasks.checking.findings import DataReport
-from trainer.tasks.checking.looks import look_at
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import task_and_settings
 
@@ -24,14 +22,8 @@ def check_data(
 ) -> DataReport:
     """Return what is seen in files: that to learn from first. Raises InputError.
 
-    task: a kind, or "" to guess; overrides: settings, by key; model: whose tokenizer counts tokens
+    task: a kind; overrides: settings, by key; model: whose tokenizer counts tokens
     """
-    if not task:
-        look = look_at(files[0])
-        guessed = replace(look.file, columns={**look.file.columns, **files[0].columns})
-        read = [replace(guessed, path=file.path) for file in files]
-        report = check_data(read, look.kind, overrides, model, accept)
-        return replace(report, looks=f"{report.looks} It was read with `{look.flags}`.")
     table, settings = task_and_settings(task, overrides, "check")
     if model is None:
         return check_task(table, files, max_length=settings.max_length).accepting(accept)

@@ -63,7 +63,7 @@ def finetune(
 def check(
     files: Annotated[list[Path], Parameter(help="Labeled files: that to learn from first, then those to judge by.")],
     *,
-    task: Annotated[str, Parameter(help="The kind of task; default: as the first file looks.")] = "",
+    task: Annotated[str, Parameter(help="The kind of task.")],
     model: Annotated[str | None, Parameter(help="The model that would learn: its tokenizer counts tokens.")] = None,
     reading: options.FileAsked = options.FILE_ASKED,
     overrides: Annotated[
@@ -104,15 +104,12 @@ def predict(
     labelled: Annotated[
         bool, Parameter(help="The records have labels: write them and each row's score, report all.", negative=())
     ] = False,
-    official: Annotated[
-        Path | None, Parameter(help="File for answers to questions in the form that SQuAD's own script reads.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a fine-tuned model's answer to each record of a file."""
     from flows.command.tasks.predict import predict_file
 
-    facts = predict_file(model, reading.of(file, keep or ()), output, labelled, teller(as_json), official=official)
+    facts = predict_file(model, reading.of(file, keep or ()), output, labelled, teller(as_json))
     if as_json:
         print_json(facts)
 

@@ -166,8 +166,8 @@ def picture(events: Sequence[Event], term: str | None = None) -> str:
 def curves(events: Sequence[Event], what: str) -> str:
     """Return the loss curve of each term with its caption, as Markdown. what: is trained"""
     shown = []
-    for number, term in enumerate(terms_of(events) or MAIN[:1]):
-        caption = f"{words_of(term).caption} {DOTTED}" if term in MAIN else words_of(term).caption
+    for number, term in enumerate(terms_of(events) or [MAIN]):
+        caption = f"{words_of(term).caption} {DOTTED}" if term == MAIN else words_of(term).caption
         name = f"{in_alt(term)} loss curve" if number else "loss curve"
         shown.append(f"![{name} of {in_alt(what)}]({picture(events, term)})\n\n{caption}\n")
     return "\n".join(shown)

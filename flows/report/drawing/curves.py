@@ -1,7 +1,7 @@
 """The curves of a training run as SVG: each term's loss, of training and of the held-out split.
 
 Promises: the same events give the same bytes; of a long run at most `POINTS` steps are drawn, at even distances. The
-dotted line, of masked and next tokens, is the unigram entropy of the held-out tokens, what a model scores that knows
+dotted line, of masked tokens, is the unigram entropy of the held-out tokens, what a model scores that knows
 only how frequent they are; it and the held-out loss are drawn phase by phase, because each phase may read other text.
 Cost: some milliseconds a figure.
 """
@@ -46,7 +46,7 @@ def loss_curve(events: Sequence[Event], inline: str | None = None, term: str | N
         drawn += [plot.line(entropy, colours.ink, 1.0, dotted=True)] if entropy else []
     entries = [("training", colours.bar, False)] if training else []
     entries += [("held out", colours.ink, False)] if phases else []
-    entries += [("unigram entropy", colours.ink, True)] if phases and term in MAIN else []
+    entries += [("unigram entropy", colours.ink, True)] if phases and term == MAIN else []
     return plot.picture(inline or "loss", [*drawn, plot.legend(entries)], inline is not None)
 
 
@@ -63,7 +63,7 @@ def _evaluated(events: Sequence[Event], term: str) -> list[tuple[Points, Points]
         within = [event for event in events if event["event"] == "evaluation" and event["phase"] == phase]
         if within:
             entropy = _value(within[-1], "unigram_entropy")
-            bound = [(float(first), entropy), (float(last), entropy)] if term in MAIN else []
+            bound = [(float(first), entropy), (float(last), entropy)] if term == MAIN else []
             curves.append((_points(within, f"{term}_loss"), bound))
     return curves
 

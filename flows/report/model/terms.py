@@ -1,6 +1,6 @@
 """The terms of a loss in words: the meaning of each, and which of them shows how well a model does.
 
-Masked or next tokens are judged next to what guessing by frequency costs; every other term has a curve of its own. A
+Masked tokens are judged next to what guessing by frequency costs; every other term has a curve of its own. A
 term without words here, of an objective from a package, goes by its name.
 """
 
@@ -12,7 +12,7 @@ from trainer.metrics import Event
 
 LOSS = "_loss"
 OF_FREQUENCY = "unigram_loss"  # not a term: what guessing by frequency costs
-MAIN = ("masked", "next")  # whose held-out loss is next to the unigram entropy of the same tokens
+MAIN = "masked"  # whose held-out loss is next to the unigram entropy of the same tokens
 
 
 class TermWords(NamedTuple):
@@ -25,7 +25,6 @@ class TermWords(NamedTuple):
 WORDS: Mapping[str, TermWords] = MappingProxyType(
     {
         "masked": TermWords("masked loss, nats", "Masked loss, in nats a token."),
-        "next": TermWords("next-token loss, nats", "Loss of the next token, in nats a token."),
         "pair": TermWords("pair loss, nats", "Loss of pairs of segments, in nats a pair; guessing costs 0.69."),
         "replaced": TermWords(
             "replaced-token loss, nats",
@@ -50,7 +49,7 @@ def words_of(term: str) -> TermWords:
 def terms_of(events: Iterable[Event]) -> list[str]:
     """Return the terms that events report, the one that is judged by frequency first.
 
-    >>> terms_of([{"loss": 9.0, "pair_loss": 0.7, "masked_loss": 8.3, "unigram_loss": 6.0, "next_loss": None}])
+    >>> terms_of([{"loss": 9.0, "pair_loss": 0.7, "masked_loss": 8.3, "unigram_loss": 6.0, "order_loss": None}])
     ['masked', 'pair']
     """
     met = {
@@ -59,7 +58,7 @@ def terms_of(events: Iterable[Event]) -> list[str]:
         for name, value in event.items()
         if name.endswith(LOSS) and name != OF_FREQUENCY and value is not None
     }
-    return sorted(met, key=lambda term: term not in MAIN)
+    return sorted(met, key=lambda term: term != MAIN)
 
 
 def main_term(events: Sequence[Event]) -> str:
@@ -70,4 +69,4 @@ def main_term(events: Sequence[Event]) -> str:
     """
     terms = terms_of(events)
     guesses = any(event.get("unigram_entropy") is not None for event in events)
-    return next((term for term in terms if term in MAIN or not guesses), MAIN[0])
+    return next((term for term in terms if term == MAIN or not guesses), MAIN)

@@ -39,7 +39,6 @@ def training_view(run: RunView) -> View | None:
         "start": model.facts.get("start"),
         "before": before_rows(model, run.of_each("shards"), events),
         "result": result_of(evaluations),
-        "guessed": {"next": "next token"}.get(main_term(events), "masked token"),
         "is_judged": any(event["loss_judged"] is not None for event in evaluations),
         "first_loss": next((event["loss_judged"] for event in evaluations if event["step"] == 0), None),
         "loss": loss_curve(events, "loss-of-training") if events else "",

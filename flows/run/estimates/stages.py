@@ -13,7 +13,7 @@ from flows.run.estimates.work import answers_of, tasks_of, training_of
 from flows.run.pipeline import OF_MANY_PARTS, STAGES
 from flows.run.plan.plan import Planned
 from tokenizers_train.vocabularies.settings import VocabularySettings
-from trainer.jobs.repeats import HELPS_MASKED, HELPS_NEXT, MOST_EPOCHS
+from trainer.jobs.repeats import HELPS, MOST_EPOCHS
 
 OF_SOURCE = ("fits", "documents", "signatures")
 OF_ALL = tuple(kind for kind in STAGES if kind not in (*OF_SOURCE, *OF_MANY_PARTS))
@@ -200,8 +200,7 @@ class RunEstimator:
         if model is None or not read:
             return []
         held = sum(self._to_train_on[e.name] / e.settings.copies for e in self.recipe.shards if e.name in model.shards)
-        passes, next_token = read[0] / max(1.0, held), model.settings.objective_settings.kind == "next"
-        helps = HELPS_NEXT if next_token else HELPS_MASKED
-        line = f"The training reads its text about {passes:,.0f} times, and {helps} are known to help."
+        passes = read[0] / max(1.0, held)
+        line = f"The training reads its text about {passes:,.0f} times, and {HELPS} are known to help."
         refused = f" Above {MOST_EPOCHS:,} it is refused, unless max_epochs in [training] allows it."
-        return [line + (refused if passes > MOST_EPOCHS else "")] if passes > helps else []
+        return [line + (refused if passes > MOST_EPOCHS else "")] if passes > HELPS else []

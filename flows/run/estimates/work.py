@@ -22,7 +22,7 @@ from trainer.tasks.data import roles_of, with_format
 from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.registry import read_task
-from trainer.tasks.settings import FEATURES, published_as, with_published
+from trainer.tasks.settings import with_published
 from trainer.tasks.suites.suite import SuiteTask
 
 PARAMETER_BYTES = 16  # weights, gradients, two moments, of 4 bytes
@@ -100,12 +100,11 @@ def tasks_of(stage: str, entry: TaskEntry, begins: ModelEntry, vocabulary_size: 
     flops = steps = tokens = rows = answered = held = 0.0
     for task in suite.tasks:
         kind = read_task(task.task)
-        settings = with_published(task.settings, begins.settings, published_as(task.task))
+        settings = with_published(task.settings, begins.settings, kind.kind)
         length, epochs, batch = _length(task, begins), (settings.epochs or 1) * settings.restarts, settings.batch or 1
-        passes = FORWARD if published_as(task.task) == FEATURES else epochs  # features are taken once
         learnt = _tokens_of_rows(kind, task.training, length)
         judged = [_tokens_of_rows(kind, split.file, length, split.labelled) for split in task.splits]
-        read = passes * sum(learnt) + FORWARD * (passes * sum(judged[0]) + sum(map(sum, judged)))
+        read = epochs * sum(learnt) + FORWARD * (epochs * sum(judged[0]) + sum(map(sum, judged)))
         flops, steps = flops + models * read * model.flops(length), steps + models * epochs * ceil(len(learnt) / batch)
         tokens, rows = tokens + models * epochs * sum(learnt), rows + len(learnt) + sum(map(len, judged))
         answered += models * sum(map(len, judged))

@@ -110,14 +110,14 @@ def test_every_term_has_a_curve_and_its_caption() -> None:
     of_pairs = curves([step(1) | {"pair_loss": 0.7}, step(2) | {"pair_loss": 0.6}], "models/small")
     assert of_pairs.count("![loss curve of models/small") == 1 and of_pairs.count("![pair loss curve") == 1
     assert of_pairs.count("Dotted") == 1 and "guessing costs 0.69" in of_pairs
-    other: Any = {"event": "step", "step": 1, "phase": 0, "loss": 9.0, "next_loss": 8.5, "order_loss": 0.5}
-    assert "Loss of the next token" in curves([other], "m") and "Order loss." in curves([other], "m")
-    assert standing([other], 10) == "step 1 of 10, next loss 8.5"
+    other: Any = {"event": "step", "step": 1, "phase": 0, "loss": 9.0, "other_loss": 8.5, "order_loss": 0.5}
+    assert "Other loss." in curves([other], "m") and "Order loss." in curves([other], "m")
+    assert standing([other], 10) == "step 1 of 10, other loss 8.5"
     assert metric_rows([other])[0] == {
         "step": "1",
         "of": "training",
         "loss": "9",
-        "next loss": "8.5",
+        "other loss": "8.5",
         "order loss": "0.5",
     }
 

@@ -17,7 +17,6 @@ from torch.utils._pytree import tree_leaves
 from trainer.model.attention import (
     DENSE_WINDOWS,
     SMALLEST_BLOCK,
-    Side,
     attend,
     attend_by_runs,
     attend_in_band,
@@ -25,23 +24,21 @@ from trainer.model.attention import (
     sides,
 )
 
-Way = Callable[[Tensor, Tensor, float, int | None, Side | None], Tensor]
-SIDES: tuple[Side | None, ...] = (None, "left", "right")
+Way = Callable[[Tensor, Tensor, float, int | None, bool], Tensor]
+SIDES = (False, True)
 
 
 def longest(boundaries: Tensor) -> int:
     return int(boundaries.diff().max())
 
 
-def in_band(qkv: Tensor, boundaries: Tensor, dropout: float, window: int | None, causal: Side | None) -> Tensor:
+def in_band(qkv: Tensor, boundaries: Tensor, dropout: float, window: int | None, causal: bool) -> Tensor:
     """A window as wide as the longest sequence where there is none."""
     reach = longest(boundaries) if window is None else window // 2
     return attend_in_band(qkv, boundaries, sides(reach, causal), dropout)
 
 
-def attend_plainly(
-    qkv_T3AD: Tensor, boundaries: Tensor, window: int | None = None, causal: Side | None = None
-) -> Tensor:
+def attend_plainly(qkv_T3AD: Tensor, boundaries: Tensor, window: int | None = None, causal: bool = False) -> Tensor:
     """The definition, one sequence after another, without dropout."""
     attended = []
     for first, end in zip(boundaries[:-1].tolist(), boundaries[1:].tolist(), strict=True):
@@ -52,8 +49,8 @@ def attend_plainly(
         hidden_LL = torch.zeros_like(steps_LL, dtype=torch.bool)
         if window is not None:
             hidden_LL |= steps_LL.abs() > window // 2
-        if causal is not None:
-            hidden_LL |= steps_LL > 0 if causal == "left" else steps_LL < 0
+        if causal:
+            hidden_LL |= steps_LL > 0
         weights_ALL = scores_ALL.masked_fill(hidden_LL, float("-inf")).softmax(-1)
         attended.append(torch.einsum("aqk,kad->qad", weights_ALL, v_LAD))
     return torch.cat([qkv_T3AD.new_empty(0, *qkv_T3AD.shape[2:]), *attended])
@@ -79,7 +76,7 @@ def tensors(
 
 
 def assert_as_defined(
-    way: str, lengths: Sequence[int], window: int | None, causal: Side | None, precision: torch.dtype, seed: int = 0
+    way: str, lengths: Sequence[int], window: int | None, causal: bool, precision: torch.dtype, seed: int = 0
 ) -> None:
     """Forward and gradients."""
     qkv, boundaries = tensors(lengths, seed, precision)
@@ -96,7 +93,7 @@ def assert_as_defined(
 @given(lengths=lengths_of_sequences, window=windows, causal=st.sampled_from(SIDES), seed=st.integers(0, 99))
 @examples(40)
 def test_every_way_equals_the_definition_with_any_sight(
-    way: str, lengths: list[int], window: int | None, causal: Side | None, seed: int
+    way: str, lengths: list[int], window: int | None, causal: bool, seed: int
 ) -> None:
     assert_as_defined(way, lengths, window, causal, torch.float64, seed)
 
@@ -111,7 +108,7 @@ def test_lengths_around_every_edge(way: str, window: int) -> None:
     for causal in SIDES:
         assert_as_defined(way, [0, *lengths, 0], window, causal, torch.float32)
     for length in lengths:
-        assert_as_defined(way, [length], window, None, torch.float64)
+        assert_as_defined(way, [length], window, False, torch.float64)
 
 
 def test_no_sequence_at_all() -> None:
@@ -126,10 +123,10 @@ def test_no_sequence_at_all() -> None:
 @given(
     lengths=lengths_of_sequences, window=windows, causal=st.sampled_from(SIDES), place=st.floats(0, 1, exclude_max=True)
 )
-@example(lengths=[0, 1, 32, 0, 33], window=8, causal=None, place=0.5)
+@example(lengths=[0, 1, 32, 0, 33], window=8, causal=False, place=0.5)
 @examples(40)
 def test_a_token_out_of_sight_changes_nothing(
-    way: str, lengths: list[int], window: int | None, causal: Side | None, place: float
+    way: str, lengths: list[int], window: int | None, causal: bool, place: float
 ) -> None:
     """To the bit: other sequences, tokens outside the window and on the other side; and those in sight do change."""
     qkv, boundaries = tensors(lengths)
@@ -141,8 +138,8 @@ def test_a_token_out_of_sight_changes_nothing(
     sequence = int((boundaries[1:] <= token).sum())
     first, end = boundaries[sequence : sequence + 2].tolist()
     reach = end if window is None else window // 2
-    earliest = token if causal == "left" else max(first, token - reach)  # of the tokens that see it
-    latest = token if causal == "right" else min(end - 1, token + reach)
+    earliest = token if causal else max(first, token - reach)  # of the tokens that see it
+    latest = min(end - 1, token + reach)
     moved = (before != after).flatten(1).any(1).nonzero().squeeze(1).tolist()
     assert moved == list(range(earliest, latest + 1))
 
@@ -172,7 +169,7 @@ def largest_tensor(lengths: Sequence[int], attended: Callable[[Tensor, Tensor], 
 @pytest.mark.parametrize("lengths", [[8192], [8192, 0, 5000, 100]], ids=["one", "many"])
 @pytest.mark.parametrize("causal", SIDES)
 @pytest.mark.parametrize("way", WAYS)
-def test_a_window_makes_no_matrix_of_all_tokens(way: str, causal: Side | None, lengths: list[int]) -> None:
+def test_a_window_makes_no_matrix_of_all_tokens(way: str, causal: bool, lengths: list[int]) -> None:
     """At 8,192 tokens no tensor is larger than tokens x twice the window, with dropout or without."""
     for dropout in (0.0, 0.1):
         most = largest_tensor(lengths, lambda qkv, at, p=dropout: WAYS[way](qkv, at, p, 128, causal))
@@ -181,7 +178,7 @@ def test_a_window_makes_no_matrix_of_all_tokens(way: str, causal: Side | None, l
 
 @pytest.mark.parametrize("causal", SIDES)
 @pytest.mark.parametrize("way", ["attend", "padded"])
-def test_no_direction_needs_a_mask(way: str, causal: Side | None) -> None:
+def test_no_direction_needs_a_mask(way: str, causal: bool) -> None:
     """Without a window and without dropout, the processor's kernel keeps no matrix of scores either."""
     most = largest_tensor([1024, 900], lambda qkv, at: WAYS[way](qkv, at, 0.0, None, causal))
     assert most <= 2 * 1024 * 3 * 8
@@ -189,8 +186,8 @@ def test_no_direction_needs_a_mask(way: str, causal: Side | None) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("window", "causal"), [(4, None), (None, "left"), (None, "right"), (4, "right")])
-def test_dropout_drops_weights_in_sight_alone(way: str, window: int | None, causal: Side | None) -> None:
+@pytest.mark.parametrize(("window", "causal"), [(4, False), (None, True), (4, True)])
+def test_dropout_drops_weights_in_sight_alone(way: str, window: int | None, causal: bool) -> None:
     qkv, boundaries = tensors([3, 19, 16])
     qkv = qkv.detach().clone()
     qkv[:, 2] = 1.0  # so a sum of weighted values is the sum of the weights that were kept
@@ -201,8 +198,8 @@ def test_dropout_drops_weights_in_sight_alone(way: str, window: int | None, caus
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("window", "causal"), [(8, None), pytest.param(None, "right", marks=pytest.mark.long)])
-def test_compiled_without_a_break_for_lengths_that_vary(window: int | None, causal: Side | None) -> None:
+@pytest.mark.parametrize(("window", "causal"), [(8, False), pytest.param(None, True, marks=pytest.mark.long)])
+def test_compiled_without_a_break_for_lengths_that_vary(window: int | None, causal: bool) -> None:
     """`fullgraph` fails at a break, and where batches ask for more programs than the limit of 4 here (8 as torch
     comes): one within the window, one longer, one for sequences of one length."""
     torch._dynamo.reset()
@@ -224,9 +221,7 @@ CARD = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available
 @pytest.mark.parametrize("window", [None, 1, 16, 128])
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("device", ["cpu", CARD])
-def test_sight_by_device_and_precision(
-    device: str, precision: torch.dtype, window: int | None, causal: Side | None
-) -> None:
+def test_sight_by_device_and_precision(device: str, precision: torch.dtype, window: int | None, causal: bool) -> None:
     """On a card: `varlen_attn` in bfloat16, padded rows or the band in float32. Bounds are shares of the largest."""
     lengths = [40, 1, 300, 64, 129]
     qkv, boundaries = tensors(lengths, precision=torch.float32, size=32)

@@ -121,7 +121,7 @@ def new_model(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (new_teacher, "used a different teacher, second encoder or task package"),
+        (new_teacher, "used a different teacher or task package"),
         (new_rows, "read other contents of .*/train.tsv"),
         (new_model, "used another model in .*/model"),
     ],

@@ -35,7 +35,6 @@ TAGS = TagsTask(labels=("O", "B-a", "I-a"), usual="O", written="bio2", units="sp
 KINDS: dict[str, Any] = {
     "classes": THREE,
     "tags": TAGS,
-    "features": replace(TAGS, features="concat-last-four", lstm_layers=0),
     "spans": SpanTask(),
     "choices": ChoiceTask(),
     "cosine": SimilarityTask(lowest=0.0, highest=5.0, pooling="+".join(MODES)),
@@ -94,7 +93,6 @@ def test_the_files_of_every_task_have_its_models_answers(tmp_path: Path, kind: s
     ("task", "why"),
     [
         (replace(TAGS, crf=True), "its answers are more"),
-        (replace(TAGS, features="last", lstm_layers=1, lstm_size=8), "its answers are more"),
         (NextTask(), "its answers are more"),
         (SimilarityTask(loss="softmax", labels=("no", "yes")), "its answers are more"),
         (replace(THREE, numeric=("age",), means=(40.0,), deviations=(5.0,)), "a file is given ids alone"),

@@ -47,14 +47,14 @@ def losses_of(task: SimilarityTask, folder: Path, rows: Any = PAIRS) -> tuple[An
 def test_scores_are_learnt_as_cosines_of_their_range(tmp_path: Path) -> None:
     """Fails where labels are not brought to [0, 1], pairs are mixed up, or widths are left out of the loss."""
     write_model(tmp_path / "model")
-    task = fitted(SimilarityTask(widths=(8,), width_weights=(0.5, 2.0)))
+    task = fitted(SimilarityTask(widths=(8,)))
     assert (task.lowest, task.highest) == (0.0, 5.0)
     _, vectors, _, losses = losses_of(task, tmp_path)
     wanted = 0.0
-    for width, weight in ((8, 0.5), (32, 2.0)):
+    for width in (8, 32):
         for place, label in enumerate((5.0, 0.0, 1.25)):
             one, other = vectors[2 * place, :width].double(), vectors[2 * place + 1, :width].double()
-            wanted += weight * float(one @ other / (one.norm() * other.norm()) - label / 5) ** 2
+            wanted += float(one @ other / (one.norm() * other.norm()) - label / 5) ** 2
     assert float(losses[0, 0]) == pytest.approx(wanted, rel=1e-4)
 
 
@@ -203,8 +203,6 @@ def test_what_cannot_be_learnt_is_told(tmp_path: Path) -> None:
         fitted(SimilarityTask(highest=4.0))
     with pytest.raises(InputError, match="every row has the label 5"):
         fitted(SimilarityTask(), PAIRS[:1])
-    with pytest.raises(InputError, match="width_weights has 1 numbers for 1 widths"):
-        SimilarityTask(widths=(8,), width_weights=(1.0,))
     write_model(tmp_path / "model")
     with pytest.raises(InputError, match="widths names 32 dimensions, and the vectors of this model have 32"):
         exported_model(SimilarityTask(widths=(32,)), tmp_path / "model", tmp_path / "out")

@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from page_blocks import blocks
 from small_batches import padded_inputs, present_tokens, small_batch, small_inputs
 from small_models import write_model
 from small_tasks import both_models, encoded_for, kept_of, new_job, run, said_of
@@ -22,8 +23,7 @@ from trainer.tasks.data import EncodedExamples
 from trainer.tasks.encoding.windows import best_spans, deciding
 from trainer.tasks.formats.records import FileSettings, Unusable
 from trainer.tasks.heads.groups import highest_within, log_softmax_within, numbers_of
-from trainer.tasks.kinds.answers import SpanTask, official_answers
-from trainer.tasks.scores.answers import optional_answer_scores
+from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.text_encoder import TextEncoder
 
 # The model.
@@ -292,16 +292,17 @@ def test_answers_and_their_absence_are_learnt(tmp_path: Path) -> None:
     )
     judged = [{**line, "gold": labelled["gold"]} for line, labelled in zip(again, lines, strict=True)]
     assert judged == [{**line, "score": line["n_best"][0]["score"]} for line in lines] and unlabelled["scores"] == {}
-    answers = official_answers(lines)
-    assert answers.texts == {line["id"]: line["text"] for line in lines}
-    golds = {
-        each["id"]: [answer["text"] for answer in each["answers"]]
-        for paragraph in questions(30, 2, True)["data"][0]["paragraphs"]
-        for each in paragraph["qas"]
-    }
-    texts, odds = ([told[name] for name in golds] for told in answers)  # as the script does: from the files
-    scores = optional_answer_scores([*golds.values()], texts, odds)
-    assert scores["f1"] == pytest.approx(kept["f1"])
-    for wrong, message in (([{"text": "a"}], "Answer 1 has no id"), ([*lines, lines[0]], "the id q0 for the second")):
-        with pytest.raises(InputError, match=message):
-            official_answers(wrong)
+
+
+def test_the_guides_lines_make_the_files_of_the_official_scripts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where a question is left out, or the odds for no answer are no probability."""
+    rows = [{"id": "q1", "text": "Malm\u00f6", "null_odds": 0.0}, {"id": "q2", "text": "", "null_odds": 2e6}]
+    lines = "".join(json.dumps(row) + "\n" for row in [*rows, {"id": "q3", "unusable": "no context"}])
+    (tmp_path / "answers.jsonl").write_text(lines)
+    [shown] = [block.text for block in blocks("guide-finetuning.md", "python") if "na_prob" in block.text]
+    monkeypatch.chdir(tmp_path)
+    exec(shown, {})
+    assert json.loads((tmp_path / "predictions.json").read_text()) == {"q1": "Malm\u00f6", "q2": ""}
+    assert json.loads((tmp_path / "na_prob.json").read_text()) == {"q1": 0.5, "q2": 1.0}

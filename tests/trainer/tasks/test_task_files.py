@@ -47,24 +47,6 @@ def classes_of(path: Path, written: list[str], **task: Any) -> tuple[str, ...]:
     return found.labels
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        (["1", "0", "1.0"], r"the labels '1' and '1\.0' are two spellings of one"),
-        (["1", "0", "01"], "the labels '01' and '1' are two spellings"),
-        (["café", "cafe\u0301"], r"the labels 'cafe\\u0301' and 'caf\\xe9' are two spellings"),
-        (["good", "go\u200bod"], r"the labels 'good' and 'go\\u200bod' are two spellings"),
-        (["a  b", "a b"], "the labels 'a  b' and 'a b' are two spellings"),
-    ],
-)
-def test_a_label_in_two_spellings_is_asked_about(tmp_path: Path, labels: list[str], message: str) -> None:
-    """Fails where they become two classes without a word; named, they are two."""
-    with pytest.raises(InputError, match=message):
-        classes_of(tmp_path / "rows.tsv", labels)
-    named = tuple(sorted(labels))
-    assert classes_of(tmp_path / "rows.tsv", labels, labels=list(named)) == named
-
-
 @pytest.mark.parametrize("labels", [["Good", "good"], ["C", "C++"], ["👩\u200d👧", "👩👧"], ["1", "one"], ["-1", "1"]])
 def test_labels_that_are_two_stay_two(tmp_path: Path, labels: list[str]) -> None:
     assert classes_of(tmp_path / "rows.tsv", labels) == tuple(sorted(labels))
@@ -138,7 +120,7 @@ def test_parts_of_a_file_have_the_items_of_the_whole(tmp_path: Path, monkeypatch
 VOID: list[tuple[Any, dict[str, Any]]] = [
     (ClassesTask(labels=("a", "b")), {"text": "a film", "label": "a"}),
     (TagsTask(units="spans", labels=("O", "B-X", "I-X"), usual="O"), {"words": ["a", "film"], "tags": ["O", "B-X"]}),
-    (replace(DOCUMENTS, crf=True, features="weighted"), {"words": ["film"], "tags": ["B-X"], "document": "a"}),
+    (replace(DOCUMENTS, crf=True), {"words": ["film"], "tags": ["B-X"], "document": "a"}),
     (SpanTask(), {"question": "a ?", "context": "a film", "answers": [{"text": "film", "answer_start": 2}]}),
     (ChoiceTask(), {"context": "the film", "choices": ["was", "is"], "label": 1}),
     (SimilarityTask(lowest=0.0, highest=5.0, widths=(4,)), {"text": "good", "second": "film", "label": "2"}),

@@ -33,7 +33,7 @@ from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask
 from trainer.tasks.registry import TASKS, read_task
 from trainer.tasks.saving import HEADS, RECORD, load_task
-from trainer.tasks.settings import FinetuneSettings, published_as, with_published
+from trainer.tasks.settings import FinetuneSettings, with_published
 from trainer.training.parallel import joined
 
 
@@ -220,11 +220,3 @@ def test_a_classifier_begins_another_task(tmp_path: Path) -> None:
     learnt = load_task(tmp_path / "out").model.state_dict()
     assert all(torch.equal(tensor, learnt[f"encoder.{name}"]) for name, tensor in first.encoder.state_dict().items())
     assert learnt["class_head.decision.weight"].shape[0] == 2
-
-
-def test_features_are_learnt_at_a_rate_of_their_own() -> None:
-    """Fails where an LSTM that begins from nothing gets the small rate of an encoder that is tuned."""
-    for size in ("tiny", "base"):
-        kind = published_as({"kind": "tags", "features": "last"})
-        taken = with_published(FinetuneSettings(epochs=5), ModelSettings(size=size), kind)
-        assert (taken.learning_rate, taken.batch, taken.epochs, taken.patience) == (1e-3, 64, 5, 25)

@@ -242,8 +242,11 @@ def test_text_that_is_read_more_often_than_helps_is_told(sets: Sets) -> None:
     with pytest.raises(InputError, match="max_epochs is 1400"):
         notice("short", 1500, max_epochs=1400)
     often = [SetRead(phase=1, name=name, slots=slots, examples=10) for name, slots in (("a", 50), ("b", 70), ("c", 40))]
-    assert repeat_warning(often, "masked") == ""
-    assert "shards 'b' is read 7 times (and of 1 more too often)" in repeat_warning(often, "next")
+    assert repeat_warning(often) == ""
+    often = [replace(each, slots=10 * each.slots) for each in often]
+    assert "shards 'b' is read 70 times" in repeat_warning(often)
+    often = [replace(each, slots=2 * each.slots) for each in often]
+    assert "shards 'b' is read 140 times (and of 2 more too often)" in repeat_warning(often)
 
 
 @pytest.mark.parametrize("mixture", [{"long": 1.0, "short": 1.0}, {"long": Quota(tokens=9), "short": Quota(tokens=9)}])

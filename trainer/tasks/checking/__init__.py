@@ -2,6 +2,5 @@
 
 `check.py` is the page: `check_task` takes a task's settings and its files and returns a report of findings
 (`findings.py`). `files.py` reads records with their lines; `labels.py`, `repeats.py`, `texts.py`, `hints.py` and
-`kinds.py` look at them, each from its side. `looks.py` guesses which task a file is for. Nothing here is learnt, and
-nothing is changed.
+`kinds.py` look at them, each from its side. Nothing here is learnt, and nothing is changed.
 """

@@ -14,7 +14,7 @@ import numpy as np
 
 from trainer.tasks.checking.files import CheckedFile
 from trainer.tasks.checking.findings import DataFinding, excerpt, percent, quoted, several, share_of, shortened
-from trainer.tasks.contract import Task, plain_spelling
+from trainer.tasks.contract import Task
 from trainer.tasks.formats.records import as_number
 from trainer.tasks.kinds.tag_schemes import OUTSIDE
 
@@ -27,6 +27,7 @@ UNSEEN = 0.01  # share of evaluation rows whose label no training row has
 FEWEST = 20  # rows from which shares say something
 OUTLYING = 1.0  # ranges of nearly all numbers, by which one is beyond them
 NEARLY_ALL = (0.01, 0.99)
+JOINERS = "\u200c\u200d"  # they change what Persian, Hindi and emoji look like
 
 
 def label_findings(task: Task, files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
@@ -115,11 +116,26 @@ def _spellings(files: Sequence[CheckedFile], rows: Mapping[str, Mapping[str, Seq
 def spelling_key(name: str) -> str:
     """Return what spellings of one label have in common.
 
-    >>> len({spelling_key(name) for name in ("Very good", "very_good", "very-good", "\\uff56ery good")})
+    >>> len({spelling_key(name) for name in ("Very good", "very_good", "very-go\\u200bod", "\\uff56ery good")})
     1
+    >>> len({spelling_key(name) for name in ("1", "1.0", "01")}), len({spelling_key(name) for name in ("C", "C++")})
+    (1, 2)
     """
     plain = plain_spelling(unicodedata.normalize("NFKC", name)).casefold()
     return "".join(letter for letter in plain if letter not in " _-.") if as_number(plain) is None else plain
+
+
+def plain_spelling(name: str) -> str:
+    """Return the spelling that a label shares with those that look the same.
+
+    >>> [plain_spelling(name) for name in ("1.0", "01", "cafe\\u0301", "caf\\u00e9\\u200b")]
+    ['1', '1', 'café', 'café']
+    """
+    number = as_number(name)
+    if number is not None:
+        return f"{number:.17g}"
+    shown = "".join(letter for letter in name if unicodedata.category(letter) != "Cf" or letter in JOINERS)
+    return unicodedata.normalize("NFC", " ".join(shown.split()))
 
 
 def _frequencies(file: CheckedFile, rows: Mapping[str, Sequence[int]], training: bool) -> Iterator[DataFinding]:

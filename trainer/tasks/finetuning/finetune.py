@@ -63,7 +63,7 @@ from trainer.tasks.saving import (
     write_task,
     write_vector_files,
 )
-from trainer.tasks.settings import FinetuneJob, FinetuneSettings, published_as, read_job, with_published
+from trainer.tasks.settings import FinetuneJob, FinetuneSettings, read_job, with_published
 from trainer.tasks.suites.baselines import baseline_scores
 from trainer.tasks.text_encoder import TOKENIZER_FILES
 from trainer.training.checkpoints.folders import FOLDER, Checkpoints, name_of, read_weights
@@ -71,7 +71,6 @@ from trainer.training.loop import TrainingLoop
 from trainer.training.parallel import Ranks, joined, settle
 
 EXPORT = "export"
-FOLDERS = ("teacher", "second_encoder")  # settings of tasks that name one
 
 
 def main(arguments: list[str]) -> int:
@@ -98,13 +97,13 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     check_output(output)
     torch.use_deterministic_algorithms(True, warn_only=True)
     check_weights(Path(job.model))
-    pretrained = load_pretrained(Path(job.model))
+    pretrained = load_pretrained(Path(job.model), read_task(job.task).causal)
     if job.first_weights:
         pretrained = with_first_weights(pretrained, job.settings.seed)
     over = {name: getattr(job.settings, name) for name in ("dropout", "pooling")}
     over = {name: value for name, value in over.items() if value is not None}
     pretrained = pretrained._replace(settings=replace(pretrained.settings, **over))
-    settings = with_published(job.settings, pretrained.settings, published_as(job.task))
+    settings = with_published(job.settings, pretrained.settings, str(job.task["kind"]))
     files = {"training": named_file(job.training), "evaluation": named_file(job.evaluation)}
     data = read_data(job, settings, pretrained, ranks)
     with _refusing(output), alone(output, "fine-tuning into") if ranks.rank == 0 else nullcontext():
@@ -187,7 +186,6 @@ def fine_tuning(
     asked = loop_settings(settings, len(data.training.items))
     plan, choice, computes = settle(asked, data.pretrained.settings, ranks, newest.choice)
     warnings = [f"The earlier run {other}, so this one starts over."] if other else []
-    warnings += [warning] if (warning := getattr(data.task, "warning", "")) else []
     write = partial(write_output, job, folder, files)
     course = TaskCourse(data, settings, plan, ranks, log, identity, computes, warnings, write)
     return TrainingLoop(course, ranks, log, checkpoints, newest, choice)
@@ -210,9 +208,9 @@ def asked_digest(job: FinetuneJob, files: Mapping[str, Mapping[str, Any]]) -> st
     """Return the digest of all that decides what a job ends with; "" where a file can be read only once, as a pipe."""
     if None in (file["sha256"] for file in files.values()):
         return ""
-    folders = {name: _digests(Path(job.task[name])) for name in FOLDERS if job.task.get(name)}
+    teacher = {"teacher": _digests(Path(job.task["teacher"]))} if job.task.get("teacher") else {}
     asked = {
-        "task": {**job.task, **folders},
+        "task": {**job.task, **teacher},
         "settings": settings_json(job.settings),
         "model": _digests(Path(job.model)),
         "files": files,
@@ -233,7 +231,6 @@ def identity_of(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[str, A
     asked = {
         "job": dataclasses.asdict(job),
         "model": _digests(Path(job.model)),
-        "second": _digests(Path(second)) if (second := getattr(task, "second_encoder", "")) else {},
         "examples": {name: file["sha256"] for name, file in files.items()},
         "task": task_json(task),
     }
@@ -266,7 +263,7 @@ def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     for name, digest in now["examples"].items():
         if digest is None or before["examples"].get(name) != digest:
             return f"read other contents of {now['job'][name]['path']}"
-    return "" if before == now else "used a different teacher, second encoder or task package"
+    return "" if before == now else "used a different teacher or task package"
 
 
 def check_best(path: Path, facts: Mapping[str, Any]) -> None:

@@ -9,7 +9,6 @@ families and lengths. Promise: the record has the digest of the teacher's weight
 Memory: the teacher's weights until it has answered; of each text a number for each class.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.tasks.contract import Task
-from trainer.tasks.data import EncodedExamples, PackedItems, encoded_items, sha256_of
+from trainer.tasks.data import EncodedExamples, PackedItems, digest_of, encoded_items
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.texts import TEACHER, TaughtTask
 from trainer.tasks.saving import MORE, Loaded, load_task
@@ -42,13 +41,8 @@ def taught_by_teacher(
     task.check_teacher(loaded.task)
     loaded.model.to(ranks.device)
     taught = [_taught(task, folder, loaded, each, ranks) for each in encoded]
-    return replace(task, teacher=folder.resolve().name, taught_by=_digest(folder)), taught
-
-
-def _digest(folder: Path) -> str:
-    """Return the digest of a teacher's weights."""
-    digests = [sha256_of(str(path)) for path in (folder / WEIGHTS, folder / MORE) if path.is_file()]
-    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    digest = digest_of(path for path in (folder / WEIGHTS, folder / MORE) if path.is_file())
+    return replace(task, teacher=folder.resolve().name, taught_by=digest), taught
 
 
 def _taught(task: TaughtTask, folder: Path, loaded: Loaded, encoded: EncodedExamples, ranks: Ranks) -> EncodedExamples:

@@ -1,10 +1,8 @@
-"""The next token of each: the head of pre-training over an encoder that sees one side, the word embeddings as decoder.
+"""The next token of each: the head of pre-training over a causal encoder, the word embeddings as decoder.
 
-The head begins as pre-training has left it, for masked tokens or for next ones; else with drawn weights. Logits over
+The head begins as pre-training on masked tokens has left it, else with drawn weights. Logits over
 the vocabulary are held for a stretch of tokens alone; what is answered is what each token costs, not its logits.
 """
-
-from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -15,27 +13,24 @@ from trainer.model.batches import Batch
 from trainer.model.encoder import init_weights
 from trainer.model.masked import MaskedHead
 from trainer.model.objective import state_below, sum_loss_of_words
-from trainer.settings.model import encoder_shape
 from trainer.tasks.heads.task_model import TaskModel
 from trainer.tasks.kinds.next_word import NEXT, NextTask
 
 # Shapes in the names of tensors: P points, H hidden size, V vocabulary, E width of word embeddings.
 
 AT_ONCE = 2048  # points whose logits are held
-HEADS = ("masked_head.", "next_head.")  # of pre-training, where it has one
 
 
 class NextModel(TaskModel):
-    """An encoder that sees one side, with the head of pre-training. A batch has the target `next`: int64 [P]."""
+    """A causal encoder with the head of pre-training. A batch has the target `next`: int64 [P]."""
 
     def __init__(self, task: NextTask, pretrained: Pretrained) -> None:
-        super().__init__(task, pretrained, replace(encoder_shape(*pretrained[:2]), causal=task.side))
+        super().__init__(task, pretrained)
         shape = self.encoder.shape
         self.masked_head = MaskedHead(shape, self.family.masked_head)
         init_weights(self.masked_head, self.family, shape.layers)
-        for name in HEADS:
-            if (learnt := state_below(name, pretrained.state)).keys() == self.masked_head.state_dict().keys():
-                self.masked_head.load_state_dict(learnt)
+        if (learnt := state_below("masked_head.", pretrained.state)).keys() == self.masked_head.state_dict().keys():
+            self.masked_head.load_state_dict(learnt)
 
     def outputs(self, batch: Batch) -> Tensor:
         """Vectors at the points: [P, H]."""

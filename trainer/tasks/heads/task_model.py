@@ -7,6 +7,7 @@ end, without padding.
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,10 +48,9 @@ class TaskModel(Objective):
     `answers_of` as well.
     """
 
-    def __init__(self, task: Task, pretrained: Pretrained, shape: EncoderShape | None = None) -> None:
-        """shape: of the encoder; None: that of the pre-trained one"""
+    def __init__(self, task: Task, pretrained: Pretrained) -> None:
         super().__init__(pretrained.settings.of_family, task.terms())
-        self.encoder = pretrained_encoder(pretrained, shape)
+        self.encoder = pretrained_encoder(pretrained, task.causal)
 
     def begin(self, head: nn.Module, shape: ClassHeadShape | None, state: Mapping[str, Tensor]) -> None:
         """Set the first weights of a head: from torch's generator; its pooler from pre-training, where it has one.
@@ -126,9 +126,9 @@ def text_vectors(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
     return batch.means(hidden_TH).to(hidden_TH.dtype)
 
 
-def pretrained_encoder(pretrained: Pretrained, shape: EncoderShape | None = None) -> TransformerEncoder:
+def pretrained_encoder(pretrained: Pretrained, causal: bool = False) -> TransformerEncoder:
     """Return the encoder of a model with its weights."""
-    encoder = TransformerEncoder(shape or encoder_shape(pretrained.settings, pretrained.inputs))
+    encoder = TransformerEncoder(replace(encoder_shape(pretrained.settings, pretrained.inputs), causal=causal))
     encoder.load_state_dict(state_below("encoder.", pretrained.state))
     return encoder
 
@@ -157,11 +157,11 @@ class ClassHead(nn.Module):
 class TokenHead(nn.Module):
     """Dropout and a matrix with a row for each answer, of every token by itself; in some families a pooler before."""
 
-    def __init__(self, shape: EncoderShape, head: TokenHeadShape, num_answers: int, width: int | None = None) -> None:
+    def __init__(self, shape: EncoderShape, head: TokenHeadShape, num_answers: int) -> None:
         super().__init__()
         self.pooler = Pooler(shape, head.pooler) if head.pooler is not None else None
         self.dropout = nn.Dropout(shape.dropout if head.dropout is None else head.dropout)
-        self.decision = nn.Linear(width or shape.hidden_size, num_answers)
+        self.decision = nn.Linear(shape.hidden_size, num_answers)
 
     def forward(self, hidden_PH: Tensor) -> Tensor:
         """Logits [P, C]."""

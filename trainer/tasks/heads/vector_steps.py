@@ -5,6 +5,7 @@ Promise: the modes of pooling and the modules of sentence-transformers, to the r
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -78,32 +79,24 @@ class Dense(nn.Module):
         return changed if self.residual is None else changed + self.residual(vectors)
 
 
-class Normalize(nn.Module):
-    """Vectors at length 1."""
+class Changed(nn.Module):
+    """A change of vectors without weights."""
+
+    def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.change = change
 
     def forward(self, vectors: Tensor) -> Tensor:
         """[S, H]."""
-        return F.normalize(vectors, dim=-1)
-
-
-class Truncate(nn.Module):
-    """The first dimensions of vectors."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.width = width
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        """[S, H] to [S, width]."""
-        return vectors[:, : self.width]
+        return self.change(vectors)
 
 
 _BUILT: Mapping[str, Callable[[Mapping[str, Any]], nn.Module]] = {
     "Dense": Dense,
-    "Normalize": lambda _: Normalize(),
+    "Normalize": lambda _: Changed(partial(F.normalize, dim=-1)),
     "LayerNorm": lambda config: nn.Sequential(OrderedDict(norm=nn.LayerNorm(config["dimension"]))),
     "Dropout": lambda config: nn.Dropout(config.get("dropout", 0.2)),
-    TRUNCATE: lambda config: Truncate(config["truncate_dim"]),
+    TRUNCATE: lambda config: Changed(lambda vectors: vectors[:, : config["truncate_dim"]]),
 }
 
 

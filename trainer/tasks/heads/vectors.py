@@ -81,8 +81,7 @@ class VectorModel(TaskModel):
         """Return the loss summed over pairs and widths, with the right ones at the whole width: [1, 2]."""
         sides, [term] = sides_of(outputs, batch), self.terms
         losses = [self._loss(term.name, sides, batch, width) for width in self.widths]
-        weighted = [weight * loss[0] for weight, loss in zip(self.task.weights, losses, strict=True)]
-        return torch.stack([torch.stack([torch.stack(weighted).sum(), losses[-1][1].detach()])])
+        return torch.stack([torch.stack([torch.stack([loss[0] for loss in losses]).sum(), losses[-1][1].detach()])])
 
     def _loss(self, name: str, sides: Sides, batch: Batch, width: int) -> Tensor:
         if name == MATCH.name:

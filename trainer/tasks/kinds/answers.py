@@ -9,8 +9,7 @@ has [CLS] for one; the odds for no answer are the least of any window. Otherwise
 the crossings of the 20 best beginnings and ends, and an answer is not put together from words again.
 """
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, ClassVar, NamedTuple, Self
@@ -205,35 +204,6 @@ class SpanTask(Task):
         gold = [text for _, text in example.answers or ()]
         match = best_match([text for text in gold if normalised(text)], self.answer(prediction))
         return {"gold": gold, "score": match._asdict()}
-
-
-class OfficialAnswers(NamedTuple):
-    """The input of SQuAD's official scripts. no_answer: for 2.0, the probability that there is none; or empty"""
-
-    texts: dict[str, str]
-    no_answer: dict[str, float]
-
-
-def official_answers(rows: Iterable[Mapping[str, Any]]) -> OfficialAnswers:
-    """Convert the lines of `cloze predict`, but for questions that were unusable.
-
-    Raises InputError where a question has no id, or not one of its own.
-
-    >>> official_answers([{"id": "q1", "text": "Oslo", "null_odds": 0.0}])
-    OfficialAnswers(texts={'q1': 'Oslo'}, no_answer={'q1': 0.5})
-    """
-    answers = OfficialAnswers({}, {})
-    for number, row in enumerate((row for row in rows if "unusable" not in row), 1):
-        name = row.get("id")
-        if name is None or str(name) in answers.texts:
-            raise InputError(
-                f"Answer {number} has {'no id' if name is None else f'the id {name} for the second time'}: the "
-                "official scripts need one for each question. Name the column that has them (`--column id=...`)."
-            )
-        answers.texts[str(name)] = row["text"]
-        if NULL_ODDS in row:
-            answers.no_answer[str(name)] = 0.5 + 0.5 * math.tanh(row[NULL_ODDS] / 2)  # the sigmoid, without overflow
-    return answers
 
 
 def _answers(values: Mapping[str, Any], context: str) -> tuple[Span, ...]:

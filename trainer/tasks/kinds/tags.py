@@ -20,9 +20,9 @@ import numpy.typing as npt
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
-from corpora.store.settings import check_choice, check_range, limit
+from corpora.store.settings import check_choice, check_range
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import Answers, Items, Misfit, Task, TaskItem, label_keys, labels_of, with_first
+from trainer.tasks.contract import Answers, Former, Items, Misfit, Task, TaskItem, label_keys, labels_of, with_first
 from trainer.tasks.encoding.sentences import Pieces, parts_of, pieces_of
 from trainer.tasks.formats.records import Unusable, as_label, as_words
 from trainer.tasks.kinds.tag_schemes import LETTERS, OUTSIDE, are_spans, in_scheme, is_of_span, scheme_of, tag_of
@@ -34,9 +34,6 @@ CHAINS = "chains"  # int64 [S], among the targets: of each sentence of an item i
 INNER = "inner"  # bool [S, 2], among the targets: whether a sentence continues before its first point, after its last
 SPANS = ("f1", "precision", "recall", "token_accuracy")
 WORDS = ("token_accuracy",)
-FEATURES = (
-    *("embeddings", "last", "second-to-last", "sum-last-four", "concat-last-four", "weighted-last-four", "weighted"),
-)
 MOST_LETTERS = 10_000  # of a word, of which the first piece is read
 MOST_TAGS = 1_000  # more are taken for a column that holds no tags
 
@@ -61,16 +58,7 @@ class TagsTask(Task):
     overlap: pieces that two windows of a long sentence have in common; at most half of a window
     crf:     tags of a sentence are judged and chosen together, by a linear-chain conditional random field
     constrained: with it, no sentence has tags that are no spans of the scheme
-    features: of the encoder's layers what is read, and the encoder learns nothing (Devlin et al. 2018, table 7):
-             "embeddings", "last", "second-to-last", "sum-last-four", "concat-last-four", or a sum with weights that are
-             learnt, "weighted-last-four" or "weighted" (all layers); "": the last one, and all of it learns
-    lstm_layers: of a bidirectional LSTM over the words of a sentence, between the encoder and the matrix; None: 2 with
-             features, else 0
-    lstm_size: of each direction
-    second_encoder: folder of another model with the same vocabulary, whose vectors are put next to those of the first:
-             with one model that sees the left side and one that sees the right, as ELMo has them
     metric:  by which an epoch is judged
-    encoders: how many there are; found, not said
     labels, usual, written: the tags, that of words without a piece, and the scheme of the training rows; found, not
              said
     """
@@ -81,15 +69,10 @@ class TagsTask(Task):
     overlap: int = 128
     crf: bool = False
     constrained: bool = False
-    features: str = ""
-    lstm_layers: int | None = None
-    lstm_size: int = 768
-    second_encoder: str = limit("")
     metric: str = ""
     labels: tuple[str, ...] = ()
     usual: str = ""
     written: str = ""
-    encoders: int = 1
 
     kind: ClassVar[str] = "tags"
     builder: ClassVar[str] = "trainer.tasks.heads.tags:TagModel"
@@ -99,15 +82,16 @@ class TagsTask(Task):
     roles: ClassVar[tuple[str, ...]] = ("words", "tags", "document")
     optional: ClassVar[frozenset[str]] = frozenset({"document"})
     learnt: ClassVar[frozenset[str]] = frozenset({"tags"})
+    former: ClassVar[Former] = {
+        "constrained": {"features": "", "lstm_layers": None, "lstm_size": 768},
+        "written": {"encoders": 1},
+    }
 
     def __post_init__(self) -> None:
         check_choice("units", self.units, ("", "spans", "words"))
         check_choice("scheme", self.scheme, tuple(LETTERS))
         check_choice("context", self.context, ("sentence", "document"))
         check_range("overlap", self.overlap, 0, 1 << 20)
-        check_choice("features", self.features, ("", *FEATURES))
-        check_range("lstm_layers", self.depth, 0, 16)
-        check_range("lstm_size", self.lstm_size, 1, 1 << 16)
         if self.constrained and not (self.crf and self.units != "words"):
             raise InputError(
                 "constrained = true limits which tags of spans may follow each other where a sentence is tagged as a "
@@ -123,14 +107,7 @@ class TagsTask(Task):
     @property
     def exported(self) -> str:
         """Hugging Face's class for token classification; it has no place for more than a matrix of each word."""
-        more = self.crf or self.features or self.depth or self.second_encoder or self.encoders > 1
-        return "encoder" if more else self.architecture
-
-    @property
-    def depth(self) -> int:
-        """Layers of the LSTM."""
-        usual = 2 if self.features else 0
-        return usual if self.lstm_layers is None else self.lstm_layers
+        return "encoder" if self.crf else self.architecture
 
     @property
     def num_outputs(self) -> int:
@@ -199,8 +176,7 @@ class TagsTask(Task):
             raise InputError(
                 f"{where} has tags that are not spans, but constrained = true applies to spans: leave it out."
             )
-        encoders = 2 if self.second_encoder else 1
-        return replace(self, units=units, labels=labels, usual=usual, written=written, encoders=encoders)
+        return replace(self, units=units, labels=labels, usual=usual, written=written)
 
     def items(self, examples: Sequence[TaggedSentence], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
         """Runs of sentences that are read together: one each, or with context those of half a window."""

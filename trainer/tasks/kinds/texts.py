@@ -27,7 +27,6 @@ from trainer.tasks.contract import (
     TaskItem,
     Tokens,
     check_labels,
-    check_spellings,
     label_keys,
     labels_of,
     listed,
@@ -304,8 +303,6 @@ class ClassesTask(TaughtTask):
         names = self.labels or tuple(sorted(met))
         if not self.labels and not self.numbers_are_classes:
             _check_numbers(names, where)
-        if not self.labels:
-            check_spellings(names, where)
         fewest = 1 if self.multi_label else 2
         if not fewest <= len(names) <= MOST_LABELS:
             raise InputError(

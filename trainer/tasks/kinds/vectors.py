@@ -34,7 +34,7 @@ from corpora.store.settings import check_choice, check_range
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.sentences import DOCUMENT, MODES, QUERY, Prompt, SentenceFolder
 from trainer.objectives.contract import IGNORED, Term
-from trainer.tasks.contract import Task, TaskItem, Tokens, check_labels, listed, with_first, with_others
+from trainer.tasks.contract import Former, Task, TaskItem, Tokens, check_labels, listed, with_first, with_others
 from trainer.tasks.formats.records import Unusable, as_label, as_text, number_of
 from trainer.tasks.scores.texts import class_scores, correlations, means
 from trainer.tasks.scores.vectors import ranked, ranking_scores_by_query
@@ -79,17 +79,16 @@ class VectorTask(Task):
     scale:   by what similarities are multiplied before the cross-entropy over the texts of a batch; 0: by 20 where they
              are cosines, not at all where they are dot products
     widths:  first dimensions of a vector that are learnt to do by themselves, besides all of them (Kusupati et al.
-             2022, Matryoshka): the loss is the sum over widths, `width_weights` times each; the last weight is of all
-    width_weights: none: 1 each
+             2022, Matryoshka): the loss is the sum over widths
     """
 
     pooling: str = ""
     scale: float = 0.0
     widths: tuple[int, ...] = ()
-    width_weights: tuple[float, ...] = ()
 
     builder: ClassVar[str] = "trainer.tasks.heads.vectors:VectorModel"
     usual_length: ClassVar[int] = 128
+    former: ClassVar[Former] = {"widths": {"width_weights": []}}
     prompts: ClassVar[tuple[Prompt, Prompt]] = ("", "")  # of a folder, before first texts and before others
 
     def __post_init__(self) -> None:
@@ -97,16 +96,6 @@ class VectorTask(Task):
         check_range("scale", self.scale, 0, 1e6)
         if any(width < 1 for width in self.widths) or len({*self.widths}) < len(self.widths):
             raise InputError(f"widths = {list(self.widths)}: give numbers of dimensions from 1 on, each once.")
-        if self.width_weights and len(self.width_weights) != len(self.widths) + 1:
-            raise InputError(
-                f"width_weights has {len(self.width_weights)} numbers for {len(self.widths)} widths: give one for each "
-                "and one more for the whole vector, or none."
-            )
-
-    @property
-    def weights(self) -> tuple[float, ...]:
-        """The weights of the loss at each width, that of the whole vector last."""
-        return self.width_weights or (1.0,) * (len(self.widths) + 1)
 
     @property
     def by(self) -> str:

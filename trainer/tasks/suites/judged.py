@@ -38,7 +38,6 @@ DRAWN = {
     SPANS: ("precision", "recall", "f1"),
     TOKENS: ("token_accuracy",),
 }  # of all their scores
-LEAKING = "leaking_"
 VERSION = 2  # raised whenever answers are written or scored otherwise; 1 had no gold answers in their lines
 SAME = 1e-9  # that a mean may differ from the score by its rounding
 
@@ -85,7 +84,7 @@ class JudgedSplit:
 
     def score(self, rows: Float64s, metric: str) -> float:
         """Return a metric of rows: those of this split, or some drawn of them."""
-        return float(self._scores(rows)[metric.removeprefix(LEAKING)])
+        return float(self._scores(rows)[metric])
 
     def parts_of_mean(self, metric: str) -> Float64s | None:
         """Return numbers whose mean is a metric: float64 [N]; None for a metric that is no mean."""

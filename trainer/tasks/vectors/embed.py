@@ -30,7 +30,7 @@ from trainer.huggingface.sentences import Prompt, SentenceFolder
 from trainer.metrics import line
 from trainer.model.encoder import TransformerEncoder
 from trainer.tasks.contract import Items, TaskItem, Tokens
-from trainer.tasks.data import digest_at, enough_together, sha256_of, together
+from trainer.tasks.data import digest_at, digest_of, enough_together, together
 from trainer.tasks.embeddings import VectorRows, VectorsMade, new_vectors, vector_schema, vector_table
 from trainer.tasks.formats.layouts.retrieval import check_untagged
 from trainer.tasks.formats.reading import check_columns, read_examples
@@ -175,8 +175,7 @@ def _digest(folder: Path, sentences: SentenceFolder | None) -> str:
     """Return a digest of the weights of an encoder and of what follows its pooling."""
     steps = sentences.steps if sentences is not None else ()
     paths = [path for step in steps if step.path for path in sorted((folder / step.path).glob("*"))]
-    digests = [sha256_of(str(path)) for path in (folder / WEIGHTS, *paths)]
-    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    return digest_of([folder / WEIGHTS, *paths])
 
 
 class _Piece(NamedTuple):

@@ -116,7 +116,6 @@ def test_vectors_and_next_words_are_drawn_again_as_well() -> None:
     lines = ["abc" * drawn.randint(1, 5) for _ in range(40)]
     nats = [TextCost(10 * drawn.random(), drawn.randint(9, 20), drawn.randint(0, 9)) for _ in lines]
     check_rows(NextTask(), lines, nats, ("log_likelihood", "accuracy", "perplexity"))
-    check_rows(NextTask(leaky=True), lines, nats, ("leaking_log_likelihood",))
     narrow = RetrievalTask(widths=(2,))
     judged = JudgedSplit(sha256="", examples=40, **judged_fields(narrow, pairs, vectors))
     assert "ndcg@10_at_2" in judged.scores and bounds_of(judged, "ndcg@10_at_2") is None
