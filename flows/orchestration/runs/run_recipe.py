@@ -44,7 +44,7 @@ from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_loc
 from flows.recipes.recipe import Recipe, settle_recipe
 from flows.recipes.settings.engine import LOCAL
 from flows.recipes.settings.privacy import visible
-from flows.run.estimates.room import refuse_what_does_not_fit
+from flows.run.estimates.room import refuse_plainly_without_room
 from flows.run.estimates.work import surely_repeated
 from flows.run.faults.gc_lock import wait_for_clearing
 from flows.run.faults.rebuild_damaged import run_past_damage
@@ -192,7 +192,8 @@ def begin(
             for line in input_lines(recipe, resolved, totals_lines):
                 run.tell(line)
             clear_up(place, home, run.tell)
-            refuse_what_does_not_fit(home, recipe, resolved, pulse.workers)
+            new_files = [file for files in resolved.added.values() for file in files]
+            refuse_plainly_without_room(recipe, new_files, pulse.workers)
             begin_run(place, run_id, recipe)
             settle_recipe(recipe)
             if recipe.lock_path is not None:

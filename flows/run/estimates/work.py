@@ -12,8 +12,6 @@ from flows.recipes.model_table import ModelEntry
 from flows.recipes.recipe import Recipe
 from flows.recipes.task_table import TaskEntry
 from flows.run.answers_build import TOGETHER
-from flows.run.estimates.figures import StageEstimate
-from flows.run.estimates.rates import DRIVER_BYTES, cost_of, seconds_of
 from flows.run.estimates.text_sizes import TextSizes
 from trainer.jobs.repeats import MOST_EPOCHS
 from trainer.settings.phases import PhaseSettings, num_tokens
@@ -29,7 +27,6 @@ PARAMETER_BYTES = 16  # weights, gradients, two moments, of 4 bytes
 TORCH_BYTES = 600_000_000
 MASKED = 0.15  # of the tokens are predicted from the whole vocabulary
 FORWARD = 1 / 3  # of a step: without the gradients
-ROW_BYTES = 600  # of memory for a labelled row, next to its text
 TEXTS_BYTES = 3  # of memory for a byte of texts that are answered together
 CHARACTERS = 4.5  # of labelled rows, for a token
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip", ".7z", ".parquet", ".orc", ".avro", ".epub", ".docx", ".odt", ".pdf")
@@ -44,7 +41,6 @@ class _Model:
         self._body = self._layers * (4 * hidden * hidden + 2 * hidden * feed_forward + 9 * hidden + feed_forward)
         self._head = vocabulary_size * hidden
         self.parameters = self._body + (vocabulary_size + (entry.settings.max_length or 512) + 4) * hidden
-        self.vocabulary_size = vocabulary_size
 
     def flops(self, length: float, predicted: float = 0.0) -> float:
         """Return the operations for a token. length: of its example; predicted: share of the tokens"""
@@ -52,46 +48,40 @@ class _Model:
 
     def memory(self, held: float, predicted: float = 0.0) -> float:
         """Return the memory of a process that learns. held: tokens at once"""
-        activations = held * (self._layers * 34 * self._hidden * 4 + predicted * self.vocabulary_size * 8)
-        return DRIVER_BYTES + TORCH_BYTES + self.parameters * PARAMETER_BYTES + activations
-
-
-def _estimate(stage: str, amounts: Mapping[str, float], memory_bytes: float, **counts: float) -> StageEstimate:
-    kind = stage.partition("/")[0]
-    seconds, disk_bytes = cost_of(kind, {"stage": 1, **amounts})
-    return StageEstimate(
-        stage=stage,
-        disk_bytes=round(disk_bytes),
-        memory_bytes=round(memory_bytes),
-        cpu_seconds=round(seconds, 2),
-        seconds=round(seconds_of(kind, seconds, 1, 1), 2),
-        **{name: round(count) for name, count in counts.items()},
-    )
+        activations = held * (self._layers * 34 * self._hidden * 4 + predicted * self._head / self._hidden * 8)
+        return TORCH_BYTES + self.parameters * PARAMETER_BYTES + activations
 
 
 def training_of(
-    stage: str, entry: ModelEntry, recipe: Recipe, vocabulary_size: float, to_train_on: Mapping[str, float]
-) -> StageEstimate:
-    """Return what a model takes, by its shape and the steps of its training; every example as long as shards allow.
+    entry: ModelEntry, recipe: Recipe, vocabulary_size: float, to_train_on: Mapping[str, float]
+) -> dict[str, float]:
+    """Return what a model has to work on, in the units of the rates; every example is as long as shards allow.
 
     to_train_on: tokens of each shard set, for phases whose length is said in epochs
     """
     model = _Model(entry, vocabulary_size)
-    lengths = {shards.name: shards.settings.length for shards in recipe.shards}
-    length = max(lengths[name] for name in entry.shards)
-    tokens, steps = 0, 0.0
-    for phase, names in zip(entry.training.phase, entry.phases, strict=True):
-        read = tokens_of(phase, [lengths[name] for name in names], sum(to_train_on.get(name, 0.0) for name in names))
-        tokens, steps = tokens + read, steps + (phase.steps or read / phase.batch / length)
-    most = max(phase.batch for phase in entry.training.phase)
+    length = max(shards.settings.length for shards in recipe.shards if shards.name in entry.shards)
+    read = _phases(entry, recipe, to_train_on)
+    tokens = sum(tokens for _, tokens in read)
+    steps = sum(phase.steps or tokens / phase.batch / length for phase, tokens in read)
+    most = max(phase.batch for phase, _ in read)
     held = min(most, entry.training.micro_batch or most) * length
     held = min(held, entry.training.micro_batch_tokens or held)
-    amounts = {"flops": tokens * model.flops(length, MASKED), "steps": steps, "parameters": model.parameters}
-    return _estimate(stage, {**amounts, "processes": 1}, model.memory(held, 0.2), tokens=tokens)
+    work = {"tokens": tokens, "flops": tokens * model.flops(length, MASKED), "steps": steps}
+    return {**work, "parameters": model.parameters, "model_bytes": model.memory(held, 0.2)}
 
 
-def tasks_of(stage: str, entry: TaskEntry, begins: ModelEntry, vocabulary_size: float) -> StageEstimate:
-    """Return what it takes to learn the tasks of a table from every seed, and to answer their splits.
+def _phases(entry: ModelEntry, recipe: Recipe, held: Mapping[str, float]) -> list[tuple[PhaseSettings, int]]:
+    """Return each phase of a training, with the tokens that it reads. held: tokens of each shard set"""
+    lengths = {shards.name: shards.settings.length for shards in recipe.shards}
+    return [
+        (phase, tokens_of(phase, [lengths[name] for name in names], sum(held.get(name, 0.0) for name in names)))
+        for phase, names in zip(entry.training.phase, entry.phases, strict=True)
+    ]
+
+
+def tasks_of(entry: TaskEntry, begins: ModelEntry, vocabulary_size: float) -> dict[str, float]:
+    """Return the work of learning the tasks of a table from every seed, and of answering their splits.
 
     The labelled files are read, but not encoded. Raises InputError if one is missing, or cannot be read.
     """
@@ -110,25 +100,23 @@ def tasks_of(stage: str, entry: TaskEntry, begins: ModelEntry, vocabulary_size: 
         tokens, rows = tokens + models * epochs * sum(learnt), rows + len(learnt) + sum(map(len, judged))
         answered += models * sum(map(len, judged))
         held = max(held, min(batch, settings.micro_batch or batch) * length)
-    amounts = {"flops": flops, "steps": steps, "labelled": rows, "answered": answered, "pieces": vocabulary_size}
     kept = len(suite.tasks) * (1 + models) * model.parameters  # the best, and every one where a killed run goes on
-    memory = model.memory(held) + ROW_BYTES * rows
-    return _estimate(stage, {**amounts, "processes": 1, "parameters": kept}, memory, documents=rows, tokens=tokens)
+    work = {"documents": rows, "tokens": tokens, "flops": flops, "steps": steps, "answered": answered}
+    return {**work, "pieces": vocabulary_size, "parameters": kept, "model_bytes": model.memory(held)}
 
 
-def answers_of(
-    stage: str, entry: TaskEntry, begins: ModelEntry, vocabulary_size: float, texts: TextSizes
-) -> StageEstimate:
-    """Return what it takes to answer documents with the model of a task. texts: of these documents"""
+def answers_of(entry: TaskEntry, begins: ModelEntry, vocabulary_size: float, texts: TextSizes) -> dict[str, float]:
+    """Return the work of answering documents with the model of a task. texts: of these documents"""
     [task] = entry.suite().tasks
     model, length = _Model(begins, vocabulary_size), _length(task, begins)
     tokens = min(texts.documents * length, texts.text_bytes / CHARACTERS)
-    amounts = {"flops": FORWARD * tokens * model.flops(length), "text_bytes": texts.text_bytes, "processes": 1}
     row = 4 * begins.settings.shape[1] / 40 if entry.settings.answers == "embed" else 1
-    memory = model.memory(0) + TEXTS_BYTES * texts.text_bytes * min(1.0, TOGETHER / max(1.0, texts.documents))
-    return _estimate(
-        stage, {**amounts, "answered": row * texts.documents}, memory, documents=texts.documents, tokens=tokens
-    )
+    together = texts.text_bytes * min(1.0, TOGETHER / max(1.0, texts.documents))
+    return {
+        **{"documents": texts.documents, "text_bytes": texts.text_bytes, "answered": row * texts.documents},
+        **{"tokens": tokens, "flops": FORWARD * tokens * model.flops(length)},
+        "model_bytes": model.memory(0) + TEXTS_BYTES * together,
+    }
 
 
 def _length(task: SuiteTask, begins: ModelEntry) -> int:
@@ -151,9 +139,7 @@ def surely_repeated(recipe: Recipe, lock: Lock) -> str:
     """
     if recipe.model is None:
         return ""
-    lengths = {shards.name: shards.settings.length for shards in recipe.shards}
-    phases = zip(recipe.model.training.phase, recipe.model.phases, strict=True)
-    read = sum(tokens_of(phase, [lengths[name] for name in names]) for phase, names in phases)
+    read = sum(tokens for _, tokens in _phases(recipe.model, recipe, {}))
     files = [file for generation in lock.generations for raw in generation.values() for file in raw]
     most = sum(file.size_bytes * (4 if file.name.endswith(PACKED) else 0.5) for file in files)
     passes = read / max(1, most)
