@@ -4,10 +4,9 @@ The rates were measured on two shared cores of an AMD EPYC (x86-64), Python 3.11
 benchmarks.laws run --megabytes 30 150 --books FOLDER`, and runs of folders of 1 to 60 MB in one process. Another
 machine may take half of the time or twice as long. Memory was measured with `cloze run` (2026-11-22).
 
-Units: those of `TextSizes`; "stage", one, however small; "workers"; "batch_bytes" of all of these; "parts" of
-documents; "different" words of the text, and "counted", those of each part; "pieces" of a vocabulary; "tokens";
-"masked" tokens of static masks; "examples"; of models "parameters", "flops", "steps", "answered" rows and "model_bytes"
-of memory.
+Units: those of `TextSizes`; "stage", one, however small; "workers"; "parts" of documents; "different" words of the
+text, and "counted", those of each part; "pieces" of a vocabulary; "tokens"; "fitted", seconds that statistics take; of
+models "parameters", "flops", "steps", "answered" rows and "model_bytes" of memory.
 """
 
 from collections.abc import Mapping
@@ -39,7 +38,6 @@ SECONDS: Mapping[str, Amounts] = {
     "answers": {"stage": 6, "flops": 2.5e-11, "text_bytes": 4e-7},
 }
 DISK_BYTES: Mapping[str, Amounts] = {
-    "fits": {},
     "documents": {"packed_bytes": 1, "documents": 60, "parts": 7_000},
     "signatures": {"documents": 500, "parts": 3_000},
     "verdicts": {"stage": 1_100, "documents": 17},
@@ -52,17 +50,15 @@ DISK_BYTES: Mapping[str, Amounts] = {
     "vocabularies unigram": {"pieces": 71},
     "measures": {"stage": 12_000, "pieces": 1.6},
     "tokens": {"tokens": 1.5},
-    "shards": {"tokens": 2.2, "examples": 64, "masked": 0.7},
+    "shards": {"tokens": 3},
     "models": {"parameters": 20},
     "tasks": {"parameters": 4, "pieces": 36, "answered": 40},
     "answers": {"stage": 2_000, "answered": 40},
 }
 DRIVER_BYTES = 450_000_000  # the command itself, with the orchestrator's client and its server
 WORKER_BYTES = 330_000_000  # the code that a worker has loaded
-BATCH_BYTES = 150_000_000  # a batch of documents on its way through the steps
-BATCH_TIMES = 20  # times the bytes of raw files, if they make no full batch
 MEMORY_BYTES: Mapping[str, Amounts] = {  # next to the command itself; of other stages as of documents
-    "documents": {"workers": WORKER_BYTES, "batch_bytes": 1},
+    "documents": {"workers": WORKER_BYTES},
     "verdicts": {"workers": WORKER_BYTES, "documents": 3_000},  # a document's sketch, and the shingles of some
     "vocabularies": {"workers": WORKER_BYTES, "different": 750},
     "measures": {"workers": WORKER_BYTES, "different": 750},
@@ -100,7 +96,7 @@ def estimate_of(stage: str, amounts: Amounts, algorithm: str = "", left: float =
         stage=stage,
         documents=round(amounts["documents"]) if kind in WITH_DOCUMENTS else None,
         tokens=round(amounts["tokens"]) if kind in WITH_TOKENS else None,
-        disk_bytes=round(left * cost_of(DISK_BYTES.get(special, DISK_BYTES[kind]), amounts)),
+        disk_bytes=round(left * cost_of(DISK_BYTES.get(special, DISK_BYTES.get(kind, {})), amounts)),
         memory_bytes=round(DRIVER_BYTES + cost_of(MEMORY_BYTES.get(kind, MEMORY_BYTES["documents"]), amounts)),
         cpu_seconds=round(cpu_seconds, 2),
         seconds=round(cpu_seconds / hands + STAGE_SECONDS, 2),

@@ -5,9 +5,8 @@ read: of a large slice the beginning, as many bytes as the windows in it have; o
 window, whole. So each record is about as likely to be in the sample as any other.
 
 Promises: the same files and settings give the same sample, unless SECONDS of processor time cut it short, which is
-reported. If everything is read and kept, nothing is estimated.
-Cost: a hundredth of the raw files is parsed, at least LEAST_READ bytes of records and at most MOST_READ, and about KEPT
-characters of them are kept for judging. Only the beginning of a large packed file is read.
+reported. Of sources that are no larger than the sample, all is read, of packed ones at least the beginning.
+Cost: READ_BYTES of records, and the rest of the last record in each place. Of large packed files the beginning is read.
 """
 
 import random
@@ -19,16 +18,12 @@ from pathlib import Path
 
 from corpora.errors import FileFault
 from corpora.judging.documents import cut_files, naming_file
-from corpora.sources.bytes.packed_stream import PIECE_BYTES
 from corpora.sources.contract import RawFile, Record, Slice, Source, Tally
 from corpora.sources.files.endings import PARQUET_ENDINGS
 from corpora.sources.files.parquet import count_rows
 
-SHARE = 0.01
-LEAST_READ, MOST_READ = 8_000_000, 24_000_000  # bytes of records, unpacked, of a source
-KEPT = 2_000_000  # characters
-LEAST_RECORDS = 50  # kept, however long they are
-LEAST_PACKED = 4 * PIECE_BYTES  # of a packed file, so that reading ahead distorts little
+READ_BYTES = 8_000_000  # of records, unpacked, of a source
+LEAST_PACKED = 2_000_000  # bytes of records of a packed file, so that reading ahead distorts little
 PLACES = 24
 SECONDS = 8.0
 
@@ -37,8 +32,7 @@ SECONDS = 8.0
 class SourceSample:
     """Holds what was read of a source.
 
-    records, characters: of all its raw files, before judging
-    sampled:             the records that were kept
+    records, characters: of all its raw files, before judging; sampled: the records that were read
     reading_seconds:     processor time that reading and parsing all of it takes, without what the first call loads
     """
 
@@ -62,63 +56,61 @@ class _Read:
 
 
 def sample_source(
-    source: Source, files: Sequence[RawFile], seconds: float = SECONDS, least: int = LEAST_READ
+    source: Source, files: Sequence[RawFile], seconds: float = SECONDS, read_bytes: int = READ_BYTES
 ) -> SourceSample:
     """Return a sample of some raw files of a source.
 
-    seconds: of processor time, from which on nothing more is read; least: bytes of records, if a hundredth is less
+    seconds: of processor time, from which on nothing more is read; read_bytes: about how much is read
     """
     deadline = time.process_time() + seconds
     pieces = cut_files(source, files)
     raw_bytes = sum(map(_size, pieces))
-    chosen = _in_windows(pieces, raw_bytes, min(max(SHARE * raw_bytes, least), MOST_READ))
+    chosen = _in_windows(pieces, raw_bytes, read_bytes)
     reads, unreadable, tried = list[_Read](), 0, 0.0
-    for number, most in random.Random(0).sample(chosen, len(chosen)):  # so that what is cut short is from all over, too
+    for number in random.Random(0).sample(range(len(chosen)), len(chosen)):  # so that a part of it is from all over
         if reads and time.process_time() > deadline:
             break
+        piece, most = chosen[number]
         tried += most
         try:
             if not reads:
-                _read(source, pieces[number], 0, deadline)  # what the first call loads is not timed
+                _read(source, piece, 0, deadline)  # what the first call loads is not timed
             start = time.process_time()
-            records, read_bytes = _read(source, pieces[number], most, deadline)
+            records, length = _read(source, piece, most if most < _size(piece) else read_bytes, deadline)
         except FileFault:
             unreadable += 1
             continue
         spent = time.process_time() - start
-        reads.append(_Read(number=number, records=records, times=most / read_bytes, seconds=spent))
-    cut_short = time.process_time() > deadline
-    sampled = [record for read in sorted(reads, key=lambda read: read.number) for record in read.records]
-    while len(sampled) > 2 * LEAST_RECORDS and sum(len(record.text) for record in sampled) > 2 * KEPT:
-        sampled = sampled[::2]
+        reads.append(_Read(number=number, records=records, times=most / length, seconds=spent))
+    reads.sort(key=lambda read: read.number)
     times = raw_bytes / max(1.0, tried)
     return SourceSample(
         records=times * sum(read.times * len(read.records) for read in reads),
         characters=times * sum(read.times * len(record.text) for read in reads for record in read.records),
-        sampled=tuple(sampled),
+        sampled=tuple(record for read in reads for record in read.records),
         raw_bytes=raw_bytes,
         reading_seconds=times * sum(read.times * read.seconds for read in reads),
-        cut_short=cut_short,
+        cut_short=time.process_time() > deadline,
         unreadable=unreadable,
     )
 
 
 def _size(piece: Slice) -> int:
-    return piece.stop - piece.start
+    return max(1, piece.stop - piece.start)
 
 
-def _in_windows(pieces: Sequence[Slice], raw_bytes: int, most: float) -> list[tuple[int, float]]:
-    """Return the numbers of the slices to read, and how many bytes of each: all if they have at most `most`."""
+def _in_windows(pieces: Sequence[Slice], raw_bytes: int, most: float) -> list[tuple[Slice, float]]:
+    """Return the slices to read, and how many bytes of each: all if they have at most `most`."""
     if most >= raw_bytes:
-        return [(number, max(1, _size(piece))) for number, piece in enumerate(pieces)]
+        return [(piece, _size(piece)) for piece in pieces]
     window, distance = most / PLACES, raw_bytes / PLACES
     chosen, start = [], distance / 2
-    for number, piece in enumerate(pieces):
+    for piece in pieces:
         end = start + _size(piece)
         wanted = window * (end // distance - start // distance)
         if _size(piece) < window:
             wanted = _size(piece) if start % distance < window else 0
-        chosen += [(number, wanted)] if wanted else []
+        chosen += [(piece, wanted)] if wanted else []
         start = end
     return chosen
 
@@ -128,18 +120,15 @@ def _read(source: Source, piece: Slice, most: float, deadline: float) -> tuple[l
 
     Raises FileFault.
     """
-    records, found, size = list[Record](), 0, max(1, _size(piece))
-    most = most if most < size else MOST_READ
+    records, found = list[Record](), 0
     with naming_file(source, piece.file):
         for record in source.records(piece, Tally()):
             records.append(record)
             found += record.locator.length
-            late = time.process_time() > deadline
-            if late or found >= most:
-                position = _position(piece, record, len(records))
-                if late or record.locator.stream < 0 or position >= LEAST_PACKED:
-                    return records, min(position, size)
-    return records, size
+            enough = most if record.locator.stream < 0 else max(most, LEAST_PACKED)
+            if found >= enough or time.process_time() > deadline:
+                return records, min(_position(piece, record, len(records)), _size(piece))
+    return records, _size(piece)
 
 
 def _position(piece: Slice, record: Record, records: int) -> int:

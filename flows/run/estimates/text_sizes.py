@@ -9,7 +9,7 @@ Cost: judging the sample, some two million characters, and counting its words.
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import pyarrow as pa
@@ -18,9 +18,13 @@ import pyarrow.compute as pc
 from corpora.judging.batches import Judged, judge_records
 from corpora.judging.documents import in_batches
 from corpora.judging.inputs import read_inputs
-from corpora.sources.contract import SLICE_BYTES
-from flows.recipes.recipe import SourceEntry
-from flows.run.estimates.sampling import SourceSample
+from corpora.sources.contract import SLICE_BYTES, RawFile
+from flows.recipes.guesses.fields import reading
+from flows.recipes.lock import Lock
+from flows.recipes.recipe import Recipe, SourceEntry
+from flows.run.estimates.sampling import SECONDS, SourceSample, sample_source
+from flows.run.plan.plan import Planned
+from flows.run.source_plans import readable
 from tokenizers_train.words.bert import BertWords
 from tokenizers_train.words.counts import count_by
 
@@ -52,10 +56,7 @@ class TextSizes:
     @staticmethod
     def added(sizes: Iterable["TextSizes"]) -> "TextSizes":
         """Return the sizes of all together."""
-        together = Counter[str]()
-        for some in sizes:
-            together.update(asdict(some))
-        return TextSizes(**together)
+        return TextSizes(**sum((Counter(asdict(some)) for some in sizes), Counter()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +80,34 @@ class SourceText:
     words_per_mb: float
 
 
-def judge_sample(entry: SourceEntry, sample: SourceSample, old_bytes: int, new_bytes: int) -> SourceText:
-    """Judge the sample of a source, and scale it. old_bytes: of raw files whose documents are held; new_bytes: others"""
+def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[Planned]) -> list[SourceText]:
+    """Sample and judge each source that has raw files here. Raises FileFault if some cannot be cut."""
+    texts = []
+    for entry in recipe.sources:
+        old, new = _files(entry, lock, planned)
+        there = [file for file in new or old if file.path and file.size_bytes]
+        if there:
+            source = reading(entry.source, lock.guessed, len(lock.generations))
+            sample = sample_source(source, there, SECONDS / len(recipe.sources))
+            old_bytes, new_bytes = (sum(file.size_bytes for file in files) for files in (old, new))
+            texts.append(_judge(entry, sample, old_bytes, new_bytes))
+    return texts
+
+
+def _files(entry: SourceEntry, lock: Lock, planned: Sequence[Planned]) -> tuple[list[RawFile], list[RawFile]]:
+    """Return the raw files of a source that the store has documents of, and those that it has none of."""
+    generations = [files for generation in lock.generations if (files := readable(lock, entry, generation))]
+    states = [stage.state for stage in planned if stage.stage == f"documents/{entry.source.name}"]
+    unseen = "follows" if "follows" in states else "reuse"  # settled generations are not planned
+    states = [unseen] * (len(generations) - len(states)) + states
+    old, new = list[RawFile](), list[RawFile]()
+    for files, state in zip(generations, states, strict=False):
+        (old if state == "reuse" else new).extend(files)
+    return old, new
+
+
+def _judge(entry: SourceEntry, sample: SourceSample, old_bytes: int, new_bytes: int) -> SourceText:
+    """Judge the sample of a source, and scale it to raw files. old_bytes: of those that have documents"""
     settings, inputs, records = entry.documents, read_inputs(entry.documents), [*sample.sampled]
 
     def judge(batch: list) -> Judged:  # type: ignore[type-arg]

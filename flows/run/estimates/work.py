@@ -29,7 +29,7 @@ MASKED = 0.15  # of the tokens are predicted from the whole vocabulary
 FORWARD = 1 / 3  # of a step: without the gradients
 TEXTS_BYTES = 3  # of memory for a byte of texts that are answered together
 CHARACTERS = 4.5  # of labelled rows, for a token
-PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip", ".7z", ".parquet", ".orc", ".avro", ".epub", ".docx", ".odt", ".pdf")
+TOKENS_PER_BYTE = 4  # of raw files at most, however well they are packed
 
 
 class _Model:
@@ -134,19 +134,14 @@ def _tokens_of_rows(task: Task, file: FileSettings, length: int, labelled: bool 
 def surely_repeated(recipe: Recipe, lock: Lock) -> str:
     """Return a warning where a training is too long for any text that the raw files can hold; else "".
 
-    It is for the start of a run, before anything is counted: a file of text has a token in two bytes at most, and one
-    that is packed four in a byte.
+    It is for the start of a run, before anything is counted.
     """
-    if recipe.model is None:
-        return ""
-    read = sum(tokens for _, tokens in _phases(recipe.model, recipe, {}))
-    files = [file for generation in lock.generations for raw in generation.values() for file in raw]
-    most = sum(file.size_bytes * (4 if file.name.endswith(PACKED) else 0.5) for file in files)
-    passes = read / max(1, most)
-    if passes <= MOST_EPOCHS:
+    read = sum(tokens for _, tokens in _phases(recipe.model, recipe, {})) if recipe.model is not None else 0
+    most = TOKENS_PER_BYTE * max(1, lock.raw_bytes)
+    if read <= MOST_EPOCHS * most:
         return ""
     return (
-        f"The training reads {read:,} tokens, and all raw files hold {most:,.0f} at most: each is read {passes:,.0f} "
+        f"The training reads {read:,} tokens, and all raw files hold {most:,} at most: each is read {read / most:,.0f} "
         f"times or more. Above {MOST_EPOCHS:,} passes over the text it is refused, unless max_epochs in [training] "
         "allows it."
     )
