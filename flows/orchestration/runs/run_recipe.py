@@ -45,7 +45,6 @@ from flows.recipes.recipe import Recipe, settle_recipe
 from flows.recipes.settings.engine import LOCAL
 from flows.recipes.settings.privacy import visible
 from flows.run.estimates.room import refuse_plainly_without_room
-from flows.run.estimates.work import surely_repeated
 from flows.run.faults.gc_lock import wait_for_clearing
 from flows.run.faults.rebuild_damaged import run_past_damage
 from flows.run.faults.recipe_lock import clear_up, recipe_held
@@ -438,7 +437,7 @@ def input_lines(
     start, teacher = resolved.lock.start, resolved.lock.teacher
     begins = f"Training begins with the model in {start.folder} ({start.content})." if start is not None else ""
     learns = f"Training learns from the model in {teacher.folder} ({teacher.content})." if teacher is not None else ""
-    return [first, *filter(None, [*lines, begins, learns, surely_repeated(recipe, resolved.lock)])]
+    return [first, *filter(None, [*lines, begins, learns])]
 
 
 def stage_times(stages: tuple[StageRecord, ...]) -> dict[str, float]:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from corpora.errors import FileFault
 from corpora.judging.documents import cut_files, naming_file
+from corpora.sources.bytes.endings import is_packed
 from corpora.sources.contract import RawFile, Record, Slice, Source, Tally
 from corpora.sources.files.endings import PARQUET_ENDINGS
 from corpora.sources.files.parquet import count_rows
@@ -42,17 +43,6 @@ class SourceSample:
     raw_bytes: int
     reading_seconds: float = 0.0
     cut_short: bool = False
-    unreadable: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Read:
-    """Holds the records from the beginning of a slice, or all. times: how many such reads its windows stand for"""
-
-    number: int
-    records: Sequence[Record]
-    times: float
-    seconds: float
 
 
 def sample_source(
@@ -66,32 +56,33 @@ def sample_source(
     pieces = cut_files(source, files)
     raw_bytes = sum(map(_size, pieces))
     chosen = _in_windows(pieces, raw_bytes, read_bytes)
-    reads, unreadable, tried = list[_Read](), 0, 0.0
+    sampled = dict[int, list[Record]]()
+    tried = num_records = characters = spent = 0.0
     for number in random.Random(0).sample(range(len(chosen)), len(chosen)):  # so that a part of it is from all over
-        if reads and time.process_time() > deadline:
+        if sampled and time.process_time() > deadline:
             break
         piece, most = chosen[number]
         tried += most
         try:
-            if not reads:
+            if not sampled:
                 _read(source, piece, 0, deadline)  # what the first call loads is not timed
             start = time.process_time()
             records, length = _read(source, piece, most if most < _size(piece) else read_bytes, deadline)
         except FileFault:
-            unreadable += 1
-            continue
-        spent = time.process_time() - start
-        reads.append(_Read(number=number, records=records, times=most / length, seconds=spent))
-    reads.sort(key=lambda read: read.number)
+            continue  # it holds nothing
+        times = most / length  # how many such reads the windows of the slice stand for
+        spent += times * (time.process_time() - start)
+        num_records += times * len(records)
+        characters += times * sum(len(record.text) for record in records)
+        sampled[number] = records
     times = raw_bytes / max(1.0, tried)
     return SourceSample(
-        records=times * sum(read.times * len(read.records) for read in reads),
-        characters=times * sum(read.times * len(record.text) for read in reads for record in read.records),
-        sampled=tuple(record for read in reads for record in read.records),
+        records=times * num_records,
+        characters=times * characters,
+        sampled=tuple(record for number in sorted(sampled) for record in sampled[number]),
         raw_bytes=raw_bytes,
-        reading_seconds=times * sum(read.times * read.seconds for read in reads),
+        reading_seconds=times * spent,
         cut_short=time.process_time() > deadline,
-        unreadable=unreadable,
     )
 
 
@@ -121,12 +112,12 @@ def _read(source: Source, piece: Slice, most: float, deadline: float) -> tuple[l
     Raises FileFault.
     """
     records, found = list[Record](), 0
+    most = max(most, LEAST_PACKED) if is_packed(piece.file.name) else most
     with naming_file(source, piece.file):
         for record in source.records(piece, Tally()):
             records.append(record)
             found += record.locator.length
-            enough = most if record.locator.stream < 0 else max(most, LEAST_PACKED)
-            if found >= enough or time.process_time() > deadline:
+            if found >= most or time.process_time() > deadline:
                 return records, min(_position(piece, record, len(records)), _size(piece))
     return records, _size(piece)
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpora.judging.batches import Judged, judge_records
+from corpora.judging.batches import judge_records
 from corpora.judging.documents import in_batches
 from corpora.judging.inputs import read_inputs
 from corpora.sources.contract import SLICE_BYTES, RawFile
@@ -98,24 +98,17 @@ def _files(entry: SourceEntry, lock: Lock, planned: Sequence[Planned]) -> tuple[
     """Return the raw files of a source that the store has documents of, and those that it has none of."""
     generations = [files for generation in lock.generations if (files := readable(lock, entry, generation))]
     states = [stage.state for stage in planned if stage.stage == f"documents/{entry.source.name}"]
-    unseen = "follows" if "follows" in states else "reuse"  # settled generations are not planned
-    states = [unseen] * (len(generations) - len(states)) + states
-    old, new = list[RawFile](), list[RawFile]()
-    for files, state in zip(generations, states, strict=False):
-        (old if state == "reuse" else new).extend(files)
-    return old, new
+    settled = 0 if "follows" in states else len(generations) - sum(state != "reuse" for state in states)
+    old, new = generations[:settled], generations[settled:]
+    return [file for files in old for file in files], [file for files in new for file in files]
 
 
 def _judge(entry: SourceEntry, sample: SourceSample, old_bytes: int, new_bytes: int) -> SourceText:
     """Judge the sample of a source, and scale it to raw files. old_bytes: of those that have documents"""
     settings, inputs, records = entry.documents, read_inputs(entry.documents), [*sample.sampled]
-
-    def judge(batch: list) -> Judged:  # type: ignore[type-arg]
-        return judge_records(batch, entry.source.name, settings, inputs)
-
-    judge(records[:FIRST])
+    judge_records(records[:FIRST], entry.source.name, settings, inputs)
     began = time.process_time()
-    judged = [judge(batch) for batch in in_batches(records)]
+    judged = [judge_records(batch, entry.source.name, settings, inputs) for batch in in_batches(records)]
     spent = time.process_time() - began
     texts = pa.chunked_array([each.documents.column("text") for each in judged], pa.large_string()).combine_chunks()
     text = "".join(texts.to_pylist())

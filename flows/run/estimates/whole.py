@@ -14,14 +14,12 @@ from corpora.store.places.place import Place
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, ShardsEntry
 from flows.run.estimates.figures import Estimates, StageEstimate
-from flows.run.estimates.rates import ON_ALL_CORES, START_SECONDS, WATCHED_SECONDS, estimate_of
+from flows.run.estimates.rates import ON_ALL_CORES, SECONDS, START_SECONDS, WATCHED_SECONDS, estimate_of
 from flows.run.estimates.text_sizes import WORDS_POWER, SourceText, TextSizes, judge_sources
 from flows.run.estimates.work import answers_of, tasks_of, training_of
 from flows.run.faults.rule_limits import nothing_left, template_hint
 from flows.run.inputs.start_model import begun
-from flows.run.pipeline import OF_MANY_PARTS
 from flows.run.plan.plan import Planned
-from flows.run.record.counts_text import counted
 from flows.run.record.releases import answered_until
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from trainer.jobs.repeats import HELPS_MASKED, HELPS_NEXT, MOST_EPOCHS
@@ -30,7 +28,7 @@ OF_SOURCE = ("fits", "documents", "signatures")
 CONTINUED = ("corpora", "counts", "tokens", "shards")  # stages that work on what is new, if there is older text
 USUAL_SIZE = 30_000  # of a vocabulary that is brought
 PIECES = 3  # at most, of a different word
-PAIRS = 1.36  # tokens of examples for one of the documents: segments are taken twice
+IN_EXAMPLES = 1.2  # tokens of examples for one of the documents: 1.0, but 1.4 of pairs of segments
 
 
 def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Planned], workers: int) -> Estimates:
@@ -44,17 +42,13 @@ def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Pla
     recipe, _ = begun(recipe, lock)
     texts = judge_sources(recipe, lock, planned)
     run = _Run(place=place, recipe=recipe, lock=lock, wanted=wanted, texts=texts, workers=workers)
-    kinds = {stage: stage.partition("/")[0] for stage in dict.fromkeys(entry.stage for entry in wanted)}
-    empty = not run.whole.documents
-    stages = [
-        run.estimate(stage)
-        for stage, kind in kinds.items()
-        if kind in OF_SOURCE or not (empty or kind in OF_MANY_PARTS)
-    ]
+    kinds = SECONDS if run.whole.documents else OF_SOURCE  # stages that only many parts have cost next to nothing
+    names = dict.fromkeys(entry.stage for entry in wanted)
+    stages = [run.estimate(stage) for stage in names if stage.partition("/")[0] in kinds]
     return Estimates(
         stages=tuple(stages),
         basis=(*basis_lines(texts), *run.warnings(stages)),
-        stops=tuple(_stops(recipe, texts, empty)),
+        stops=tuple(_stops(recipe, texts)),
         start_cpu_seconds=WATCHED_SECONDS if recipe.model is not None else START_SECONDS,
         workers=workers,
         raw_bytes=lock.raw_bytes,
@@ -126,8 +120,7 @@ class _Run:
 
     def _example_tokens(self, entry: ShardsEntry) -> float:
         """Return the tokens of the examples of a shard set."""
-        twice = PAIRS if entry.settings.input == "segment-pair" else 1
-        return twice * entry.settings.copies * self._tokens(entry.vocabulary, entry.settings.sources)
+        return IN_EXAMPLES * entry.settings.copies * self._tokens(entry.vocabulary, entry.settings.sources)
 
     def _trained_on(self) -> dict[str, float]:
         """Return the tokens of each shard set that are not held out, by its name in the recipe."""
@@ -169,13 +162,11 @@ def basis_lines(texts: Sequence[SourceText]) -> Iterable[str]:
     yield f"Estimated from {sampled:,} of about {round(records):,} records, judged by the recipe's own steps."
     if short := [text.source for text in texts if text.sample.cut_short]:
         yield f"The sample of {', '.join(short)} was cut short because reading it took long."
-    for text in (text for text in texts if text.sample.unreadable):
-        yield f"Of {text.source}, {counted(text.sample.unreadable, 'file')} of the sample cannot be read."
     yield "Copies are not looked for: without them fewer documents and tokens may be left."
     yield "Times, except those of documents, follow rates of another machine: this one may take half or twice as long."
 
 
-def _stops(recipe: Recipe, texts: Sequence[SourceText], empty: bool) -> Iterable[str]:
+def _stops(recipe: Recipe, texts: Sequence[SourceText]) -> Iterable[str]:
     """Yield what would stop the run: rules over their bounds and the template that fits better, or no document."""
     settings = {entry.source.name: entry.documents for entry in recipe.sources}
     for text in texts:
@@ -184,5 +175,5 @@ def _stops(recipe: Recipe, texts: Sequence[SourceText], empty: bool) -> Iterable
         if rules:
             kept = [record.text for record in text.sample.sampled if record.drop is None]
             yield from filter(None, [template_hint(kept, text.source)])
-        if empty:
+        if not any(each.whole.documents for each in texts):
             yield nothing_left(text.source, text.outcomes)

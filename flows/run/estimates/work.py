@@ -7,13 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 
-from flows.recipes.lock import Lock
 from flows.recipes.model_table import ModelEntry
 from flows.recipes.recipe import Recipe
 from flows.recipes.task_table import TaskEntry
 from flows.run.answers_build import TOGETHER
 from flows.run.estimates.text_sizes import TextSizes
-from trainer.jobs.repeats import MOST_EPOCHS
 from trainer.settings.phases import PhaseSettings, num_tokens
 from trainer.tasks.contract import Task
 from trainer.tasks.data import roles_of, with_format
@@ -29,7 +27,6 @@ MASKED = 0.15  # of the tokens are predicted from the whole vocabulary
 FORWARD = 1 / 3  # of a step: without the gradients
 TEXTS_BYTES = 3  # of memory for a byte of texts that are answered together
 CHARACTERS = 4.5  # of labelled rows, for a token
-TOKENS_PER_BYTE = 4  # of raw files at most, however well they are packed
 
 
 class _Model:
@@ -60,24 +57,17 @@ def training_of(
     to_train_on: tokens of each shard set, for phases whose length is said in epochs
     """
     model = _Model(entry, vocabulary_size)
-    length = max(shards.settings.length for shards in recipe.shards if shards.name in entry.shards)
-    read = _phases(entry, recipe, to_train_on)
-    tokens = sum(tokens for _, tokens in read)
-    steps = sum(phase.steps or tokens / phase.batch / length for phase, tokens in read)
-    most = max(phase.batch for phase, _ in read)
+    lengths = {shards.name: shards.settings.length for shards in recipe.shards}
+    length = max(lengths[name] for name in entry.shards)
+    tokens, steps = 0, 0.0
+    for phase, names in zip(entry.training.phase, entry.phases, strict=True):
+        read = tokens_of(phase, [lengths[name] for name in names], sum(to_train_on.get(name, 0.0) for name in names))
+        tokens, steps = tokens + read, steps + (phase.steps or read / phase.batch / length)
+    most = max(phase.batch for phase in entry.training.phase)
     held = min(most, entry.training.micro_batch or most) * length
     held = min(held, entry.training.micro_batch_tokens or held)
     work = {"tokens": tokens, "flops": tokens * model.flops(length, MASKED), "steps": steps}
     return {**work, "parameters": model.parameters, "model_bytes": model.memory(held, 0.2)}
-
-
-def _phases(entry: ModelEntry, recipe: Recipe, held: Mapping[str, float]) -> list[tuple[PhaseSettings, int]]:
-    """Return each phase of a training, with the tokens that it reads. held: tokens of each shard set"""
-    lengths = {shards.name: shards.settings.length for shards in recipe.shards}
-    return [
-        (phase, tokens_of(phase, [lengths[name] for name in names], sum(held.get(name, 0.0) for name in names)))
-        for phase, names in zip(entry.training.phase, entry.phases, strict=True)
-    ]
 
 
 def tasks_of(entry: TaskEntry, begins: ModelEntry, vocabulary_size: float) -> dict[str, float]:
@@ -129,22 +119,6 @@ def _tokens_of_rows(task: Task, file: FileSettings, length: int, labelled: bool 
     needed, optional = roles_of(task, labelled)
     rows: Iterator = read_examples(with_format(task, file), RowCounts(), needed, lambda values: values, optional)  # type: ignore[type-arg]
     return [min(length, 2 + len("".join(map(str, values.values()))) / CHARACTERS) for _, values in rows]
-
-
-def surely_repeated(recipe: Recipe, lock: Lock) -> str:
-    """Return a warning where a training is too long for any text that the raw files can hold; else "".
-
-    It is for the start of a run, before anything is counted.
-    """
-    read = sum(tokens for _, tokens in _phases(recipe.model, recipe, {})) if recipe.model is not None else 0
-    most = TOKENS_PER_BYTE * max(1, lock.raw_bytes)
-    if read <= MOST_EPOCHS * most:
-        return ""
-    return (
-        f"The training reads {read:,} tokens, and all raw files hold {most:,} at most: each is read {read / most:,.0f} "
-        f"times or more. Above {MOST_EPOCHS:,} passes over the text it is refused, unless max_epochs in [training] "
-        "allows it."
-    )
 
 
 def tokens_of(phase: PhaseSettings, lengths: Sequence[int], held: float = 0.0) -> int:
