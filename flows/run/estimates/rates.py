@@ -1,8 +1,8 @@
 """What each kind of stage takes for so much text: tables of rates for processor time, disk and memory.
 
-The rates were measured on two shared cores of an AMD EPYC (x86-64), Python 3.11, on 2026-11-28: `python -m
-benchmarks.laws run --megabytes 30 150 --books FOLDER`, and runs of folders of 1 to 60 MB in one process. Another
-machine may take half of the time or twice as long. Memory was measured with `cloze run` (2026-11-22).
+The rates were measured on two shared cores of an AMD EPYC (x86-64), Python 3.11, on 30 and 150 MB of novels and on
+folders of 1 to 60 MB in one process (2026-11-28). Another machine may take half of the time or twice as long. Memory
+was measured with `cloze run` (2026-11-22). A plan has to be right within a factor of two, so small terms are left out.
 
 Units: those of `TextSizes`; "stage", one, however small; "workers"; "parts" of documents; "different" words of the
 text, and "counted", those of each part; "pieces" of a vocabulary; "tokens"; "fitted", seconds that statistics take; of
@@ -64,7 +64,7 @@ MEMORY_BYTES: Mapping[str, Amounts] = {  # next to the command itself; of other 
     "answers": {"model_bytes": 1},
 }
 
-START_SECONDS = 2.0  # processor time of the command itself
+START_SECONDS = 1.5  # processor time of the command itself
 WATCHED_SECONDS = 12.0  # the same, with the orchestrator and its server, of a run that trains
 STAGE_SECONDS = 0.4  # by the clock: tasks that are sent, states that are written, a manifest that is published
 SIDE_BY_SIDE = ("documents", "signatures", "corpora", "counts", "tokens", "shards")

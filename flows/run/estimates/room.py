@@ -1,7 +1,7 @@
 """Checks that a run fits the disk of its store and the memory of this machine. One paragraph says what to change.
 
-Estimates from a sample are compared as they are. If nothing was sampled, a run is refused only if even the least
-that such raw files can produce does not fit.
+`cloze plan` compares its estimates as they are. A run has none: it is refused only if even the least that such raw
+files can produce does not fit.
 """
 
 import os

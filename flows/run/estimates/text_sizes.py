@@ -3,7 +3,7 @@
 The records of the sample are judged by the recipe's own steps and settings, in this process. Two steps need statistics
 of the source, which are not taken: repeated lines stay, and of a selection the share that it keeps is counted.
 
-Cost: judging the sample, some two million characters, and counting its words.
+Cost: judging the sample and counting its words.
 """
 
 import math
