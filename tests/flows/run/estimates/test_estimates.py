@@ -12,7 +12,6 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.run.estimates import room
 from flows.run.estimates.figures import Estimates, StageEstimate
-from flows.run.estimates.room import refuse_without_room
 from flows.run.estimates.whole import estimate_run
 from flows.run.plan.plan import plan_run
 from flows.run.record.ledger_balance import num_tokens, size_bytes
@@ -49,9 +48,7 @@ def test_estimates_are_near_what_a_run_takes(few: World) -> None:
     assert set(found) == set(built)
     for name, manifest in built.items():
         stage, figures = found[name], manifest.ledger.figures
-        if manifest.kind == "documents":
-            assert stage.documents == manifest.rows("documents"), name
-        if manifest.kind == "corpora":
+        if manifest.kind in ("documents", "corpora"):
             near(stage.documents, manifest.rows("documents"))
         if manifest.kind == "tokens":
             near(stage.tokens, num_tokens(manifest.parts))
@@ -85,22 +82,11 @@ def test_a_rule_that_would_stop_the_run_is_named_beforehand(few: World) -> None:
 
 def test_text_that_would_be_read_too_often_is_told(few: World) -> None:
     """Fails where a plan says nothing of thousands of epochs, or warns of a few."""
-    model = '[model]\nfamily = "bert"\nsize = "tiny"\n\n[training]\n[[training.phase]]\n'
-    told = {}
-    for length in ("epochs = 3", "epochs = 70", 'tokens = "2T"'):
-        world = replace(few, text=f"{few.text}\n{model}{length}\n")
-        told[length] = " ".join(estimate(world).basis)
-    assert "reads its text" not in told["epochs = 3"]
-    assert "reads its text about 140 times" in told["epochs = 70"] and "refused" not in told["epochs = 70"]
-    assert "it is refused, unless max_epochs" in told['tokens = "2T"']
-
-
-def test_a_sample_of_which_nothing_is_left_is_told(few: World) -> None:
-    """Fails where a plan promises stages that its run does not come to."""
-    world = replace(few, text=few.text.replace("[rules]", "[rules]\ngopher.min_words = 9_000\n"))
-    found = estimate(world)
-    assert "none of 40 records is left (rules: gopher.min_words 40)" in " ".join(found.stops)
-    assert {stage.stage.split("/")[0] for stage in found.stages} == {"documents", "signatures"}
+    model = f'{few.text}\n[model]\nfamily = "bert"\nsize = "tiny"\n\n[training]\n[[training.phase]]\n'
+    lengths = ("epochs = 3", "epochs = 70", 'tokens = "2T"')
+    few_times, often, endless = (" ".join(estimate(replace(few, text=model + length)).basis) for length in lengths)
+    assert "reads its text" not in few_times and "it is refused, unless max_epochs" in endless
+    assert "reads its text about 140 times" in often and "refused" not in often
 
 
 def test_shards_of_some_sources_grow_with_these(few: World) -> None:
@@ -124,7 +110,9 @@ def test_a_text_whose_column_was_guessed_is_sampled_under_its_name(tmp_path: Pat
     assert found["documents/pages"].documents == 30
     world.put("pages", "a", [{"id": str(n)} for n in range(30)])
     world.put("notes", "a", [{"title": str(n)} for n in range(30)])
-    assert "none of 30 records is left" in " ".join(estimate(world).stops)
+    nothing = estimate(world)
+    assert "none of 30 records is left" in " ".join(nothing.stops)
+    assert {stage.stage.split("/")[0] for stage in nothing.stages} == {"documents", "signatures"}
 
 
 def test_tasks_and_answers_follow_from_labelled_rows_and_documents(tmp_path: Path) -> None:
@@ -137,9 +125,6 @@ def test_tasks_and_answers_follow_from_labelled_rows_and_documents(tmp_path: Pat
     assert answers.documents == sum(found[f"documents/{name}"].documents for name in ("pages", "notes"))
     assert answers.tokens <= 24 * answers.documents
     assert model.disk_bytes > 16 * 32 * 400 and model.memory_bytes > 10**9
-    seeds = replace(world, text=world.text.replace("[1, 2]", "[1, 2, 3, 4]"))
-    more = {stage.stage: stage for stage in estimate(seeds).stages}["tasks/small-boat"]
-    assert more.tokens == pytest.approx(2 * tasks.tokens, abs=2) and more.disk_bytes > 1.5 * tasks.disk_bytes
 
 
 def stage(**figures: int) -> Estimates:
@@ -149,17 +134,13 @@ def stage(**figures: int) -> Estimates:
 def test_what_does_not_fit_is_refused_with_what_to_turn(few: World) -> None:
     """Fails where a run that fills the disk or the memory is let through, or one that fits is not."""
     store = few.recipe()
-    refuse_without_room(store, stage(disk_bytes=1_000, memory_bytes=10**9), 2 * 10**9)
+    room.refuse_without_room(store, stage(disk_bytes=1_000, memory_bytes=10**9), 2 * 10**9)
     with pytest.raises(InputError, match=r"would write about 1000000\.0 GB into .*--store"):
-        refuse_without_room(store, stage(disk_bytes=10**15), 2 * 10**9)
+        room.refuse_without_room(store, stage(disk_bytes=10**15), 2 * 10**9)
     with pytest.raises(
         InputError, match=r"verdicts/small would take about 3\.0 GB .* has 2\.0 GB .* --workers 1 instead of 2"
     ):
-        refuse_without_room(store, stage(memory_bytes=3 * 10**9), 2 * 10**9)
-
-
-def test_a_run_without_a_plan_is_refused_by_what_is_known_at_no_cost(few: World) -> None:
-    """Fails where such a run is refused that may fit, or a hopeless one begins."""
+        room.refuse_without_room(store, stage(memory_bytes=3 * 10**9), 2 * 10**9)
     recipe, lock = few.resolved()
     [file, *_] = lock.generations[0]["pages"]
     room.refuse_plainly_without_room(recipe, [file], 1)

@@ -31,15 +31,14 @@ def lines(some: list[str]) -> bytes:
 
 def write(folder: Path, kind: str, some: list[str]) -> None:
     """Write texts as files of a kind."""
-    small = {"small": some, "mixed": some[:1_000]}.get(kind, [])
-    for number, text in enumerate(small):
-        (folder / f"{number:05}.md").write_text(text)
     if kind == "parquet":
         pq.write_table(pa.table({"text": some}), folder / "a.parquet", row_group_size=1_000)
     elif kind == "packed":
         (folder / "a.jsonl.gz").write_bytes(gzip.compress(lines(some), 1))
-    elif kind != "small":
-        (folder / "large.jsonl").write_bytes(lines(some[len(small) :]))
+    else:
+        for number, text in enumerate(some[:2_000]):
+            (folder / f"{number:05}.md").write_text(text)
+        (folder / "large.jsonl").write_bytes(lines(some[2_000:]))
 
 
 def sample(folder: Path) -> SourceSample:
@@ -52,28 +51,17 @@ def sample(folder: Path) -> SourceSample:
     return found
 
 
-@pytest.mark.parametrize(
-    ("kind", "number", "within"),
-    [
-        ("small", 2_000, 0.1),
-        ("lines", 14_000, 0.1),
-        ("packed", 14_000, 0.2),
-        ("parquet", 14_000, 0.1),
-        ("mixed", 9_000, 0.1),
-    ],
-)
-def test_what_a_part_says_of_the_whole_is_right(kind: str, number: int, within: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["parquet", "packed", "of two kinds"])
+def test_what_a_part_says_of_the_whole_is_right(kind: str, tmp_path: Path) -> None:
     """Fails where slices are left out of the count, what was read of one is taken for all of it, bytes that were read
     ahead, or the place in a file of columns, for what was read, or one kind of file hides another."""
-    some = texts(number, 0.0 if kind == "packed" else 0.05)  # of a packed file only the beginning is read
+    some = texts(10_000, 0.0 if kind == "packed" else 0.05)  # of a packed file only the beginning is read
     write(tmp_path, kind, some)
     found = sample(tmp_path)
-    assert found.records == pytest.approx(number, rel=within)
-    assert found.characters == pytest.approx(sum(map(len, some)), rel=within)
-    assert not found.cut_short and len(found.sampled) < number / 2
-    if kind == "small":  # from all over
-        names = [int(record.locator.file[:5]) for record in found.sampled]
-        assert names[0] < 200 and names[-1] > 1_800 and 900 < names[len(names) // 2] < 1_100
+    assert found.records == pytest.approx(10_000, rel=0.2)
+    assert found.characters == pytest.approx(sum(map(len, some)), rel=0.2)
+    assert not found.cut_short and len(found.sampled) < 6_000
+    assert len({record.locator.file for record in found.sampled}) > 40 or kind != "of two kinds"
 
 
 def test_little_is_read_whole_and_a_file_that_cannot_be_read_holds_nothing(tmp_path: Path) -> None:
