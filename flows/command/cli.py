@@ -190,13 +190,13 @@ def plan(
 
     loaded = load_recipe(recipe, source, store, overrides, engine)
     planned = plan_recipe(loaded, _home)
-    estimates = estimate(loaded, _home, planned, workers, quick)
+    estimates = estimate(loaded, planned, workers, quick)
     if as_json:
         print_json({**plan_json(planned, estimates), "engine": engine_lines(loaded.engine)})
     else:
         show_plan(console, loaded, planned, estimates)
         say(*engine_lines(loaded.engine))
-    refuse_without_room(loaded, estimates, workers or estimates.workers)
+    refuse_without_room(loaded, estimates)
 
 
 @app.command

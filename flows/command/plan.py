@@ -1,6 +1,5 @@
 """`cloze plan`: what a run would do to each stage, and what that would cost."""
 
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -20,22 +19,14 @@ from flows.run.record.ledger_balance import readable_bytes
 COLUMNS = ("documents", "tokens", "disk", "memory", "CPU", "time")
 
 
-def estimate(recipe: Recipe, home: Path, planned: RunPlan, workers: int | None, quick: bool) -> Estimates:
-    """Return the estimates of a plan, kept for the run after it; with `quick`, those of an earlier plan, if any.
-
-    workers: None for as many as the run would have
-    """
-    from flows.run.estimates.room import keep_for_run, left_by_plan
-
+def estimate(recipe: Recipe, planned: RunPlan, workers: int | None, quick: bool) -> Estimates:
+    """Return the estimates of a plan; none with `quick`. workers: None for as many as the run would have"""
     if quick:
-        return left_by_plan(home, recipe, planned.lock) or Estimates(stages=())
+        return Estimates(stages=())
     from flows.run.estimates.whole import estimate_run
 
     workers = workers or workers_for(planned.lock.raw_bytes)
-    estimates = estimate_run(Place(recipe.store), recipe, planned.lock, planned.stages, workers)
-    if estimates.stages:
-        keep_for_run(home, recipe, planned.lock, estimates)
-    return estimates
+    return estimate_run(Place(recipe.store), recipe, planned.lock, planned.stages, workers)
 
 
 def plan_json(planned: RunPlan, estimates: Estimates) -> dict[str, Any]:
@@ -86,11 +77,7 @@ def estimates_table(estimates: Estimates) -> Table:
     table = plain_table("to be built", *COLUMNS)
     for stage in estimates.stages:
         table.add_row(*map(Text, _cells(stage)))
-    whole = (
-        *("the run", "", "", readable_bytes(estimates.disk_bytes), readable_bytes(estimates.memory_bytes)),
-        *(readable_seconds(estimates.cpu_seconds), readable_seconds(estimates.seconds)),
-    )
-    table.add_row(*(Text(cell, "bold") for cell in whole))
+    table.add_row(*(Text(cell, "bold") for cell in _cells(estimates.run)))
     return table
 
 

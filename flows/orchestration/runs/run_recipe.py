@@ -44,8 +44,7 @@ from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_loc
 from flows.recipes.recipe import Recipe, settle_recipe
 from flows.recipes.settings.engine import LOCAL
 from flows.recipes.settings.privacy import visible
-from flows.run.estimates.room import refuse_what_does_not_fit
-from flows.run.estimates.work import surely_repeated
+from flows.run.estimates.room import refuse_plainly_without_room
 from flows.run.faults.gc_lock import wait_for_clearing
 from flows.run.faults.rebuild_damaged import run_past_damage
 from flows.run.faults.recipe_lock import clear_up, recipe_held
@@ -192,7 +191,8 @@ def begin(
             for line in input_lines(recipe, resolved, totals_lines):
                 run.tell(line)
             clear_up(place, home, run.tell)
-            refuse_what_does_not_fit(home, recipe, resolved, pulse.workers)
+            new_files = [file for files in resolved.added.values() for file in files]
+            refuse_plainly_without_room(recipe, new_files, pulse.workers)
             begin_run(place, run_id, recipe)
             settle_recipe(recipe)
             if recipe.lock_path is not None:
@@ -437,7 +437,7 @@ def input_lines(
     start, teacher = resolved.lock.start, resolved.lock.teacher
     begins = f"Training begins with the model in {start.folder} ({start.content})." if start is not None else ""
     learns = f"Training learns from the model in {teacher.folder} ({teacher.content})." if teacher is not None else ""
-    return [first, *filter(None, [*lines, begins, learns, surely_repeated(recipe, resolved.lock)])]
+    return [first, *filter(None, [*lines, begins, learns])]
 
 
 def stage_times(stages: tuple[StageRecord, ...]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Estimates of a stage, and the forms in which they are kept.
+"""Estimates of a stage and of a run.
 
 Units: documents, tokens, bytes of disk, bytes of memory (resident, of all processes of the stage), seconds of
 processor time, seconds by the clock.
@@ -39,8 +39,6 @@ class Estimates:
 
     basis: what they are based on, in lines
     stops: rules that would drop too much, in lines; start_cpu_seconds: of the command and its server
-
-    disk_bytes, cpu_seconds, seconds: of all stages; memory_bytes: of the one that takes most
     """
 
     stages: tuple[StageEstimate, ...]
@@ -51,26 +49,16 @@ class Estimates:
     start_cpu_seconds: float = 0.0
 
     @property
-    def disk_bytes(self) -> int:
-        """The disk space that all stages take."""
-        return sum(stage.disk_bytes for stage in self.stages)
-
-    @property
-    def memory_bytes(self) -> int:
-        """The memory of the stage that takes most."""
-        return max((stage.memory_bytes for stage in self.stages), default=0)
-
-    @property
-    def cpu_seconds(self) -> float:
-        """The processor time of all stages, and of starting the command and its server."""
-        return self.start_cpu_seconds + sum(stage.cpu_seconds for stage in self.stages)
-
-    @property
-    def seconds(self) -> float:
-        """The time of all stages by the clock, one kind after the other."""
-        return sum(stage.seconds for stage in self.stages)
+    def run(self) -> StageEstimate:
+        """All stages, one kind after the other, and the start of the command; of memory, the stage that takes most."""
+        return StageEstimate(
+            stage="the run",
+            disk_bytes=sum(stage.disk_bytes for stage in self.stages),
+            memory_bytes=max((stage.memory_bytes for stage in self.stages), default=0),
+            cpu_seconds=self.start_cpu_seconds + sum(stage.cpu_seconds for stage in self.stages),
+            seconds=sum(stage.seconds for stage in self.stages),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return a form for scripts: all figures, with their units and the sums."""
-        sums = {name: getattr(self, name) for name in ("disk_bytes", "memory_bytes", "cpu_seconds", "seconds")}
-        return {"units": UNITS, **asdict(self), "run": sums}
+        return {"units": UNITS, **asdict(self), "run": asdict(self.run)}

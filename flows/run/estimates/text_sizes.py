@@ -3,28 +3,30 @@
 The records of the sample are judged by the recipe's own steps and settings, in this process. Two steps need statistics
 of the source, which are not taken: repeated lines stay, and of a selection the share that it keeps is counted.
 
-Cost: judging the sample, some two million characters, and counting its words.
+Cost: judging the sample and counting its words.
 """
 
 import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpora.judging.batches import Judged, judge_records
+from corpora.judging.batches import judge_records
 from corpora.judging.documents import in_batches
 from corpora.judging.inputs import read_inputs
-from corpora.schema import text_bytes
-from corpora.store.manifest import Manifest
-from flows.recipes.recipe import SourceEntry
-from flows.run.estimates.sampling import SourceSample
+from corpora.sources.contract import SLICE_BYTES, RawFile
+from flows.recipes.guesses.fields import reading
+from flows.recipes.lock import Lock
+from flows.recipes.recipe import Recipe, SourceEntry
+from flows.run.estimates.sampling import SECONDS, SourceSample, sample_source
+from flows.run.plan.plan import Planned
+from flows.run.source_plans import readable
 from tokenizers_train.words.bert import BertWords
-from tokenizers_train.words.counts import count_by, merge_counts
-from tokenizers_train.words.table import WordCounts
+from tokenizers_train.words.counts import count_by
 
 RULE = BertWords(lowercase=True)
 FIRST = 6  # records that are judged before the others, so that no time includes what is loaded at the first call
@@ -36,17 +38,16 @@ WORD_CHARACTERS = 6  # at most for a word: some languages have no spaces
 class TextSizes:
     """The sizes of documents.
 
-    documents:    how many; distinct: how many different texts; dropped: records that are none
     text_bytes:   of their texts; packed_bytes: of the same as a store packs them
     words:        with punctuation, as BERT cuts them; a long word counts as several
+    measured:     seconds of processor time that reading and judging takes
     """
 
     documents: float = 0.0
-    distinct: float = 0.0
-    dropped: float = 0.0
     text_bytes: float = 0.0
     packed_bytes: float = 0.0
     words: float = 0.0
+    measured: float = 0.0
 
     def times(self, factor: float) -> "TextSizes":
         """Return the sizes of so many times as much."""
@@ -55,85 +56,83 @@ class TextSizes:
     @staticmethod
     def added(sizes: Iterable["TextSizes"]) -> "TextSizes":
         """Return the sizes of all together."""
-        together = Counter[str]()
-        for some in sizes:
-            together.update(asdict(some))
-        return TextSizes(**together)
+        return TextSizes(**sum((Counter(asdict(some)) for some in sizes), Counter()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedSample:
-    """A source, by what its sample is after judging.
+class SourceText:
+    """A source, by what its sample is after judging: all its raw files are as the sampled ones.
 
-    outcomes: of all records, as in the ledger of documents
-    sizes:    of all documents
-    counts:   of the words of the sample, which has text_bytes of text
-    seconds:  processor time of reading and judging the source
+    outcomes:     of all sampled records, as in the ledger of documents
+    whole:        the sizes of all documents; new: of those of raw files that the store has no documents of
+    fitted:       processor time that statistics of the new ones take
+    parts:        about how many all of them have
+    words_per_mb: different words in a MB of text; more text has more by the power WORDS_POWER
     """
 
+    source: str
     sample: SourceSample
     outcomes: Mapping[str, int]
-    sizes: TextSizes
-    counts: WordCounts
-    text_bytes: int
-    seconds: float
+    whole: TextSizes
+    new: TextSizes
+    fitted: float
+    parts: int
+    words_per_mb: float
 
 
-def judge_sample(entry: SourceEntry, sample: SourceSample) -> JudgedSample:
-    """Judge the sample of a source, and scale it to the whole."""
+def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[Planned]) -> list[SourceText]:
+    """Sample and judge each source that has raw files here. Raises FileFault if some cannot be cut."""
+    texts = []
+    for entry in recipe.sources:
+        old, new = _files(entry, lock, planned)
+        there = [file for file in new or old if file.path and file.size_bytes]
+        if there:
+            source = reading(entry.source, lock.guessed, len(lock.generations))
+            sample = sample_source(source, there, SECONDS / len(recipe.sources))
+            old_bytes, new_bytes = (sum(file.size_bytes for file in files) for files in (old, new))
+            texts.append(_judge(entry, sample, old_bytes, new_bytes))
+    return texts
+
+
+def _files(entry: SourceEntry, lock: Lock, planned: Sequence[Planned]) -> tuple[list[RawFile], list[RawFile]]:
+    """Return the raw files of a source that the store has documents of, and those that it has none of."""
+    generations = [files for generation in lock.generations if (files := readable(lock, entry, generation))]
+    states = [stage.state for stage in planned if stage.stage == f"documents/{entry.source.name}"]
+    settled = 0 if "follows" in states else len(generations) - sum(state != "reuse" for state in states)
+    old, new = generations[:settled], generations[settled:]
+    return [file for files in old for file in files], [file for files in new for file in files]
+
+
+def _judge(entry: SourceEntry, sample: SourceSample, old_bytes: int, new_bytes: int) -> SourceText:
+    """Judge the sample of a source, and scale it to raw files. old_bytes: of those that have documents"""
     settings, inputs, records = entry.documents, read_inputs(entry.documents), [*sample.sampled]
-
-    def judge(batch: list) -> Judged:  # type: ignore[type-arg]
-        return judge_records(batch, entry.source.name, settings, inputs)
-
-    judge(records[:FIRST])
+    judge_records(records[:FIRST], entry.source.name, settings, inputs)
     began = time.process_time()
-    judged = [judge(batch) for batch in in_batches(records)]
+    judged = [judge_records(batch, entry.source.name, settings, inputs) for batch in in_batches(records)]
     spent = time.process_time() - began
     texts = pa.chunked_array([each.documents.column("text") for each in judged], pa.large_string()).combine_chunks()
-    counts, size = count_by(RULE, texts), text_bytes(texts)
+    text = "".join(texts.to_pylist())
+    data, counts = text.encode(), count_by(RULE, texts)
     selected = settings.selection.share if settings.selection.questions else 1.0
     by_record = sample.records / max(1, len(records))
-    by_text = sample.characters / max(1, sample.sampled_characters)
-    words = max(pc.sum(counts["count"]).as_py() or 0, _characters(texts) / WORD_CHARACTERS)
+    by_text = sample.characters / max(1, sum(len(record.text) for record in records))
     outcomes = Counter({"documents": len(texts)})
     outcomes.update(f"dropped: {reason}" for each in judged for reason in each.reasons)
-    return JudgedSample(
+    sizes = TextSizes(
+        documents=len(texts) * by_record * selected,
+        text_bytes=len(data) * by_text * selected,
+        packed_bytes=len(pa.compress(data, "zstd", asbytes=True)) * by_text * selected,
+        words=max(pc.sum(counts["count"]).as_py() or 0, len(text) / WORD_CHARACTERS) * by_text * selected,
+        measured=sample.reading_seconds + spent * by_text,
+    )
+    new = sizes.times(new_bytes / sample.raw_bytes)
+    return SourceText(
+        source=entry.source.name,
         sample=sample,
         outcomes={outcome: round(count * by_record) for outcome, count in outcomes.items()},
-        sizes=TextSizes(
-            documents=len(texts) * by_record * selected,
-            distinct=len(texts.unique()) * by_record * selected,
-            dropped=sample.records - len(texts) * by_record * selected,
-            text_bytes=size * by_text * selected,
-            packed_bytes=_packed(texts) * by_text * selected,
-            words=words * by_text * selected,
-        ),
-        counts=counts,
-        text_bytes=size,
-        seconds=sample.reading_seconds + spent * by_text,
+        whole=sizes.times((old_bytes + new_bytes) / sample.raw_bytes),
+        new=new,
+        fitted=new.measured * min(1.0, settings.repeated_lines.sample_bytes / sample.raw_bytes),
+        parts=math.ceil((old_bytes + new_bytes) / max(SLICE_BYTES, settings.part_bytes)),
+        words_per_mb=counts.num_rows / math.pow(max(1, len(data)) / 1e6, WORDS_POWER),
     )
-
-
-def _characters(texts: pa.Array) -> int:
-    return int(pc.sum(pc.utf8_length(texts)).as_py() or 0)
-
-
-def _packed(texts: pa.Array) -> int:
-    """Return how many bytes texts take as files of the store pack them."""
-    return len(pa.compress("".join(texts.to_pylist()).encode(), "zstd", asbytes=True))
-
-
-def words_per_mb(samples: Sequence[JudgedSample]) -> float:
-    """Return how many different words a MB of the sampled texts has; more text has more by the power WORDS_POWER."""
-    text_bytes = sum(judged.text_bytes for judged in samples)
-    words: int = merge_counts(judged.counts for judged in samples).num_rows if text_bytes else 0
-    return words / math.pow(max(1, text_bytes) / 1e6, WORDS_POWER)
-
-
-def sizes_in_store(documents: Sequence[Manifest], sampled: TextSizes) -> TextSizes:
-    """Return the sizes of documents that the store has: what is not counted there is as in a sample of the source."""
-    rows = sum(manifest.rows("documents") for manifest in documents)
-    text_bytes = sum(manifest.ledger.figures.get("text bytes", 0) for manifest in documents)
-    like = sampled.times(text_bytes / max(1.0, sampled.text_bytes))
-    return replace(like, documents=rows, distinct=rows * sampled.distinct / max(1.0, sampled.documents))

@@ -7,15 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 
-from flows.recipes.lock import Lock
 from flows.recipes.model_table import ModelEntry
 from flows.recipes.recipe import Recipe
 from flows.recipes.task_table import TaskEntry
 from flows.run.answers_build import TOGETHER
-from flows.run.estimates.figures import StageEstimate
-from flows.run.estimates.rates import DRIVER_BYTES, cost_of, seconds_of
 from flows.run.estimates.text_sizes import TextSizes
-from trainer.jobs.repeats import MOST_EPOCHS
 from trainer.settings.phases import PhaseSettings, num_tokens
 from trainer.tasks.contract import Task
 from trainer.tasks.data import roles_of, with_format
@@ -29,10 +25,8 @@ PARAMETER_BYTES = 16  # weights, gradients, two moments, of 4 bytes
 TORCH_BYTES = 600_000_000
 MASKED = 0.15  # of the tokens are predicted from the whole vocabulary
 FORWARD = 1 / 3  # of a step: without the gradients
-ROW_BYTES = 600  # of memory for a labelled row, next to its text
 TEXTS_BYTES = 3  # of memory for a byte of texts that are answered together
 CHARACTERS = 4.5  # of labelled rows, for a token
-PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip", ".7z", ".parquet", ".orc", ".avro", ".epub", ".docx", ".odt", ".pdf")
 
 
 class _Model:
@@ -44,7 +38,6 @@ class _Model:
         self._body = self._layers * (4 * hidden * hidden + 2 * hidden * feed_forward + 9 * hidden + feed_forward)
         self._head = vocabulary_size * hidden
         self.parameters = self._body + (vocabulary_size + (entry.settings.max_length or 512) + 4) * hidden
-        self.vocabulary_size = vocabulary_size
 
     def flops(self, length: float, predicted: float = 0.0) -> float:
         """Return the operations for a token. length: of its example; predicted: share of the tokens"""
@@ -52,27 +45,14 @@ class _Model:
 
     def memory(self, held: float, predicted: float = 0.0) -> float:
         """Return the memory of a process that learns. held: tokens at once"""
-        activations = held * (self._layers * 34 * self._hidden * 4 + predicted * self.vocabulary_size * 8)
-        return DRIVER_BYTES + TORCH_BYTES + self.parameters * PARAMETER_BYTES + activations
-
-
-def _estimate(stage: str, amounts: Mapping[str, float], memory_bytes: float, **counts: float) -> StageEstimate:
-    kind = stage.partition("/")[0]
-    seconds, disk_bytes = cost_of(kind, {"stage": 1, **amounts})
-    return StageEstimate(
-        stage=stage,
-        disk_bytes=round(disk_bytes),
-        memory_bytes=round(memory_bytes),
-        cpu_seconds=round(seconds, 2),
-        seconds=round(seconds_of(kind, seconds, 1, 1), 2),
-        **{name: round(count) for name, count in counts.items()},
-    )
+        activations = held * (self._layers * 34 * self._hidden * 4 + predicted * self._head / self._hidden * 8)
+        return TORCH_BYTES + self.parameters * PARAMETER_BYTES + activations
 
 
 def training_of(
-    stage: str, entry: ModelEntry, recipe: Recipe, vocabulary_size: float, to_train_on: Mapping[str, float]
-) -> StageEstimate:
-    """Return what a model takes, by its shape and the steps of its training; every example as long as shards allow.
+    entry: ModelEntry, recipe: Recipe, vocabulary_size: float, to_train_on: Mapping[str, float]
+) -> dict[str, float]:
+    """Return what a model has to work on, in the units of the rates; every example is as long as shards allow.
 
     to_train_on: tokens of each shard set, for phases whose length is said in epochs
     """
@@ -86,12 +66,12 @@ def training_of(
     most = max(phase.batch for phase in entry.training.phase)
     held = min(most, entry.training.micro_batch or most) * length
     held = min(held, entry.training.micro_batch_tokens or held)
-    amounts = {"flops": tokens * model.flops(length, MASKED), "steps": steps, "parameters": model.parameters}
-    return _estimate(stage, {**amounts, "processes": 1}, model.memory(held, 0.2), tokens=tokens)
+    work = {"tokens": tokens, "flops": tokens * model.flops(length, MASKED), "steps": steps}
+    return {**work, "parameters": model.parameters, "model_bytes": model.memory(held, 0.2)}
 
 
-def tasks_of(stage: str, entry: TaskEntry, begins: ModelEntry, vocabulary_size: float) -> StageEstimate:
-    """Return what it takes to learn the tasks of a table from every seed, and to answer their splits.
+def tasks_of(entry: TaskEntry, begins: ModelEntry, vocabulary_size: float) -> dict[str, float]:
+    """Return the work of learning the tasks of a table from every seed, and of answering their splits.
 
     The labelled files are read, but not encoded. Raises InputError if one is missing, or cannot be read.
     """
@@ -109,25 +89,23 @@ def tasks_of(stage: str, entry: TaskEntry, begins: ModelEntry, vocabulary_size: 
         tokens, rows = tokens + models * epochs * sum(learnt), rows + len(learnt) + sum(map(len, judged))
         answered += models * sum(map(len, judged))
         held = max(held, min(batch, settings.micro_batch or batch) * length)
-    amounts = {"flops": flops, "steps": steps, "labelled": rows, "answered": answered, "pieces": vocabulary_size}
     kept = len(suite.tasks) * (1 + models) * model.parameters  # the best, and every one where a killed run goes on
-    memory = model.memory(held) + ROW_BYTES * rows
-    return _estimate(stage, {**amounts, "processes": 1, "parameters": kept}, memory, documents=rows, tokens=tokens)
+    work = {"documents": rows, "tokens": tokens, "flops": flops, "steps": steps, "answered": answered}
+    return {**work, "pieces": vocabulary_size, "parameters": kept, "model_bytes": model.memory(held)}
 
 
-def answers_of(
-    stage: str, entry: TaskEntry, begins: ModelEntry, vocabulary_size: float, texts: TextSizes
-) -> StageEstimate:
-    """Return what it takes to answer documents with the model of a task. texts: of these documents"""
+def answers_of(entry: TaskEntry, begins: ModelEntry, vocabulary_size: float, texts: TextSizes) -> dict[str, float]:
+    """Return the work of answering documents with the model of a task. texts: of these documents"""
     [task] = entry.suite().tasks
     model, length = _Model(begins, vocabulary_size), _length(task, begins)
     tokens = min(texts.documents * length, texts.text_bytes / CHARACTERS)
-    amounts = {"flops": FORWARD * tokens * model.flops(length), "text_bytes": texts.text_bytes, "processes": 1}
     row = 4 * begins.settings.shape[1] / 40 if entry.settings.answers == "embed" else 1
-    memory = model.memory(0) + TEXTS_BYTES * texts.text_bytes * min(1.0, TOGETHER / max(1.0, texts.documents))
-    return _estimate(
-        stage, {**amounts, "answered": row * texts.documents}, memory, documents=texts.documents, tokens=tokens
-    )
+    together = texts.text_bytes * min(1.0, TOGETHER / max(1.0, texts.documents))
+    return {
+        **{"documents": texts.documents, "text_bytes": texts.text_bytes, "answered": row * texts.documents},
+        **{"tokens": tokens, "flops": FORWARD * tokens * model.flops(length)},
+        "model_bytes": model.memory(0) + TEXTS_BYTES * together,
+    }
 
 
 def _length(task: SuiteTask, begins: ModelEntry) -> int:
@@ -140,29 +118,6 @@ def _tokens_of_rows(task: Task, file: FileSettings, length: int, labelled: bool 
     needed, optional = roles_of(task, labelled)
     rows: Iterator = read_examples(with_format(task, file), RowCounts(), needed, lambda values: values, optional)  # type: ignore[type-arg]
     return [min(length, 2 + len("".join(map(str, values.values()))) / CHARACTERS) for _, values in rows]
-
-
-def surely_repeated(recipe: Recipe, lock: Lock) -> str:
-    """Return a warning where a training is too long for any text that the raw files can hold; else "".
-
-    It is for the start of a run, before anything is counted: a file of text has a token in two bytes at most, and one
-    that is packed four in a byte.
-    """
-    if recipe.model is None:
-        return ""
-    lengths = {shards.name: shards.settings.length for shards in recipe.shards}
-    phases = zip(recipe.model.training.phase, recipe.model.phases, strict=True)
-    read = sum(tokens_of(phase, [lengths[name] for name in names]) for phase, names in phases)
-    files = [file for generation in lock.generations for raw in generation.values() for file in raw]
-    most = sum(file.size_bytes * (4 if file.name.endswith(PACKED) else 0.5) for file in files)
-    passes = read / max(1, most)
-    if passes <= MOST_EPOCHS:
-        return ""
-    return (
-        f"The training reads {read:,} tokens, and all raw files hold {most:,.0f} at most: each is read {passes:,.0f} "
-        f"times or more. Above {MOST_EPOCHS:,} passes over the text it is refused, unless max_epochs in [training] "
-        "allows it."
-    )
 
 
 def tokens_of(phase: PhaseSettings, lengths: Sequence[int], held: float = 0.0) -> int:
