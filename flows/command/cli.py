@@ -51,7 +51,7 @@ RecipeName = Annotated[
 ]
 Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a recipe: {KNOWN}.")]
 
-Watch = Annotated[bool | None, Parameter(help="Run as a Prefect flow or not; default: if somebody can watch it.")]
+Watch = Annotated[bool | None, Parameter(help="Run as a Prefect flow, or do not; default: if somebody watches.")]
 
 
 def run_command_line(given: list[str], home: Path) -> int:
@@ -119,11 +119,8 @@ def run(
     overrides: arguments.Overrides = None,
     workers: arguments.Workers = None,
     engine: arguments.Engine = None,
-    range_size: Annotated[int | None, Parameter(help="Parts per task; default: about six tasks per worker.")] = None,
     own_server: Annotated[bool, Parameter(help="Use the embedded Prefect server, whatever your profile says.")] = False,
-    watch: Annotated[
-        bool | None, Parameter(help="Run as a Prefect flow, or do not; default: if somebody watches.")
-    ] = None,
+    watch: Watch = None,
 ) -> int:
     """Build what a recipe asks for; a folder of text needs no recipe.
 
@@ -131,9 +128,7 @@ def run(
     """
     from flows.command.terminal.summary import show_summary
 
-    finished = _built(
-        lambda: load_recipe(recipe, source, store, overrides, engine), workers, range_size, own_server, watch
-    )
+    finished = _built(lambda: load_recipe(recipe, source, store, overrides, engine), workers, own_server, watch)
     show_summary(console, finished)
     return 1 if finished.record.crossed else 0
 
@@ -152,11 +147,7 @@ def demo(*, workers: arguments.Workers = None) -> None:
 
 
 def _built(
-    load: "Callable[[], Recipe]",
-    workers: int | None,
-    range_size: int | None = None,
-    own_server: bool = False,
-    watch: bool | None = None,
+    load: "Callable[[], Recipe]", workers: int | None, own_server: bool, watch: bool | None = None
 ) -> "RunState":
     """Load a recipe and run it, and show how far it is; a folder's recipe is guessed by kernels, too."""
     from flows.command.machine.compile_kernels import compiled_meanwhile
@@ -164,7 +155,7 @@ def _built(
     from flows.orchestration.runs.run_recipe import execute
 
     with compiled_meanwhile(say), RunProgress(console) as progress:
-        return execute(load(), _home, progress.tell, workers, range_size, own_server, progress.advance, watch)
+        return execute(load(), _home, progress.tell, workers, own_server, progress.advance, watch)
 
 
 @app.command
@@ -340,8 +331,9 @@ def trace(
 def verify(
     address: Annotated[str, Parameter(help="An artifact's folder or short id, or a store.")],
     *,
-    rebuild: Annotated[bool, Parameter(help="Build a part again, and compare the contents.", negative=())] = False,
-    part: Annotated[str | None, Parameter(help="The part to rebuild; default: the first.")] = None,
+    rebuild: Annotated[
+        bool, Parameter(help="Build the first part of each artifact again, and compare the contents.", negative=())
+    ] = False,
     as_json: arguments.AsJson = False,
 ) -> int:
     """Check every file of a store, and list what is damaged.
@@ -352,7 +344,7 @@ def verify(
 
     lines = console_for(as_json)
     result = verify_store(lines, address)
-    rebuilt = [*rebuild_store(lines, address, part)] if rebuild and result.whole else []
+    rebuilt = [*rebuild_store(lines, address)] if rebuild and result.whole else []
     if as_json:
         print_json({"whole": result.whole, **asdict(result), "rebuilt": rebuilt})
     return 0 if result.whole and all(each["equal"] for each in rebuilt) else 1

@@ -35,18 +35,15 @@ class Rebuilt:
         return self.before == self.after
 
 
-def rebuild_part(place: Place, manifest: Manifest, part: str | None) -> Rebuilt:
-    """Build one part (the first, unless named) of an artifact again in a folder of its own, and compare.
+def rebuild_part(place: Place, manifest: Manifest) -> Rebuilt:
+    """Build the first part of an artifact again in a folder of its own, and compare.
 
     Raises InputError where no recorded run made the artifact or its raw files are gone.
     """
     stage = find_stage(place, manifest)
     if not stage.parts:
         raise InputError(f"{manifest.folder} cannot be built again: its raw files are gone. Restore them.")
-    names = [plan.name for plan in stage.parts]
-    if part is not None and part not in names:
-        raise InputError(f"{manifest.folder} has no part {part!r}: it has {', '.join(names[:10])}.")
-    plan = stage.parts[names.index(part) if part else 0]
+    plan = stage.parts[0]
     before = next(p for p in manifest.parts if p.name == plan.name)
     with scratch_folder() as folder:
         after = build_part(place, stage, plan, Place(str(folder)))

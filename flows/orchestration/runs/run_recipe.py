@@ -77,7 +77,6 @@ def execute(
     home: Path,
     tell: Tell,
     workers: int | None = None,
-    range_size: int | None = None,
     own_server: bool = False,
     advance: Advance = no_advance,
     watch: bool | None = None,
@@ -91,7 +90,7 @@ def execute(
     """
     with failure_reported(recipe, tell) as notifier, fork_workers(recipe, workers, tell) as pool:
         run = begin(recipe, home, tell, workers)
-        run.range_size, run.watch = range_size, advance
+        run.watch = advance
         with on_record(run):
             if is_reused(run, home, own_server):
                 notifier.judged(run.record, run.report_path)

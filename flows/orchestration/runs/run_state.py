@@ -62,7 +62,6 @@ class RunState:
     pulse: Pulse
     terminal: Tell
     watch: Advance = no_advance
-    range_size: int | None = None
     lock: Lock = field(default_factory=Lock)
     looked: Mapping[str, Looked] = field(default_factory=dict)
     clock: float = field(default_factory=time.monotonic)

@@ -190,7 +190,7 @@ class Build:
         if not missing:
             return 0
         self._performer.advance(self, 0)
-        pieces = ranges(missing, self._run.pool.workers, self._run.range_size)
+        pieces = ranges(missing, self._run.pool.workers)
         if self.stage.kind in NOT_FOR_WORKERS:  # its parts take all cores, one after another
             pieces = [missing]
         groups = even_groups(pieces, most)

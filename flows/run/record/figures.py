@@ -17,7 +17,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import pyarrow.compute as pc
 
@@ -269,7 +268,7 @@ def _models(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, 
     for name, model in newest_of_each(manifests, "models").items():
         yield _count(_called("parameters", name), model.ledger.figures["parameters"], "parameters")
         yield _count(_called("training steps", name), model.ledger.figures["steps"], "steps")
-        last = _last_events(place, model)
+        last = {row["event"]: row for row in read_events(place, model)}
         if (loss := last.get("step", {}).get("masked_loss")) is not None:
             yield _called("training loss", name), Figure(value=loss, unit="nats a token", kind=MEAN)
         for what, (column, unit, kind) in _MEASURED.items():
@@ -282,11 +281,6 @@ def _tasks(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, F
     for name, tasks in newest_of_each(manifests, "tasks").items():
         for score in scores_of(place, tasks, name):
             yield score.name, Figure(value=score.value, unit=score.unit, kind=MEAN)
-
-
-def _last_events(place: Place, model: Manifest) -> dict[str, dict[str, Any]]:
-    """Return the last row of each kind of event in a model's metrics."""
-    return {row["event"]: row for row in read_events(place, model)}
 
 
 def stored_manifests(place: Place, record: RunRecord) -> list[Manifest]:
