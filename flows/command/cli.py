@@ -62,9 +62,8 @@ def run_command_line(given: list[str], home: Path) -> int:
         say(WELCOME)
         return 0
     try:
-        named = [
-            arguments.STANDARD_INPUT if argument == "-" else argument for argument in given
-        ]  # cyclopts takes it for an option
+        # cyclopts takes a dash for an option
+        named = [arguments.STANDARD_INPUT if argument == "-" else argument for argument in given]
         result = app(named, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         raise InputError(f"{error} `cloze --help` lists the commands and their options.") from error
@@ -175,7 +174,7 @@ def plan(
     Each stage has the reason. Costs are estimated from a sample.
     """
     from flows.command.machine.cluster_findings import engine_lines
-    from flows.command.plan import estimate, plan_json, show_plan
+    from flows.command.plan import estimate, show_plan
     from flows.orchestration.runs.run_recipe import plan as plan_recipe
     from flows.run.estimates.room import refuse_without_room
 
@@ -183,7 +182,14 @@ def plan(
     planned = plan_recipe(loaded, _home)
     estimates = estimate(loaded, _home, planned, workers, quick)
     if as_json:
-        print_json({**plan_json(planned, estimates), "engine": engine_lines(loaded.engine)})
+        print_json(
+            {
+                "inputs": planned.inputs,
+                "stages": [entry.to_json() for entry in planned.stages],
+                "estimates": estimates.to_json(),
+                "engine": engine_lines(loaded.engine),
+            }
+        )
     else:
         show_plan(console, loaded, planned, estimates)
         say(*engine_lines(loaded.engine))

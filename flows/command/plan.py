@@ -1,7 +1,6 @@
 """`cloze plan`: what a run would do to each stage, and what that would cost."""
 
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -36,15 +35,6 @@ def estimate(recipe: Recipe, home: Path, planned: RunPlan, workers: int | None, 
     if estimates.stages:
         keep_for_run(home, recipe, planned.lock, estimates)
     return estimates
-
-
-def plan_json(planned: RunPlan, estimates: Estimates) -> dict[str, Any]:
-    """Return a form for scripts."""
-    return {
-        "inputs": planned.inputs,
-        "stages": [entry.to_json() for entry in planned.stages],
-        "estimates": estimates.to_json(),
-    }
 
 
 def show_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Estimates) -> None:

@@ -11,6 +11,7 @@ byte of the parts is read once (`corpora.store.file_check`), several parts side 
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -280,19 +281,12 @@ def check_figures(place: Place, run_id: str) -> Iterator[Fault]:
     try:
         kept_figures(place, run_id)
     except FileNotFoundError:
-        if _has_had_figures(place, run_id):
-            yield Fault(path=figures_file(run_id), what="it is gone")
+        with suppress(FileNotFoundError, DamagedRun):
+            record = read_run(place, run_id)
+            if record.state == "completed" and record.cost is not None:  # it had figures, and what it has cost
+                yield Fault(path=figures_file(run_id), what="it is gone")
     except Damaged as fault:
         yield Fault(path=fault.path, what=fault.what)
-
-
-def _has_had_figures(place: Place, run_id: str) -> bool:
-    """Return whether a run came to its end, with its figures and what it has cost."""
-    try:
-        record = read_run(place, run_id)
-    except (FileNotFoundError, DamagedRun):
-        return False
-    return record.state == "completed" and record.cost is not None
 
 
 def _check_release(holdings: Holdings, path: str) -> Iterator[Fault]:

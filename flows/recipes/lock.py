@@ -252,11 +252,12 @@ def _hashed(
 def files_of(source: Source, recipe: Recipe) -> list[tuple[str, Path]]:
     """Return the raw files of a source; files that a store inside its folder holds do not count. Raises InputError."""
     apart = stores_apart(source, recipe)
-    return [(name, path) for name, path in source.files() if not (apart(path.parent) or _leads_apart(path, apart))]
-
-
-def _leads_apart(path: Path, apart: Apart) -> bool:
-    return not isinstance(path, ObjectPath) and path.is_symlink() and apart(path.resolve().parent)
+    return [
+        (name, path)
+        for name, path in source.files()
+        if not apart(path.parent)
+        and (isinstance(path, ObjectPath) or not path.is_symlink() or not apart(path.resolve().parent))
+    ]
 
 
 def stores_apart(source: Source, recipe: Recipe) -> Apart:

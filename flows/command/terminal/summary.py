@@ -91,14 +91,14 @@ def show_sample_comparison(console: Console, compared: Sequence[SampleComparison
 
 def show_learning(console: Console, finished: RunState) -> None:
     """Print the model's results on text it never saw, phase by phase, and gaps that it fills."""
-    model = finished.outcome.model
-    if model is None:
+    model, recipe = finished.outcome.model, finished.recipe
+    if model is None or recipe.model is None:
         return
     last = {row["phase"]: row for row in read_events(finished.place, model) if row["event"] == "evaluation"}
     console.print(f"\nThe model ({model.ledger.figures['parameters']:,} parameters), on held-out text:\n")
     for phase, row in sorted(last.items()):
         loss, entropy = row["masked_loss"], row["unigram_entropy"]
-        shards = finished.shards_of_phase(phase)
+        shards = " + ".join(name or recipe.name for name in recipe.model.phases[phase])
         console.print(
             f"  {shards:12} step {row['step']:5,}: {loss:.3f} nats a masked token, {entropy - loss:.3f} below the "
             f"unigram entropy of the same tokens ({entropy:.3f}); {row['masked_accuracy']:.1%} right, "

@@ -104,11 +104,6 @@ class RunState:
         """Describe the results of the run in a few words."""
         return "; ".join([conclusion(outcome), *self.crossed])
 
-    def shards_of_phase(self, phase: int) -> str:
-        """Return the shard sets that a phase of the training read, by their names in the recipe."""
-        assert self.recipe.model is not None
-        return " + ".join(name or self.recipe.name for name in self.recipe.model.phases[phase])
-
     def tell(self, text: str, level: str = "info") -> None:
         """Print a line on the terminal, and in the log of the flow run if the run has one by now."""
         self.terminal(text)
