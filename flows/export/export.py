@@ -71,7 +71,8 @@ def export(artifact: Artifact, target: Path, settings: ExportSettings) -> Export
 
     Raises InputError.
     """
-    _refuse_store(artifact, target)
+    if artifact.place.is_local and target.resolve().is_relative_to(Path(artifact.place.full_path(""))):
+        raise InputError(f"{target} is inside the store {artifact.place.at('')}: give a folder outside of it.")
     rows = ExampleRows(artifact) if artifact.manifest.kind == "shards" else DocumentRows(artifact)
     content = exported(artifact)
     with new_folder(target) as folder:
@@ -90,12 +91,6 @@ def export(artifact: Artifact, target: Path, settings: ExportSettings) -> Export
         (folder / CARD).write_text(card(content), encoding="utf-8")
         (folder / METADATA).write_bytes(croissant(content, file_at(folder, CARD)))
     return content
-
-
-def _refuse_store(artifact: Artifact, target: Path) -> None:
-    """Refuse a folder inside the store, where every file is an artifact's or a run's."""
-    if artifact.place.is_local and target.resolve().is_relative_to(Path(artifact.place.full_path(""))):
-        raise InputError(f"{target} is inside the store {artifact.place.at('')}: give a folder outside of it.")
 
 
 def local_target(folder: str) -> Path:

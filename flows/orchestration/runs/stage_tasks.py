@@ -120,7 +120,9 @@ class Performer:
             self._begin(stage, survey)
         builds = [Build(stage, survey, self) for stage, survey in zip(stages, surveys, strict=True)]
         try:
-            self._build_missing(builds)
+            missing, most = sum(len(build.survey.missing) for build in builds), most_ranges(self._ranges)
+            for build in builds:
+                self._ranges += build.submit(most * len(build.survey.missing) // max(1, missing))
             return [self._finish(build, started) for build in builds]
         except FileFault:
             self._unreadable += [other for build in builds for other in build.met(FileFault)]
@@ -145,12 +147,6 @@ class Performer:
         if survey.missing and stage.kind == "models" and (notice := stage.facts.get("notice")):
             self.run.warn(f"{stage.stage_folder}: {notice}")
         self._planned += len(survey.missing)
-
-    def _build_missing(self, builds: "Sequence[Build]") -> None:
-        missing, most = sum(len(build.survey.missing) for build in builds), most_ranges(self._ranges)
-        for build in builds:
-            share = most * len(build.survey.missing) // max(1, missing)
-            self._ranges += build.submit(share)
 
     def _finish(self, build: "Build", started: float) -> Manifest:
         finished = build.survey.manifest is not None and build.stage.folder in self.run.manifests

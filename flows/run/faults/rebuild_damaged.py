@@ -28,7 +28,7 @@ from corpora.store.damage import Damaged, digest_in
 from corpora.store.file_check import describe_part
 from corpora.store.manifest import Manifest, Part, is_record
 from corpora.store.places.place import Place
-from corpora.store.stage import MANIFEST, PartPlan, Stage, Survey, read_manifest, rows_of, survey_stage
+from corpora.store.stage import MANIFEST, Stage, Survey, read_manifest, rows_of, survey_stage
 from flows.run.faults.damage_list import read_damage_list, write_damage_list
 from flows.run.faults.skipped_files import sha256_of_raw
 from flows.run.record.counts_text import counted
@@ -131,9 +131,22 @@ class DamageTracker:
         return tuple(fault for path, fault in self.distrusted.items() if path.startswith(f"{where}/"))
 
     def refuse_changed_inputs(self, stage: Stage, survey: Survey) -> None:
-        """Stop if damaged parts would be built again from raw files that changed. Raises InputError."""
-        if survey.damaged or self.faults_of(stage, survey):
-            refuse_changed_raw_files(survey.missing)
+        """Stop if damaged parts would be built again from raw files that are not what the lock says.
+
+        Usually a file that was hashed once is trusted by its size and times, but what damaged a store may have changed
+        it. Reads every file once. Raises InputError.
+        """
+        if not survey.damaged and not self.faults_of(stage, survey):
+            return
+        jobs = (plan.job for plan in survey.missing if isinstance(plan.job, DocumentsJob | StatisticsJob))
+        for file in dict.fromkeys(piece.file for job in jobs for piece in job.slices):
+            digest = sha256_of_raw(file.path)
+            if digest != file.sha256:
+                raise InputError(
+                    f"{file.path} has other bytes than {file.name} in the lock: its sha256 is {digest[:12]} and the "
+                    f"lock says {file.sha256[:12]}. Documents in the store are damaged and must be built again from "
+                    "it: get it again, then run again."
+                )
 
     def trust_rebuilt(self, survey: Survey, manifest: Manifest) -> None:
         """Trust the files again that were written for a stage, which was published after a survey."""
@@ -196,20 +209,3 @@ def lost_parts(stage: Stage, survey: Survey) -> list[str]:
     """Return the damaged parts of a stage that cannot be planned because their raw files are gone."""
     planned = {part.name for part in stage.parts}
     return [name for name in survey.damaged if name not in planned]
-
-
-def refuse_changed_raw_files(plans: Sequence[PartPlan]) -> None:
-    """Stop if a raw file that these parts are to be built from again is not what the lock says.
-
-    Usually a file that was hashed once is trusted by its size and times, but what damaged a store may have changed it.
-    Reads every file once. Raises InputError.
-    """
-    jobs = (plan.job for plan in plans if isinstance(plan.job, DocumentsJob | StatisticsJob))
-    for file in dict.fromkeys(piece.file for job in jobs for piece in job.slices):
-        digest = sha256_of_raw(file.path)
-        if digest != file.sha256:
-            raise InputError(
-                f"{file.path} has other bytes than {file.name} in the lock: its sha256 is {digest[:12]} and the lock "
-                f"says {file.sha256[:12]}. Documents in the store are damaged and must be built again from it: get it "
-                "again, then run again."
-            )
