@@ -43,7 +43,6 @@ from flows.recipes.guesses.fitted_defaults import chosen_line, fitted_line
 from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe, settle_recipe
 from flows.recipes.settings.engine import LOCAL
-from flows.recipes.settings.privacy import visible
 from flows.run.estimates.room import refuse_what_does_not_fit
 from flows.run.estimates.work import surely_repeated
 from flows.run.faults.gc_lock import wait_for_clearing
@@ -68,7 +67,6 @@ if TYPE_CHECKING:
     from flows.run.inputs.fetch import FetchOptions
 
 HASHED_FIELDS = 5  # of a file in `stat_cache`
-ERROR_CHARACTERS = 2_000  # of the error that ended a run, in its record
 CarryOut = Callable[[RunState], Outcome]
 
 
@@ -321,9 +319,8 @@ def _sight(run: RunState) -> Sight:
 
 def _record_failure(run: RunState, why: BaseException) -> None:
     """Keep the record of a failed run; a store that cannot be written does not hide why it failed."""
-    error = visible(str(why) or type(why).__name__, ERROR_CHARACTERS)
     try:
-        run.write(run.record_now("failed", error))
+        run.write(run.record_now("failed", end_of_failed(why)["message"]))
     except InputError as refused:
         run.tell(f"The failed run could not be recorded: {refused}")
 
