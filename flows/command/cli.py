@@ -51,7 +51,7 @@ RecipeName = Annotated[
 ]
 Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a recipe: {KNOWN}.")]
 
-Watch = Annotated[bool | None, Parameter(help="Run as a Prefect flow or not; default: if somebody can watch it.")]
+Watch = Annotated[bool | None, Parameter(help="Run as a Prefect flow, or do not; default: if somebody watches.")]
 
 
 def run_command_line(given: list[str], home: Path) -> int:
@@ -62,9 +62,8 @@ def run_command_line(given: list[str], home: Path) -> int:
         say(WELCOME)
         return 0
     try:
-        named = [
-            arguments.STANDARD_INPUT if argument == "-" else argument for argument in given
-        ]  # cyclopts takes it for an option
+        # cyclopts takes a dash for an option
+        named = [arguments.STANDARD_INPUT if argument == "-" else argument for argument in given]
         result = app(named, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         raise InputError(f"{error} `cloze --help` lists the commands and their options.") from error
@@ -119,11 +118,8 @@ def run(
     overrides: arguments.Overrides = None,
     workers: arguments.Workers = None,
     engine: arguments.Engine = None,
-    range_size: Annotated[int | None, Parameter(help="Parts per task; default: about six tasks per worker.")] = None,
     own_server: Annotated[bool, Parameter(help="Use the embedded Prefect server, whatever your profile says.")] = False,
-    watch: Annotated[
-        bool | None, Parameter(help="Run as a Prefect flow, or do not; default: if somebody watches.")
-    ] = None,
+    watch: Watch = None,
 ) -> int:
     """Build what a recipe asks for; a folder of text needs no recipe.
 
@@ -131,9 +127,7 @@ def run(
     """
     from flows.command.terminal.summary import show_summary
 
-    finished = _built(
-        lambda: load_recipe(recipe, source, store, overrides, engine), workers, range_size, own_server, watch
-    )
+    finished = _built(lambda: load_recipe(recipe, source, store, overrides, engine), workers, own_server, watch)
     show_summary(console, finished)
     return 1 if finished.record.crossed else 0
 
@@ -152,11 +146,7 @@ def demo(*, workers: arguments.Workers = None) -> None:
 
 
 def _built(
-    load: "Callable[[], Recipe]",
-    workers: int | None,
-    range_size: int | None = None,
-    own_server: bool = False,
-    watch: bool | None = None,
+    load: "Callable[[], Recipe]", workers: int | None, own_server: bool, watch: bool | None = None
 ) -> "RunState":
     """Load a recipe and run it, and show how far it is; a folder's recipe is guessed by kernels, too."""
     from flows.command.machine.compile_kernels import compiled_meanwhile
@@ -164,7 +154,7 @@ def _built(
     from flows.orchestration.runs.run_recipe import execute
 
     with compiled_meanwhile(say), RunProgress(console) as progress:
-        return execute(load(), _home, progress.tell, workers, range_size, own_server, progress.advance, watch)
+        return execute(load(), _home, progress.tell, workers, own_server, progress.advance, watch)
 
 
 @app.command
@@ -184,7 +174,7 @@ def plan(
     Each stage has the reason. Costs are estimated from a sample.
     """
     from flows.command.machine.cluster_findings import engine_lines
-    from flows.command.plan import estimate, plan_json, show_plan
+    from flows.command.plan import estimate, show_plan
     from flows.orchestration.runs.run_recipe import plan as plan_recipe
     from flows.run.estimates.room import refuse_without_room
 
@@ -192,7 +182,14 @@ def plan(
     planned = plan_recipe(loaded, _home)
     estimates = estimate(loaded, planned, workers, quick)
     if as_json:
-        print_json({**plan_json(planned, estimates), "engine": engine_lines(loaded.engine)})
+        print_json(
+            {
+                "inputs": planned.inputs,
+                "stages": [entry.to_json() for entry in planned.stages],
+                "estimates": estimates.to_json(),
+                "engine": engine_lines(loaded.engine),
+            }
+        )
     else:
         show_plan(console, loaded, planned, estimates)
         say(*engine_lines(loaded.engine))
@@ -340,8 +337,9 @@ def trace(
 def verify(
     address: Annotated[str, Parameter(help="An artifact's folder or short id, or a store.")],
     *,
-    rebuild: Annotated[bool, Parameter(help="Build a part again, and compare the contents.", negative=())] = False,
-    part: Annotated[str | None, Parameter(help="The part to rebuild; default: the first.")] = None,
+    rebuild: Annotated[
+        bool, Parameter(help="Build the first part of each artifact again, and compare the contents.", negative=())
+    ] = False,
     as_json: arguments.AsJson = False,
 ) -> int:
     """Check every file of a store, and list what is damaged.
@@ -352,7 +350,7 @@ def verify(
 
     lines = console_for(as_json)
     result = verify_store(lines, address)
-    rebuilt = [*rebuild_store(lines, address, part)] if rebuild and result.whole else []
+    rebuilt = [*rebuild_store(lines, address)] if rebuild and result.whole else []
     if as_json:
         print_json({"whole": result.whole, **asdict(result), "rebuilt": rebuilt})
     return 0 if result.whole and all(each["equal"] for each in rebuilt) else 1

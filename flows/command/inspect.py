@@ -12,7 +12,6 @@ from flows.command.terminal.display import (
     MOST_LINES,
     show_dropped,
     show_example,
-    show_lengths,
     show_lines,
     show_manifest,
     show_trace,
@@ -49,8 +48,6 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
     for table in ("dropped", "removed"):
         if manifest.rows(table):
             console.print(show_dropped(dropped_rows(read_table(place, manifest, table, DROPPED.names))))
-    if manifest.rows("documents"):
-        console.print(show_lengths(read_table(place, manifest, "documents", ("text",))))
     if manifest.rows("lines"):
         console.print(show_lines(read_table(place, manifest, "lines", ("documents", "line"))))
     if manifest.kind == "tasks":
@@ -71,8 +68,6 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
 
 def show_example_trace(console: Console, shards: Artifact, index: int, split: str, raw_lines: int = MOST_LINES) -> None:
     """Show one example, its documents, and the raw bytes they came from."""
-    if split not in SPLITS:
-        raise InputError(f"--split {split!r} must be one of {', '.join(SPLITS)}.")
     shard_set, traces = trace_number(shards, index, split)
     example = shard_set[index]
     masks = example_masks(shard_set, example)

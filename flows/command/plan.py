@@ -1,7 +1,5 @@
 """`cloze plan`: what a run would do to each stage, and what that would cost."""
 
-from typing import Any
-
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -27,15 +25,6 @@ def estimate(recipe: Recipe, planned: RunPlan, workers: int | None, quick: bool)
 
     workers = workers or workers_for(planned.lock.raw_bytes)
     return estimate_run(Place(recipe.store), recipe, planned.lock, planned.stages, workers)
-
-
-def plan_json(planned: RunPlan, estimates: Estimates) -> dict[str, Any]:
-    """Return a form for scripts."""
-    return {
-        "inputs": planned.inputs,
-        "stages": [entry.to_json() for entry in planned.stages],
-        "estimates": estimates.to_json(),
-    }
 
 
 def show_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Estimates) -> None:

@@ -59,7 +59,8 @@ JSON_PROMISE = (
     "keys below stay as they are; others may be added."
 )
 
-Row = tuple[str, str, str, str]  # key, type, default, meaning
+Row = tuple[str, str, str, str]
+ROW = ("key", "type", "default", "meaning")
 
 
 def main(arguments: Sequence[str], page: Path = PAGE) -> int:
@@ -146,44 +147,47 @@ def _recipe() -> Iterator[str]:
         "A recipe is a TOML file. An unknown key is an error that names the nearest valid one. Any key can be "
         "given as `--set table.key=value`."
     )
-    yield table(("key", "type", "default", "meaning"), TOP_KEYS)
+    yield table(ROW, TOP_KEYS)
     yield "### [[source]]"
     yield "One table for each source; `kind` says which. These keys every kind has:"
     own = ", ".join(f"`{name}`" for name in ("documents", *STEP_TABLES))
-    common = settings_rows(SourceEntry, only=("priority", "weight", "on_damage"))
+    common = settings_rows(SourceEntry, skip=("source", "documents", "fetch", "license"))
     common = [(key, kind, "its place in the recipe" if key == "`priority`" else d, m) for key, kind, d, m in common]
     overrides = (own, "table", "", "settings for this source alone, over those of the recipe's table")
-    yield table(("key", "type", "default", "meaning"), [*common, overrides])
+    yield table(ROW, [*common, overrides])
     for kind in sorted(SOURCES):
         yield f'#### kind = "{kind}"'
-        yield table(("key", "type", "default", "meaning"), settings_rows(source_class(kind)))
-    yield "#### fetch"
-    yield summary(AcquireSettings)
-    yield table(("key", "type", "default", "meaning"), settings_rows(AcquireSettings))
+        yield table(ROW, settings_rows(source_class(kind)))
+    yield from _section("#### fetch", AcquireSettings)
     yield "### [[step]]"
     yield "A step of your own, from an installed package (entry point `cloze.steps`). It also has keys of its own:"
-    yield table(("key", "type", "default", "meaning"), STEP_KEYS)
+    yield table(ROW, STEP_KEYS)
     for name, settings in SETTINGS.items():
-        yield f"### [{name}]"
-        yield summary(settings)
-        yield from _nested_summaries(settings)
         skip = {DocumentsSettings: OWN_TABLES, ShardSettings: ("own",), TrainingSettings: ("phase",)}.get(settings, ())
-        yield table(("key", "type", "default", "meaning"), settings_rows(settings, skip=skip))
+        yield from _section(f"### [{name}]", settings, *_nested_summaries(settings), skip=skip)
         if settings is ShardSettings:
             yield from _inputs()
         if settings is VocabularySettings:
             yield f"{summary(BroughtVocabulary)} Its keys, in place of those above:"
-            yield table(("key", "type", "default", "meaning"), settings_rows(BroughtVocabulary))
+            yield table(ROW, settings_rows(BroughtVocabulary))
         if settings is TrainingSettings:
-            yield from _within_training()
+            yield from _section("#### [[training.phase]]", PhaseSettings)
+            yield from _section("#### schedule", Schedule)
 
 
-def _within_training() -> Iterator[str]:
-    """Yield the tables inside `[training]`."""
-    for called, settings in (("[[training.phase]]", PhaseSettings), ("schedule", Schedule)):
-        yield f"#### {called}"
-        yield summary(settings)
-        yield table(("key", "type", "default", "meaning"), settings_rows(settings))
+def _section(heading: str, settings: type, *paragraphs: str, skip: Sequence[str] = ()) -> Iterator[str]:
+    """Yield what a table is for, more paragraphs, and its keys."""
+    yield from (heading, summary(settings), *paragraphs)
+    yield table(ROW, settings_rows(settings, skip=skip))
+
+
+def _nested_summaries(settings: type) -> Iterator[str]:
+    """Yield one paragraph for each nested table that is described nowhere else."""
+    for field in dataclasses.fields(settings):
+        hint = get_type_hints(settings)[field.name]
+        inner = next((argument for argument in get_args(hint) if dataclasses.is_dataclass(argument)), hint)
+        if isinstance(inner, type) and dataclasses.is_dataclass(inner) and field.name not in OWN_TABLES:
+            yield f"`{field.name}`: {summary(inner)}"
 
 
 def _inputs() -> Iterator[str]:
@@ -192,30 +196,18 @@ def _inputs() -> Iterator[str]:
     for kind, own in INPUTS.items():
         yield f'`input = "{kind}"`: {summary(own)}'
         if rows := settings_rows(own):
-            yield table(("key", "type", "default", "meaning"), rows)
+            yield table(ROW, rows)
 
 
-def _nested_summaries(settings: type) -> Iterator[str]:
-    """Yield one paragraph for each nested table that is described nowhere else."""
-    for field in dataclasses.fields(settings):
-        hint = get_type_hints(settings)[field.name]
-        inner = next((argument for argument in get_args(hint) if dataclasses.is_dataclass(argument)), hint)
-        if dataclasses.is_dataclass(inner) and field.name not in OWN_TABLES:
-            hint = inner
-            assert isinstance(hint, type)
-            yield f"`{field.name}`: {summary(hint)}"
-
-
-def settings_rows(settings: type, prefix: str = "", only: Sequence[str] = (), skip: Sequence[str] = ()) -> list[Row]:
+def settings_rows(settings: type, prefix: str = "", skip: Sequence[str] = ()) -> list[Row]:
     """Return key, type, default and meaning of each field of a settings dataclass, nested ones with dotted keys."""
     hints, texts = get_type_hints(settings), meanings(settings)
     rows: list[Row] = []
     for field in dataclasses.fields(settings):
         hint = hints[field.name]
-        if (only and field.name not in only) or field.name in skip:
+        if field.name in skip:
             continue
-        if dataclasses.is_dataclass(hint):
-            assert isinstance(hint, type)
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
             rows += settings_rows(hint, f"{prefix}{field.name}.")
             continue
         meaning = texts.get(field.name) or self_telling(field.name)

@@ -27,6 +27,7 @@ class RawTrace:
 
 def trace_number(shards: Artifact, index: int, split: str = "train") -> tuple[ShardSet, list[RawTrace]]:
     """Return an example's documents and their raw bytes. Raises InputError for a number that no example has."""
+    check_choice("--split", split, SPLITS)
     shard_set = ShardSet(shards.place, shards.manifest, split)
     if not 0 <= index < len(shard_set):
         raise InputError(f"There is no example {index}: {shards.manifest.folder} holds 0 to {len(shard_set) - 1}.")
@@ -66,7 +67,6 @@ def example_facts(shards: Artifact, index: int, split: str) -> dict[str, Any]:
     """Return an example with its documents and where their records are, for scripts. Raises InputError."""
     from flows.run.store_address import vocabulary_of
 
-    check_choice("--split", split, SPLITS)
     shard_set, traces = trace_number(shards, index, split)
     example, vocabulary = shard_set[index], vocabulary_of(shards)
     return {

@@ -79,10 +79,10 @@ def _leave_list(place: Place, inside: str, faults: Sequence[Fault]) -> Iterator[
         )
 
 
-def rebuild_store(console: Console, address: str, part: str | None) -> Iterator[dict[str, Any]]:
-    """Build a part of each artifact again next to it; yield whether it has the same content."""
+def rebuild_store(console: Console, address: str) -> Iterator[dict[str, Any]]:
+    """Build the first part of each artifact again next to it; yield whether it has the same content."""
     for artifact in find_artifacts(address):
-        rebuilt = rebuild_part(artifact.place, artifact.manifest, part)
+        rebuilt = rebuild_part(artifact.place, artifact.manifest)
         verdict = "the same content" if rebuilt.equal else f"other content: {rebuilt.before} is now {rebuilt.after}"
         where = f"{artifact.manifest.folder}: part {rebuilt.part} built again"
         console.print(f"{where}: {verdict}", style="" if rebuilt.equal else "red", markup=False)

@@ -23,7 +23,7 @@ from distributed import get_worker
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
-from corpora.store.stage import PartPlan, Stage, build_parts
+from corpora.store.stage import Stage, build_parts
 from flows.engines.checkpoint_copies import fetch_copy, keep_copy, remove_copy
 from flows.engines.connect import GPU
 from flows.engines.on_worker import Answer, answer_of, is_taken_back, unfit
@@ -62,7 +62,8 @@ def _train(work: bytes, say: Callable[..., None], stop: Stop) -> int:
     place, stage, plans, distrusted = pickle.loads(work)
     if find_spec("torch") is None:
         raise InputError(f"The worker has the resource {GPU} but no torch to train with: install it there.")
-    here = [_worked_here(place, stage, plan) for plan in plans]
+    work_here = str(work_folder(place, stage))  # the plans name the folder of the machine that runs the recipe
+    here = [replace(plan, job=replace(plan.job, work=work_here)) for plan in plans]
     for plan in here:
         _train_one(place, stage, plan.job, say, stop)
     built = len(build_parts(place, stage, here, distrusted))
@@ -83,11 +84,6 @@ def _train_one(place: Place, stage: Stage, job: TrainingJob, say: Callable[..., 
     if not place.is_local:
         fetch_copy(place, stage, work)
     train(job, on_event, stop)
-
-
-def _worked_here(place: Place, stage: Stage, plan: PartPlan) -> PartPlan:
-    """Return the plan with the work folder that this machine has for it."""
-    return replace(plan, job=replace(plan.job, work=str(work_folder(place, stage))))
 
 
 @contextmanager

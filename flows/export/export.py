@@ -22,7 +22,7 @@ from flows.export.croissant import croissant
 from flows.export.exported import Exported, exported
 from flows.export.files import ExportedFile, SplitFiles, file_at
 from flows.export.folder import new_folder
-from flows.export.rows import KINDS, PUBLISHED, DocumentRows, ExampleRows, rows_of
+from flows.export.rows import KINDS, PUBLISHED, DocumentRows, ExampleRows
 from flows.run.store_address import Artifact, find_artifacts, newest, vocabulary_of
 
 CARD, METADATA, TOKENIZER = "README.md", "croissant.json", "tokenizer"
@@ -56,7 +56,8 @@ def choose(address: str, kind: str | None, name: str | None) -> Artifact:
     sets = sorted({(artifact.manifest.kind, artifact.manifest.name) for artifact in chosen})
     if len(sets) == 1:
         return newest(chosen)
-    listed = ", ".join(f"--kind {kind} --name {name}" for kind, name in sets or sorted({_named(a) for a in of_kind}))
+    others = sorted({(artifact.manifest.kind, artifact.manifest.name) for artifact in of_kind})
+    listed = ", ".join(f"--kind {kind} --name {name}" for kind, name in sets or others)
     if sets:
         raise InputError(f"{address} has {len(sets)} things to export: choose one with one of {listed}.")
     raise InputError(
@@ -65,17 +66,15 @@ def choose(address: str, kind: str | None, name: str | None) -> Artifact:
     )
 
 
-def _named(artifact: Artifact) -> tuple[str, str]:
-    return artifact.manifest.kind, artifact.manifest.name
-
-
 def export(artifact: Artifact, target: Path, settings: ExportSettings) -> Exported:
     """Write the live rows of an artifact, and what describes them, to a new folder.
 
     Raises InputError.
     """
-    _refuse_store(artifact, target)
-    rows, content = rows_of(artifact), exported(artifact)
+    if artifact.place.is_local and target.resolve().is_relative_to(Path(artifact.place.full_path(""))):
+        raise InputError(f"{target} is inside the store {artifact.place.at('')}: give a folder outside of it.")
+    rows = ExampleRows(artifact) if artifact.manifest.kind == "shards" else DocumentRows(artifact)
+    content = exported(artifact)
     with new_folder(target) as folder:
         files, units = write_rows(rows, folder, settings)
         if not files:
@@ -92,12 +91,6 @@ def export(artifact: Artifact, target: Path, settings: ExportSettings) -> Export
         (folder / CARD).write_text(card(content), encoding="utf-8")
         (folder / METADATA).write_bytes(croissant(content, file_at(folder, CARD)))
     return content
-
-
-def _refuse_store(artifact: Artifact, target: Path) -> None:
-    """Refuse a folder inside the store, where every file is an artifact's or a run's."""
-    if artifact.place.is_local and target.resolve().is_relative_to(Path(artifact.place.full_path(""))):
-        raise InputError(f"{target} is inside the store {artifact.place.at('')}: give a folder outside of it.")
 
 
 def local_target(folder: str) -> Path:

@@ -254,12 +254,12 @@ class Exported:
         return [(unknown, whole)]
 
 
-def exported(artifact: Artifact, **rows: Any) -> Exported:
-    """Return an artifact with what it was made from and the documents behind it. rows: the files, if any."""
+def exported(artifact: Artifact) -> Exported:
+    """Return an artifact with what it was made from and the documents behind it."""
     provenance = provenance_of(artifact)
     corpus, sources = provenance.corpus, artifact.manifest.settings.get("sources") or ()
     documents = count_documents(artifact.place, corpus, sources) if corpus is not None else None
-    return Exported(provenance=provenance, documents=documents, **rows)
+    return Exported(provenance=provenance, documents=documents)
 
 
 def count_documents(place: Place, corpus: Manifest, sources: Collection[str] = ()) -> DocumentCounts:

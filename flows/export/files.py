@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 
 from corpora.kernels.arrays import Int64s
 
-FILE_BYTES = 256 << 20
 GROUP_BYTES = 32 << 20
 GROUPS = 8  # row groups that a file holds at least, where there are so many: it ends before one that may not fit
 FOOTER_BYTES = 1 << 16  # left for what a file has besides rows
@@ -41,12 +40,7 @@ class SplitFiles:
     """The files of one split, written one after another below a folder."""
 
     def __init__(
-        self,
-        folder: Path,
-        called: str,
-        schema: pa.Schema,
-        file_bytes: int = FILE_BYTES,
-        group_bytes: int = GROUP_BYTES,
+        self, folder: Path, called: str, schema: pa.Schema, file_bytes: int, group_bytes: int = GROUP_BYTES
     ) -> None:
         self._folder, self._called, self._schema = folder, called, schema
         self._file_bytes, self._group_bytes = file_bytes, min(group_bytes, file_bytes // GROUPS)

@@ -12,7 +12,6 @@ from functools import cached_property
 import pyarrow as pa
 
 from corpora.build import CORPUS, read_delete_list, without_deleted
-from corpora.errors import InputError
 from corpora.store.leases.reader_lease import Hold
 from corpora.store.tables import open_table, read_table
 from flows.run.store_address import Artifact
@@ -66,18 +65,6 @@ LABELS = {
     "next-sentence": "0: the second segment follows the first in the text; 1: it does not",
     "sentence-order": "0: the segments are in the order of the text; 1: they are swapped",
 }
-
-
-def rows_of(artifact: Artifact) -> "DocumentRows | ExampleRows":
-    """Return the rows of a corpus or a shard set. Raises InputError for an artifact of another kind."""
-    if artifact.manifest.kind == "shards":
-        return ExampleRows(artifact)
-    if artifact.manifest.kind == "corpora":
-        return DocumentRows(artifact)
-    raise InputError(
-        f"{artifact.manifest.folder} cannot be exported, only a corpus or a shard set can: give one of these, "
-        "or a store or release that has one."
-    )
 
 
 @dataclass(frozen=True)

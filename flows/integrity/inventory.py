@@ -9,7 +9,9 @@ Cost: every manifest is read, and the records that no manifest names; memory for
 byte of the parts is read once (`corpora.store.file_check`), several parts side by side.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -131,7 +133,7 @@ def read_holdings(place: Place, inside: str = "") -> Holdings:
         claims=tuple(claims),
         faults=tuple(faults),
         unnamed={**{path: sizes[path] for path in paths if path not in expected}, **place.unfinished(inside)},
-        runs=tuple(path.split("/")[1] for path in sorted(sizes) if path.startswith("runs/") and _is_run(path)),
+        runs=tuple(path.split("/")[1] for path in sorted(sizes) if re.fullmatch("runs/[^/]+/run.json", path)),
         tombstones=lists,
         releases=() if inside else tuple(release_entries(place)),
     )
@@ -139,10 +141,6 @@ def read_holdings(place: Place, inside: str = "") -> Holdings:
 
 def _is_manifest(path: str) -> bool:
     return path.count("/") == 3 and path.endswith(f"/{MANIFEST}")
-
-
-def _is_run(path: str) -> bool:
-    return path.count("/") == 2 and path.endswith("/run.json")
 
 
 def _read_manifests(place: Place, paths: Sequence[str]) -> tuple[dict[str, Manifest], list[Fault]]:
@@ -206,15 +204,10 @@ _LOST_WITH = {
 def find_faults(holdings: Holdings, advance: Advance = lambda done, total: None) -> Iterator[Fault]:
     """Yield everything in a store that is damaged, documents first."""
     yield from holdings.faults
-    yield from check_documents(holdings)
-    yield from check_claims(holdings.place, holdings.claims, advance)
-
-
-def check_documents(holdings: Holdings) -> Iterator[Fault]:
-    """Yield the damage in records of runs, releases and lists of what was forgotten."""
     yield from (fault for run_id in holdings.runs for fault in check_run(holdings.place, run_id))
     yield from (fault for path in holdings.releases for fault in _check_release(holdings, path))
     yield from (fault for path in holdings.tombstones for fault in _check_tombstones(holdings.place, path))
+    yield from check_claims(holdings.place, holdings.claims, advance)
 
 
 def faults_of(place: Place, manifest: Manifest) -> list[Fault]:
@@ -288,19 +281,12 @@ def check_figures(place: Place, run_id: str) -> Iterator[Fault]:
     try:
         kept_figures(place, run_id)
     except FileNotFoundError:
-        if _has_had_figures(place, run_id):
-            yield Fault(path=figures_file(run_id), what="it is gone")
+        with suppress(FileNotFoundError, DamagedRun):
+            record = read_run(place, run_id)
+            if record.state == "completed" and record.cost is not None:  # it had figures, and what it has cost
+                yield Fault(path=figures_file(run_id), what="it is gone")
     except Damaged as fault:
         yield Fault(path=fault.path, what=fault.what)
-
-
-def _has_had_figures(place: Place, run_id: str) -> bool:
-    """Return whether a run came to its end, with its figures and what it has cost."""
-    try:
-        record = read_run(place, run_id)
-    except (FileNotFoundError, DamagedRun):
-        return False
-    return record.state == "completed" and record.cost is not None
 
 
 def _check_release(holdings: Holdings, path: str) -> Iterator[Fault]:

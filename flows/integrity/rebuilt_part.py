@@ -1,17 +1,15 @@
 """Builds a part of an artifact again next to it, to compare the two: `cloze verify --rebuild`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_part, survey_stage
-from flows.recipes.lock import Lock
 from flows.run.pipeline import run_recipe
 from flows.run.record.run_record import (
     DamagedRun,
-    RunRecord,
     newest_runs,
     passed_over,
     recorded_lock,
@@ -35,18 +33,15 @@ class Rebuilt:
         return self.before == self.after
 
 
-def rebuild_part(place: Place, manifest: Manifest, part: str | None) -> Rebuilt:
-    """Build one part (the first, unless named) of an artifact again in a folder of its own, and compare.
+def rebuild_part(place: Place, manifest: Manifest) -> Rebuilt:
+    """Build the first part of an artifact again in a folder of its own, and compare.
 
     Raises InputError where no recorded run made the artifact or its raw files are gone.
     """
     stage = find_stage(place, manifest)
     if not stage.parts:
         raise InputError(f"{manifest.folder} cannot be built again: its raw files are gone. Restore them.")
-    names = [plan.name for plan in stage.parts]
-    if part is not None and part not in names:
-        raise InputError(f"{manifest.folder} has no part {part!r}: it has {', '.join(names[:10])}.")
-    plan = stage.parts[names.index(part) if part else 0]
+    plan = stage.parts[0]
     before = next(p for p in manifest.parts if p.name == plan.name)
     with scratch_folder() as folder:
         after = build_part(place, stage, plan, Place(str(folder)))
@@ -66,7 +61,10 @@ class _StageFound(Exception):
 
 
 def find_stage(place: Place, manifest: Manifest) -> Stage:
-    """Return the stage of an artifact, planned again from the newest recorded run that names it. Raises InputError."""
+    """Return the stage of an artifact, planned again from the newest recorded run that names it. Raises InputError.
+
+    A run with damaged documents is passed over, and named on stderr.
+    """
 
     def look(stages: Sequence[Stage]) -> list[Manifest]:
         for stage in stages:
@@ -78,24 +76,18 @@ def find_stage(place: Place, manifest: Manifest) -> Stage:
             raise _ParentLost
         return whole
 
-    for record, lock in recorded_runs(place):
+    for record in newest_runs(place):
         if manifest.folder in record.folders:
             try:
+                lock = recorded_lock(place, record.run_id)
                 run_recipe(place, recorded_recipe(record, place.address), lock, look)
             except _StageFound as reached:
                 return reached.stage
             except _ParentLost:
                 continue
+            except DamagedRun as fault:
+                to_stderr(passed_over(fault))
     raise InputError(
         f"No recorded run in {place.address} would make {manifest.folder} with this version: run its recipe again "
         "first."
     )
-
-
-def recorded_runs(place: Place) -> Iterator[tuple[RunRecord, Lock]]:
-    """Yield the runs of a store with their locks, newest first; those with damaged documents are named on stderr."""
-    for record in newest_runs(place):
-        try:
-            yield record, recorded_lock(place, record.run_id)
-        except DamagedRun as fault:
-            to_stderr(passed_over(fault))

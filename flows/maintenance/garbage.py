@@ -159,11 +159,9 @@ def leftovers(seen: Look, left: Mapping[str, Manifest], removed: Collection[str]
 def _is_garbage(path: str, needed: Needed, left: Mapping[str, Manifest], gone: Collection[str]) -> bool:
     """Return whether a file that no artifact has may go."""
     folder = "/".join(path.split("/")[:3])
-    if not needed.may_go(folder):
+    if not needed.may_go(folder) or path == f"{folder}/{MANIFEST}":
         return False
-    if folder in left:
-        return path != f"{folder}/{MANIFEST}"
-    return path != f"{folder}/{MANIFEST}" and (folder in gone or folder.split("/")[1] not in needed.unended)
+    return folder in left or folder in gone or folder.split("/")[1] not in needed.unended
 
 
 def find_needed(place: Place, manifests: Mapping[str, Manifest], policy: Policy, now: datetime | None = None) -> Needed:

@@ -62,16 +62,10 @@ def _in_order(run_id: str, files: Mapping[str, int]) -> dict[str, int]:
 def keep_newest(place: Place, recipe: str, keep: int, tell: Callable[[str], None]) -> None:
     """Remove the records of old runs of a recipe; a failure is reported, not raised."""
     try:
-        remove_runs(place, old_runs(place, keep, recipe))
+        for path in (path for files in old_runs(place, keep, recipe).values() for path in files):
+            remove(place, path)
     except InputError as error:
         tell(f"Records of old runs stay: {error}")
-
-
-def remove_runs(place: Place, runs: Mapping[str, Mapping[str, int]]) -> None:
-    """Remove records of runs."""
-    for files in runs.values():
-        for path in files:
-            remove(place, path)
 
 
 def remove(place: Place, path: str) -> None:

@@ -8,12 +8,12 @@ A lock ends with a digest of itself, so that a flipped bit is noticed. A lock th
 digest removed, is read as it is; the next run seals it again.
 """
 
-import itertools
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
+from itertools import compress, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -252,11 +252,12 @@ def _hashed(
 def files_of(source: Source, recipe: Recipe) -> list[tuple[str, Path]]:
     """Return the raw files of a source; files that a store inside its folder holds do not count. Raises InputError."""
     apart = stores_apart(source, recipe)
-    return [(name, path) for name, path in source.files() if not (apart(path.parent) or _leads_apart(path, apart))]
-
-
-def _leads_apart(path: Path, apart: Apart) -> bool:
-    return not isinstance(path, ObjectPath) and path.is_symlink() and apart(path.resolve().parent)
+    return [
+        (name, path)
+        for name, path in source.files()
+        if not apart(path.parent)
+        and (isinstance(path, ObjectPath) or not path.is_symlink() or not apart(path.resolve().parent))
+    ]
 
 
 def stores_apart(source: Source, recipe: Recipe) -> Apart:
@@ -269,7 +270,7 @@ def stores_apart(source: Source, recipe: Recipe) -> Apart:
     if not hasattr(source, "path") or (not objects and where.is_file()):
         return nowhere
     own = Path(*store.parts) if objects == isinstance(store, ObjectPath) else None  # objects' paths too are compared so
-    root = Path(*itertools.takewhile(lambda part: not WILDCARDS & set(part), where.parts))
+    root = Path(*takewhile(lambda part: not WILDCARDS & set(part), where.parts))
     root = root if objects else split_glob(str(where))[0].resolve()
     if own is not None and root.is_relative_to(own) and _is_written(root, own):
         raise InputError(
@@ -350,19 +351,12 @@ def without_files(lock: Lock, is_gone: Callable[[str, RawFile], bool]) -> Lock:
     alone. A generation that came without files (a forget is one) stays.
     """
     left = [
-        {name: kept for name, files in entry.items() if (kept := tuple(f for f in files if not is_gone(name, f)))}
+        {name: some for name, files in entry.items() if (some := tuple(f for f in files if not is_gone(name, f)))}
         for entry in lock.generations
     ]
-    return _with_generations(
-        lock, [files if files or not was else None for files, was in zip(left, lock.generations, strict=True)]
-    )
-
-
-def _with_generations(lock: Lock, left: Sequence[Mapping[str, tuple[RawFile, ...]] | None]) -> Lock:
-    """Return the lock with these generations in place of its own; None where one goes."""
-    kept = [entry is not None for entry in left]
+    kept = [bool(files or not was) for files, was in zip(left, lock.generations, strict=True)]
     before = sum(kept[: lock.vocabulary_generation])
-    generations = tuple(entry for entry in left if entry is not None)
+    generations = tuple(compress(left, kept))
     guessed = {
         name: tuple(replace(one, generation=sum(kept[: one.generation - 1]) + 1) for one in names)
         for name, names in lock.guessed.items()

@@ -163,7 +163,8 @@ def read_recipe(path: Path, overrides: Mapping[str, str] | None = None) -> Recip
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise InputError(f"Cannot read the recipe {path}: {error.strerror}. {_known_recipes()}") from error
+        known = f"A recipe is a TOML file, or one that comes with Cloze: {', '.join(sorted(shipped_recipes()))}."
+        raise InputError(f"Cannot read the recipe {path}: {error.strerror}. {known}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"The recipe {path} is not UTF-8 text ({error}): save it as UTF-8.") from error
     return parse_recipe(text, path, overrides or {})
@@ -425,10 +426,6 @@ def _documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> Documents
 def shipped_recipes() -> dict[str, str]:
     """Return the recipes that come with the program: name -> TOML text."""
     return recipe_texts("shipped")
-
-
-def _known_recipes() -> str:
-    return f"A recipe is a TOML file, or one that comes with Cloze: {', '.join(sorted(shipped_recipes()))}."
 
 
 def shipped_recipe(name: str, folder: Path, overrides: Mapping[str, str]) -> Recipe:

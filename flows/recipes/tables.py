@@ -44,10 +44,6 @@ def override(table: dict[str, Any], key: str, value: str) -> None:
     One of several tables is addressed by name or number, as in `source.tickets.fields.text`; if there is only one, its
     name may be left out. A name with a dot in it is quoted.
     """
-    try:
-        parsed = toml_table(f"value = {value}")["value"]
-    except ValueError:
-        parsed = value  # a bare word is a text
     *parents, last = key_parts(key)
     place: dict[str, Any] = table
     rest = list(parents)
@@ -58,7 +54,17 @@ def override(table: dict[str, Any], key: str, value: str) -> None:
         if not isinstance(child, dict):
             raise InputError(f"--set {key}={value}: {parents[-len(rest) - 1]} is not a table of settings.")
         place = child
-    place[last] = parsed
+    place[last] = setting_value(value)
+
+
+def setting_value(text: Any) -> Any:
+    """Return a setting's value as TOML writes it; a bare word is a text. What is not a text is a value."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return toml_table(f"value = {text}")["value"]
+    except ValueError:
+        return text
 
 
 def _one_of(tables: list[Any], rest: list[str], last: str, option: str) -> Any:

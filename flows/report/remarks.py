@@ -126,18 +126,14 @@ def _sources(compared: Compared) -> Iterator[Remark]:
 
 def _moved(compared: Compared) -> Iterator[Remark]:
     """Yield figures far from those of the run before, those that moved most first."""
-    moved = sorted((change for change in compared.changes if _far(change)), key=_distance, reverse=True)
+    telling = [change for change in compared.changes if parted(change.name)[0] in _TELLING]
+    far = [change for change in telling if _distance(change) >= (POINTS if change.kind == SHARE else RELATIVE)]
+    moved = sorted(far, key=_distance, reverse=True)
     for change in moved[:MOVED]:
         before, after = (figure_text(value, change.kind, change.unit) for value in (change.before, change.after))
         yield _look("compared", f"{change.name}: {before} in the run before, {after} now ({change_text(change)}).")
     if more := len(moved[MOVED:]):
         yield _look("compared", f"{counted(more, 'more figure')} moved as far.")
-
-
-def _far(change: Change) -> bool:
-    what, _, _ = parted(change.name)
-    bound = POINTS if change.kind == SHARE else RELATIVE
-    return what in _TELLING and _distance(change) >= bound
 
 
 def _distance(change: Change) -> float:

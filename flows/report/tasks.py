@@ -6,7 +6,6 @@ the run began.
 Cost: as `flows.run.record.task_scores`.
 """
 
-from corpora.store.manifest import Manifest
 from corpora.store.stage import read_manifest
 from flows.report.run import RunView, View
 from flows.run.record.releases import release_before
@@ -28,7 +27,9 @@ def task_views(run: RunView) -> list[View]:
         if release is not None:
             released = next((a for a in release.artifacts if (a.kind, a.name) == ("tasks", tasks.name)), None)
             other = read_manifest(run.place, released.folder) if released is not None else None
-            comparisons.append(_with_released(run, tasks, other, f"{release.name} number {release.number}"))
+            if other is not None and other.fingerprint != tasks.fingerprint:
+                called = f"{release.name} number {release.number}"
+                comparisons.append(comparison_with(run.place, tasks, other, ("this run", called)))
         views.append(
             {
                 "name": name or suite.name,
@@ -43,13 +44,6 @@ def task_views(run: RunView) -> list[View]:
             }
         )
     return views
-
-
-def _with_released(run: RunView, tasks: Manifest, other: Manifest | None, called: str) -> SuiteComparison | None:
-    """Return a comparison with what is released; None where that is the same, gone, or answered other examples."""
-    if other is None or other.fingerprint == tasks.fingerprint:
-        return None
-    return comparison_with(run.place, tasks, other, ("this run", called))
 
 
 def _comparison_view(comparison: SuiteComparison) -> View:

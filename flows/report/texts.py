@@ -64,23 +64,15 @@ class DuplicatePair:
 
 def reason_groups(run: RunView) -> list[View]:
     """Return reasons with samples, grouped by artifact: what each source dropped, what the corpus left out."""
-    parsed = [
-        (_dropped_from(run, manifest), reasons_of(run.place, manifest, "dropped", SAMPLES_OF_A_REASON))
-        for manifest in run.parsed
-    ]
-    corpus = run.newest("corpora")
-    removed = reasons_of(run.place, corpus, "removed", SAMPLES_OF_A_REASON) if corpus is not None else []
-    return [
-        {"title": title, "reasons": reasons}
-        for title, reasons in [*parsed, ("Removed from the corpus", removed)]
-        if reasons
-    ]
-
-
-def _dropped_from(run: RunView, manifest: Manifest) -> str:
-    """Return the title of what a source dropped, with its generation where there are several."""
-    generation = run.generation(manifest)
-    return f"Dropped from {manifest.name}{f', {generation}' if generation else ''}"
+    groups = []
+    for manifest in run.parsed:
+        generation = run.generation(manifest)
+        title = f"Dropped from {manifest.name}{f', {generation}' if generation else ''}"
+        groups.append({"title": title, "reasons": reasons_of(run.place, manifest, "dropped", SAMPLES_OF_A_REASON)})
+    if corpus := run.newest("corpora"):
+        removed = reasons_of(run.place, corpus, "removed", SAMPLES_OF_A_REASON)
+        groups.append({"title": "Removed from the corpus", "reasons": removed})
+    return [group for group in groups if group["reasons"]]
 
 
 def duplicate_view(run: RunView) -> View:

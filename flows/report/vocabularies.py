@@ -14,8 +14,8 @@ from typing import Any
 from corpora.store.manifest import Manifest
 from flows.report.run import RunView, View
 from flows.run.record.ledger_balance import made_from, of_kind
-from tokenizers_train.measures.build import Measured, read_measures
-from tokenizers_train.measures.measure import Measures, ordinary_ids, unused_pieces
+from tokenizers_train.measures.build import read_measures
+from tokenizers_train.measures.measure import ordinary_ids, unused_pieces
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 SPLITS, PIECE_CHARACTERS, WORD_CHARACTERS = 12, 60, 60
@@ -78,15 +78,10 @@ def measured_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary) -> V
             ((name, each) for name, each in measured.sources.items() if each.words),
             key=lambda source: (-(source[1].fertility or 0.0), source[0]),
         ),
-        "sizes": by_size(measured, vocabulary.size),
+        "sizes": dict(sorted({**measured.sizes, vocabulary.size: measured.corpus}.items())) if measured.sizes else {},
         "unused": len(unused_pieces(vocabulary, measured.counts)),
         "splits": _split_rows(run, vocabulary, measured.splits),
     }
-
-
-def by_size(measured: Measured, own: int) -> dict[int, Measures]:
-    """Return the figures of each size, ascending, the vocabulary's own among them; none if sizes were not measured."""
-    return dict(sorted({**measured.sizes, own: measured.corpus}.items())) if measured.sizes else {}
 
 
 def _split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Mapping[str, Any]]) -> list[View]:

@@ -38,13 +38,13 @@ def workers_for(raw_bytes: int) -> int:
     return min(default_workers(), 1 + raw_bytes // BYTES_PER_WORKER)
 
 
-def ranges(parts: Sequence[Item], workers: int, size: int | None = None) -> list[Sequence[Item]]:
-    """Group parts, in order, into what a worker does at a time: a handful a worker, or ranges of a given size.
+def ranges(parts: Sequence[Item], workers: int) -> list[Sequence[Item]]:
+    """Group parts, in order, into what a worker does at a time: a handful a worker.
 
-    >>> ranges([1, 2, 3, 4, 5], workers=1, size=2)
-    [[1, 2], [3, 4], [5]]
+    >>> ranges([1, 2, 3, 4, 5, 6, 7], workers=1)
+    [[1, 2], [3, 4], [5, 6], [7]]
     """
-    return even_groups(parts, workers * RANGES_PER_WORKER) if size is None else _cut(parts, size)
+    return even_groups(parts, workers * RANGES_PER_WORKER)
 
 
 def even_groups(items: Sequence[Item], most: int) -> list[Sequence[Item]]:
@@ -53,7 +53,8 @@ def even_groups(items: Sequence[Item], most: int) -> list[Sequence[Item]]:
     >>> [len(group) for group in even_groups(range(1_000), 3)]
     [334, 334, 332]
     """
-    return _cut(items, max(1, ceil(len(items) / max(1, most))))
+    size = max(1, ceil(len(items) / max(1, most)))
+    return [items[first : first + size] for first in range(0, len(items), size)]
 
 
 def most_ranges(given: int) -> int:
@@ -65,7 +66,3 @@ def most_ranges(given: int) -> int:
     (120, 25, 1)
     """
     return max(1, min(MOST_RANGES, (MOST_TASKS - given) // 4))
-
-
-def _cut(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
-    return [items[first : first + size] for first in range(0, len(items), size)]

@@ -82,7 +82,8 @@ def split_address(address: str) -> tuple[Place, str]:
         whole = whole.parent
         below = whole.sizes("")
     for place, inside in _cuts(whole):
-        if any(_is_of_store(f"{inside}/{path}" if inside else path) for path in below):
+        paths = (f"{inside}/{path}" if inside else path for path in below)
+        if any(is_of_artifact(path) or _RUN.fullmatch(path) for path in paths):
             return place, inside
     return (not below and _at_short_fingerprint(address)) or (whole, "")
 
@@ -144,11 +145,6 @@ def is_of_artifact(path: str) -> bool:
     """
     kind, *more = path.split("/")
     return kind in STAGES and len(more) >= _DEPTH and _FINGERPRINT.fullmatch(more[1]) is not None
-
-
-def _is_of_store(path: str) -> bool:
-    """Tell whether a path in a store is a file of an artifact or a run."""
-    return is_of_artifact(path) or _RUN.fullmatch(path) is not None
 
 
 def newest(artifacts: list[Artifact]) -> Artifact:

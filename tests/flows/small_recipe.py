@@ -31,7 +31,6 @@ from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage
 from flows.run.pipeline import OF_MANY_PARTS, STAGES, Outcome, run_recipe
 from flows.run.plan.plan import explain
-from flows.run.policies import ranges
 from flows.run.record.heartbeat import names_of
 from flows.run.record.run_record import RunRecord, StageRecord
 
@@ -266,13 +265,13 @@ def build_here(place: Place, stage: Stage, plans: Sequence[PartPlan]) -> Sequenc
     return build_parts(place, stage, plans)
 
 
-def build_on(pool: RunEngine, range_size: int | None = None) -> Build:
+def build_on(pool: RunEngine, range_size: int = 1) -> Build:
     """Ranges of parts on the workers of an engine, handed out by threads, as the tasks of a real run do it."""
 
     def build(place: Place, stage: Stage, plans: Sequence[PartPlan]) -> None:
         bare = replace(stage, parts=())
         with ThreadPoolExecutor(pool.workers + 1) as threads:
-            groups = ranges(plans, pool.workers, range_size)
+            groups = [plans[first : first + range_size] for first in range(0, len(plans), range_size)]
             list(threads.map(lambda group: pool.run(build_parts, place, bare, list(group)), groups))
 
     return build

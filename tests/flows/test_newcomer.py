@@ -97,41 +97,33 @@ def greet(name: str) -> int:
     console.print(f"Good morning, {name}.")
     return 0
 '''
+TAGS = '"c4.drop_tags", (counts.hash_marks > 0) & settings.c4.drop_tags'
+
+
+def put(file: str, anchor: str, text: str) -> tuple[str, str, str]:
+    """An edit that puts a text before another one."""
+    return file, anchor, text + anchor
+
+
 # By the row of CONTRIBUTING's table: file, what stands there (nothing: the file is new), and what stands there then.
 EDITS: dict[str, list[tuple[str, str, str]]] = {
     "a source that comes with Cloze": [
         ("corpora/sources/cards.py", "", CARDS),
-        (REGISTRY, '    "cc-news"', '    "cards": "corpora.sources.cards:CardsSource",\n    "cc-news"'),
+        put(REGISTRY, '    "cc-news"', '    "cards": "corpora.sources.cards:CardsSource",\n'),
     ],
     "a quality rule": [
-        (
-            RULES,
-            "    min_sentences: int = 3\n",
-            "    min_sentences: int = 3\n    drop_tags: bool = added(neutral=False)\n",
-        ),
-        (RULES, '    "c4.min_sentences"', '    "c4.drop_tags": "{hash_marks} hash marks",\n    "c4.min_sentences"'),
-        (
-            RULES,
-            'yield "c4.min_sentences"',
-            'yield "c4.drop_tags", (counts.hash_marks > 0) & settings.c4.drop_tags\n        yield "c4.min_sentences"',
-        ),
+        put(RULES, "    min_sentences: int = 3\n", "    drop_tags: bool = added(neutral=False)\n"),
+        put(RULES, '    "c4.min_sentences"', '    "c4.drop_tags": "{hash_marks} hash marks",\n'),
+        put(RULES, '        yield "c4.min_sentences"', f"        yield {TAGS}\n"),
     ],
     "a family of encoders": [
         ("trainer/families/slim.py", "", SLIM),
-        (
-            FAMILIES,
-            "from trainer.objectives.contract",
-            "from trainer.families.slim import SLIM\nfrom trainer.objectives.contract",
-        ),
+        put(FAMILIES, "from trainer.objectives.contract", "from trainer.families.slim import SLIM\n"),
         (FAMILIES, "in (BERT,", "in (BERT, SLIM,"),
     ],
     "a kind of task": [
         ("trainer/tasks/kinds/tone.py", "", TONE),
-        (
-            TASKS,
-            "from trainer.tasks.settings",
-            "from trainer.tasks.kinds.tone import ToneTask\nfrom trainer.tasks.settings",
-        ),
+        put(TASKS, "from trainer.tasks.settings", "from trainer.tasks.kinds.tone import ToneTask\n"),
         (TASKS, "_OURS = (", "_OURS = (ToneTask, "),
     ],
     "a score": [(SCORES, "\ndef confusion", ERRORS + "\n\ndef confusion")],
@@ -141,29 +133,17 @@ EDITS: dict[str, list[tuple[str, str, str]]] = {
     ],
     "a section of the report": [
         ("flows/report/notice.py", "", NOTICE),
-        (PAGE, "from flows.report.remarks", "from flows.report.notice import notice_of\nfrom flows.report.remarks"),
-        (
-            PAGE,
-            "        passed_over=passed_over,\n",
-            "        passed_over=passed_over,\n        notice=notice_of(run),\n",
-        ),
-        (PARTS, '{% call part("in"', '{% call part("notice", "Notice") %}{{ notice }}{% endcall %}\n{% call part("in"'),
+        put(PAGE, "from flows.report.remarks", "from flows.report.notice import notice_of\n"),
+        put(PAGE, "        passed_over=passed_over,\n", "        notice=notice_of(run),\n"),
+        put(PARTS, '{% call part("in"', '{% call part("notice", "Notice") %}{{ notice }}{% endcall %}\n'),
     ],
     "a line that a run prints": [
-        (
-            STATE,
-            "        self.figures = ",
-            '        self.tell(f"Questions: {self.recipe.privacy.contact}")\n        self.figures = ',
-        ),
+        put(STATE, "        self.figures = ", '        self.tell(f"Questions: {self.recipe.privacy.contact}")\n'),
     ],
     "a command": [
         ("flows/command/greet.py", "", GREET),
-        (
-            CLI,
-            "from flows.command.operations",
-            "from flows.command.greet import greeting_app\nfrom flows.command.operations",
-        ),
-        (CLI, "app.command(tasks_app", 'app.command(greeting_app, name="*")\napp.command(tasks_app'),
+        put(CLI, "from flows.command.operations", "from flows.command.greet import greeting_app\n"),
+        put(CLI, "app.command(tasks_app", 'app.command(greeting_app, name="*")\n'),
     ],
 }
 REASON = {
@@ -173,11 +153,7 @@ REASON = {
             "            settings=self.settings,\n            parents=[",
             '            settings={**self.settings, "edition": 2},\n            parents=[',
         ),
-        (
-            REASONS,
-            "    if survey.done and not survey.pointed:\n",
-            '    reason = reason or "a second edition"\n    if survey.done and not survey.pointed:\n',
-        ),
+        put(REASONS, "    if survey.done and not survey.pointed:\n", '    reason = reason or "a second edition"\n'),
     ]
 }
 RECIPE = """

@@ -139,7 +139,8 @@ def memory(root: Path = Path("/")) -> Finding:
 
 def disk_space(name: str, folder: Path, needed_bytes: int = GB) -> Finding:
     """Check free space where `folder` is or would be: a failure below `needed_bytes`."""
-    free = shutil.disk_usage(_nearest_folder(folder)).free
+    nearest = next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
+    free = shutil.disk_usage(nearest).free
     fact = f"{free / GB:.1f} GB free for {folder}"
     if free < needed_bytes:
         remedy = f"free {(needed_bytes - free) / GB:.1f} GB there, or choose a folder on another disk"
@@ -169,11 +170,6 @@ def writable(name: str, folder: Path) -> Finding:
         "store": "give the recipe's `store` a folder you may write",
     }
     return fail(f"write: {name}", fact, remedies[name])
-
-
-def _nearest_folder(folder: Path) -> Path:
-    """Return `folder`, or the closest one above it that exists: the disk its bytes would go to."""
-    return next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
 
 
 # The network

@@ -116,6 +116,4 @@ def _store_or_recipe(of: str) -> "tuple[Place, str | None]":
         if Path(of).is_file() or of in shipped_recipes():
             recipe = read_recipe(Path(of)) if Path(of).is_file() else shipped_recipe(of, Path.cwd(), {})
             return Place(recipe.store), recipe.name
-    place = Place(of)
-    _refuse_no_store(place)
-    return place, None
+    return _place(of), None

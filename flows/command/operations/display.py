@@ -88,7 +88,8 @@ def running_lines(state: ListedRun, present: Present) -> Iterator[str]:
     facts, process = present.said, present.process
     workers = counted(int(facts.get("workers", 0)), "worker")
     where = f"process {process.pid} on {printable(process.host)}"
-    yield f"{printable(state.recipe)}: running since {when(state.started)}, {workers}, {where}{_silence(present)}"
+    silence = f", last heard of {readable_seconds(present.silent)} ago" if present.silent > 60 else ""
+    yield f"{printable(state.recipe)}: running since {when(state.started)}, {workers}, {where}{silence}"
     stages: Mapping[str, Mapping[str, Any]] = facts.get("stages", {})
     for stage, progress in stages.items():
         yield f"  {printable(stage)}: {progress_text(stage, progress)}"
@@ -109,11 +110,6 @@ def waiting_line(present: Present) -> str:
     facts = {key: printable(str(value)) for key, value in present.said.items()}
     what = f"the release {facts.get('release')} of the run {facts.get('run')}"
     return f"{facts.get('recipe')}: {what} waits for approval since {when(facts.get('since', ''))}: {facts.get('url')}"
-
-
-def _silence(present: Present) -> str:
-    """Return how long ago a process was last heard of, where that is more than a moment."""
-    return f", last heard of {readable_seconds(present.silent)} ago" if present.silent > 60 else ""
 
 
 def when(moment: str) -> str:

@@ -78,8 +78,7 @@ def check(
     Exit code 1 if something would make a score meaningless.
     """
     from flows.command.tasks.check import check_data, show_report
-    from flows.command.tasks.finetune import setting_value
-    from flows.recipes.tables import read_override
+    from flows.recipes.tables import read_override, setting_value
 
     given = {key: setting_value(text) for key, text in map(read_override, overrides or [])}
     report = check_data([reading.of(file) for file in files], task, given, model, accept)

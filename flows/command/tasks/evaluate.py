@@ -6,11 +6,10 @@ Promise: what is finished in the output folder is not done again; the files of t
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from shutil import copyfile
-from typing import Any
 
 from corpora.errors import InputError
 from corpora.generic_types import Tell
@@ -66,29 +65,28 @@ def evaluate_model(asked: EvaluationAsked, tell: Tell) -> tables.SuiteResult:
     for line in all_lines(result, comparison, console.width):
         tell(line)
     if asked.answers is not None:
-        copy_answers(median_runs(suite, runs, judged), asked.answers)
+        medians = {(task.name, tables.median_run(task, suite.seeds, judged)) for task in suite.tasks}
+        copy_answers([run for run in runs if (run.task, run.seed) in medians], asked.answers)
         tell(f"Answers of each task's median run: {asked.answers}")
     tell(f"Table: {output / PAGE}")
     if asked.card is not None:
-        write_card(asked, result, comparison, tuned_with(runs))
+        write_card(asked, result, comparison, runs)
         tell(f"Model with its card: {asked.card}")
     return result
-
-
-def tuned_with(runs: Sequence[SuiteRun]) -> dict[str, Mapping[str, Any]]:
-    """Return for each task the settings that were chosen in the end, as its last run's record has them."""
-    records = {run.task: Path(run.job.output) / RECORD for run in runs}
-    return {task: json.loads(path.read_text(encoding="utf-8"))["settings"] for task, path in records.items()}
 
 
 def write_card(
     asked: EvaluationAsked,
     result: tables.SuiteResult,
     comparison: comparing.SuiteComparison | None,
-    tuned: Mapping[str, Mapping[str, Any]],
+    runs: Sequence[SuiteRun],
 ) -> None:
-    """Write the model to a folder of its own, with a card. Raises InputError."""
+    """Write the model to a folder of its own, with a card: it names the settings of each task's last run.
+
+    Raises InputError.
+    """
     assert asked.card is not None
+    records = {run.task: Path(run.job.output) / RECORD for run in runs}
     made = provenance_at(asked.model)
     with model_folder(asked.model) as folder:
         facts = CardFacts(
@@ -98,7 +96,7 @@ def write_card(
             made=made,
             result=result,
             comparison=comparison,
-            tuned=tuned,
+            tuned={task: json.loads(path.read_text(encoding="utf-8"))["settings"] for task, path in records.items()},
         )
         export_with_card(facts, folder, asked.card)
 
@@ -139,20 +137,13 @@ def write_table(result: tables.SuiteResult, comparison: comparing.SuiteCompariso
         raise InputError(f"Cannot write to {output}: {error.strerror}. Give a folder with enough space.") from error
 
 
-def median_runs(suite: Suite, runs: Sequence[SuiteRun], judged: tables.Found) -> dict[str, SuiteRun]:
-    """Return for each task its median run."""
-    by_seed = {(run.task, run.seed): run for run in runs}
-    return {task.name: by_seed[task.name, tables.median_run(task, suite.seeds, judged)] for task in suite.tasks}
-
-
-def copy_answers(medians: Mapping[str, SuiteRun], folder: Path) -> None:
+def copy_answers(medians: Iterable[SuiteRun], folder: Path) -> None:
     """Copy the answers of each task's median run to a folder, a file for each split. Raises InputError."""
     with refusing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for task, run in medians.items():
-            for split in run.splits:
-                answers = run.answers(split)
-                copyfile(answers, folder / f"{bare(task)}-{answers.name}")
+        for run in medians:
+            for answers in map(run.answers, run.splits):
+                copyfile(answers, folder / f"{bare(run.task)}-{answers.name}")
 
 
 # The runs.

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from corpora.errors import InputError
 from corpora.generic_types import Tell
 from corpora.store.places.files import replaced_file
-from corpora.store.settings import toml_table
 from flows.command.tasks.check import checked_first
 from flows.command.tasks.piped import absolute
 from flows.command.trainer_process import job_file, model_folder, trainer_events
+from flows.recipes.tables import setting_value
 from flows.run.task_lines import Listener
 from trainer.metrics import Event
 from trainer.tasks.formats.published import PUBLISHED, published, published_set
@@ -169,13 +169,3 @@ def finetune_events(asked: FinetuneAsked) -> Iterator[Event]:
                 if event["event"] == "failure":
                     raise InputError(event["message"])
                 yield event
-
-
-def setting_value(text: Any) -> Any:
-    """Return a setting's value as TOML writes it; a bare word is a text. What is not a text is a value."""
-    if not isinstance(text, str):
-        return text
-    try:
-        return toml_table(f"value = {text}")["value"]
-    except ValueError:
-        return text

@@ -8,14 +8,11 @@ pipe or a terminal without color loses nothing. Nothing here reads a store.
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from corpora.kernels.arrays import Int64s
 from corpora.schema import Document, Dropped
 from corpora.store.manifest import Manifest
 from flows.command.preview import Passed, Preview
@@ -35,7 +32,6 @@ ROWS = 20
 REASONS = 8  # why documents were dropped, in the ledger of a run
 MOST_TOKENS = 512
 MOST_BYTES, MOST_LINES = 1_500, 40
-MOST_LENGTHS = 100_000
 BAR_WIDTH = 36
 SEGMENT_STYLES = ("cyan", "yellow")
 TITLE, EXCERPT, VALUE = 60, 240, 100  # characters
@@ -212,30 +208,6 @@ def _dropped_text(row: Dropped) -> Text:
         text.append(f"\n  stays: {row.survivor.hex()}, similarity {row.similarity:.3f}")
     text.append(f"\n  {visible(str(row.locator), 2 * VALUE)}", "dim")
     return text.append(f"\n  {visible(row.excerpt, EXCERPT)}" if row.excerpt else "")
-
-
-def show_lengths(batches: Iterable[pa.RecordBatch]) -> RenderableType:
-    """Return the lengths of documents, in characters, as bars: each bin is twice as wide as the one before."""
-    lengths, seen = [np.zeros(0, np.int64)], 0
-    for batch in batches:
-        lengths.append(pc.utf8_length(batch.column("text")).to_numpy())
-        seen += batch.num_rows
-        if seen >= MOST_LENGTHS:
-            break
-    title = f"characters a document, {'the first ' if seen >= MOST_LENGTHS else ''}{counted(seen, 'document')}"
-    return Group(Text(title, "dim"), *_bars(doubling_bins(np.concatenate(lengths))))
-
-
-def doubling_bins(lengths: Int64s) -> list[tuple[str, int]]:
-    """Count the lengths in [2^k, 2^(k+1)), from the first to the last bin that has any; zeros separately.
-
-    >>> doubling_bins(np.array([3, 3, 9]))
-    [('2-3', 2), ('4-7', 0), ('8-15', 1)]
-    """
-    counts = np.bincount(np.frexp(lengths.astype(np.float64))[1]).tolist() if len(lengths) else []
-    first = next((bin for bin, count in enumerate(counts) if count), 0)
-    names = ["0", "1", *(f"{1 << bin - 1}-{(1 << bin) - 1}" for bin in range(2, len(counts)))]
-    return list(zip(names, counts, strict=False))[first:]
 
 
 def show_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:

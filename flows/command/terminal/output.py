@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from rich.console import Console
 
@@ -52,8 +53,4 @@ def console_for(as_json: bool) -> Console:
 
 def teller(as_json: bool) -> Callable[[str], None]:
     """Return what prints a command's lines, in the same place."""
-    return _say_aside if as_json else say
-
-
-def _say_aside(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    return partial(print, file=sys.stderr, flush=True) if as_json else say

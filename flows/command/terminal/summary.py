@@ -1,11 +1,10 @@
 """The end of a run on the terminal: the ledger in a few lines, where things are, one example from end to end."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from shutil import which
-from typing import Any
 
 from rich.console import Console
 
@@ -91,18 +90,19 @@ def show_sample_comparison(console: Console, compared: Sequence[SampleComparison
 
 def show_learning(console: Console, finished: RunState) -> None:
     """Print the model's results on text it never saw, phase by phase, and gaps that it fills."""
-    model = finished.outcome.model
-    if model is None:
+    model, recipe = finished.outcome.model, finished.recipe
+    if model is None or recipe.model is None:
         return
     last = {row["phase"]: row for row in read_events(finished.place, model) if row["event"] == "evaluation"}
     console.print(f"\nThe model ({model.ledger.figures['parameters']:,} parameters), on held-out text:\n")
     for phase, row in sorted(last.items()):
-        loss, entropy = row["masked_loss"], row["unigram_entropy"]
-        shards = finished.shards_of_phase(phase)
+        loss, entropy, accuracy = row["masked_loss"], row["unigram_entropy"], row["rare_word_accuracy"]
+        words = "none" if accuracy is None else f"{accuracy:.1%}"
+        shards = " + ".join(name or recipe.name for name in recipe.model.phases[phase])
         console.print(
             f"  {shards:12} step {row['step']:5,}: {loss:.3f} nats a masked token, {entropy - loss:.3f} below the "
             f"unigram entropy of the same tokens ({entropy:.3f}); {row['masked_accuracy']:.1%} right, "
-            f"{_words_right(row)} of the words outside the 100 commonest pieces"
+            f"{words} of the words outside the 100 commonest pieces"
         )
     for name, tasks in finished.outcome.tasks.items():
         for line in summaries(result_in(finished.place, tasks, name)):
@@ -111,11 +111,6 @@ def show_learning(console: Console, finished: RunState) -> None:
     with model_folder(finished.place.at(model.folder)) as folder:
         asked = ["fill", "--brief", "--top", str(TOP), "--", str(folder), *GAPS]
         relay(asked, lambda line: console.print(f"  {line}", markup=False, soft_wrap=True))
-
-
-def _words_right(row: Mapping[str, Any]) -> str:
-    accuracy = row["rare_word_accuracy"]
-    return "none" if accuracy is None else f"{accuracy:.1%}"
 
 
 def example_of_first_source(finished: RunState) -> int:

@@ -76,7 +76,9 @@ def export_step(address: str, folder: Path, step: int | None) -> str:
             "(STORE/models/NAME/FINGERPRINT)."
         )
     [work] = works
-    store = ["--store", work.store] if work.store is not None and _holds_vocabulary(work) else []
+    # The folder may have been copied out of its store.
+    known = work.store is not None and Place(work.store).sizes("vocabularies")
+    store = ["--store", str(work.store)] if known else []
     at = ["--step", str(step)] if step is not None else []
     heard = trainer_events("export", *at, *store, "--", str(work.folder), str(folder))
     [done] = [event for event in heard if event["event"] == "done"]
@@ -92,9 +94,3 @@ def export_onnx(model: str, folder: Path, int8: bool) -> str:
         for _ in trainer_events("onnx", *(["--int8"] if int8 else []), "--", str(source), str(folder)):
             pass
     return f"ONNX: {folder}"
-
-
-def _holds_vocabulary(work: Work) -> bool:
-    """Return whether the store of a work folder is a store: the folder may have been copied out of one."""
-    assert work.store is not None
-    return bool(Place(work.store).sizes("vocabularies"))

@@ -42,11 +42,9 @@ Texts = Iterable[tuple[str, pa.Array]]  # of a source of this name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainCounts:
-    """The word counts of each source by its name; how many texts were read, and how many records could not be."""
+    """The word counts of each source by its name."""
 
     sources: dict[str, WordCounts]
-    texts: int
-    unreadable: int
 
     @property
     def together(self) -> WordCounts:
@@ -82,7 +80,7 @@ def count_domain(addresses: Sequence[str], vocabulary: Vocabulary, store: str, t
             f"No text of {', '.join(addresses)} holds a word. Give files with text; of JSON lines and tables --text "
             "names the field that holds it."
         )
-    return DomainCounts(sources=sources, texts=texts, unreadable=unread["records"])
+    return DomainCounts(sources=sources)
 
 
 def _texts(address: str, store: str, text: str, unread: Counter[str]) -> Texts:

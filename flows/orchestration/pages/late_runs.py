@@ -146,7 +146,8 @@ def _events(flow_run_id: str, number: int, task: EndedTask) -> Iterator[Mapping[
     run = {"name": task.name, "task_key": TASK, "dynamic_key": str(number), "run_count": task.attempts}
     began = {**run, "start_time": task.began, "expected_start_time": task.began}
     yield _event(id, flow_run_id, task.began, began, ("RUNNING", "Running", ""))
-    ended = {**began, "end_time": task.ended, "total_run_time": _seconds(task)}
+    seconds = (datetime.fromisoformat(task.ended) - datetime.fromisoformat(task.began)).total_seconds()
+    ended = {**began, "end_time": task.ended, "total_run_time": seconds}
     yield _event(id, flow_run_id, task.ended, ended, (task.type, task.state, task.message))
 
 
@@ -177,8 +178,3 @@ def _event(
             "task_run": run,
         },
     }
-
-
-def _seconds(task: EndedTask) -> float:
-
-    return (datetime.fromisoformat(task.ended) - datetime.fromisoformat(task.began)).total_seconds()

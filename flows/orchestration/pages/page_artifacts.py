@@ -89,12 +89,6 @@ def ui_of(api: str) -> str:
     return without_password(api).removesuffix("/api") if api.endswith("/api") else ""
 
 
-def show_lineage(recipe: str, manifests: Sequence[Manifest], report: str = "") -> None:
-    """Show the lineage of a run on its page. report: where its report is, or the command that says so"""
-    described = f"{recipe}: what came from what, and how much of it"
-    show_once(f"lineage-{recipe}", lineage(manifests, report), described)
-
-
 def report_shown(place: Place, run_id: str, flow_run_id: str, own: bool, tell: Callable[[str], None]) -> str:
     """Return the place of a run's report, as Markdown for its flow run. own: a server of this home shows the page"""
     lines = ["The same page is in the store; this writes it again and says where it is:", ""]

@@ -65,13 +65,10 @@ class Notifier:
         elif bounds:
             self.tell(f"No notice: the one of {max(named.values())} has named the bounds that are crossed.")
         if named != before:
-            self._keep(place, record.recipe, named)
-
-    def _keep(self, place: Place, recipe: str, named: Mapping[str, str]) -> None:
-        try:
-            keep_named(place, recipe, named)
-        except InputError as error:
-            self.tell(f"The next run may send this notice again: {error}")
+            try:
+                keep_named(place, record.recipe, named)
+            except InputError as error:
+                self.tell(f"The next run may send this notice again: {error}")
 
 
 @contextmanager

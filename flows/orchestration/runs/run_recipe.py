@@ -43,7 +43,6 @@ from flows.recipes.guesses.fitted_defaults import chosen_line, fitted_line
 from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe, settle_recipe
 from flows.recipes.settings.engine import LOCAL
-from flows.recipes.settings.privacy import visible
 from flows.run.estimates.room import refuse_plainly_without_room
 from flows.run.faults.gc_lock import wait_for_clearing
 from flows.run.faults.rebuild_damaged import run_past_damage
@@ -67,7 +66,6 @@ if TYPE_CHECKING:
     from flows.run.inputs.fetch import FetchOptions
 
 HASHED_FIELDS = 5  # of a file in `stat_cache`
-ERROR_CHARACTERS = 2_000  # of the error that ended a run, in its record
 CarryOut = Callable[[RunState], Outcome]
 
 
@@ -76,7 +74,6 @@ def execute(
     home: Path,
     tell: Tell,
     workers: int | None = None,
-    range_size: int | None = None,
     own_server: bool = False,
     advance: Advance = no_advance,
     watch: bool | None = None,
@@ -90,7 +87,7 @@ def execute(
     """
     with failure_reported(recipe, tell) as notifier, fork_workers(recipe, workers, tell) as pool:
         run = begin(recipe, home, tell, workers)
-        run.range_size, run.watch = range_size, advance
+        run.watch = advance
         with on_record(run):
             if is_reused(run, home, own_server):
                 notifier.judged(run.record, run.report_path)
@@ -322,9 +319,8 @@ def _sight(run: RunState) -> Sight:
 
 def _record_failure(run: RunState, why: BaseException) -> None:
     """Keep the record of a failed run; a store that cannot be written does not hide why it failed."""
-    error = visible(str(why) or type(why).__name__, ERROR_CHARACTERS)
     try:
-        run.write(run.record_now("failed", error))
+        run.write(run.record_now("failed", end_of_failed(why)["message"]))
     except InputError as refused:
         run.tell(f"The failed run could not be recorded: {refused}")
 

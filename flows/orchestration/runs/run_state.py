@@ -62,7 +62,6 @@ class RunState:
     pulse: Pulse
     terminal: Tell
     watch: Advance = no_advance
-    range_size: int | None = None
     lock: Lock = field(default_factory=Lock)
     looked: Mapping[str, Looked] = field(default_factory=dict)
     clock: float = field(default_factory=time.monotonic)
@@ -104,11 +103,6 @@ class RunState:
     def conclude(self, outcome: Outcome) -> str:
         """Describe the results of the run in a few words."""
         return "; ".join([conclusion(outcome), *self.crossed])
-
-    def shards_of_phase(self, phase: int) -> str:
-        """Return the shard sets that a phase of the training read, by their names in the recipe."""
-        assert self.recipe.model is not None
-        return " + ".join(name or self.recipe.name for name in self.recipe.model.phases[phase])
 
     def tell(self, text: str, level: str = "info") -> None:
         """Print a line on the terminal, and in the log of the flow run if the run has one by now."""

@@ -17,8 +17,8 @@ from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest, Part
 from corpora.store.stage import PartPlan, Stage, Survey
 from corpora.store.workers.pool import PoolClosed, WorkerDied
-from flows.orchestration.pages.markdown import Living
-from flows.orchestration.pages.page_artifacts import conclusion, parts_built, report_command, show_lineage, summary
+from flows.orchestration.pages.markdown import Living, show_once
+from flows.orchestration.pages.page_artifacts import conclusion, lineage, parts_built, report_command, summary
 from flows.orchestration.runs.run_state import RunState
 from flows.orchestration.runs.work import (
     PendingWork,
@@ -59,7 +59,8 @@ def perform_recipe(run: RunState, tasks: TaskRunner) -> Outcome:
     performer = Performer(run, progress, tasks)
     outcome = run_past_damage(lambda: run_and_judge(performer), run.mending)
     progress.show(100.0, f"{name}: {conclusion(outcome)}")
-    show_lineage(name, list(run.manifests.values()), report_command(run.place, run.run_id))
+    made = lineage(list(run.manifests.values()), report_command(run.place, run.run_id))
+    show_once(f"lineage-{name}", made, f"{name}: what came from what, and how much of it")
     return outcome
 
 
@@ -119,7 +120,9 @@ class Performer:
             self._begin(stage, survey)
         builds = [Build(stage, survey, self) for stage, survey in zip(stages, surveys, strict=True)]
         try:
-            self._build_missing(builds)
+            missing, most = sum(len(build.survey.missing) for build in builds), most_ranges(self._ranges)
+            for build in builds:
+                self._ranges += build.submit(most * len(build.survey.missing) // max(1, missing))
             return [self._finish(build, started) for build in builds]
         except FileFault:
             self._unreadable += [other for build in builds for other in build.met(FileFault)]
@@ -144,12 +147,6 @@ class Performer:
         if survey.missing and stage.kind == "models" and (notice := stage.facts.get("notice")):
             self.run.warn(f"{stage.stage_folder}: {notice}")
         self._planned += len(survey.missing)
-
-    def _build_missing(self, builds: "Sequence[Build]") -> None:
-        missing, most = sum(len(build.survey.missing) for build in builds), most_ranges(self._ranges)
-        for build in builds:
-            share = most * len(build.survey.missing) // max(1, missing)
-            self._ranges += build.submit(share)
 
     def _finish(self, build: "Build", started: float) -> Manifest:
         finished = build.survey.manifest is not None and build.stage.folder in self.run.manifests
@@ -190,7 +187,7 @@ class Build:
         if not missing:
             return 0
         self._performer.advance(self, 0)
-        pieces = ranges(missing, self._run.pool.workers, self._run.range_size)
+        pieces = ranges(missing, self._run.pool.workers)
         if self.stage.kind in NOT_FOR_WORKERS:  # its parts take all cores, one after another
             pieces = [missing]
         groups = even_groups(pieces, most)
@@ -211,7 +208,10 @@ class Build:
         complete = partial(complete_stage, self._run, self.stage, self.survey, self._parts)
         name, work = f"{self.stage.stage_folder}: publish", StageWork(act=complete, describe=summary)
         if self.survey.manifest is not None:
-            name, work = self.stage.stage_folder, StageWork(act=complete, describe=_describe_reused, end_name="Reused")
+            name = self.stage.stage_folder
+            work = StageWork(
+                act=complete, describe=lambda made: f"whole in the store: {summary(made)}", end_name="Reused"
+            )
         manifest = self._performer.tasks.do(name, work)
         assert isinstance(manifest, Manifest)
         return manifest
@@ -228,10 +228,6 @@ class Build:
         return self._performer.tasks.submit(
             f"{self.stage.stage_folder}: {span}", StageWork(act=act, describe=parts_built)
         )
-
-
-def _describe_reused(manifest: Manifest) -> str:
-    return f"whole in the store: {summary(manifest)}"
 
 
 def _fault_of(pending: PendingWork) -> Exception | None:

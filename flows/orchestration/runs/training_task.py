@@ -158,18 +158,13 @@ def thinned(events: Sequence[Event]) -> list[Event]:
     return [event for event in events if event["event"] != "step" or id(event) in kept]
 
 
-def picture(events: Sequence[Event], term: str | None = None) -> str:
-    """Return the loss curve as an address that holds it. term: whose; None: the one by which the model is judged"""
-    return as_address(loss_curve(events, term=term))
-
-
 def curves(events: Sequence[Event], what: str) -> str:
     """Return the loss curve of each term with its caption, as Markdown. what: is trained"""
     shown = []
     for number, term in enumerate(terms_of(events) or [MAIN]):
         caption = f"{words_of(term).caption} {DOTTED}" if term == MAIN else words_of(term).caption
         name = f"{in_alt(term)} loss curve" if number else "loss curve"
-        shown.append(f"![{name} of {in_alt(what)}]({picture(events, term)})\n\n{caption}\n")
+        shown.append(f"![{name} of {in_alt(what)}]({as_address(loss_curve(events, term=term))})\n\n{caption}\n")
     return "\n".join(shown)
 
 

@@ -40,12 +40,8 @@ def is_watched(run: RunState, home: Path, own_server: bool, watch: bool | None) 
     if watch is not None:
         return watch
     trains = run.recipe.model is not None or bool(run.recipe.tasks)
-    return own_server or trains or estimate_seconds(run) > MAX_SECONDS or bool(answering_api(home, own_server))
-
-
-def estimate_seconds(run: RunState) -> float:
-    """Return a guess of how long a run takes that reads all its raw files."""
-    return run.lock.raw_bytes / (BYTES_PER_SECOND * run.pulse.workers)
+    seconds = run.lock.raw_bytes / (BYTES_PER_SECOND * run.pulse.workers)
+    return own_server or trains or seconds > MAX_SECONDS or bool(answering_api(home, own_server))
 
 
 def run_alone(run: RunState) -> Outcome:

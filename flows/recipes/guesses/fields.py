@@ -105,15 +105,12 @@ def guess_line(source: Source, names: Sequence[str], guess: FoundText | None) ->
     files = guess.files if guess is not None else {}
     guessed = ", else ".join(_shown(name, files.get(name, {})) for name in names)
     line = f"{source.name}: the text is guessed to be {guessed}. {_how_to_change(source, names, guess)}"
-    hints = (
-        [
-            f"{field} {' or '.join(repr(visible(name, SHOWN)) for name in candidates)}"
-            for field, candidates in (("key", guess.keys), ("date", guess.dates), ("group", guess.groups))
-            if candidates
-        ]
-        if guess is not None
-        else []
-    )
+    further = {"key": guess.keys, "date": guess.dates, "group": guess.groups} if guess is not None else {}
+    hints = [
+        f"{field} {' or '.join(repr(visible(name, SHOWN)) for name in candidates)}"
+        for field, candidates in further.items()
+        if candidates
+    ]
     return f"{line} Not used, but could be: {', '.join(hints)}." if hints else line
 
 

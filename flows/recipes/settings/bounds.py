@@ -69,12 +69,10 @@ def _bound(figure: str, section: Any) -> Bound:
     settings = bind(BoundSettings, section, where)
     for field in fields(BoundSettings):
         value = getattr(settings, field.name)
-        if value is not None and not (isfinite(value) and (field.name in ("min", "max") or value >= 0)):
-            raise InputError(f"{where}.{field.name} = {value} must be a number{_from_zero(field.name)}.")
+        moves = field.name not in ("min", "max")
+        if value is not None and not (isfinite(value) and (value >= 0 or not moves)):
+            further = " from 0 up: it is how much the figure may move" if moves else ""
+            raise InputError(f"{where}.{field.name} = {value} must be a number{further}.")
     if settings.min is not None and settings.max is not None and settings.min > settings.max:
         raise InputError(f"{where}: min = {settings.min:g} is more than max = {settings.max:g}.")
     return Bound(figure=figure, settings=settings)
-
-
-def _from_zero(key: str) -> str:
-    return "" if key in ("min", "max") else " from 0 up: it is how much the figure may move"

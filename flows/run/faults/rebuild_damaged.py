@@ -15,7 +15,7 @@ Cost: for each damaged file, another survey and plan of all stages; for damaged 
 files.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,12 +24,11 @@ from corpora.errors import InputError
 from corpora.generic_types import Result
 from corpora.judging.documents import DocumentsJob
 from corpora.judging.statistics_build import StatisticsJob
-from corpora.sources.contract import RawFile
 from corpora.store.damage import Damaged, digest_in
 from corpora.store.file_check import describe_part
 from corpora.store.manifest import Manifest, Part, is_record
 from corpora.store.places.place import Place
-from corpora.store.stage import MANIFEST, PartPlan, Stage, Survey, read_manifest, rows_of, survey_stage
+from corpora.store.stage import MANIFEST, Stage, Survey, read_manifest, rows_of, survey_stage
 from flows.run.faults.damage_list import read_damage_list, write_damage_list
 from flows.run.faults.skipped_files import sha256_of_raw
 from flows.run.record.counts_text import counted
@@ -116,19 +115,13 @@ class DamageTracker:
         for part in manifest.parts if manifest is not None else ():
             assert part.record is not None
             path = f"{stage.stage_folder}/{part.record.path}"
-            if path in wanted and (data := self._record_of(stage, part)) is not None:
-                self.place.write(path, data)
-                self._trust({path})
-
-    def _record_of(self, stage: Stage, part: Part) -> bytes | None:
-        """Return the record of a part, made from its files; None if they are damaged, or it would be another one."""
-        assert part.record is not None
-        own = replace(part, name=Path(part.record.path).stem, record=None)
-        try:
-            data = describe_part(self.place, stage.kind, stage.stage_folder, own).to_bytes()
-        except Damaged:
-            return None
-        return data if digest_in(data) == part.record.digest else None
+            own = replace(part, name=Path(path).stem, record=None)
+            with suppress(Damaged):  # of its files: they are built again, and it with them
+                if path in wanted:
+                    data = describe_part(self.place, stage.kind, stage.stage_folder, own).to_bytes()
+                    if digest_in(data) == part.record.digest:
+                        self.place.write(path, data)
+                        self._trust({path})
 
     def faults_of(self, stage: Stage, survey: Survey) -> tuple[Damaged, ...]:
         """The damage that keeps a stage from being whole."""
@@ -138,9 +131,22 @@ class DamageTracker:
         return tuple(fault for path, fault in self.distrusted.items() if path.startswith(f"{where}/"))
 
     def refuse_changed_inputs(self, stage: Stage, survey: Survey) -> None:
-        """Stop if damaged parts would be built again from raw files that changed. Raises InputError."""
-        if survey.damaged or self.faults_of(stage, survey):
-            refuse_changed_raw_files(survey.missing)
+        """Stop if damaged parts would be built again from raw files that are not what the lock says.
+
+        Usually a file that was hashed once is trusted by its size and times, but what damaged a store may have changed
+        it. Reads every file once. Raises InputError.
+        """
+        if not survey.damaged and not self.faults_of(stage, survey):
+            return
+        jobs = (plan.job for plan in survey.missing if isinstance(plan.job, DocumentsJob | StatisticsJob))
+        for file in dict.fromkeys(piece.file for job in jobs for piece in job.slices):
+            digest = sha256_of_raw(file.path)
+            if digest != file.sha256:
+                raise InputError(
+                    f"{file.path} has other bytes than {file.name} in the lock: its sha256 is {digest[:12]} and the "
+                    f"lock says {file.sha256[:12]}. Documents in the store are damaged and must be built again from "
+                    "it: get it again, then run again."
+                )
 
     def trust_rebuilt(self, survey: Survey, manifest: Manifest) -> None:
         """Trust the files again that were written for a stage, which was published after a survey."""
@@ -203,25 +209,3 @@ def lost_parts(stage: Stage, survey: Survey) -> list[str]:
     """Return the damaged parts of a stage that cannot be planned because their raw files are gone."""
     planned = {part.name for part in stage.parts}
     return [name for name in survey.damaged if name not in planned]
-
-
-def refuse_changed_raw_files(plans: Sequence[PartPlan]) -> None:
-    """Stop if a raw file that these parts are to be built from again is not what the lock says.
-
-    Usually a file that was hashed once is trusted by its size and times, but what damaged a store may have changed it.
-    Reads every file once. Raises InputError.
-    """
-    for file in dict.fromkeys(file for plan in plans for file in raw_files(plan)):
-        digest = sha256_of_raw(file.path)
-        if digest != file.sha256:
-            raise InputError(
-                f"{file.path} has other bytes than {file.name} in the lock: its sha256 is {digest[:12]} and the lock "
-                f"says {file.sha256[:12]}. Documents in the store are damaged and must be built again from it: get it "
-                "again, then run again."
-            )
-
-
-def raw_files(plan: PartPlan) -> Iterator[RawFile]:
-    """The raw files that a part is made from."""
-    if isinstance(plan.job, DocumentsJob | StatisticsJob):
-        yield from (piece.file for piece in plan.job.slices)

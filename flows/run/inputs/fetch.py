@@ -49,8 +49,8 @@ def fetch_recipe(
     root: Path,
     resolved: Mapping[str, Json],
     record: Record,
-    options: FetchOptions | None = None,
-    cache: StatCache | None = None,
+    options: FetchOptions | None,
+    hashes: StatCache,
     progress: ProgressCallback = no_progress,
     patience: Patience | None = None,
 ) -> FetchReport:
@@ -61,7 +61,7 @@ def fetch_recipe(
     record:   is given what was resolved, whenever there is more of it: put it into the lock at once
     Raises InputError with what is missing, for all sources together.
     """
-    asked, hashes = options or FetchOptions(), cache if cache is not None else StatCache()
+    asked = options or FetchOptions()
     chosen = _chosen(tables, asked)
     all_resolved = {name: value for name, value in resolved.items() if name in tables}
 

@@ -107,7 +107,8 @@ def _sample(recipe: Recipe) -> list[Record]:
     without = without_text(guesses).get(entry.source.name, set())
     names = [name.name for name in kept.get(entry.source.name, ())]
     left = [file for file in files if file.path not in without and file.size_bytes]
-    return _evenly(_read(with_names(entry.source, names), left))
+    records = _read(with_names(entry.source, names), left)
+    return records[:: max(1, -(-len(records) // LOOKED_AT), -(-sum(len(r.text) for r in records) // CHARACTERS))]
 
 
 def _read(source: Source, files: Sequence[RawFile]) -> list[Record]:
@@ -121,12 +122,6 @@ def _read(source: Source, files: Sequence[RawFile]) -> list[Record]:
         else:
             return [r for r in sample.sampled if r.drop is None and r.text.strip()]
     return []
-
-
-def _evenly(records: Sequence[Record]) -> list[Record]:
-    """Return as many records as are examined, from all over."""
-    step = max(1, -(-len(records) // LOOKED_AT), -(-sum(len(r.text) for r in records) // CHARACTERS))
-    return list(records[::step])
 
 
 def _by_template(records: Sequence[Record]) -> Fitted:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from corpora.store.manifest import Manifest, Part
+from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.tables import open_table
 from flows.run.record.counts_text import counted
@@ -75,23 +75,19 @@ def lost_share(place: Place, shards: Manifest) -> tuple[int, int]:
 
 def surface_of(place: Place, shards: Manifest) -> SurfaceAccuracy | None:
     """Return how well the labels are guessed from looks; None if there are none, or no shard counted looks."""
-    splits = {split: _looks(place, shards, split) for split in shards.facts["splits"]}
-    return surface_accuracy(splits)
+    return surface_accuracy({split: _looks(place, shards, split) for split in shards.facts["splits"]})
 
 
 def _looks(place: Place, shards: Manifest, split: str) -> pa.Table:
     """Read the counts of looks of some shards of a split, shard after shard."""
-    holding = [part for part in shards.parts if part.labels.get("split") == split and _has_looks(part)]
+    of_split = (part for part in shards.parts if part.labels.get("split") == split)
+    holding = [part for part in of_split if any(file.table == "surfaces" for file in part.files)]
     batches = [
         batch
         for part in spread(holding, PARTS)
         for batch in open_table(place, shards.stage_folder, part, "surfaces", SURFACES.names)
     ]
     return pa.Table.from_batches(batches, SURFACES)
-
-
-def _has_looks(part: Part) -> bool:
-    return any(file.table == "surfaces" for file in part.files)
 
 
 def telling_looks(figures: Mapping[str, float]) -> list[str]:

@@ -17,7 +17,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import pyarrow.compute as pc
 
@@ -28,7 +27,7 @@ from corpora.store.stage import read_manifest
 from corpora.store.tables import open_table
 from flows.run.faults.damage_list import read_damage_list, write_damage_list
 from flows.run.record.example_shares import SURELY, label_deviation, shares_of, surface_of
-from flows.run.record.ledger_balance import newest, newest_of_each, num_tokens, of_kind, records_account
+from flows.run.record.ledger_balance import newest, newest_of_each, num_tokens, of_kind, records_account, titled
 from flows.run.record.lengths import sample_lengths, spread
 from flows.run.record.run_record import RunRecord, list_runs, read_run, readable_runs, to_stderr
 from flows.run.record.task_scores import scores_of
@@ -82,11 +81,6 @@ def _of(kind: str, name: str, part: float, whole: float, unit: str) -> Iterator[
         yield name, Figure(value=part / whole, unit=unit, kind=kind)
 
 
-def _called(what: str, of: str) -> str:
-    """Return the name of a figure of one artifact of several."""
-    return f"{what} ({of})" if of else what
-
-
 def _records(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
     """Yield what was read and what was dropped of it, over all generations, and by source."""
     parsed, by_source = of_kind(manifests, "documents"), _parsed_by_source(manifests)
@@ -105,7 +99,7 @@ def _records(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
     for name, parsed_of in by_source.items() if len(by_source) > 1 else ():
         account = records_account(parsed_of)
         lost = account.starting("dropped: ")
-        yield from _of(SHARE, _called("dropped share", name), lost, account.total, "records")
+        yield from _of(SHARE, titled("dropped share", name), lost, account.total, "records")
     edits = sum((Counter(manifest.ledger.figures) for manifest in parsed), Counter[str]())
     yield from (_count(name, number, "times") for name, number in sorted(edits.items()) if name != "text bytes")
 
@@ -167,7 +161,7 @@ def _languages(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[st
             overall[language] += share * documents[name] / sum(documents.values())
     for name, language_shares in {"": overall, **(shares if len(shares) > 1 else {})}.items():
         for language, share in sorted(language_shares.items(), key=lambda item: (-item[1], item[0])):
-            called = f"{_called('language share', name)}: {language}"
+            called = f"{titled('language share', name)}: {language}"
             yield called, Figure(value=share, unit="documents", kind=SHARE)
 
 
@@ -197,7 +191,7 @@ def _verdicts(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
 
 def _vocabularies(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
     for name, vocabulary in newest_of_each(manifests, "vocabularies").items():
-        yield _count(_called("vocabulary", name), vocabulary.rows("tokens"), "tokens")
+        yield _count(titled("vocabulary", name), vocabulary.rows("tokens"), "tokens")
 
 
 def _tokens(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
@@ -207,14 +201,14 @@ def _tokens(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, 
         for part in tokens.parts:
             by_source.setdefault(part.labels.get("source", ""), []).append(part)
         sources = {source: parts for source, parts in by_source.items() if source}
-        yield _count(_called("tokens", name), num_tokens(tokens.parts), "tokens")
+        yield _count(titled("tokens", name), num_tokens(tokens.parts), "tokens")
         for source, parts in sources.items():
-            yield _count(f"{_called('tokens', name)}: {source}", num_tokens(parts), "tokens")
+            yield _count(f"{titled('tokens', name)}: {source}", num_tokens(parts), "tokens")
         for source, parts in {"": [*tokens.parts], **sources}.items():
             yield from _token_means(name, source, parts)
         sample = sample_lengths(place, tokens, "tokens", most=PARTS).lengths
         if len(sample):
-            yield _median(_called("median tokens a document", name), sample.tolist(), "tokens a document")
+            yield _median(titled("median tokens a document", name), sample.tolist(), "tokens a document")
 
 
 def _token_means(name: str, source: str, parts: Iterable[Part]) -> Iterator[tuple[str, Figure]]:
@@ -222,7 +216,7 @@ def _token_means(name: str, source: str, parts: Iterable[Part]) -> Iterator[tupl
     tokens, documents = (figures[f"train {what}"] + figures[f"held-out {what}"] for what in ("tokens", "documents"))
 
     def called(what: str) -> str:
-        return _detailed(_called(what, name), source)
+        return _detailed(titled(what, name), source)
 
     yield from _of(MEAN, called("mean tokens a document"), tokens, documents, "tokens a document")
     yield from _of(MEAN, called("tokens a word"), figures["train tokens"], figures["train words"], "tokens a word")
@@ -239,20 +233,20 @@ def _examples(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str
     """Yield the examples of each shard set, their tokens, what was left out of them, and figures of their labels."""
     for name, shards in newest_of_each(manifests, "shards").items():
         tokens = shards.ledger.figures.get("example tokens", 0)
-        yield _count(_called("examples", name), shards.rows("examples"), "examples")
-        yield _count(_called("example tokens", name), tokens, "tokens")
-        mean = _called("mean tokens an example", name)
+        yield _count(titled("examples", name), shards.rows("examples"), "examples")
+        yield _count(titled("example tokens", name), tokens, "tokens")
+        mean = titled("mean tokens an example", name)
         yield from _of(MEAN, mean, tokens, shards.rows("examples"), "tokens an example")
         for what, part, whole, unit in shares_of(place, shards):
-            yield from _of(SHARE, _called(what, name), part, whole, unit)
+            yield from _of(SHARE, titled(what, name), part, whole, unit)
         if (deviation := label_deviation(shards)) is not None:
-            yield _called("label deviation", name), Figure(value=deviation, unit="standard deviations", kind=MEAN)
+            yield titled("label deviation", name), Figure(value=deviation, unit="standard deviations", kind=MEAN)
         if (guessed := surface_of(place, shards)) is not None:
-            yield _called("surface accuracy", name), Figure(value=guessed.accuracy, unit="examples", kind=SHARE)
-            yield _called(SURELY, name), Figure(value=guessed.at_least, unit="examples", kind=SHARE)
+            yield titled("surface accuracy", name), Figure(value=guessed.accuracy, unit="examples", kind=SHARE)
+            yield titled(SURELY, name), Figure(value=guessed.at_least, unit="examples", kind=SHARE)
         sample = sample_lengths(place, shards, "examples", most=PARTS).lengths
         if len(sample):
-            yield _median(_called("median tokens an example", name), sample.tolist(), "tokens an example")
+            yield _median(titled("median tokens an example", name), sample.tolist(), "tokens an example")
 
 
 _MEASURED = {
@@ -267,14 +261,14 @@ _MEASURED = {
 def _models(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
     """Yield the size of a model, how long it was trained, and its last evaluation."""
     for name, model in newest_of_each(manifests, "models").items():
-        yield _count(_called("parameters", name), model.ledger.figures["parameters"], "parameters")
-        yield _count(_called("training steps", name), model.ledger.figures["steps"], "steps")
-        last = _last_events(place, model)
+        yield _count(titled("parameters", name), model.ledger.figures["parameters"], "parameters")
+        yield _count(titled("training steps", name), model.ledger.figures["steps"], "steps")
+        last = {row["event"]: row for row in read_events(place, model)}
         if (loss := last.get("step", {}).get("masked_loss")) is not None:
-            yield _called("training loss", name), Figure(value=loss, unit="nats a token", kind=MEAN)
+            yield titled("training loss", name), Figure(value=loss, unit="nats a token", kind=MEAN)
         for what, (column, unit, kind) in _MEASURED.items():
             if (value := last.get("evaluation", {}).get(column)) is not None:
-                yield _called(what, name), Figure(value=value, unit=unit, kind=kind)
+                yield titled(what, name), Figure(value=value, unit=unit, kind=kind)
 
 
 def _tasks(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
@@ -282,11 +276,6 @@ def _tasks(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, F
     for name, tasks in newest_of_each(manifests, "tasks").items():
         for score in scores_of(place, tasks, name):
             yield score.name, Figure(value=score.value, unit=score.unit, kind=MEAN)
-
-
-def _last_events(place: Place, model: Manifest) -> dict[str, dict[str, Any]]:
-    """Return the last row of each kind of event in a model's metrics."""
-    return {row["event"]: row for row in read_events(place, model)}
 
 
 def stored_manifests(place: Place, record: RunRecord) -> list[Manifest]:

@@ -129,23 +129,24 @@ def _steps(manifests: Sequence[Manifest]) -> Iterable[StepAccount]:
     if verdicts is not None:
         yield _step("Revisions, forgets and duplicates", verdicts.ledger.account("documents"))
     for name, tokens in newest_of_each(manifests, "tokens").items():
-        yield _step(_titled("Tokenise", name), tokens.ledger.account("documents"))
+        yield _step(titled("Tokenise", name), tokens.ledger.account("documents"))
     for name, shards in newest_of_each(manifests, "shards").items():
         for account in copy_accounts(shards):
             copy = account.unit.removeprefix("tokens of ")
-            yield _step(f"{_titled('Build examples', name)}, {copy}", account)
+            yield _step(f"{titled('Build examples', name)}, {copy}", account)
     for name, model in newest_of_each(manifests, "models").items():
-        yield _step(_titled("Read examples in training", name), model.ledger.account("slots"))
+        yield _step(titled("Read examples in training", name), model.ledger.account("slots"))
     for name, tasks in newest_of_each(manifests, "tasks").items():
         for account in tasks.ledger.accounts:
             which, _, unit = account.unit.partition(" ")
-            title = _titled(f"Read labelled {unit} for {which}", name)
+            title = titled(f"Read labelled {unit} for {which}", name)
             yield replace(_step(title, account), unit=unit)
     for name, answers in newest_of_each(manifests, "answers").items():
-        yield _step(_titled("Answer new documents", name), answers.ledger.account("documents"))
+        yield _step(titled("Answer new documents", name), answers.ledger.account("documents"))
 
 
-def _titled(what: str, name: str) -> str:
+def titled(what: str, name: str) -> str:
+    """Return the name of something of one artifact of several."""
     return f"{what} ({name})" if name else what
 
 
@@ -197,7 +198,7 @@ def _document_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
     for name, tokens in newest_of_each(manifests, "tokens").items():
         if corpus is not None:
             rows, taken = corpus.rows("documents"), tokens.ledger.account("documents").total
-            title = _titled("Rows of the corpus (deleted ones too) and rows tokenised", name)
+            title = titled("Rows of the corpus (deleted ones too) and rows tokenised", name)
             yield Edge(title=title, unit="documents", given=rows, received=taken)
 
 
@@ -210,7 +211,7 @@ def _token_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
             continue
         given, unlabelled = tokens_for(tokens, shards)
         for account in copy_accounts(shards):
-            title = _titled(f"Tokens written and taken up by {account.unit.removeprefix('tokens of ')}", name)
+            title = titled(f"Tokens written and taken up by {account.unit.removeprefix('tokens of ')}", name)
             yield Edge(title=title, unit="tokens", given=given, received=account.total, unlabelled=unlabelled)
 
 

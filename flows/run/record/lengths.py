@@ -3,16 +3,15 @@
 Promise: the same artifact gives the same sample. Cost: the ids of at most `PARTS` parts are read.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpora.generic_types import Item
 from corpora.kernels.arrays import Int64s
-from corpora.store.manifest import Manifest, Part
+from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.tables import open_table
 
@@ -46,16 +45,12 @@ def sample_lengths(
     chosen = spread(holding, most)
     lengths, unknown = [np.zeros(0, np.int64)], 0
     for part in chosen:
-        for column in _id_columns(place, manifest, part, table):
+        for batch in open_table(place, manifest.stage_folder, part, table, ("ids",)):
+            column = batch.column("ids")
             lengths.append(pc.list_value_length(column).to_numpy().astype(np.int64))
             if unknown_id is not None:
                 unknown += int(np.count_nonzero(column.flatten().to_numpy() == unknown_id))
     return LengthSample(lengths=np.concatenate(lengths), unknown=unknown, parts=len(chosen), all_parts=len(holding))
-
-
-def _id_columns(place: Place, manifest: Manifest, part: Part, table: str) -> Iterator[pa.Array]:
-    for batch in open_table(place, manifest.stage_folder, part, table, ("ids",)):
-        yield batch.column("ids")
 
 
 def spread(parts: Sequence[Item], most: int) -> list[Item]:

@@ -127,15 +127,12 @@ def _open_run(place: Place, run_id: str) -> ListedRun | None:
     runs_now = present is not None and not present.is_gone
     if not runs_now and place.size(f"runs/{run_id}/run.json") is not None:  # it has ended since it was listed
         return _recorded(place, run_id, to_stderr)
-    started = str(present.said.get("started", "")) if present is not None else _began(run_id)
+    began = moment_of(run_id)
+    started = began.isoformat(timespec="seconds") if began is not None else ""
+    if present is not None:
+        started = str(present.said.get("started", ""))
     state = "running" if runs_now else "lost"
     return ListedRun(run_id=run_id, recipe=recipe_of(run_id), state=state, started=started, present=present)
-
-
-def _began(run_id: str) -> str:
-    """Return when a run began, according to its id."""
-    moment = moment_of(run_id)
-    return moment.isoformat(timespec="seconds") if moment is not None else ""
 
 
 def names_in_use(place: Place, state: ListedRun) -> Sequence[str] | None:
@@ -188,12 +185,12 @@ def _reported(present: Present | None) -> dict[str, Any]:
     return {**present.said, **process}
 
 
-def store_status(place: Place, tell: Callable[[str], None] = to_stderr) -> StoreStatus:
-    """Return the status of a store. tell: is called for damaged records"""
+def store_status(place: Place) -> StoreStatus:
+    """Return the status of a store; damaged records are told on standard error."""
     files = files_of_runs(place)
     newest = {recipe_of(run_id): run_id for run_id in sorted(files)}
     asked = {run_id for run_id, names in files.items() if "run.json" not in names} | set(newest.values())
-    listed = [state_of_run(place, run_id, files[run_id], tell) for run_id in sorted(asked, reverse=True)]
+    listed = [state_of_run(place, run_id, files[run_id]) for run_id in sorted(asked, reverse=True)]
     states = [state for state in listed if state is not None]
     of_newest = [state for state in states if state.run_id in newest.values()]
     return StoreStatus(
@@ -201,18 +198,18 @@ def store_status(place: Place, tell: Callable[[str], None] = to_stderr) -> Store
         lost=tuple(state for state in of_newest if state.state == "lost"),
         schedules=_present(place, SCHEDULES),
         waiting=_present(place, WAITING),
-        quarantine={state.recipe: number for state in of_newest if (number := _in_quarantine(place, state, tell))},
+        quarantine={state.recipe: number for state in of_newest if (number := _in_quarantine(place, state))},
     )
 
 
-def _in_quarantine(place: Place, state: ListedRun, tell: Callable[[str], None]) -> int:
+def _in_quarantine(place: Place, state: ListedRun) -> int:
     """Count the records that a run has passed over, according to its lock."""
     if state.record is None:  # it is under way, or was killed
         return 0
     try:
         return len(recorded_lock(place, state.run_id).quarantine)
     except DamagedRun as fault:
-        tell(passed_over(fault))
+        to_stderr(passed_over(fault))
         return 0
 
 

@@ -36,14 +36,7 @@ from flows.run.faults.held_file import held_alone
 from flows.run.record.run_record import RunRecord, now_text, sealed, to_stderr, unsealed
 
 RELEASES = "releases"
-PROMOTED = (
-    "corpora",
-    "vocabularies",
-    "shards",
-    "models",
-    "tasks",
-    "answers",
-)  # the kinds of artifacts that a release names
+PROMOTED = ("corpora", "vocabularies", "shards", "models", "tasks", "answers")  # the kinds that a release names
 REASON_CHARACTERS = 1_000
 NO_NAME = "@:?&#"  # of the addresses of releases and stores
 _ENTRY = re.compile(r"(\d{6,})-[0-9a-f]{8}\.json")

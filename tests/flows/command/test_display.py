@@ -10,7 +10,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 
-import pyarrow as pa
 import pytest
 from rich.console import Console, RenderableType
 from small_recipe import LETTERS, Run, letters_world, notes_and_letters
@@ -135,14 +134,6 @@ def test_dropped_rows_are_inert_and_bounded() -> None:
     assert "02020202" in text and "similarity 0.910" in text and "more" not in text
     many = shown(show_dropped(replace(ROW, title=f"Title {n}.") for n in range(1_000)))
     assert f"Title {ROWS - 1}." in many and f"Title {ROWS}." not in many and "… and more" in many
-
-
-def test_lengths_are_characters_and_all_are_counted() -> None:
-    batches = [pa.record_batch({"text": pa.array(["ä" * n for n in ns], pa.large_string())}) for ns in ([3, 3], [9])]
-    lines = [line.rstrip(" █").split() for line in shown(display.show_lengths(batches)).splitlines()]
-    assert lines[0] == ["characters", "a", "document,", "3", "documents"]
-    assert lines[1:] == [["2-3", "2"], ["4-7", "0"], ["8-15", "1"]]
-    assert "0 documents" in shown(display.show_lengths([]))
 
 
 def test_preview_shows_every_step_and_the_verdict() -> None:

@@ -10,13 +10,8 @@ from small_recipe import Run, World
 from flows.command.cli import app, run_command_line
 from flows.command.terminal.help import JSON_KEYS, command_names, command_of
 
-TRAINS = {
-    "check",
-    "predict",
-    "evaluate",
-    "fill",
-    "embed",
-}  # with a model or labelled files: their own tests read the document
+# With a model or labelled files: their own tests read the document.
+TRAINS = {"check", "predict", "evaluate", "fill", "embed"}
 
 COMMANDS = {
     "preview": "preview raw/notes -n 1",

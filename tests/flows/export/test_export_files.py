@@ -26,9 +26,9 @@ def rows(number: int, seed: int = 1) -> pa.RecordBatch:
     return pa.record_batch([texts, ids, [n % 3 == 0 for n in range(number)]], schema=SCHEMA)
 
 
-def written(folder: Path, batches: list[pa.RecordBatch], **bounds: int) -> list[ExportedFile]:
+def written(folder: Path, batches: list[pa.RecordBatch]) -> list[ExportedFile]:
     folder.mkdir(parents=True)
-    files = SplitFiles(folder, "train", SCHEMA, **bounds)
+    files = SplitFiles(folder, "train", SCHEMA, file_bytes=80_000, group_bytes=12_000)
     for batch in batches:
         files.add(batch)
     return files.finish()
@@ -37,7 +37,7 @@ def written(folder: Path, batches: list[pa.RecordBatch], **bounds: int) -> list[
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[ExportedFile]]:
     folder = tmp_path_factory.mktemp("whole") / "a"
-    return folder, written(folder, [rows(300)], file_bytes=80_000, group_bytes=12_000)
+    return folder, written(folder, [rows(300)])
 
 
 @examples(6)
@@ -48,7 +48,7 @@ def test_files_depend_on_rows_and_not_on_batches(
     """Fails where a row group or a file ends where a batch does."""
     bounds = [0, *sorted(cuts), 300]
     batches = [rows(300).slice(first, last - first) for first, last in pairwise(bounds)]
-    again = written(tmp_path_factory.mktemp("cut") / "a", batches, file_bytes=80_000, group_bytes=12_000)
+    again = written(tmp_path_factory.mktemp("cut") / "a", batches)
     assert again == whole[1]
 
 
@@ -75,7 +75,7 @@ def test_files_are_bounded_and_named_by_their_number(whole: tuple[Path, list[Exp
 def test_a_row_larger_than_any_bound_is_written(tmp_path: Path) -> None:
     """Fails where it is lost, or joined to others."""
     long = pa.record_batch([["a", "b" * 500_000, "c"], [[1], [2], []], [True, False, True]], schema=SCHEMA)
-    files = written(tmp_path / "a", [long], file_bytes=80_000, group_bytes=12_000)
+    files = written(tmp_path / "a", [long])
     read = [pq.ParquetFile(tmp_path / "a" / file.path) for file in files]
     assert [file.metadata.row_group(n).num_rows for file in read for n in range(file.num_row_groups)] == [1, 1, 1]
     assert pq.read_table(tmp_path / "a" / "data").equals(pa.Table.from_batches([long]))

@@ -38,7 +38,7 @@ def lock_of(world: World) -> bytes:
 
 def command(world: World, workers: int, watch: bool | None = None) -> list[str]:
     asked = {None: [], True: ["--watch"], False: ["--no-watch"]}[watch]
-    return ["run", str(world.recipe_path), "--workers", str(workers), "--range-size", "1", *asked]
+    return ["run", str(world.recipe_path), "--workers", str(workers), *asked]
 
 
 class Kill(NamedTuple):

@@ -49,14 +49,11 @@ class Twice(NamedTuple):
     second: Recorded
 
 
-# What `cloze run --workers 2 --range-size 2` does; it says last, as JSON, what it told of its progress.
-
-
 @pytest.fixture(scope="module")
 def twice(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Twice:
     world = make_world(tmp_path_factory.mktemp("twice"), "twice")
     (world.folder / "raw" / "pages" / "scan.ppt").touch()
-    command = ["run", str(world.recipe_path), "--workers", "2", "--range-size", "2"]
+    command = ["run", str(world.recipe_path), "--workers", "2"]
     first, second = (cloze(site.home, *command, api=site.api) for _ in range(2))
     for done, said in (
         (first, f"Recording with the Prefect server of your profile: {site.api}"),
@@ -81,13 +78,13 @@ def test_everything_is_on_record_when_the_command_ends(twice: Twice) -> None:
 
 
 def test_every_stage_has_its_task_runs(twice: Twice) -> None:
-    """Fails where a stage is built without Prefect, or its ranges are not those that were asked for."""
+    """Fails where a stage is built without Prefect, or its parts are not divided among tasks."""
     names = [task["name"] for task in twice.first.tasks]
     assert len(set(names)) == len(names)
     for stage in STAGES:
         assert f"{stage}: publish" in names
     pages = sorted(name for name in names if name.startswith("documents/pages: 0"))
-    assert pages == ["documents/pages: 00000..00001", "documents/pages: 00002..00003"]
+    assert pages == [f"documents/pages: 0000{part}" for part in range(4)]
 
 
 def test_the_second_run_is_reused(twice: Twice) -> None:

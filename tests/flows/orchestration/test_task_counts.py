@@ -59,7 +59,7 @@ def performed(folder: Path, workers: int, groups: Sequence[Sequence[Stage]]) -> 
     place = Place(str(folder))
     run: Any = SimpleNamespace(
         place=place, mending=DamageTracker(place=place, tell=print), stages={}, manifests={}, warm=set(),
-        pool=SimpleNamespace(workers=workers), range_size=None, recipe=SimpleNamespace(name="many"),
+        pool=SimpleNamespace(workers=workers), recipe=SimpleNamespace(name="many"),
         advance=lambda stage, built, parts: StageProgress(parts=parts, built=built, first=0),
         end_stage=lambda *ended: None, put_last=lambda folder: None,
     )  # fmt: skip
