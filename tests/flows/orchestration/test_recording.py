@@ -311,7 +311,7 @@ def test_a_server_that_is_killed_or_stopped_costs_no_result(
         [own] = {*children(os.getpid())} - before if whose == "own" else [0]
         if own and when == "start":
             os.kill(own, number)
-        process = start(home, "run", str(world.recipe_path), "--workers", "1", api=api)
+        process = start(home, "run", str(world.recipe_path), "--workers", "1", "--watch", api=api)
         said: list[str] = []
         assert process.stdout is not None
         reading = threading.Thread(target=lambda: said.extend(process.stdout or ()))
