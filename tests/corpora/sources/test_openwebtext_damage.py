@@ -222,13 +222,6 @@ def test_sparse_members_are_counted_drops_and_pax_sizes_hold(tmp_path: Path, pie
     assert sum(count.feed(data[at : at + piece_bytes]) for at in range(0, len(data), piece_bytes)) == len(records)
 
 
-def test_a_path_that_holds_nothing_is_refused(tmp_path: Path) -> None:
-    write(tmp_path / "a.png", b"x")
-    for path in (tmp_path, tmp_path / "a.png", tmp_path / "missing"):
-        with pytest.raises(InputError, match=r"Source 'openwebtext'.*openwebtext\.tar\.xz"):
-            OpenWebTextSource(path=str(path)).files()
-
-
 def test_a_locator_of_another_file_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tar.xz", lzma.compress(nested()))
     record = read(OpenWebTextSource(path=str(path)))[-1]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.errors import InputError
-from corpora.store.damage import Damaged, seal, unseal
+from corpora.store.damage import seal, unseal
 from corpora.store.digests.content import content_of
 from corpora.store.ledger import Account, Ledger, LedgerError
 from corpora.store.manifest import FORMAT_VERSION, Manifest, Parent, Part, StoredFile, fingerprint
@@ -151,19 +151,3 @@ def test_another_format_version_is_refused_with_a_clear_word(version: int) -> No
     data = seal(json.dumps(fields).encode())
     with pytest.raises(InputError, match=rf"a/manifest.json has format version {version}.*reads {FORMAT_VERSION}"):
         Manifest.from_bytes(data, "a/manifest.json")
-
-
-def test_a_manifest_of_format_1_is_refused_with_what_to_do() -> None:
-    fields = {**unseal(manifest_of().to_bytes(), ""), "format_version": 1}
-    with pytest.raises(InputError, match=r"is of format 1.*give the recipe another store"):
-        Manifest.from_bytes(json.dumps(fields, indent=1).encode(), "a/manifest.json")
-
-
-@pytest.mark.parametrize("bit", range(8))
-def test_a_bit_flipped_anywhere_in_a_manifest_is_noticed(bit: int) -> None:
-    data = manifest_of(4).to_bytes()
-    for place in range(len(data)):
-        flipped = bytearray(data)
-        flipped[place] ^= 1 << bit
-        with pytest.raises(Damaged):
-            Manifest.from_bytes(bytes(flipped), "manifest.json")

@@ -261,18 +261,6 @@ def test_no_worker_outlives_a_killed_parent(tmp_path: Path, killed_by: signal.Si
     assert wait_until(lambda: not any(map(is_running, workers)))
 
 
-def test_an_interrupt_from_the_keyboard_is_the_parents_to_answer(pool: WorkerPool, tmp_path: Path) -> None:
-    notes, sign = tmp_path / "notes", tmp_path / "sign"
-    notes.mkdir()
-    thread, results = in_thread(functools.partial(pool.run, note_and_wait_for, notes, sign))
-    assert wait_until(lambda: len(noted(notes)) == 1)
-    (worker,) = noted(notes)
-    os.kill(worker, signal.SIGINT)
-    sign.touch()
-    thread.join()
-    assert results == [worker]
-
-
 FORKED = """
 import os, signal, sys, threading
 import test_pool

@@ -7,7 +7,6 @@ import json
 import lzma
 import subprocess
 import sys
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from source_reading import raw_file, read, reasons
-from tiers import LONG
 
 from corpora.errors import InputError
 from corpora.sources.files.endings import ENDINGS
@@ -211,21 +209,3 @@ def test_a_folder_mixes_all(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"f\.doc is none of \.txt, .*\.parquet, .*\.epub, .*\.warc"):
         FilesSource(name="own", path=str(tmp_path / "f.doc")).files()
     assert all(ending in ENDINGS for ending in (".md.xz", ".tsv.bz2", ".htm.gz", ".epub", ".wet.gz"))
-
-
-@pytest.mark.slow
-def test_a_line_of_many_megabytes_is_passed_over(tmp_path: Path) -> None:
-    """Fails where a record that is too large is held in memory."""
-    megabytes = 500 if LONG else 50
-    path = tmp_path / "a.jsonl.gz"
-    with gzip.open(path, "wb", compresslevel=1) as stream:
-        for _ in range(megabytes):
-            stream.write(b"x" * 1_000_000)
-        stream.write(b'\n{"text": "after"}\n')
-    tracemalloc.start()
-    records = read(FilesSource(name="own", path=str(path), max_record_bytes=1_000_000))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert [record.text for record in records] == ["", "after"] and records[0].drop is not None
-    assert records[0].locator.length - megabytes * 1_000_000 in (0, 1)
-    assert peak < 20_000_000
