@@ -1,4 +1,4 @@
-"""Every ending that the kind "files" knows: Parquet, pages, books, archives, packed files, all in one folder."""
+"""Every ending that the kind "files" knows: Parquet, pages, books, archives and packed files."""
 
 import bz2
 import datetime
@@ -16,7 +16,6 @@ import pytest
 from source_reading import raw_file, read, reasons
 
 from corpora.errors import InputError
-from corpora.sources.files.endings import ENDINGS
 from corpora.sources.files.source import FilesSource
 
 SAMPLES = Path(__file__).resolve().parents[4] / "corpora" / "samples"
@@ -194,18 +193,3 @@ def test_encodings_of_a_text(tmp_path: Path, data: bytes, encoding: str, text: s
     (found,) = read(FilesSource(name="own", path=str(tmp_path), encoding=encoding))
     assert found.drop is None if text else found.drop is not None and found.drop.damaged
     assert found.text == (text or "")
-
-
-def test_a_folder_mixes_all(tmp_path: Path) -> None:
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "a.txt").write_text("one")
-    (tmp_path / "b.JSONL").write_text('{"text": "two"}\n')
-    (tmp_path / "c.csv").write_text("text\nthree\n")
-    write_parquet(tmp_path / "deep" / "d.parquet", [{"text": "four"}])
-    (tmp_path / "e.html").write_text(f"<html><body><article><p>{PROSE}</p></article></body></html>")
-    (tmp_path / "f.doc").write_bytes(b"PK")
-    texts = [record.text for record in read(FilesSource(name="own", path=str(tmp_path)))]
-    assert texts == ["one", "two", "three", "four", PROSE.strip()]
-    with pytest.raises(InputError, match=r"f\.doc is none of \.txt, .*\.parquet, .*\.epub, .*\.warc"):
-        FilesSource(name="own", path=str(tmp_path / "f.doc")).files()
-    assert all(ending in ENDINGS for ending in (".md.xz", ".tsv.bz2", ".htm.gz", ".epub", ".wet.gz"))
