@@ -175,8 +175,3 @@ def test_a_store_that_goes_is_no_damage_of_a_file(
             list(source.records(piece, Tally()))
         assert not isinstance(caught.value, UnreadableFile)
         proxy.always = ""
-
-
-def test_no_key_of_a_store_stands_in_a_path() -> None:
-    with pytest.raises(InputError, match="refused"):
-        source_at("files", "s3://key:secret@bucket/raw").files()

@@ -6,7 +6,6 @@ import json
 import lzma
 import re
 import tarfile
-import tracemalloc
 from hashlib import md5
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from source_reading import raw_file, raw_files, reasons
 
 from corpora.errors import InputError
 from corpora.sources import openwebtext as openwebtext_module
-from corpora.sources.contract import Tally, whole_file
+from corpora.sources.contract import Tally
 from corpora.sources.openwebtext import OpenWebTextSource
 
 
@@ -139,18 +138,3 @@ def test_an_archive_in_a_subset_is_a_drop(tmp_path: Path) -> None:
     inner = tar([("more.tar", subset(range(3))), (page_name(4), PAGES[4].encode())])
     records = read(OpenWebTextSource(path=str(write(tmp_path / "a.tar", tar([("subset.tar", inner)])))))
     assert reasons(records) == ["not a page", None] and records[1].text == PAGES[4]
-
-
-def test_a_page_that_is_too_large_is_never_in_memory(tmp_path: Path) -> None:
-    data = b"long " * 8_000_000
-    path = write(tmp_path / "a.xz", lzma.compress(tar([(page_name(0), data), (page_name(1), b"next")]), preset=0))
-    source = OpenWebTextSource(path=str(path), max_record_bytes=1_000_000)
-    file = raw_file(source)
-    tracemalloc.start()
-    try:
-        records = list(source.records(whole_file(file), Tally()))
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert reasons(records) == ["too large", None] and records[1].text == "next"
-    assert peak < 5_000_000 < len(data)

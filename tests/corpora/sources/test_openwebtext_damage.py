@@ -1,4 +1,4 @@
-"""OpenWebText archives that are damaged, odd or hostile, and the real ones next to the checkout."""
+"""OpenWebText archives that are damaged, odd or hostile."""
 
 import io
 import lzma
@@ -222,38 +222,9 @@ def test_sparse_members_are_counted_drops_and_pax_sizes_hold(tmp_path: Path, pie
     assert sum(count.feed(data[at : at + piece_bytes]) for at in range(0, len(data), piece_bytes)) == len(records)
 
 
-def test_a_path_that_holds_nothing_is_refused(tmp_path: Path) -> None:
-    write(tmp_path / "a.png", b"x")
-    for path in (tmp_path, tmp_path / "a.png", tmp_path / "missing"):
-        with pytest.raises(InputError, match=r"Source 'openwebtext'.*openwebtext\.tar\.xz"):
-            OpenWebTextSource(path=str(path)).files()
-
-
 def test_a_locator_of_another_file_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tar.xz", lzma.compress(nested()))
     record = read(OpenWebTextSource(path=str(path)))[-1]
     write(path, lzma.compress(nested()[:1024]))
     with pytest.raises(InputError, match=re.escape(str(path))):
         OpenWebTextSource(path=str(path)).raw_record(path, record.locator)
-
-
-def reference_pages(subset_bytes: bytes) -> list[tuple[str, bytes]]:
-    """(name, bytes) of each page, by the standard library at one go."""
-    with tarfile.open(fileobj=io.BytesIO(lzma.decompress(subset_bytes))) as archive:
-        found = [(member.name, archive.extractfile(member)) for member in archive.getmembers()]
-        return [(name, stream.read()) for name, stream in found if stream is not None]
-
-
-def test_the_real_layout_gives_every_page(shared: Path, tmp_path: Path) -> None:
-    path = shared / "data" / "sample" / "openwebtext" / "openwebtext.tar.xz"
-    with tarfile.open(fileobj=io.BytesIO(lzma.decompress(path.read_bytes()))) as outer:
-        files = [outer.extractfile(member) for member in outer.getmembers() if member.isfile()]
-        expected = [page for file in files if file is not None for page in reference_pages(file.read())]
-    assert len(expected) == 240
-    records = read(OpenWebTextSource(path=str(path)))
-    assert [(record.title, record.raw) for record in records] == expected
-    assert [record.text.encode() for record in records] == [data for _, data in expected]
-    assert all(record.key is not None and record.drop is None for record in records)
-    data = path.read_bytes()
-    for place in (1, len(data) // 3, len(data) // 2, len(data) - 1):
-        refused(tmp_path / path.name, data[:place], "cut off")

@@ -69,10 +69,6 @@ def die_in_company(folder: Path) -> None:
     die()
 
 
-def variable(name: str) -> str | None:
-    return os.environ.get(name)
-
-
 def wait_until(true: Callable[[], bool]) -> bool:
     end = time.monotonic() + PATIENCE
     while not true() and time.monotonic() < end:
@@ -114,12 +110,6 @@ def test_calls_run_on_other_processes_and_return(pool: WorkerPool) -> None:
     assert pool.run(double, 4, plus=1) == 9
     pid = pool.run(os.getpid)
     assert pid != os.getpid() and is_running(pid)
-
-
-def test_workers_inherit_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CLOZE_TEST_VARIABLE", "as it is here")
-    with WorkerPool(1) as pool:
-        assert pool.run(variable, "CLOZE_TEST_VARIABLE") == "as it is here"
 
 
 def test_as_many_calls_run_at_once_as_there_are_workers(pool: WorkerPool, tmp_path: Path) -> None:
@@ -259,18 +249,6 @@ def test_no_worker_outlives_a_killed_parent(tmp_path: Path, killed_by: signal.Si
         finally:
             parent.send_signal(killed_by)
     assert wait_until(lambda: not any(map(is_running, workers)))
-
-
-def test_an_interrupt_from_the_keyboard_is_the_parents_to_answer(pool: WorkerPool, tmp_path: Path) -> None:
-    notes, sign = tmp_path / "notes", tmp_path / "sign"
-    notes.mkdir()
-    thread, results = in_thread(functools.partial(pool.run, note_and_wait_for, notes, sign))
-    assert wait_until(lambda: len(noted(notes)) == 1)
-    (worker,) = noted(notes)
-    os.kill(worker, signal.SIGINT)
-    sign.touch()
-    thread.join()
-    assert results == [worker]
 
 
 FORKED = """

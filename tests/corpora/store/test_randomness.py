@@ -54,11 +54,6 @@ def test_an_array_of_items_has_the_keys_of_its_items() -> None:
     assert keys.tolist() == [int(stream(3, "mask", 0, 7)), int(stream(3, "mask", 5, 8))]
 
 
-def test_a_negative_seed_is_refused() -> None:
-    with pytest.raises(OverflowError):
-        stream(-1, "mask", 0, 0)
-
-
 @pytest.mark.parametrize("bound", [0, 2**32 + 1])
 def test_a_bound_out_of_range_is_refused(bound: int) -> None:
     with pytest.raises(AssertionError):

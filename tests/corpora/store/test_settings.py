@@ -88,19 +88,6 @@ def test_a_missing_key_is_named() -> None:
         bind(Outer, {}, "stage")
 
 
-def test_settings_check_themselves_when_they_are_bound() -> None:
-    @dataclass(frozen=True, slots=True, kw_only=True)
-    class Checked:
-        rate: float = 0.5
-
-        def __post_init__(self) -> None:
-            check_range("rate", self.rate, 0.0, 1.0)
-
-    assert bind(Checked, {"rate": 1}, "masks").rate == 1.0
-    with pytest.raises(InputError, match=r"rate = 2\.0 is out of range: it must be between 0\.0 and 1\.0"):
-        bind(Checked, {"rate": 2}, "masks")
-
-
 def test_a_range_may_have_no_upper_bound_and_words_of_its_own() -> None:
     check_range("min_words", 10**9, 0, remedy=": use 0 (rule off) or more.")
     with pytest.raises(InputError, match=r"^min_words is -1: use 0 \(rule off\) or more\.$"):

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from toy_stage import Job, build_squares, calls_of, toy_stage
 
@@ -19,7 +17,6 @@ from corpora.store.stage import (
     build_part,
     build_parts,
     build_stage,
-    library_versions,
     publish,
     survey_stage,
 )
@@ -96,7 +93,3 @@ def test_a_part_writes_each_table_once_and_a_stage_names_each_part_once(place: P
     stage = toy_stage()
     with pytest.raises(AssertionError, match="two parts of toys/squares have one name"):
         replace(stage, parts=(stage.parts[0], stage.parts[0]))
-
-
-def test_library_versions_are_those_installed() -> None:
-    assert library_versions("pyarrow", "numpy") == {"numpy": np.__version__, "pyarrow": pa.__version__}

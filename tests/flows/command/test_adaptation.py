@@ -54,24 +54,6 @@ def test_slots_are_filled_and_figures_told(folder: Path, capsys: pytest.CaptureF
         command(folder / "new", *corpora, "--fill", "--output", folder / "newer")
 
 
-def test_json_says_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = (folder / "bert", "--corpus", folder / "courts.txt", "--tokens", 5, "--output", folder / "new", "--json")
-    assert command(*given) == 0
-    facts = json.loads(capsys.readouterr().out)
-    assert (facts["wanted"], facts["filled"], facts["appended"]) == (5, 3, 0)
-    assert [token["token"] for token in facts["tokens"]] == ["borrower", "lender", "repay"]
-    assert facts["tokens"][1] == {
-        **{"token": "lender", "id": 6, "count": 30, "saved": 150},
-        "pieces": ["l", "##e", "##n", "##d", "##e", "##r"],
-    }
-    saved = facts["before"]["tokens"] - facts["after"]["tokens"]
-    assert saved == sum(token["saved"] for token in facts["tokens"]) > 0
-    assert facts["before"]["sources"] == {
-        "courts.txt": {k: facts["before"][k] for k in facts["before"]["sources"]["courts.txt"]}
-    }
-    assert facts["model_rows"] is None and facts["after"]["fertility"] == 1.0
-
-
 def test_more_tokens_than_slots_are_appended(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     both = ("--corpus", folder / "courts.txt", "--corpus", folder / "genes", "--text", "body")
     assert command(folder / "bert", *both, "--tokens", 5, "--output", folder / "new") == 0

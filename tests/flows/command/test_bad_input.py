@@ -52,12 +52,6 @@ def test_no_recipe_and_unknown_command(home: Path, tmp_path: Path) -> None:
     assert_one_paragraph(cloze(home, "run", "absent"), "absent", "demo")
 
 
-def test_unwritable_store(home: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    recipe = write_recipe(tmp_path, SAMPLE / DUMP, store=str(tmp_path / "file" / "store"))
-    assert_one_paragraph(cloze(home, "run", str(recipe)), "Cannot write", "choose another store")
-
-
 @pytest.mark.slow
 def test_damaged_records_are_counted_and_bounded(home: Path, tmp_path: Path) -> None:
     """One stream of eight pages with flipped bits: over the default bound the run stops; allowed, it goes on."""

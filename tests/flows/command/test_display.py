@@ -40,9 +40,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return letters_world(tmp_path_factory.mktemp("display"), notes_and_letters(), text).run()
 
 
-def shown(renderable: RenderableType, **options: object) -> str:
+def shown(renderable: RenderableType) -> str:
     """Return what a pipe gets, as the command line's console writes it."""
-    console = Console(file=io.StringIO(), width=100, soft_wrap=True, **options)  # type: ignore[arg-type]
+    console = Console(file=io.StringIO(), width=100, soft_wrap=True)
     console.print(renderable)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -102,14 +102,6 @@ def test_example_without_colour_still_tells_everything(store: Run) -> None:
         bare = replace(example, mask_positions=example.mask_positions[:0], mask_ids=example.mask_ids[:0])
         assert shown(show_example(bare, words, stored_masks(example))) == shown(show_example(example, words))
     assert texts == {True, False}
-
-
-def test_colour_only_where_a_terminal_takes_it(store: Run) -> None:
-    words = read_vocabulary(store.place, store.outcome.vocabulary)
-    example = ShardSet(store.place, store.outcome.shards)[0]
-    assert "\x1b[" not in shown(show_example(example, words))
-    coloured = shown(show_example(example, words), force_terminal=True, color_system="standard")
-    assert "\x1b[7;36m" in coloured or "\x1b[7;33m" in coloured  # reversed, in a segment's colour
 
 
 def test_trace_shows_the_document_and_its_raw_bytes_to_a_bound(store: Run) -> None:

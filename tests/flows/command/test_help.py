@@ -1,16 +1,13 @@
-"""The help: groups, the ten commands to know first, examples that work, and what is typed first."""
+"""The help: groups, the ten commands to know first, examples that each command takes, and what is typed first."""
 
 import shlex
 from pathlib import Path
 
 import pytest
-from recorded_run import record
 from rich.console import Console
-from small_recipe import Run
 
 from flows.command.cli import app, run_command_line
 from flows.command.terminal.help import EXAMPLES, GROUPS, command_names, command_of, summary_of
-from flows.command.terminal.output import console
 
 NAMES = command_names(app)
 
@@ -62,19 +59,3 @@ def test_every_command_has_two_examples_that_it_takes(name: str) -> None:
     for arguments in examples:
         assert arguments[: len(name.split())] == name.split()
         app.parse_args(arguments, exit_on_error=False, print_error=False)
-
-
-READS = ("runs", "status", "gc", "releases", "inspect", "trace", "verify", "report")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", READS)
-def test_examples_that_only_read_work(
-    name: str, first: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Fails where the first example of a command does not run in a folder with a store."""
-    record(first, "20260102T000000483910-small")
-    monkeypatch.chdir(Path(first.place.address).parent)
-    monkeypatch.setattr(console, "width", 80)
-    code = run_command_line(arguments_of(name)[0], Path.cwd())
-    assert code == 0 and capsys.readouterr().out

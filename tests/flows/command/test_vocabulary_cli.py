@@ -75,17 +75,6 @@ def test_text_acts_on_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "4,488 more pieces" in text and len(text) < 20_000
 
 
-def test_show_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("show", saved(tmp_path / "small", SMALL), "aba", "--json") == 0
-    facts = json.loads(capsys.readouterr().out)
-    assert (facts["size"], facts["algorithm"], facts["special_tokens"]["[MASK]"]) == (12, "wordpiece", 4)
-    assert facts["pieces"] == [
-        {"id": 10, "token": "ab", "start": 0, "end": 2},
-        {"id": 8, "token": "##a", "start": 2, "end": 3},
-    ]
-    assert facts["text"]["tokens_a_word"] == 2.0
-
-
 def test_compare_by_hand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = saved(tmp_path / "small", SMALL), saved(tmp_path / "other", OTHER)
     assert command("compare", *names, "abba  ba abx") == 0

@@ -1,7 +1,6 @@
 """Vectors of texts: poolings and losses by their definitions, what is learnt, and what sentence-transformers says."""
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from small_tasks import encoded_for, exported_model, kept_of, new_job, run, said
 
 from corpora.errors import InputError
 from trainer.tasks.heads.task_model import batch_of_items
-from trainer.tasks.heads.vectors import Sides, match_loss
 from trainer.tasks.kinds.vectors import SimilarityTask, VectorExample, own_ranking
 from trainer.tasks.saving import load_task
 from trainer.tasks.scores.texts import correlations, means
@@ -100,49 +98,6 @@ def test_every_other_text_of_a_step_is_a_negative_but_equal_ones(tmp_path: Path)
         }
         wanted -= float(columns[row] - torch.logsumexp(torch.stack([*columns.values()]), 0))
     assert float(losses[0, 0]) == pytest.approx(wanted, rel=1e-4)
-
-
-def test_processes_learn_from_the_texts_of_all_of_them() -> None:
-    """Fails where the gradients of two processes do not add up to that of one that has all rows."""
-    drawn = torch.Generator().manual_seed(3)
-    sizes = (3, 2, 4)  # first and second of 5 pairs, of which a process has 3; more: 4, of which it has 1
-    whole = [torch.randn(number, 6, generator=drawn) for number in (5, 5, sizes[2])]
-    same = [torch.arange(number) + 10 * place for place, number in enumerate((5, 5, 4))]
-    cuts = [(slice(0, 3), slice(0, 3), slice(0, 1)), (slice(3, 5), slice(3, 5), slice(1, 4))]
-
-    def of(parts: Any, gather: Any) -> tuple[float, list[torch.Tensor]]:
-        vectors = [rows[part].clone().requires_grad_() for rows, part in zip(whole, parts, strict=True)]
-        told = [rows[part] for rows, part in zip(same, parts, strict=True)]
-        loss = match_loss(Sides(*vectors, *told), "cosine", 20.0, 6, gather(vectors, told))
-        loss[0].backward()
-        return loss[0].item(), [vector.grad for vector in vectors]  # type: ignore[misc]
-
-    everything = (slice(None),) * 3
-    loss, gradients = of(everything, lambda vectors, told: lambda rows: [rows])
-    found, pieces = [], []
-    for rank in (0, 1):
-
-        def gather(vectors: Any, told: Any, rank: int = rank) -> Any:
-            def calls() -> Iterator[list[torch.Tensor]]:
-                for rows, at in ((rows, at) for kind in (whole, same) for at, rows in enumerate(kind)):
-                    directed = F.normalize(rows, dim=-1) if rows.is_floating_point() else rows
-                    yield [directed[cuts[0][at]], directed[cuts[1][at]]]
-
-            others = calls()
-
-            def gathered(mine: torch.Tensor) -> list[torch.Tensor]:
-                every = next(others)
-                every[rank] = mine
-                return every
-
-            return gathered
-
-        value, grads = of(cuts[rank], gather)
-        found.append(value)
-        pieces.append(grads)
-    assert sum(found) == pytest.approx(loss, rel=1e-5)
-    for place, wanted in enumerate(gradients):
-        assert torch.allclose(torch.cat([pieces[0][place], pieces[1][place]]), wanted, atol=1e-5)
 
 
 # Learning, and what comes out.

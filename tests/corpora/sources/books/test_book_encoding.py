@@ -2,8 +2,6 @@
 # ruff: noqa: RUF001 - letters of many alphabets are the subject here
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from corpora.sources.books.encoding import STRAYS, decode_text, text_encoding
 from corpora.sources.books.epub import BadBook
@@ -63,14 +61,3 @@ def test_a_header_that_names_no_encoding_or_a_wrong_one_is_passed_over() -> None
 def test_what_is_no_text_is_a_bad_book(data: bytes, says: str) -> None:
     with pytest.raises(BadBook, match=says):
         decode_text(data)
-
-
-@given(st.binary(max_size=60) | st.text(max_size=40).map(lambda text: text.encode("utf-8", "surrogatepass")))
-def test_any_bytes_are_text_or_a_bad_book(data: bytes) -> None:
-    """Fails where another error gets out, or half a character or a zero gets in."""
-    try:
-        text = decode_text(data)
-    except BadBook as error:
-        assert str(error)
-    else:
-        assert "\0" not in text and text.encode().decode() == text

@@ -1,4 +1,4 @@
-"""Every ending that the kind "files" knows: Parquet, pages, books, archives, packed files, all in one folder."""
+"""Every ending that the kind "files" knows: Parquet, pages, books, archives and packed files."""
 
 import bz2
 import datetime
@@ -7,7 +7,6 @@ import json
 import lzma
 import subprocess
 import sys
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from source_reading import raw_file, read, reasons
-from tiers import LONG
 
 from corpora.errors import InputError
-from corpora.sources.files.endings import ENDINGS
 from corpora.sources.files.source import FilesSource
 
 SAMPLES = Path(__file__).resolve().parents[4] / "corpora" / "samples"
@@ -196,36 +193,3 @@ def test_encodings_of_a_text(tmp_path: Path, data: bytes, encoding: str, text: s
     (found,) = read(FilesSource(name="own", path=str(tmp_path), encoding=encoding))
     assert found.drop is None if text else found.drop is not None and found.drop.damaged
     assert found.text == (text or "")
-
-
-def test_a_folder_mixes_all(tmp_path: Path) -> None:
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "a.txt").write_text("one")
-    (tmp_path / "b.JSONL").write_text('{"text": "two"}\n')
-    (tmp_path / "c.csv").write_text("text\nthree\n")
-    write_parquet(tmp_path / "deep" / "d.parquet", [{"text": "four"}])
-    (tmp_path / "e.html").write_text(f"<html><body><article><p>{PROSE}</p></article></body></html>")
-    (tmp_path / "f.doc").write_bytes(b"PK")
-    texts = [record.text for record in read(FilesSource(name="own", path=str(tmp_path)))]
-    assert texts == ["one", "two", "three", "four", PROSE.strip()]
-    with pytest.raises(InputError, match=r"f\.doc is none of \.txt, .*\.parquet, .*\.epub, .*\.warc"):
-        FilesSource(name="own", path=str(tmp_path / "f.doc")).files()
-    assert all(ending in ENDINGS for ending in (".md.xz", ".tsv.bz2", ".htm.gz", ".epub", ".wet.gz"))
-
-
-@pytest.mark.slow
-def test_a_line_of_many_megabytes_is_passed_over(tmp_path: Path) -> None:
-    """Fails where a record that is too large is held in memory."""
-    megabytes = 500 if LONG else 50
-    path = tmp_path / "a.jsonl.gz"
-    with gzip.open(path, "wb", compresslevel=1) as stream:
-        for _ in range(megabytes):
-            stream.write(b"x" * 1_000_000)
-        stream.write(b'\n{"text": "after"}\n')
-    tracemalloc.start()
-    records = read(FilesSource(name="own", path=str(path), max_record_bytes=1_000_000))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert [record.text for record in records] == ["", "after"] and records[0].drop is not None
-    assert records[0].locator.length - megabytes * 1_000_000 in (0, 1)
-    assert peak < 20_000_000

@@ -4,12 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from source_reading import raw_file
 
 from corpora.errors import InputError
-from corpora.sources.bytes.encodings.wide import wide_encoding
 from corpora.sources.contract import RawFile, Record, StatCache, Tally, hash_files
 from corpora.sources.files import formats
 from corpora.sources.files.guessing import guess_text
@@ -43,13 +40,6 @@ def test_lines_are_those_of_the_same_file_in_utf_8(
     assert guess_text(FilesSource(name="own", path=str(path), encoding="auto"), files).names == ("note",)
 
 
-@pytest.mark.parametrize("codec", CODECS)
-def test_a_text_is_read(tmp_path: Path, codec: str) -> None:
-    (tmp_path / "a.txt").write_bytes("The ferry to Z\u00fcrich.".encode(codec))
-    [record] = read(tmp_path)[2]
-    assert record.text == "The ferry to Z\u00fcrich."
-
-
 def test_bytes_that_are_not_in_it_end_the_file_with_a_word(tmp_path: Path) -> None:
     """Fails where half a file passes for a whole one."""
     (tmp_path / "a.jsonl").write_bytes(LINES.encode("utf-16") + b"\x00\xd8a\x00")
@@ -63,8 +53,3 @@ def test_another_encoding_is_said_to_be_the_wrong_one(tmp_path: Path) -> None:
     file = raw_file(source)
     with pytest.raises(InputError, match=r'is UTF-16\. Set the source\'s `encoding` to "auto"'):
         list(source.records(source.slices(file)[0], Tally()))
-
-
-@given(st.text(alphabet=st.characters(blacklist_characters="\0", blacklist_categories=("Cs",))))
-def test_no_text_of_utf_8_is_taken_for_a_wide_one(text: str) -> None:
-    assert wide_encoding(text.encode()) == ""

@@ -18,10 +18,7 @@ from source_reading import read
 from corpora.errors import InputError
 from corpora.sources.contract import (
     Drop,
-    RawFile,
     Record,
-    Tally,
-    quarantine_place,
 )
 from corpora.sources.web.response import join_chunks
 from corpora.sources.web.source import CcNewsSource
@@ -85,17 +82,6 @@ def test_pages_of_other_days_are_dropped(tmp_path: Path, first: str | None, last
     path = write(tmp_path / "a.warc.gz", [page(html(head=head))])
     [record] = read(CcNewsSource(path=path, first_day=first, last_day=last))
     assert record.drop == (None if kept else Drop("date", "2024-03-04"))
-
-
-def test_a_page_in_quarantine_is_passed_over(tmp_path: Path) -> None:
-    """Fails where a page is parsed although the lock says that it ended its worker."""
-    source = CcNewsSource(path=write(tmp_path / "a.warc.gz", [page(html("Ayr")), page(html("Troon"))]))
-    first, second = read(source)
-    [(name, path)] = source.files()
-    file = RawFile(name=name, sha256=first.locator.sha256, size_bytes=path.stat().st_size, path=str(path))
-    tally = Tally([quarantine_place(second.locator)])
-    again = [record for piece in source.slices(file) for record in source.records(piece, tally)]
-    assert again[0] == first and again[1].drop is not None and again[1].drop.reason == "quarantined"
 
 
 def zstd(data: bytes) -> bytes:

@@ -93,14 +93,6 @@ def test_a_file_cut_off_anywhere_is_noticed(tmp_path: Path, name: str) -> None:
     assert accepted == allowed - {len(whole)}
 
 
-@pytest.mark.parametrize("name", ["a.warc", "a.warc.gz", "a-one.warc.gz"])
-def test_a_cut_off_archive_is_refused_with_its_remedy(tmp_path: Path, name: str) -> None:
-    path = Path(write(tmp_path / name, [*SMALL, page(html())]))
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(InputError, match=rf"{name}: .*seen at byte \d+ of {path.stat().st_size}\).*Get the file again"):
-        read(CcNewsSource(path=str(path)))
-
-
 def test_a_damaged_member_is_refused(tmp_path: Path) -> None:
     path = Path(write(tmp_path / "a.warc.gz", [warc("warcinfo"), page(html()), page(html())]))
     data = bytearray(path.read_bytes())

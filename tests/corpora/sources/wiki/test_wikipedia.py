@@ -23,7 +23,7 @@ from corpora.sources.bytes.bz2_streams import (
 )
 from corpora.sources.bytes.faults import DamagedBytes
 from corpora.sources.contract import Record, group_slices
-from corpora.sources.wiki.pages import CutPage, PageCount, PageCutter
+from corpora.sources.wiki.pages import CutPage, PageCutter
 from corpora.sources.wiki.source import WikipediaSource
 
 HEAD = b"""<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="en">
@@ -173,22 +173,6 @@ def test_pages_across_bzip2_streams_cut_anywhere(tmp_path: Path) -> None:
     assert [record.key for record in records] == [str(n) for n in range(1, 9)]
     assert len({record.locator.stream for record in records}) > 2
     check_locators(source, records)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 6, 7, 8, 9, 50, 10_000])
-def test_cutting_does_not_depend_on_the_pieces(size: int) -> None:
-    data = HEAD + page(1) + b"<page>cut <page>" + b"y" * 300 + b"</page> stray</page>" + page(2) + b"<page>end"
-    cutter = PageCutter(max_page_bytes=1000)
-    cut: list[CutPage] = []
-    pieces = [StreamPiece(-1, start, data[start : start + size]) for start in range(0, len(data), size)]
-    for piece in pieces:
-        cut += cutter.feed(piece)
-    cut += cutter.finish()
-    count = PageCount()
-    assert sum(count.add(piece.data) for piece in pieces) == data.count(b"<page>") == 5
-    assert [found.fault for found in cut] == ["", "no end", "", "no start", "", "no end"]
-    assert all(found.data == data[found.offset : found.offset + found.length] for found in cut)
-    assert (cut[1].offset, cut[1].length) == (data.index(b"<page>cut "), len(b"<page>cut "))
 
 
 @pytest.mark.parametrize("size", [7, 64, 10_000])

@@ -15,6 +15,7 @@ WIKIS = cases_of(__file__, "wikis")
 NUMBERS = ["", "1", "12", "1950", "2", "-3.5", "1,200", "²", "٣", "1/2", "0", "9" * 40, "1e99", "1e-99", "0.0000000001"]
 UNITS = ["km", "e6km2", "koilbbl/d", "ftin", "/km2", "mpgus", "C", "to", "(21)", "/" * 5_000]
 ARGUMENT = st.sampled_from([*NUMBERS, *UNITS, "XIX", "a b", "en", "=", HOLE]) | st.text(max_size=3)
+NAMED = "lang texte text df u e order disp sigfig frac round prec ft in m".split()
 
 
 @given(
@@ -22,28 +23,7 @@ ARGUMENT = st.sampled_from([*NUMBERS, *UNITS, "XIX", "a b", "en", "=", HOLE]) | 
         lambda wiki: st.sampled_from([*templates._expansions_of(wiki).values()])
     ),
     st.lists(ARGUMENT, max_size=8),
-    st.dictionaries(
-        st.sampled_from(
-            [
-                "lang",
-                "texte",
-                "text",
-                "df",
-                "u",
-                "e",
-                "order",
-                "disp",
-                "sigfig",
-                "frac",
-                "round",
-                "prec",
-                "ft",
-                "in",
-                "m",
-            ]
-        ),
-        ARGUMENT,
-    ),
+    st.dictionaries(st.sampled_from(NAMED), ARGUMENT),
 )
 @examples(500)
 def test_every_expansion_takes_any_arguments(expansion: Expansion, arguments: list[str], named: dict[str, str]) -> None:

@@ -45,13 +45,3 @@ def test_all_dumps_are_without_residue_and_holes(shared: Path) -> None:
     """The same of whole dumps. Wiktionary is left out: its articles are lists of templates of its own."""
     folder = shared / "data" / "wikipedia"
     check_prose([path for path in sorted(folder.iterdir()) if "wiktionary" not in path.name], 30_000)
-
-
-def test_the_command_prints_figures_and_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "a.txt").write_text("All is well. It lies a length of km away.", encoding="utf-8")
-    residue.main(["--text", str(tmp_path), "--show", "1"])
-    printed = capsys.readouterr().out
-    assert printed.startswith(
-        "1 pages, 2 sentences, 10 words\nresidue: 0, 0.00 in 10,000 sentences, 0.00 in 10,000 words\n"
-    )
-    assert "holes: 1, 5000.00 in" in printed and "      a.txt: It lies a length of km away." in printed

@@ -249,10 +249,6 @@ def test_a_planted_fault_is_named(tmp_path: Path, fault: Fault) -> None:
     assert fault.finding in report.paragraph
 
 
-def test_faults_are_many_and_of_many_kinds() -> None:
-    assert len(FAULTS) >= 40 and len({fault.finding for fault in FAULTS}) >= 20
-
-
 @pytest.mark.parametrize("kind", MAKERS)
 def test_clean_rows_have_no_finding(tmp_path: Path, kind: str) -> None:
     """Fails where a judge that warns of everything passes the test of planted faults."""

@@ -236,14 +236,6 @@ def test_parquet_columns_that_are_not_asked_for_are_not_read(tmp_path: Path) -> 
         read(path, ("text", "noise"))
 
 
-def test_a_short_row_lacks_what_it_does_not_reach(tmp_path: Path) -> None:
-    path = tmp_path / "rows.tsv"
-    path.write_text("label\ttext\n1\n\t\n1\tgood\n")
-    records, counts = read(path)
-    assert len(records) == 1
-    assert counts.unusable == {"too few columns": 1, "empty text": 1}
-
-
 @pytest.mark.parametrize(("ending", "cut"), [("tsv", "\t"), ("csv", ",")])
 def test_a_row_that_does_not_fit_its_header_is_counted(tmp_path: Path, ending: str, cut: str) -> None:
     """Fails where the rest of a text is taken for its label, or a pair without its second text for a single text."""

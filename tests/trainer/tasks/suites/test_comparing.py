@@ -120,17 +120,3 @@ def test_vectors_and_next_words_are_drawn_again_as_well() -> None:
     judged = JudgedSplit(sha256="", examples=40, **judged_fields(narrow, pairs, vectors))
     assert "ndcg@10_at_2" in judged.scores and bounds_of(judged, "ndcg@10_at_2") is None
     assert judged.is_grouped and len(judged.rows) == 9
-
-
-def test_two_rankings_are_told_apart_by_their_queries() -> None:
-    """A model that finds all and one that finds none; fails where the paired test has no rows of rankings."""
-    examples = [VectorExample(f"q{number}", f"p{number}") for number in range(20)]
-    right = [np.stack([row, row]) for row in np.eye(20, dtype=np.float32)]
-    wrong = [np.stack([row, -row]) for row in np.eye(20, dtype=np.float32)]
-    suite = replace(SUITE, seeds=(1,), tasks=(suite_task("find", ("dev", ("mrr@10",))),))
-    sides = [
-        {("find", 1, "dev"): JudgedSplit(sha256="x", examples=20, **judged_fields(RetrievalTask(), examples, said))}
-        for said in (right, wrong)
-    ]
-    [told] = compared(suite, ("mine", "theirs"), *sides).tasks
-    assert told.first == 1 and told.second < 0.2 and told.is_told_apart
