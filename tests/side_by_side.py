@@ -26,6 +26,7 @@ import pytest
 TOGETHER = {
     "tests/flows/engines/": "cluster",
     "tests/flows/orchestration/": "server",
+    "tests/flows/command/test_messages.py": "sources",
     "tests/test_house.py": "sources",
     "tests/test_runbook.py": "sources",
 }
