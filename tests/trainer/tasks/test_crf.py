@@ -1,4 +1,4 @@
-"""The conditional random field: equal to the sum over all paths, and what a tagger makes of it."""
+"""The conditional random field: equal to the sum over all paths, to pytorch-crf, and what a tagger makes of it."""
 
 import itertools
 from pathlib import Path
@@ -14,6 +14,7 @@ from small_tags import tags_job
 from small_tasks import encoded_for, kept_of, run
 from tiers import examples
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from corpora.errors import InputError
 from trainer.tasks.heads.tag_chains import NEVER, Chains, LinearChain
@@ -100,6 +101,28 @@ def test_what_is_forbidden_has_no_share_and_is_no_answer(task: TagsTask, lengths
 def well_formed(path: tuple[int, ...], task: TagsTask) -> bool:
     names = [None, *(task.labels[number] for number in path), None]
     return all(may_follow(before, after, task.scheme) for before, after in itertools.pairwise(names))
+
+
+def test_pytorch_crf_says_the_same() -> None:
+    """Loss, gradients and best tags, of sentences of all lengths at once; its mask is a prefix, as it must be."""
+    torchcrf = pytest.importorskip("torchcrf", reason="pytorch-crf is not installed")
+    lengths = [3, 1, 12, 7, 7, 30, 2]
+    chain, emissions, tags = drawn(lengths, 9, 5)
+    reference = torchcrf.CRF(9, batch_first=True).double()
+    pairs = {"start_transitions": "start", "end_transitions": "end", "transitions": "transitions"}
+    reference.load_state_dict({theirs: getattr(chain, ours) for theirs, ours in pairs.items()})
+    padded, padded_tags = (pad_sequence([*each.split(lengths)], batch_first=True) for each in (emissions, tags))
+    mask = torch.arange(30) < torch.tensor(lengths)[:, None]
+    wanted = -reference(padded, padded_tags, mask=mask, reduction="sum")
+    chains, inner_S2 = whole(lengths)
+    found = chain.loss(emissions, tags, chains, inner_S2)
+    torch.testing.assert_close(found, wanted, atol=1e-9, rtol=1e-12)
+    wanted.backward()
+    found.backward()
+    for theirs, ours in pairs.items():
+        torch.testing.assert_close(getattr(chain, ours).grad, getattr(reference, theirs).grad, atol=1e-9, rtol=1e-9)
+    best = chain.best(emissions, chains, inner_S2).split(lengths)
+    assert [each.tolist() for each in best] == reference.decode(padded, mask)
 
 
 def test_first_weights_are_small() -> None:
