@@ -71,6 +71,12 @@ class Site(NamedTuple):
     api: str
 
 
+def with_watch(arguments: tuple[str, ...], api: str | None) -> tuple[str, ...]:
+    """Have a run wait for an API that is given: a busy server may take longer to answer than a run asks by itself."""
+    is_run = api is not None and arguments[:1] == ("run",) and not {"--watch", "--no-watch"} & {*arguments}
+    return (*arguments, "--watch") if is_run else arguments
+
+
 def start(
     home: Path, *arguments: str, api: str | None = None, more: Mapping[str, str] | None = None
 ) -> "subprocess.Popen[str]":
@@ -78,6 +84,7 @@ def start(
 
     Where it can be, it is forked by a parent that has imported what it needs: this saves two seconds of a core.
     """
+    arguments = with_watch(arguments, api)
     streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     own = {**environment(home, api), **(more or {})}
     if can_fork(more or {}):

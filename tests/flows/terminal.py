@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from launched import LONG, environment, session_processes
+from launched import LONG, environment, session_processes, with_watch
 
 CTRL_C = b"\x03"
 CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -99,7 +99,7 @@ def terminal(home: Path, *arguments: str, api: str | None = None) -> Iterator[Te
             signal.signal(number, signal.SIG_DFL)
 
     process = subprocess.Popen(
-        [sys.executable, "-m", "flows.main", *arguments],
+        [sys.executable, "-m", "flows.main", *with_watch(arguments, api)],
         cwd=home,
         env={**environment(home, api), "TERM": "xterm"},
         stdin=slave,

@@ -148,6 +148,19 @@ def run(start: int, end: int) -> frozenset[int]:
     return frozenset(range(start, end))
 
 
+def test_no_chain_removes_both_its_ends() -> None:
+    """Each is similar to the next (8/10), the first is not to the third (7/11): these two stay."""
+    verdicts = in_one_bucket([run(0, 9), run(1, 10), run(2, 11), run(3, 12)], threshold=0.7)
+    assert verdicts.survivor.tolist() == [KEPT, 0, KEPT, 2]
+    assert verdicts.similarity.tolist() == [0, np.float32(0.8), 0, np.float32(0.8)]
+
+
+def test_documents_without_shingles_are_kept() -> None:
+    empty: frozenset[int] = frozenset()
+    verdicts = judge([empty, empty, frozenset({1}), frozenset({1}), empty], DuplicateSettings(threshold=0.1))
+    assert verdicts.survivor.tolist() == [KEPT, KEPT, KEPT, 2, KEPT]
+
+
 def test_the_limit_is_counted_and_does_not_spare_exact_copies() -> None:
     """Five strangers, then a near-duplicate and a copy of the last, in one bucket where two are compared."""
     strangers = [run(10 * number, 10 * number + 10) for number in range(5)]
