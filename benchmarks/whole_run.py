@@ -115,7 +115,7 @@ def write_texts(folder: Path, megabytes: float, books: Path | None = None) -> No
 
 
 def _documents(books: Path | None) -> Iterator[str]:
-    """Yield documents without end: of novels three in four where there are books, a copy one in twenty."""
+    """Yield documents without end: of novels three in four if there are books, a copy one in twenty."""
     pools, draw = [_paragraphs(None), *([_paragraphs(books)] * 3 if books else [])], random.Random(0)
     earlier: list[list[str]] = []
     while True:
@@ -131,7 +131,7 @@ def _documents(books: Path | None) -> Iterator[str]:
 
 @cache
 def _paragraphs(books: Path | None) -> list[str]:
-    """Return every paragraph of prose once; of the documentation, in ASCII, where there are no books."""
+    """Return every paragraph of prose once; of the documentation, in ASCII, if there are no books."""
     pieces = (re.sub(r"\s+", " ", piece) for text in load_texts(books, 100) for piece in re.split(r"\n\s*\n", text))
     return sorted(
         {piece for piece in pieces if 60 < len(piece) < 800 and (books or (piece.isascii() and piece[-1] == "."))}

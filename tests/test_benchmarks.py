@@ -310,7 +310,7 @@ def test_the_examples_in_the_docstrings_hold(name: str) -> None:
 
 
 def test_the_texts_of_the_first_contact_are_the_same_each_time(tmp_path: Path) -> None:
-    """Fails where the texts hang on anything but the seed, are alike, or are not as many as asked for."""
+    """Fails if the texts hang on anything but the seed, are alike, or are not as many as asked for."""
     for name in ("one", "two"):
         first_contact.write_texts(tmp_path / name, 30_000)
     files = {name: sorted((tmp_path / name).rglob("*.txt")) for name in ("one", "two")}
@@ -324,7 +324,7 @@ def texts_of(folder: Path) -> list[str]:
 
 
 def test_the_same_size_is_the_same_text(tmp_path: Path) -> None:
-    """Fails where chance is drawn from anything but the size, or a small text is not the beginning of a large one."""
+    """Fails if chance is drawn from anything but the size, or a small text is not the beginning of a large one."""
     for name, size in (("one", 0.3), ("again", 0.3), ("more", 0.5)):
         whole_run.write_texts(tmp_path / name, size)
     one, again, more = (texts_of(tmp_path / name) for name in ("one", "again", "more"))
@@ -342,7 +342,7 @@ def test_the_whole_run_is_told_stage_by_stage(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_command_is_measured_with_what_it_started(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where a command's CPU seconds are not its own, or a failed one goes unsaid."""
+    """Fails if a command's CPU seconds are not its own, or a failed one goes unsaid."""
     asked = first_contact.Step(name="help", arguments=("--help",))
     failed = first_contact.Step(name="nothing", arguments=("report", "nothing-there"))
     environment = {**os.environ, "CLOZE_HOME": str(tmp_path / "home"), "PYTHONPATH": str(figures.PAGE.parents[1])}
@@ -352,7 +352,7 @@ def test_a_command_is_measured_with_what_it_started(tmp_path: Path, capsys: pyte
 
 
 def test_the_table_of_the_first_contact_is_that_of_its_record() -> None:
-    """Fails where a figure on the page is not on record, or a step is missing from a call."""
+    """Fails if a figure on the page is not on record, or a step is missing from a call."""
     page, calls = figures.PAGE.read_text(encoding="utf-8"), record.read_calls(first_contact.RECORD)
     again = figures.page_with(page, first_contact.table(calls), first_contact.BEGIN, first_contact.END)
     assert again == page and calls

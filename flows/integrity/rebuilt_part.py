@@ -36,7 +36,7 @@ class Rebuilt:
 def rebuild_part(place: Place, manifest: Manifest) -> Rebuilt:
     """Build the first part of an artifact again in a folder of its own, and compare.
 
-    Raises InputError where no recorded run made the artifact or its raw files are gone.
+    Raises InputError if no recorded run made the artifact or its raw files are gone.
     """
     stage = find_stage(place, manifest)
     if not stage.parts:
@@ -50,7 +50,7 @@ def rebuild_part(place: Place, manifest: Manifest) -> Rebuilt:
 
 
 class _ParentLost(Exception):
-    """Raised where a stage that the wanted one depends on is not in the store as this program would build it."""
+    """Raised if a stage that the wanted one depends on is not in the store as this program would build it."""
 
 
 class _StageFound(Exception):

@@ -90,7 +90,7 @@ MUTEX = "import ctypes; lock = ctypes.CDLL(None).pthread_mutex_lock; mutex = cty
     ids=["ctrl-c", "term", "hup", "a library that does not return to Python", "a block that has ended"],
 )
 def test_a_signal_is_answered_with_a_line_and_a_code(text: str, number: int, code: int, cause: str) -> None:
-    """Fails where a signal is not obeyed, or is told in a traceback, or what is over is still undone."""
+    """Fails if a signal is not obeyed, or is told in a traceback, or what is over is still undone."""
     with program(text) as told:
         told.tell(number)
         assert told.end() == (code, f"cloze: stopped {cause}.\n")

@@ -254,7 +254,7 @@ def opened(
 ) -> tuple[dict[str, Any], dict[str, Tensor], ModelSettings]:
     """Return the configuration of a folder, its tensors, and the settings.
 
-    usual: the objective where it names none; causal: whether it may be a decoder, which reads from the left
+    usual: the objective if it names none; causal: whether it may be a decoder, which reads from the left
     """
     config = read_config(folder / CONFIG)
     tensors = read_weights(folder / WEIGHTS)
@@ -282,7 +282,7 @@ def _tells_of_pairs(family: Family, config: Mapping[str, Any], tensors: Mapping[
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file, without the prefix of a wrapper. Raises InputError where it is gone or no whole one."""
+    """The tensors of a file, without the prefix of a wrapper. Raises InputError if it is gone or no whole one."""
     tensors = read_tensors(path)
     return {name: tensors[theirs] for name, theirs in unwrapped(tensors).items()}
 
@@ -342,7 +342,7 @@ class Pretrained(NamedTuple):
 
 
 def load_pretrained(folder: Path, causal: bool = False) -> Pretrained:
-    """Return the encoder of a folder. Raises InputError where it has none that can be made here, or not all of it.
+    """Return the encoder of a folder. Raises InputError if it has none that can be made here, or not all of it.
 
     causal: whether it may be a decoder
     """

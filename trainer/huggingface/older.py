@@ -43,7 +43,7 @@ from trainer.settings.model import FAMILIES, family_of
 def import_checkpoint(source: Path, output: Path) -> None:
     """Write today's form of a folder.
 
-    Raises InputError where the folder holds no complete model of these families.
+    Raises InputError if the folder holds no complete model of these families.
     """
     sentences = read_sentences(source, older=True)
     folder = source / sentences.encoder if sentences is not None else source

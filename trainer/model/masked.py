@@ -1,4 +1,4 @@
-"""The model that guesses masked words, with its heads: of words, and of pairs where there are such.
+"""The model that guesses masked words, with its heads: of words, and of pairs if there are such.
 
 The masked head is given the vectors of masked tokens alone, some 15 % of all: its product with the vocabulary is
 the largest of a small model. It owns no decoder: the word embeddings are handed to it, so the tie (Press, Wolf 2017)

@@ -99,7 +99,7 @@ def without_former(table: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def task_of_config(config: Mapping[str, Any]) -> Task | None:
-    """Return the task of a folder that others wrote, by its class; None where it is none of ours."""
+    """Return the task of a folder that others wrote, by its class; None if it is none of ours."""
     architectures = family_of(config["model_type"]).names.architectures
     names = {holds for holds, name in architectures.items() if name in (config.get("architectures") or ())}
     tasks = (each.of_config(config) for each in _OURS if each.architecture in names - {Task.architecture})

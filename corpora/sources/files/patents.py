@@ -81,7 +81,7 @@ def _stretches(stream: BufferedIOBase, max_bytes: int) -> Iterator[tuple[int, in
 
 
 def read_patent(text: str) -> dict[str, Any]:
-    """Return the fields of a patent, from its line PATN on. Raises BadRecord where it has no number."""
+    """Return the fields of a patent, from its line PATN on. Raises BadRecord if it has no number."""
     facts: dict[str, list[str]] = {}
     paragraphs: list[list[str]] = []
     section, lines = "", None  # the lines of the field that the next line may go on with

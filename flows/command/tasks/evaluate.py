@@ -102,7 +102,7 @@ def write_card(
 
 
 def provenance_at(address: str) -> Provenance | None:
-    """Return what the model at an address was made from; None where it is not in a store."""
+    """Return what the model at an address was made from; None if it is not in a store."""
     try:
         artifact = newest(find_artifacts(address, "models"))
     except InputError:  # no artifact exists at the address

@@ -63,6 +63,10 @@ def refuse_without_room(recipe: Recipe, estimates: Estimates, available: int | N
 def _memory_remedy(kind: str, workers: int) -> str:
     if kind == "models":
         return "Set training.micro_batch (or micro_batch_tokens) lower, or take a smaller model.size or shards.length."
+    if kind == "tasks":
+        return "Set micro_batch or max_length of its [[task]] lower, or take a smaller model.size."
+    if kind == "answers":
+        return "Take a smaller model.size, or name fewer sources in its [[task]]."
     fewer = f"Run with --workers {workers // 2 or 1} instead of {workers}. " if workers > 1 else ""
     if kind == "verdicts":
         return f"{fewer}Duplicates are searched among all documents at once: use fewer, or a larger machine."

@@ -59,7 +59,7 @@ def test_a_store_of_format_1_is_refused(world: Path, command: str) -> None:
 
 
 def test_no_store_is_made_where_none_is(world: Path) -> None:
-    """Fails where a folder is made for a list of damaged files."""
+    """Fails if a folder is made for a list of damaged files."""
     with pytest.raises(InputError, match=r"There is no artifact at .*nowhere"):
         verify("nowhere")
     assert not Place("nowhere").sizes("")

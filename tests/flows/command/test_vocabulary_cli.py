@@ -57,7 +57,7 @@ def test_show_says_what_a_vocabulary_is(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_show_cuts_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where a piece or a figure of the text is missing."""
+    """Fails if a piece or a figure of the text is missing."""
     assert command("show", saved(tmp_path / "small", SMALL), "Aba  abba x ab.") == 0
     lines = lines_of(capsys.readouterr().out)
     assert lines[-1] == "ab 10 ##a 8 abba 11 [UNK] 1 ab 10 . 7"

@@ -15,7 +15,7 @@ from flows.dedup.similar import Similar, find_similar
 
 
 def test_documents_are_found_with_their_exact_similarity(finished: Run) -> None:
-    """Fails where a removed document is named, one is missed, or a similarity is estimated."""
+    """Fails if a removed document is named, one is missed, or a similarity is estimated."""
 
     def similar(text: str) -> list[Similar]:
         return find_similar(finished.place.address, text, 0.5)
@@ -34,7 +34,7 @@ def test_documents_are_found_with_their_exact_similarity(finished: Run) -> None:
 
 
 def test_the_command_shows_them(finished: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where the option writes files, its threshold is another, or what is not one corpus is taken."""
+    """Fails if the option writes files, its threshold is another, or what is not one corpus is taken."""
     asked = ["dedup", finished.place.address, "--similar", prose(7)]
     assert run_command_line([*asked, "--json"], tmp_path) == 0
     [found] = json.loads(capsys.readouterr().out)["found"]

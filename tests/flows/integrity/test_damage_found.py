@@ -114,7 +114,7 @@ def test_a_file_that_generations_share_is_named_once(store: Place) -> None:
 
 @pytest.mark.parametrize("lie", ["rows", "digests", "keys", "tail"])
 def test_a_record_that_lies_is_found(store: Place, lie: str) -> None:
-    """Fails where a record is believed because it is sealed and its manifest names it."""
+    """Fails if a record is believed because it is sealed and its manifest names it."""
     record = paths_of(store, "tokens/small/", "/parts/g001-pages-00000.json")[0]
 
     def tell_a_lie(fields: dict[str, object]) -> None:

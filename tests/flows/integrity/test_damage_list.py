@@ -57,7 +57,7 @@ def kinds_of_files(store: Place) -> Iterator[list[str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["files", "records", "manifests"])
 def test_one_damage_in_each_kind_of_file(learnt: Run, console: Console, tmp_path: Path, what: str) -> None:
-    """Fails where a kind of file is not checked, not listed, or not built again as it was by the next run."""
+    """Fails if a kind of file is not checked, not listed, or not built again as it was by the next run."""
     run = copied(learnt, tmp_path / "world")
     store = run.place
     for work in [*Path(store.address).glob("*/*/*/work")]:
@@ -90,7 +90,7 @@ def grown(finished: Run, built: World) -> Run:
 
 
 def test_a_list_is_left_and_taken_back(grown: Run, console: Console) -> None:
-    """Fails where a run does not know of what it would not read, or builds more than that, or a plan keeps silent."""
+    """Fails if a run does not know of what it would not read, or builds more than that, or a plan keeps silent."""
     store, before = grown.place, meaning(grown.place)
     first = harm(store, paths_of(store, f"verdicts/small/{grown.of('verdicts')[0].manifest.fingerprint}/", ".arrow")[0])
     other = harm(store, paths_of(store, "signatures/notes/", ".signatures.arrow")[0], "delete")
@@ -106,7 +106,7 @@ def test_a_list_is_left_and_taken_back(grown: Run, console: Console) -> None:
 
 
 def test_what_other_recipes_made_stays_on_the_list(grown: Run, console: Console) -> None:
-    """Fails where a run distrusts what it never builds, or takes off the list what is still damaged."""
+    """Fails if a run distrusts what it never builds, or takes off the list what is still damaged."""
     damaged = {"tokens/other/77/00000.tokens.arrow": "it is gone", "tokens/small/77/00000.tokens.arrow": "it is gone"}
     write_damage_list(grown.place, damaged)
     harm(grown.place, path := paths_of(grown.place, "tokens/small/", ".tokens.arrow")[0])
@@ -120,7 +120,7 @@ def test_what_other_recipes_made_stays_on_the_list(grown: Run, console: Console)
 def test_equal_rows_in_other_bytes_reach_every_manifest(
     grown: Run, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a later generation goes on naming the bytes of before, as another version of pyarrow may change."""
+    """Fails if a later generation goes on naming the bytes of before, as another version of pyarrow may change."""
     store, before = grown.place, meaning(grown.place)
     first = grown.of("corpora")[0].manifest
     path = harm(store, paths_of(store, f"{first.folder}/g001-pages-00001", ".documents.arrow")[0])
@@ -146,7 +146,7 @@ def said_contents(store: Place) -> dict[str, str]:
 
 @pytest.mark.parametrize("what", ["file", "lying record"])
 def test_what_an_older_artifact_holds_is_built_for_the_newest(grown: Run, console: Console, what: str) -> None:
-    """Fails where a part of an artifact that no run goes through any more stays damaged in it, or in the newest one."""
+    """Fails if a part of an artifact that no run goes through any more stays damaged in it, or in the newest one."""
     store, before, other = grown.place, said_contents(grown.place), "g001-notes-00000"
     assert len(paths_of(store, "tokens/small/", "/manifest.json")) == 2, "the newest points to parts of the first"
     if what == "file":
@@ -169,7 +169,7 @@ def tell_a_lie(checks: Any) -> None:
 
 
 def test_files_whose_raw_files_are_gone_stay_damaged(grown: Run, console: Console) -> None:
-    """Fails where one file that nothing can build ends every run, or an artifact is published without it."""
+    """Fails if one file that nothing can build ends every run, or an artifact is published without it."""
     store = grown.place
     pages, notes = (
         harm(store, paths_of(store, f"documents/{name}/", ".documents.arrow")[0]) for name in ("pages", "notes")
@@ -185,7 +185,7 @@ def test_files_whose_raw_files_are_gone_stay_damaged(grown: Run, console: Consol
 
 
 def test_figures_are_counted_again(store: Place, console: Console) -> None:
-    """Fails where figures stay damaged that can be counted, others come out, or a lost release is built again."""
+    """Fails if figures stay damaged that can be counted, others come out, or a lost release is built again."""
     before = contents(store)
     [figures], [entry] = paths_of(store, "figures.json"), paths_of(store, "releases/prod/")
     harm(store, figures)
@@ -204,7 +204,7 @@ def read_only(*arguments: Any, **named: Any) -> None:
 def test_a_store_that_may_not_be_written_is_checked(
     store: Place, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where the check ends because no list can be left, or does not say so."""
+    """Fails if the check ends because no list can be left, or does not say so."""
     path = harm(store, paths_of(store, "documents/pages/", ".documents.arrow")[0])
     monkeypatch.setattr("corpora.store.places.place.open_in_folder", read_only)
     assert not verify_store(console, store.address).whole
@@ -214,7 +214,7 @@ def test_a_store_that_may_not_be_written_is_checked(
 
 @pytest.mark.parametrize("how", [how for how in HARMS if how != "delete"])
 def test_a_damaged_list_is_not_believed(grown: Run, console: Console, how: str) -> None:
-    """Fails where a run begins with half a list, or the remedy that it names is none."""
+    """Fails if a run begins with half a list, or the remedy that it names is none."""
     store = grown.place
     harm(store, paths_of(store, "tokens/small/", ".tokens.arrow")[0])
     verify_store(console, store.address)

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.long]
 def test_a_store_is_checked_and_what_is_damaged_listed(
     s3_store: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where something of these takes a store for a folder."""
+    """Fails if something of these takes a store for a folder."""
     _, folder = unpacked_store(tmp_path / "world")
     use_libraries_of(folder, monkeypatch)
     for file in (path for path in folder.rglob("*") if path.is_file()):

@@ -24,7 +24,7 @@ def test_a_run_with_nothing_to_build_starts_no_server(built: World, tmp_path: Pa
 
 
 def test_a_file_that_is_listed_as_damaged_is_built(built: World, tmp_path: Path) -> None:
-    """Fails where a run that would read nothing takes a store for whole that `cloze verify` found damaged."""
+    """Fails if a run that would read nothing takes a store for whole that `cloze verify` found damaged."""
     home, store = new_home(tmp_path / "one"), Path(built.place.address)
     table = sorted(store.glob("signatures/notes/*/*.signatures.arrow"))[0]
     whole = table.read_bytes()

@@ -78,7 +78,7 @@ def test_everything_is_on_record_when_the_command_ends(twice: Twice) -> None:
 
 
 def test_every_stage_has_its_task_runs(twice: Twice) -> None:
-    """Fails where a stage is built without Prefect, or its parts are not divided among tasks."""
+    """Fails if a stage is built without Prefect, or its parts are not divided among tasks."""
     names = [task["name"] for task in twice.first.tasks]
     assert len(set(names)) == len(names)
     for stage in STAGES:

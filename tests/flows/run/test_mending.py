@@ -98,7 +98,7 @@ def finished_bytes(run: Run, path: str) -> bytes:
 
 @pytest.mark.parametrize("how", ["as it is", "next to a lost part"])
 def test_a_flipped_bit_of_a_part_record(whole: Run, how: str) -> None:
-    """Fails where what a record says is believed, or it is not written again, by itself from its files."""
+    """Fails if what a record says is believed, or it is not written again, by itself from its files."""
     other, part = whole.of("tokens")[0].manifest.parts[:2]
     assert part.record is not None
     path = f"tokens/small/{part.record.path}"

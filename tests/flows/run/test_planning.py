@@ -48,7 +48,7 @@ def test_a_plan_of_an_empty_store(world: World) -> None:
 
 
 def test_a_plan_of_a_whole_store(built: World) -> None:
-    """Fails where planning and building see another fingerprint, or a limit that decides no byte is part of it."""
+    """Fails if planning and building see another fingerprint, or a limit that decides no byte is part of it."""
     changes = {"documents__max_damaged_share": "0.5"}
     planned = plan(built, **changes)
     assert {entry.state for entry in planned} == {"reuse"}
@@ -70,7 +70,7 @@ def test_a_plan_of_a_whole_store(built: World) -> None:
     ],
 )
 def test_a_changed_setting(built: World, key: str, value: str, first: str) -> None:
-    """Fails where the plan stops too early or too late or gives another reason than the run, or a run builds other
+    """Fails if the plan stops too early or too late or gives another reason than the run, or a run builds other
     stages than those that follow.
     """
     changes: dict[str, Any] = {key: value}

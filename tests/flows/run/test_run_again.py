@@ -40,7 +40,7 @@ def test_a_second_run_builds_nothing(world: World) -> None:
     ("kind", "harm"), [(kind, "cut" if number % 2 else "delete") for number, kind in enumerate(KINDS)]
 )
 def test_a_lost_file_costs_its_part_alone(built: World, first: Run, kind: str, harm: str) -> None:
-    """Fails where a plan or a run overlooks the loss, where more than the part is built, or it comes out otherwise."""
+    """Fails if a plan or a run overlooks the loss, where more than the part is built, or it comes out otherwise."""
     manifest = first.of(kind)[0].manifest
     part = manifest.parts[len(manifest.parts) // 2]
     path = Path(built.place.full_path(f"{manifest.stage_folder}/{part.files[-1].path}"))

@@ -25,7 +25,7 @@ OTHERS = [
 
 @pytest.mark.parametrize("name", [SAMPLE, *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)])
 def test_every_page_is_a_document_or_a_drop_by_its_own_markup(shared: Path, name: str, tmp_path: Path) -> None:
-    """Fails where a page is lost, counted twice, or dropped under another reason than its markup gives.
+    """Fails if a page is lost, counted twice, or dropped under another reason than its markup gives.
 
     The others than the sample are single-stream dumps, of another language and with other namespaces.
     """

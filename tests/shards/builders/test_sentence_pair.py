@@ -110,7 +110,7 @@ def prose(number: int) -> list[list[int]]:
 def test_the_surface_does_not_tell_the_label(lengths: list[list[int]]) -> None:
     """Lengths, beginnings and ends guess no label.
 
-    Fails where random Bs are longer or shorter than true ones, or are cut more often.
+    Fails if random Bs are longer or shorter than true ones, or are cut more often.
     """
     columns, length = documents_of(lengths), 64
     examples = sentence_pairs(columns, Common(length, 2, 7), LABELLED).examples

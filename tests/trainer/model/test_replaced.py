@@ -188,7 +188,7 @@ def test_a_generator_that_guesses_in_stretches_learns_the_same(monkeypatch: pyte
 
 
 def test_what_each_term_teaches() -> None:
-    """Fails where the generator learns from the discriminator, or the embeddings, which both share, from one alone."""
+    """Fails if the generator learns from the discriminator, or the embeddings, which both share, from one alone."""
     model, batch = replaced_model(), replaced_batch()
     of_generator, of_discriminator = (gradients(model, batch, term) for term in (0, 1))
     for name in of_generator:

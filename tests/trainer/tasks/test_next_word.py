@@ -58,7 +58,7 @@ def test_a_token_sees_those_before_it(tmp_path: Path, family: str) -> None:
 
 
 def test_every_token_is_guessed_once_in_blocks(tmp_path: Path) -> None:
-    """Fails where a long text loses tokens at the borders of its blocks, or a token is guessed from itself."""
+    """Fails if a long text loses tokens at the borders of its blocks, or a token is guessed from itself."""
     write_model(tmp_path)
     text = " ".join(random.Random(0).choices(WORDS, k=50))
     encoder = TextEncoder.of(tmp_path, load_pretrained(tmp_path).inputs, 1 << 10)
@@ -99,7 +99,7 @@ def test_perplexity_is_that_of_transformers(tmp_path: Path, transformers: Module
 
 @pytest.mark.slow
 def test_independent_words_are_not_predicted(tmp_path: Path) -> None:
-    """Fails where a token sees what it guesses: no model predicts the next of independent words unless it sees it."""
+    """Fails if a token sees what it guesses: no model predicts the next of independent words unless it sees it."""
     entropy = 6 * math.log(8) / 7  # of a text's seven tokens the last is certain
     asked = {"epochs": 6, "learning_rate": 5e-3, "dropout": 0.0, "log_every": 100}
     write_model(tmp_path / "model", layers=1, heads=1, initializer_range=0.15)
@@ -110,7 +110,7 @@ def test_independent_words_are_not_predicted(tmp_path: Path) -> None:
 def test_the_guides_lines_continue_a_text(
     tmp_path: Path, transformers: ModuleType, monkeypatch: pytest.MonkeyPatch, family: str
 ) -> None:
-    """Fails where transformers draws weights anew, or adds nothing to the text of the page."""
+    """Fails if transformers draws weights anew, or adds nothing to the text of the page."""
     exported_model(NextTask(), write_model(tmp_path / "model", family, max_length=80), tmp_path / "writer")
     [shown] = [block.text for block in blocks("guide-finetuning.md", "python") if ".generate(" in block.text]
     monkeypatch.chdir(tmp_path)
@@ -124,7 +124,7 @@ def test_the_guides_lines_continue_a_text(
 
 
 def test_what_is_exported_is_read_back(tmp_path: Path) -> None:
-    """Fails where costs change, for families with a class for it and without; or a record lacks what it once had."""
+    """Fails if costs change, for families with a class for it and without; or a record lacks what it once had."""
     for family in ("bert", "modernbert"):
         folder, out = write_model(tmp_path / family, family), tmp_path / f"{family}-out"
         model = exported_model(NextTask(), folder, out, {})
@@ -140,7 +140,7 @@ def test_what_is_exported_is_read_back(tmp_path: Path) -> None:
 
 
 def test_folders_of_what_is_gone_are_refused(tmp_path: Path) -> None:
-    """Fails where a decoder is read as an encoder that sees both sides, or a leaking one as one that does not."""
+    """Fails if a decoder is read as an encoder that sees both sides, or a leaking one as one that does not."""
     out = tmp_path / "out"
     exported_model(NextTask(), write_model(tmp_path / "model"), out, {})
     with pytest.raises(InputError, match="is_decoder is True"):

@@ -68,7 +68,7 @@ def installed() -> None:
 
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_padded_rows_have_the_answers_of_rows_without_padding(tmp_path: Path, family: str) -> None:
-    """Covers whole texts and tokens; fails where padding, windows, places or segments differ."""
+    """Covers whole texts and tokens; fails if padding, windows, places or segments differ."""
     longer = {"max_length": 200} if FAMILIES[family].window else {}
     write_model(tmp_path, family, **longer)
     for task in (THREE, TAGS):
@@ -82,7 +82,7 @@ def test_padded_rows_have_the_answers_of_rows_without_padding(tmp_path: Path, fa
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_files_of_every_task_have_its_models_answers(tmp_path: Path, kind: str) -> None:
-    """Fails where a pooling, a second encoder or the side that is seen go another way on padded rows."""
+    """Fails if a pooling, a second encoder or the side that is seen go another way on padded rows."""
     source = loaded_with(KINDS[kind], write_model(tmp_path, layers=4))
     graphs = graphs_of(source)
     assert len(graphs) == (2 if kind == "dual" else 1)
@@ -99,13 +99,13 @@ def test_the_files_of_every_task_have_its_models_answers(tmp_path: Path, kind: s
     ],
 )
 def test_what_cannot_be_written_is_refused(tmp_path: Path, task: Any, why: str) -> None:
-    """Fails where a file is written whose outputs are not the answers."""
+    """Fails if a file is written whose outputs are not the answers."""
     with pytest.raises(InputError, match=f"cannot be written as ONNX: {why}"):
         graphs_of(loaded_with(task, write_model(tmp_path)))
 
 
 def test_the_guides_lines_answer_as_the_model_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The exported folder is whole; fails where 8 bits are another model, or a file that differs is kept."""
+    """The exported folder is whole; fails if 8 bits are another model, or a file that differs is kept."""
     installed()
     exported_model(THREE, write_model(tmp_path / "model"), tmp_path / "FOLDER", {"max_length": 40})
     monkeypatch.chdir(tmp_path)
@@ -165,7 +165,7 @@ def test_the_model_of_every_task_is_written(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_folder_of_onnx_is_no_model_to_learn_from(tmp_path: Path) -> None:
-    """Fails where the user is told to import the folder."""
+    """Fails if the user is told to import the folder."""
     (write_model(tmp_path) / "model.safetensors").rename(tmp_path / "model.onnx")
     with pytest.raises(InputError, match=r"holds ONNX files and no model\.safetensors: give the folder that it was"):
         load_pretrained(tmp_path)

@@ -297,7 +297,7 @@ def test_answers_and_their_absence_are_learnt(tmp_path: Path) -> None:
 def test_the_guides_lines_make_the_files_of_the_official_scripts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a question is left out, or the odds for no answer are no probability."""
+    """Fails if a question is left out, or the odds for no answer are no probability."""
     rows = [{"id": "q1", "text": "Malm\u00f6", "null_odds": 0.0}, {"id": "q2", "text": "", "null_odds": 2e6}]
     lines = "".join(json.dumps(row) + "\n" for row in [*rows, {"id": "q3", "unusable": "no context"}])
     (tmp_path / "answers.jsonl").write_text(lines)

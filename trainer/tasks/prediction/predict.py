@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
 
 
 def predict(folder: Path, file: FileSettings, output: Path, labelled: bool, ranks: Ranks) -> dict[str, Any]:
-    """Write a line for each record; return a summary, with scores where there are labels. Raises InputError."""
+    """Write a line for each record; return a summary, with scores if there are labels. Raises InputError."""
     loaded = load_task(folder)
     loaded.model.to(ranks.device)
     answers = answered(folder, loaded, read_alike(file, loaded.file), labelled, ranks)
@@ -72,7 +72,7 @@ def answered(folder: Path, loaded: Loaded, file: FileSettings, labelled: bool, r
 
 
 def write_answers(output: Path, task: Task, answers: FileAnswers) -> None:
-    """Write a line of JSON for each record, in one step. Raises InputError where the file cannot be written.
+    """Write a line of JSON for each record, in one step. Raises InputError if the file cannot be written.
 
     A number is written with all its digits, so scores of the lines are those of the answers.
     """

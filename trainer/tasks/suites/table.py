@@ -67,7 +67,7 @@ class SuiteRow:
 class SuiteResult:
     """A model on a suite.
 
-    average: over tasks, where the suite has one
+    average: over tasks, if the suite has one
     """
 
     suite: str

@@ -181,7 +181,7 @@ def keys_in(value: Any) -> set[str]:
 
 
 def test_every_key_is_in_a_recipe() -> None:
-    """Fails where a key of the reference is in no recipe of the table."""
+    """Fails if a key of the reference is in no recipe of the table."""
     known = {key.rpartition(".")[2] for key in re.findall(r"(?m)^\| `([a-z_.]+)` \| ", reference())}
     assert len(known) > 150 and known - keys_in(WHOLE) <= ELSEWHERE
 

@@ -81,7 +81,7 @@ def test_a_rule_that_would_stop_the_run_is_named_beforehand(few: World) -> None:
 
 
 def test_text_that_would_be_read_too_often_is_told(few: World) -> None:
-    """Fails where a plan says nothing of thousands of epochs, or warns of a few."""
+    """Fails if a plan says nothing of thousands of epochs, or warns of a few."""
     model = f'{few.text}\n[model]\nfamily = "bert"\nsize = "tiny"\n\n[training]\n[[training.phase]]\n'
     lengths = ("epochs = 3", "epochs = 70", 'tokens = "2T"')
     few_times, often, endless = (" ".join(estimate(replace(few, text=model + length)).basis) for length in lengths)
@@ -116,7 +116,7 @@ def test_a_text_whose_column_was_guessed_is_sampled_under_its_name(tmp_path: Pat
 
 
 def test_tasks_and_answers_follow_from_labelled_rows_and_documents(tmp_path: Path) -> None:
-    """Fails where labelled rows, documents to answer or seeds are not counted, or have another model."""
+    """Fails if labelled rows, documents to answer or seeds are not counted, or have another model."""
     world = tasks_world(tmp_path)
     found = {stage.stage: stage for stage in estimate(world).stages}
     tasks, answers, model = found["tasks/small-boat"], found["answers/small-boat"], found["models/small"]
@@ -127,8 +127,24 @@ def test_tasks_and_answers_follow_from_labelled_rows_and_documents(tmp_path: Pat
     assert model.disk_bytes > 16 * 32 * 400 and model.memory_bytes > 10**9
 
 
-def stage(**figures: int) -> Estimates:
-    return Estimates(stages=(StageEstimate(stage="verdicts/small", **figures),), workers=2)  # type: ignore[arg-type]
+def stage(name: str = "verdicts/small", **figures: int) -> Estimates:
+    return Estimates(stages=(StageEstimate(stage=name, **figures),), workers=2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "remedy"),
+    [
+        ("documents", r"--workers 1 instead of 2"),
+        ("models", r"training\.micro_batch"),
+        ("tasks", r"micro_batch or max_length of its \[\[task\]\]"),
+        ("answers", r"smaller model\.size, or name fewer sources"),
+    ],
+)
+def test_each_kind_of_stage_has_the_remedy_that_lowers_its_memory(few: World, kind: str, remedy: str) -> None:
+    """Fails if a stage that one process of the trainer builds is told to take fewer workers, which changes nothing."""
+    with pytest.raises(InputError, match=remedy) as refused:
+        room.refuse_without_room(few.recipe(), stage(f"{kind}/small", memory_bytes=3 * 10**9), 2 * 10**9)
+    assert ("--workers" in str(refused.value)) == (kind == "documents")
 
 
 def test_what_does_not_fit_is_refused_with_what_to_turn(few: World) -> None:

@@ -53,7 +53,7 @@ def sample(folder: Path) -> SourceSample:
 
 @pytest.mark.parametrize("kind", ["parquet", "packed", "of two kinds"])
 def test_what_a_part_says_of_the_whole_is_right(kind: str, tmp_path: Path) -> None:
-    """Fails where slices are left out of the count, what was read of one is taken for all of it, bytes that were read
+    """Fails if slices are left out of the count, what was read of one is taken for all of it, bytes that were read
     ahead, or the place in a file of columns, for what was read, or one kind of file hides another."""
     some = texts(10_000, 0.0 if kind == "packed" else 0.05)  # of a packed file only the beginning is read
     write(tmp_path, kind, some)
@@ -65,7 +65,7 @@ def test_what_a_part_says_of_the_whole_is_right(kind: str, tmp_path: Path) -> No
 
 
 def test_little_is_read_whole_and_a_file_that_cannot_be_read_holds_nothing(tmp_path: Path) -> None:
-    """Fails where a folder that could be read whole is only estimated, or one bad file ends a plan."""
+    """Fails if a folder that could be read whole is only estimated, or one bad file ends a plan."""
     some = texts(50)
     (tmp_path / "a.jsonl").write_bytes(lines(some))
     (tmp_path / "b.txt").write_text("one file")

@@ -219,7 +219,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 
 
 def test_the_table_is_whole() -> None:
-    """Fails where a set has a format or a role that there is not, or classes without labels."""
+    """Fails if a set has a format or a role that there is not, or classes without labels."""
     assert {"race", "swag", "squad/1.1", "squad/2.0", "stsb-multi", "stsb-multi/de", "ncbi"} <= {*PUBLISHED}
     for name, each in PUBLISHED.items():
         assert each.metrics and each.kind in ROLES, name

@@ -47,7 +47,7 @@ def test_of_two_runs_in_the_middle_the_lower_one_is_taken() -> None:
 
 
 def test_the_text_has_intervals_where_rows_are_kept() -> None:
-    """Fails where seeds have no range, or an interval is drawn of nothing."""
+    """Fails if seeds have no range, or an interval is drawn of nothing."""
     plain = list(table_lines(result_of(SUITE, "model", FOUND)))
     assert plain[0] == "two: model, seeds 1, 2, 3"
     assert plain[3].split("  ")[0] == "pairs" and "50.0 to 90.0" in plain[3]
