@@ -85,11 +85,11 @@ def doctor(
     from corpora.store.places.place import Place
     from flows.command.machine.cluster_findings import engine_findings
     from flows.command.machine.doctor import examine, render
-    from flows.command.machine.prepare import kernels_finding
+    from flows.command.machine.prepare import database_finding, kernels_finding
 
     place = Place(store) if store else None
     folder = Path(place.address) if place is not None and place.is_local else None
-    findings = [*examine(_home, folder), kernels_finding(), *engine_findings(engine)]
+    findings = [*examine(_home, folder), kernels_finding(), database_finding(_home), *engine_findings(engine)]
     if recipe is not None:
         from flows.command.training.gpu_findings import training_findings
 

@@ -21,8 +21,8 @@ from corpora.generic_types import Tell
 from corpora.kernels.compiling import ROOT, kernel_folder, shipped_folder
 from corpora.kernels.sealed import read_sealed
 from flows.command.machine.compile_kernels import compile_kernels, compiled_name, is_compiled
-from flows.command.machine.doctor import Finding, ok, warn
-from flows.orchestration.server.database import database_of
+from flows.command.machine.doctor import Finding, fail, ok, warn
+from flows.orchestration.server.database import database_fault, database_of
 from flows.orchestration.server.embedded import embedded_server
 from flows.run.policies import default_workers
 
@@ -71,6 +71,14 @@ def damaged() -> list[Path]:
     """Return the files of compiled kernels and their tables that are not as they were written."""
     files = (path for path in sorted(kernel_folder().iterdir()) if path.suffix in SEALED)
     return [path for path in files if read_sealed(path) is None]
+
+
+def database_finding(home: Path) -> Finding:
+    """Check that a server can work with the orchestrator's database."""
+    path = database_of(home / "prefect")
+    if fault := database_fault(path.parent):
+        return fail("UI database", *fault)
+    return ok("UI database", str(path) if path.exists() else "none yet: the first server makes it")
 
 
 def kernels_finding() -> Finding:

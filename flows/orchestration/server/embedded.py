@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 from corpora.errors import InputError
 from corpora.lean_process import collect_rarely
 from flows.environment import LOOPBACK
-from flows.orchestration.server.database import check_database, shrink_database, starting_turn
+from flows.orchestration.server.database import check_database, database_fault, shrink_database, starting_turn
 from flows.orchestration.server.history import keep_history
 from flows.process_exit import leave_garbage
 from flows.run.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
@@ -110,7 +110,9 @@ def embedded_server(
 
 
 def last_error(log_path: str) -> str:
-    """Return the last error in the log of a server, as a sentence; "" if it has none."""
+    """Return what is wrong with the database of a server that failed; else the last error of its log, if it has one."""
+    if fault := database_fault(Path(log_path).parent):
+        return f" {' '.join(fault)}"
     lines = Path(log_path).read_text(encoding="utf-8", errors="replace").split("\n")
     last = next((line.strip() for line in reversed(lines) if ERROR.match(line)), "")
     return f" The last error there: {last.rstrip('.')}." if last else ""

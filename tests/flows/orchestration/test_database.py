@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from alembic.script import ScriptDirectory
 from launched import cloze, new_home
 from small_recipe import fill, new_world
 
@@ -61,6 +62,26 @@ def test_a_locked_database_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) 
     check_database(home)
 
 
+def test_a_database_of_a_newer_prefect_is_said(home: Path) -> None:
+    """An older Prefect cannot use tables that a newer one changed: fails if a server is started on them."""
+    with closing(sqlite3.connect(database_of(home))) as database, database:
+        database.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        database.execute("INSERT INTO alembic_version VALUES (?)", (script_of_prefect().get_current_head(),))
+    check_database(home)
+    with closing(sqlite3.connect(database_of(home))) as database, database:
+        database.execute("UPDATE alembic_version SET version_num = 'f00df00df00d'")
+    with pytest.raises(InputError, match=r"by a newer Prefect than .* revision f00df00df00d.* move the folder .* away"):
+        check_database(home)
+
+
+def script_of_prefect() -> ScriptDirectory:
+    """Return the steps of the installed Prefect's tables, as Alembic reads them."""
+    import prefect.server.database as package
+
+    steps = Path(package.__path__[0], "_migrations")
+    return ScriptDirectory(str(steps), version_locations=[str(steps / "versions" / "sqlite")])
+
+
 def test_a_database_that_is_mostly_free_becomes_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where the file stays as large as it ever was, or is written anew for little, or anything is lost."""
     monkeypatch.setattr(module, "SHRINK_BYTES", 1_000_000)
@@ -88,13 +109,28 @@ def test_a_database_that_is_mostly_free_becomes_small(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.slow
-def test_a_server_says_so_in_a_paragraph(tmp_path: Path) -> None:
-    """Fails where the database is looked at after the server, or the paragraph is not the last word."""
+@pytest.mark.parametrize("fault", ["is damaged, or", "was written by a newer Prefect than"])
+def test_every_command_says_so_in_a_paragraph(tmp_path: Path, fault: str) -> None:
+    """Fails if a command starts a server on such a database, or does not end with a paragraph that has a remedy."""
     home, world = new_home(tmp_path), fill(new_world(tmp_path / "world"))
-    database_of(home / "prefect").write_bytes(b"junk" * 5000)
+    path = database_of(home / "prefect")
+    if fault.startswith("is damaged"):
+        path.write_bytes(b"junk" * 5000)
+    else:
+        path.unlink(missing_ok=True)
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute("CREATE TABLE alembic_version (version_num TEXT)")
+            database.execute("INSERT INTO alembic_version VALUES ('f00df00df00d')")
     recipe = str(world.recipe_path)
     for command in (["serve", recipe, "--every", "60", "--port", "65123"], ["ui", "--port", "65123"]):
         done = cloze(home, *command)
         assert done.returncode == 2 and "Traceback" not in done.stdout
         said = done.stdout.splitlines()[-1]
-        assert said.startswith(f"cloze: The orchestrator's database {home}/prefect/prefect.db is damaged, or")
+        assert said.startswith(f"cloze: The orchestrator's database {path} {fault}")
+    done = cloze(home, "doctor")
+    assert done.returncode == 1 and fault in done.stdout and "-> " in done.stdout
+    done = cloze(home, "run", recipe, "--own-server", "--watch")
+    assert done.returncode == 0 and fault in done.stdout and "The run continues without one" in done.stdout
+    path.parent.rename(tmp_path / "away")
+    done = cloze(home, "doctor")
+    assert fault not in done.stdout and "none yet" in done.stdout
