@@ -12,8 +12,6 @@ JOBS ?= 3
 MINUTES ?= 10
 BIN := .venv/bin
 DEVELOP := $(if $(filter command,$(origin BIN)),,develop)
-# Needed from Python 3.13 on, so not installed where the pins are written: their pins stay as they are.
-LATER_PYTHONS := whenever
 PYTHON_HERE := PYTHONPATH=.:docs:tests $(BIN)/python
 PACKAGES := corpora tokenizers_train shards trainer flows cloze
 
@@ -102,8 +100,8 @@ figures: $(DEVELOP)  ## lines by room, the dearest test files, how the code read
 	$(BIN)/python docs/code_figures.py
 
 pins: $(DEVELOP)  ## write constraints.txt and the list of licences again, from what is installed on Python 3.11
-	{ $(BIN)/python -m pip freeze --all --exclude pip --exclude-editable | sed -E 's/\+[a-z0-9.]+$$//'; \
-	    grep -E '^($(LATER_PYTHONS))==' constraints.txt; } | LC_ALL=C sort -f -t= -k1,1 > constraints.new
+	$(BIN)/python -m pip freeze --all --exclude pip --exclude-editable | sed -E 's/\+[a-z0-9.]+$$//' \
+	    | LC_ALL=C sort -f -t= -k1,1 > constraints.new
 	mv constraints.new constraints.txt
 	$(BIN)/python docs/third_party_licences.py
 

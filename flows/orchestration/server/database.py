@@ -62,13 +62,15 @@ def database_fault(prefect_home: Path) -> tuple[str, str] | None:
     except sqlite3.DatabaseError as error:
         fault = str(error)
     if fault != "ok":
-        held_by = f"damaged, or locked by another process ({' '.join(fault.split())})"
-        remedy = f"If `fuser {path}` names a process, end that one. Else {anew}"
-        return f"The orchestrator's database {path} is {held_by}.", remedy
+        fault = " ".join(fault.split())
+        said = f"The orchestrator's database {path} is damaged, or locked by another process ({fault})."
+        return said, f"If `fuser {path}` names a process, end that one. Else {anew}"
     if unknown:
-        newer = f"a newer Prefect than {version('prefect')}, which is installed here and lacks its revision {unknown}"
-        remedy = f"Use it with the installation that wrote it. Else {anew}"
-        return f"The orchestrator's database {path} was written by {newer}.", remedy
+        said = (
+            f"The orchestrator's database {path} was written by a newer Prefect than {version('prefect')}, which is "
+            f"installed here and lacks its revision {unknown}."
+        )
+        return said, f"Use it with the installation that wrote it. Else {anew}"
     return None
 
 
