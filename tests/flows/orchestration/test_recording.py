@@ -32,7 +32,7 @@ from flows.orchestration.server.api_recorder import (
     leave,
     recorded,
 )
-from flows.orchestration.server.embedded import answers
+from flows.orchestration.server.embedded import answers, last_error
 
 GONE = httpx.ConnectError("All connection attempts failed")
 
@@ -282,7 +282,11 @@ def test_a_server_that_ends_as_it_starts(quick: None, tmp_path: Path, monkeypatc
     with recorded(tmp_path, True, told.append, KeptPages(), lambda: None) as mine:
         assert mine.lost and not mine.api_by_now()
     assert "The embedded Prefect server did not start; its log is " in told[1]
-    assert "The last error there: " in told[1] and "unable to open database file. The run continues" in told[1]
+    assert "is damaged, or locked by another process (unable to open database file)" in told[1]
+    log = tmp_path / "elsewhere" / "server.log"  # of a server that failed with its database as it should be
+    log.parent.mkdir()
+    log.write_text("INFO: starting\nOSError: no space left.\n  it was full\n", encoding="utf-8")
+    assert last_error(str(log)) == " The last error there: OSError: no space left."
 
 
 def servers(session: int) -> list[int]:
