@@ -77,25 +77,15 @@ class StageKind:
         return [*names] if self.of_source else [*map(recipe.artifact_name, names)]
 
 
-def _fitted_sources(recipe: "Recipe", rules: WordRules) -> list[str]:
-    from corpora.judging.statistics_build import needs_statistics  # only a plan needs it
-
-    return [entry.source.name for entry in recipe.sources if needs_statistics(entry.documents)]
-
-
-def _sources(recipe: "Recipe", rules: WordRules) -> list[str]:
-    return [entry.source.name for entry in recipe.sources]
-
-
 STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
     "fits": StageKind(
-        names=_fitted_sources,
+        names=lambda recipe, rules: [e.source.name for e in recipe.sources if e.documents.needs_statistics],
         seconds={"": {"fitted": 1}},
         of_source=True,
         counts=("documents",),
     ),
     "documents": StageKind(
-        names=_sources,
+        names=lambda recipe, rules: [entry.source.name for entry in recipe.sources],
         steps={"records": "Parse, clean and filter"},
         seconds={"": {"measured": 1, "workers": 0.15}},
         disk_bytes={"": {"packed_bytes": 1, "documents": 60, "parts": 7_000}},
@@ -103,7 +93,7 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
         counts=("documents",),
     ),
     "signatures": StageKind(
-        names=_sources,
+        names=lambda recipe, rules: [entry.source.name for entry in recipe.sources],
         seconds={"": {"stage": 0.01, "text_bytes": 8e-9}},
         disk_bytes={"": {"documents": 500, "parts": 3_000}},
         of_source=True,
