@@ -145,7 +145,7 @@ class Performer:
         mending.refuse_changed_inputs(stage, survey)
         history = self.run.stages.setdefault(stage.folder, StageHistory())
         history.begin(survey, explain(stage, survey, faults), bool(faults or survey.damaged))
-        if survey.missing and stage.kind == "models" and (notice := stage.facts.get("notice")):
+        if survey.manifest is None and (notice := stage.facts.get("notice")):
             self.run.warn(f"{stage.stage_folder}: {notice}")
         self._planned += len(survey.missing)
 

@@ -134,8 +134,8 @@ def _look_at(place: Place, stage: Stage, damage: DamageTracker) -> tuple[Planned
 
 
 def _notices(stage: Stage, manifest: Manifest | None) -> Iterator[str]:
-    """Yield what a person should know of a model that is to be trained, or of examples that exist."""
-    if stage.kind == "models" and stage.facts.get("notice"):
+    """Yield what a person should know of a stage, or of examples that exist."""
+    if stage.facts.get("notice"):
         yield f"{stage.stage_folder}: {stage.facts['notice']}"
     if stage.kind == "shards" and manifest is not None:
         yield from warnings_of(manifest)

@@ -13,6 +13,7 @@ PATHS = {
     "openwebtext": "sample:openwebtext/openwebtext.tar.xz",
     "stories": "sample:stories/stories.txt",
     "files": "raw/texts",
+    "uspto": "raw/texts",
     "xml": "raw/xml/pubmed26n0001.xml",
 }
 FETCHES = {"wikipedia": {"dump": "samplewiki-20260101"}, "cc-news": {"months": ["2026-01"]}}
@@ -32,10 +33,14 @@ def smaller(recipe: Table, folder: Path, server: str) -> dict[str, Any]:
         for place, table in _named(key, recipe[key]):
             small |= {f"{place}.{name}": size for name, size in sizes.items() if name in table}
     if "model" in recipe:
-        narrow = {"embedding_size": 16} if recipe["model"]["family"] in ("electra", "albert") else {}
+        narrow = {"embedding_size": 16} if recipe["model"].get("family") in ("electra", "albert") else {}
         small |= {f"model.{name}": size for name, size in {**SIZES, **narrow}.items()}
         small |= {"training.warmup_steps": 1} if "warmup_steps" in recipe["training"] else {}
         small["training.phase"] = [_phase(phase) for phase in recipe["training"]["phase"]]
+    if "release" in recipe:
+        small |= {"task.labels.max_length": 32, "release.name": recipe["name"]}
+        small["bounds"] = {name: {**bound, **({"min": -1.0} if "min" in bound else {})}
+                           for name, bound in recipe["bounds"].items()}  # fmt: skip
     return small
 
 

@@ -32,6 +32,7 @@ class Shouting:
     def apply(self, texts, records):
         return Applied(texts, [None] * len(texts))
 """
+MADE = ("boat", "clock", "bell")
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,"
 INNER = tuple(f"##{letter}" for letter in LETTERS)
@@ -60,6 +61,14 @@ def put_raw_files(folder: Path) -> None:
     for name, text in forms.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(text.encode("windows-1252" if name.endswith(".csv") else "utf-8"))
+
+
+def put_labelled_files(folder: Path) -> None:
+    """Sentences with labels, as `cloze new` proposes them: is a thing in it that was made?"""
+    folder.mkdir()
+    for name, numbers in (("train", range(500, 564)), ("dev", range(564, 628))):
+        lines = [f"{text}\t{'yes' if any(thing in text for thing in MADE) else 'no'}\n" for text in (prose(n, 1) for n in numbers)]
+        (folder / f"{name}.tsv").write_text("".join(["text\tlabel\n", *lines]))
 
 
 def _lines(numbers: Sequence[int]) -> str:
