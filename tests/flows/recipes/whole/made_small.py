@@ -7,7 +7,7 @@ from typing import Any
 from raw_files import DUMP, NEWS
 
 PATHS = {
-    "bookcorpus": "sample:books",
+    "bookcorpus": "raw/texts",
     "wikipedia": f"sample:wikipedia/{DUMP}.xml.bz2",
     "cc-news": f"sample:cc_news/{NEWS}",
     "openwebtext": "sample:openwebtext/openwebtext.tar.xz",
@@ -51,8 +51,8 @@ def _source(source: Table, folder: Path, server: str) -> dict[str, Any]:
         return {"packages": ["cyclopts"], "standard_library": False}
     if "fetch" in source:
         return {"fetch": {"catalogue": kind, **FETCHES[kind], "mirror": server}}
-    path = PATHS[kind]
-    return {"path": path if path.startswith("sample:") else str(folder / path)}
+    path, books = PATHS[kind], {"min_prose_words": 10} if kind == "bookcorpus" else {}
+    return {**books, "path": path if path.startswith("sample:") else str(folder / path)}
 
 
 def _named(key: str, tables: Any) -> list[tuple[str, Table]]:

@@ -3,7 +3,7 @@
 import gzip
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -65,10 +65,22 @@ def put_raw_files(folder: Path) -> None:
 
 def put_labelled_files(folder: Path) -> None:
     """Sentences with labels, as `cloze new` proposes them: is a thing in it that was made?"""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     for name, numbers in (("train", range(500, 564)), ("dev", range(564, 628))):
-        lines = [f"{text}\t{'yes' if any(thing in text for thing in MADE) else 'no'}\n" for text in (prose(n, 1) for n in numbers)]
+        texts = [prose(number, 1) for number in numbers]
+        lines = [f"{text}\t{'yes' if any(thing in text for thing in MADE) else 'no'}\n" for text in texts]
         (folder / f"{name}.tsv").write_text("".join(["text\tlabel\n", *lines]))
+
+
+def put_rows(folder: Path, fields: Mapping[str, str]) -> str:
+    """Rows that have the columns of these fields, twelve in a file; the folder."""
+    folder.mkdir(parents=True)
+    values = {"text": prose, "date": "2026-01-{:02}".format, "group": "group {}".format}
+    rows = [
+        {column: values.get(field, "{}".format)(number) for field, column in fields.items()} for number in range(1, 13)
+    ]
+    (folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return str(folder)
 
 
 def _lines(numbers: Sequence[int]) -> str:

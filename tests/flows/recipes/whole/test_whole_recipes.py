@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from shlex import quote
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ pytest.importorskip("torch", reason="the trainer is not installed")
 import tiers
 from launched import environment, new_home
 from made_small import smaller
-from raw_files import publisher, put_labelled_files, put_raw_files
+from raw_files import publisher, put_labelled_files, put_raw_files, put_rows
 from resident import Command, resident
 from served_command import free_port, serving
 
@@ -40,8 +41,7 @@ pytestmark = pytest.mark.slow
 WHOLE = tomllib.loads(Path(__file__).with_name("table.toml").read_text(encoding="utf-8"))
 RECIPES: Mapping[str, Any] = WHOLE["recipe"]
 SHORT = ("bert", "distilbert", "electra", "albert", "roberta", "modernbert")
-PROPOSAL = re.compile(r"""^# (?=\[|\w+ = ["\[{\d]|"[^"]+" = )""")
-LABELLED = ("labelled/train.tsv", "labelled/dev.tsv")
+PROPOSAL = re.compile(r"""^# (?=\[+[\w.]+\]+$|\w+ = ["\[{\d]|"[^"]+" = )""")
 OF_TEST = ("after", "packages", "guesses", "without")  # keys of the table that are not the recipe's
 # Keys that no recipe of the table has, but those of tests/flows/run/test_task_stages.py.
 ELSEWHERE = {"worse", *(field.name for field in dataclasses.fields(TaskSettings))}
@@ -107,23 +107,31 @@ class Runs:
 
     def of_template(self, name: str) -> tuple[Ran, list[str]]:
         """Return the result of running a recipe that comes with the program, small, and how it is made small."""
-        path = self.folder / "home" / f"{name}.toml"
+        path = self.folder / name / f"{name}.toml"
+        put_labelled_files(path.parent / "labelled")
         if name in shipped_recipes():
             path.write_text(shipped_recipes()[name])
         else:
             self.ask("new", name, "--template", name)
-            path.write_text(with_proposals(path.read_text()))
+            path.write_text(with_proposals((self.folder / "home" / path.name).read_text()))
         recipe = tomllib.loads(path.read_text())
         small = smaller(recipe, self.folder, self._place("server"))
+        for number, source in enumerate(recipe["source"], 1):
+            if "fields" in source:
+                small[f"source.{number}.path"] = put_rows(self.folder / "raw" / name, source["fields"])
         if name == "distilbert":
             teacher = self.place.at(self.of("bert").folder("models"))
             small |= {"vocabulary.path": teacher, "model.objective.teacher": teacher, "model.objective.layers": [0]}
             small |= {"shards.length": 32, "model.max_length": 32}  # as the teacher has it
         sets = [f"--set={key}={toml(value)}" for key, value in small.items()]
         given = ("--store", self.place.address, *sets)
-        self.ask("check", *LABELLED, "--task", "classes")
+        labelled = [str(path.parent / "labelled" / f"{file}.tsv") for file in ("train", "dev")]
+        self.ask("check", *labelled, "--task", "classes")
+        if "fetch" in str(recipe["source"]):
+            assert f"`cloze fetch {quote(str(path))}` brings" in self.ask("plan", str(path), *given, code=2)
+            self.ask("fetch", str(path), *sets)
         planned = json.loads(self.ask("plan", str(path), "--json", *given))["stages"]
-        for source in recipe["source"] if "fetch" not in str(recipe["source"]) else ():
+        for source in recipe["source"]:
             self.ask("preview", source.get("name", source["kind"]), "--recipe", str(path), "-n", "2", *sets)
         ran = self._twice(path, sets)
         built = {f"{stage.kind}/{stage.name}" for stage in ran.record.stages}
@@ -157,7 +165,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     folder = tmp_path_factory.mktemp("whole recipes")
     put_raw_files(folder)
     home = new_home(folder)
-    put_labelled_files(home / "labelled")
     packages = f"{environment(home)['PYTHONPATH']}:{folder / 'packages'}"
     with ExitStack() as more, resident(home, here=not tiers.LONG, more={"PYTHONPATH": packages}) as command:
         yield Runs(folder, command, more)
