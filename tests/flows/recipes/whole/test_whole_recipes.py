@@ -198,26 +198,32 @@ def look_into(runs: Runs, ran: Ran, part: str | bool = "", sets: Sequence[str] =
         runs.ask("fill", str(folder), "The keeper carried a [MASK] near the river.", code=2 if part is False else 0)
 
 
-@pytest.mark.parametrize("template", tiers.mostly_long([*shipped_recipes(), *templates(), *published()], 2))
-def test_a_recipe_that_comes_with_the_program_is_run_twice_and_looked_into(runs: Runs, template: str) -> None:
+@pytest.mark.parametrize(
+    "template",
+    [
+        *tiers.mostly_long(sorted(templates()), 2),
+        *(pytest.param(name, marks=pytest.mark.long) for name in (*shipped_recipes(), *published())),
+    ],
+)
+def test_a_recipe_that_comes_with_the_program_goes_through_every_command(runs: Runs, template: str) -> None:
     """Fails where one of them, small and with all that it proposes, does not come to its end, the second run builds
-    anything, or a plan announces other stages than those of the run.
+    anything, a plan announces other stages than those of the run, or a schedule runs something else.
     """
     ran, sets = runs.of_template(template)
     look_into(runs, ran, {"electra-small": "generator"}.get(template, ""), sets)
+    if tiers.LONG:
+        serve(runs, ran, sets)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("template", [*shipped_recipes(), *templates(), *published()])
-def test_a_recipe_that_comes_with_the_program_is_served(runs: Runs, template: str) -> None:
-    """Fails if a schedule does not run what the command runs."""
-    ran, sets = runs.of_template(template)
-    world: Any = SimpleNamespace(recipe_path=ran.path, folder=runs.folder / template,
-                                 recipe=lambda: SimpleNamespace(name=template))  # fmt: skip
+def serve(runs: Runs, ran: Ran, sets: Sequence[str]) -> None:
+    """Serve a recipe whose artifacts are there until its first run has ended, which builds nothing."""
+    name, folder = ran.path.stem, ran.path.parent
+    world: Any = SimpleNamespace(recipe_path=ran.path, folder=folder, recipe=lambda: SimpleNamespace(name=name))
     given = ("--every", "3600", "--run-now", "--store", runs.place.address, *sets)
     with serving(runs.folder / "home", world, *given, port=free_port()) as service:
-        service.wait_for(lambda: bool(service.runs("Completed", "Reused", "Drifted")), "a run that completes")
-        assert NOTHING_NEW in service.said
+        service.wait_for_line("Report: ")
+        stages = {stage.folder for stage in next(newest_runs(runs.place)).stages}
+        assert stages == {stage.folder for stage in ran.record.stages} and " built " not in service.said
 
 
 def keys_in(value: Any) -> set[str]:
