@@ -51,3 +51,8 @@ class DocumentsSettings:
         check_range("documents.max_damaged_share", self.max_damaged_share, 0.0, 1.0)
         check_range("documents.max_rule_share", self.max_rule_share, 0.0, 1.0)
         check_range("documents.rule_share_from", self.rule_share_from, 1, 1 << 62)
+
+    @property
+    def needs_statistics(self) -> bool:
+        """Return True if these documents can be judged only after statistics of their source were taken."""
+        return self.repeated_lines.enabled or bool(self.selection.questions)

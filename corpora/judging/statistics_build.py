@@ -60,11 +60,6 @@ class StatisticsJob:
     quarantine: tuple[str, ...] = ()
 
 
-def needs_statistics(settings: DocumentsSettings) -> bool:
-    """Return True if these documents can be judged only after statistics of their source were taken."""
-    return settings.repeated_lines.enabled or bool(settings.selection.questions)
-
-
 def plan_statistics(
     source: Source,
     files: Sequence[RawFile],

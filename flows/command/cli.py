@@ -209,7 +209,6 @@ def preview(
 
     A document that is dropped has the reason.
     """
-    from corpora.judging.statistics_build import needs_statistics
     from flows.command.preview import look_at, preview_source
     from flows.command.terminal.display import show_preview
     from flows.recipes.guesses.fitted_defaults import chosen_line, fitted_line
@@ -225,7 +224,7 @@ def preview(
     if as_json:
         print_json([asdict(item) for item in preview_source(entry, looked.files, number, teller(as_json))])
         return
-    if needs_statistics(entry.documents):
+    if entry.documents.needs_statistics:
         console.print(
             "Repeated lines and selection depend on the whole source: a run applies them, the preview does not."
         )

@@ -63,7 +63,7 @@ def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
 
     Raises InputError.
     """
-    files, source = unhashed_files(files_of(entry.source, recipe)), entry.source  # a dump may have many gigabytes
+    files, source = unhashed_files(files_of(entry, recipe)), entry.source  # a dump may have many gigabytes
     locked = read_lock(recipe.lock_path).guessed.get(source.name, ())
     kept, guesses = guess_new([source], {source.name: locked} if locked else {}, [], {source.name: files})
     without = without_text(guesses).get(source.name, set())

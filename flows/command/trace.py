@@ -11,6 +11,7 @@ from corpora.schema import Document
 from corpora.store.places.place import Place
 from corpora.store.settings import check_choice
 from flows.run.record.run_record import find_raw_file, recorded_recipe
+from flows.run.stage_kinds import STAGES
 from flows.run.store_address import Artifact
 from shards.build import SPLITS
 from shards.reading.files.shard_set import ShardSet
@@ -89,7 +90,9 @@ def document_facts(shards: Artifact, id_hex: str | None) -> dict[str, Any]:
 def answers_to(place: Place, document: Document) -> dict[str, str]:
     """Return what fine-tuned models answered to a document, by artifact; of a vector its length. Reads all answers."""
     answers = {}
-    for path in sorted(place.sizes("answers")):
+    for path in (
+        path for kind, described in STAGES.items() if described.has_answers for path in sorted(place.sizes(kind))
+    ):
         if path.endswith(".parquet"):
             here = [("id", "=", document.id.hex())]
             for row in pq.read_table(pa.BufferReader(place.read(path)), filters=here).to_pylist():

@@ -27,9 +27,9 @@ from flows.export.cards.licenses import NOT_STATED
 from flows.export.files import ExportedFile
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
-from flows.run.pipeline import STAGES
 from flows.run.record.ledger_balance import edits_of, records_account
 from flows.run.record.run_record import DamagedRun, RunRecord, list_runs, read_run, recorded_lock, recorded_recipe
+from flows.run.stage_kinds import STAGES, stage_order
 from flows.run.store_address import Artifact
 
 _LANGUAGE = re.compile("[a-z]{2,3}")
@@ -323,7 +323,7 @@ def _ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
             waiting += _parent_folders(ancestor) if ancestor is not None else ()
     ordered = sorted(
         (manifest for manifest in manifests.values() if manifest is not None),
-        key=lambda manifest: (STAGES.index(manifest.kind), manifest.facts.get("generations", 0), manifest.folder),
+        key=lambda manifest: (stage_order(manifest.kind), manifest.facts.get("generations", 0), manifest.folder),
     )
     return ordered, sorted(folder for folder, manifest in manifests.items() if manifest is None)
 

@@ -25,13 +25,13 @@ from flows.export.exported import provenance_of
 from flows.export.folder import new_folder
 from flows.run.record.releases import Release, manifests_of, release_at
 from flows.run.record.task_scores import result_in
+from flows.run.stage_kinds import STAGES
 from flows.run.store_address import Artifact
 from trainer.jobs.start import copy_model, model_files
 from trainer.tasks.build import RECORD
 from trainer.tasks.suites.table import SuiteResult
 
-ENCODER, TOKENIZER, ANSWERS, ENTRY = "encoder", "tokenizer", "answers", "release.json"
-HEADS = "heads"
+ENCODER, HEADS, ENTRY = STAGES["models"].folder, STAGES["tasks"].folder, "release.json"
 
 
 def export_release(address: str, target: Path) -> dict[str, Json]:
@@ -55,16 +55,17 @@ def export_release(address: str, target: Path) -> dict[str, Json]:
 
 def _folder_of(manifest: Manifest, recipe: str) -> str:
     """Return where an artifact is put; "" for one of another kind, which `cloze export` writes by itself."""
-    name = manifest.name.removeprefix(f"{recipe}-")
-    one = {"models": ENCODER, "vocabularies": TOKENIZER if manifest.name == recipe else f"{TOKENIZER}/{name}"}
-    return one.get(manifest.kind) or {"tasks": f"{HEADS}/{name}", "answers": f"{ANSWERS}/{name}"}.get(manifest.kind, "")
+    folder, name = STAGES[manifest.kind].folder, manifest.name.removeprefix(f"{recipe}-")
+    if folder.endswith("/"):
+        return folder + name
+    return f"{folder}/{name}" if folder and manifest.name != recipe else folder
 
 
 def _files(manifest: Manifest) -> dict[str, StoredFile]:
     """Return the files of an artifact that others open, by their paths in its folder."""
     if manifest.kind == "models":
         return model_files(manifest)
-    tables = ("answers",) if manifest.kind == "answers" else ("files",)
+    tables = STAGES[manifest.kind].files
     files = (file for part in manifest.parts for file in part.files if file.table in tables)
     return {file.path.partition("/")[2]: file for file in files}
 

@@ -23,10 +23,10 @@ from corpora.store.manifest import Manifest, Part, fingerprint, is_record, read_
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
 from corpora.tombstones import read_tombstones
-from flows.run.pipeline import STAGES
 from flows.run.record.figures import figures_file, kept_figures
 from flows.run.record.releases import DamagedRelease, read_release, release_entries
 from flows.run.record.run_record import DamagedRun, read_run, recorded_lock, recorded_raw_paths
+from flows.run.stage_kinds import STAGES
 
 TOMBSTONES = "tombstones.json"
 

@@ -28,9 +28,9 @@ from corpora.store.stage import MANIFEST
 from flows.integrity.inventory import read_holdings
 from flows.maintenance.run_records import old_runs
 from flows.run.faults.gc_lock import clearings
-from flows.run.pipeline import STAGES
 from flows.run.record.listed_runs import ListedRun, names_in_use, run_states
 from flows.run.record.releases import released_folders
+from flows.run.stage_kinds import stage_order
 from flows.run.store_address import is_of_artifact
 
 
@@ -145,7 +145,7 @@ def garbage(seen: Look, keep_runs: int, artifacts: Sequence[str]) -> Garbage:
 def unneeded(seen: Look) -> list[str]:
     """Return the folders of artifacts that nobody needs, those first that are made from others."""
     folders = [f for f in seen.manifests if f not in seen.needed.folders and seen.needed.may_go(f)]
-    return sorted(folders, key=lambda folder: (-STAGES.index(folder.split("/")[0]), folder))
+    return sorted(folders, key=lambda folder: (-stage_order(folder.split("/")[0]), folder))
 
 
 def leftovers(seen: Look, left: Mapping[str, Manifest], removed: Collection[str]) -> dict[str, int]:

@@ -15,8 +15,10 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import compress, takewhile
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
+from corpora.acquire.wanted import folder_of
 from corpora.errors import InputError
 from corpora.judging.documents import raw_parent
 from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, raw_path
@@ -234,7 +236,7 @@ def _hashed(
 
     An object store that fails ends the run: its objects are there again when it answers.
     """
-    files = files_of(entry.source, recipe)
+    files = files_of(entry, recipe)
     if entry.on_damage != "skip" or any(isinstance(path, ObjectPath) for _, path in files[:1]):
         return hash_files(files, cache)
     faults: list[tuple[str, Path, OSError]] = []
@@ -249,12 +251,19 @@ def _hashed(
     return hashed
 
 
-def files_of(source: Source, recipe: Recipe) -> list[tuple[str, Path]]:
+def files_of(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]:
     """Return the raw files of a source; files that a store inside its folder holds do not count. Raises InputError."""
-    apart = stores_apart(source, recipe)
+    if entry.fetch is not None and recipe.path is not None:
+        folder = folder_of(entry.fetch, recipe.path.parent)
+        if not Path(folder).exists():
+            raise InputError(
+                f"Source {entry.source.name!r}: nothing is fetched yet, so there is no {folder}. "
+                f"`cloze fetch {quote(str(recipe.path))}` brings its files; `cloze run` does that first."
+            )
+    apart = stores_apart(entry.source, recipe)
     return [
         (name, path)
-        for name, path in source.files()
+        for name, path in entry.source.files()
         if not apart(path.parent)
         and (isinstance(path, ObjectPath) or not path.is_symlink() or not apart(path.resolve().parent))
     ]

@@ -86,9 +86,10 @@ def new_recipe(name: str, template: str, folder: Path) -> Path:
 def next_steps(recipe: Path, template: str) -> str:
     """Return what to do with a recipe that was just written."""
     if template in published():
+        fetch = f"  cloze fetch {recipe.name}\n" if "\nfetch = " in published()[template] else ""
         return (
             f"{recipe.name}: its comments say what to bring under raw/, what is fetched, and whose each number is:\n"
-            f"  cloze plan {recipe.name}\n  cloze run {recipe.name}"
+            f"{fetch}  cloze plan {recipe.name}\n  cloze run {recipe.name}"
         )
     return (
         f"{recipe.name}: put raw files under raw/{recipe.stem}, then look before you build:\n"

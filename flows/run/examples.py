@@ -16,6 +16,7 @@ from tokenizers_train.build import plan_brought, plan_counts, plan_totals, plan_
 from tokenizers_train.measures.build import plan_measures
 from tokenizers_train.vocabularies.settings import BroughtVocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
+from tokenizers_train.words.rule import WordRule
 
 Perform = Callable[[Sequence[Stage]], list[Manifest]]
 
@@ -48,15 +49,22 @@ def count_words(
 
     existing: vocabularies that are brought; nothing is counted for one whose rule of words is unknown
     """
-    wanted: dict[str, Stage] = {}
-    for entry in recipe.vocabularies:
-        settings = existing[entry.name] if isinstance(entry.settings, BroughtVocabulary) else entry.settings
-        if (rule := settings.word_rule) is not None:
-            wanted[entry.name] = plan_counts(corpus, rule, recipe.artifact_name(entry.name))
+    rules = word_rules(recipe, existing)
+    wanted = {name: plan_counts(corpus, rule, recipe.artifact_name(name)) for name, rule in rules.items()}
     first = {stage.fingerprint: stage for stage in reversed(wanted.values())}
     counted = dict(zip(first, perform(list(first.values())), strict=True)) if first else {}
     counted |= merged(counted, plan_totals, perform)
     return {name: counted[stage.fingerprint] for name, stage in wanted.items()}
+
+
+def word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[str, WordRule]:
+    """The rule by which words are counted for each vocabulary, by name; of some that are brought it is unknown."""
+    rules = {}
+    for entry in recipe.vocabularies:
+        settings = existing[entry.name] if isinstance(entry.settings, BroughtVocabulary) else entry.settings
+        if (rule := settings.word_rule) is not None:
+            rules[entry.name] = rule
+    return rules
 
 
 def merged(
@@ -65,6 +73,11 @@ def merged(
     """What artifacts of many parts were merged into, by the names under which they are given; others are left out."""
     stages = {name: stage for name, manifest in manifests.items() if (stage := plan(manifest)) is not None}
     return dict(zip(stages, perform(list(stages.values())), strict=True)) if stages else {}
+
+
+def existing_vocabularies(recipe: Recipe) -> dict[str, Vocabulary]:
+    """Load the vocabularies of a recipe that exist already, by name. Raises InputError."""
+    return {e.name: brought(e.settings) for e in recipe.vocabularies if isinstance(e.settings, BroughtVocabulary)}
 
 
 def brought(settings: BroughtVocabulary) -> Vocabulary:

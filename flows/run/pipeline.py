@@ -17,9 +17,9 @@
         tasks        the model fine-tuned and judged      one artifact a [[task]]
         answers      new documents, by the tasks' models   one artifact a [[task]] that asks for them
 
-How a stage is built is not decided here: `perform` is given stages that may be built side by side and returns
-their manifests. Under Prefect it runs tasks (`orchestration/tasks.py`); for `cloze plan` it only looks (`plan.py`);
-in a test it may build them in the same process.
+What else is to be known of each stage is in `stage_kinds.py`. How it is built is not decided here: `perform` is given
+stages that may be built side by side and returns their manifests. Under Prefect it runs tasks
+(`orchestration/tasks.py`); for `cloze plan` it only looks (`plan.py`); in a test it may build them in the same process.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ from flows.recipes.guesses.fields import reading
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.answers_build import plan_answers
-from flows.run.examples import Perform, brought, build_shard_sets, make_vocabularies
+from flows.run.examples import Perform, build_shard_sets, existing_vocabularies, make_vocabularies
 from flows.run.faults.rule_limits import JudgedSource, refuse_bad_sources
 from flows.run.inputs.start_model import begun, find_baseline, fitting, taught
 from flows.run.record.example_shares import nothing_said
@@ -52,38 +52,9 @@ from flows.run.settled import (
     published,
 )
 from flows.run.source_plans import documents_plan, from_raw_or_store, readable, source_statistics
-from tokenizers_train.vocabularies.settings import BroughtVocabulary
 from trainer.build import plan_model
 from trainer.jobs.start import Start
 from trainer.tasks.build import plan_tasks
-
-STAGES = (
-    "fits",
-    "documents",
-    "signatures",
-    "verdicts",
-    "corpora",
-    "counts",
-    "totals",
-    "vocabularies",
-    "measures",
-    "tokens",
-    "merges",
-    "shards",
-    "models",
-    "tasks",
-    "answers",
-)
-OF_MANY_PARTS = ("totals", "merges")  # stages that only a corpus of hundreds of parts has
-
-
-def stages_after(kind: str) -> tuple[str, ...]:
-    """The stages that come after those of a kind.
-
-    >>> stages_after("tokens")
-    ('shards', 'models', 'tasks', 'answers')
-    """
-    return tuple(later for later in STAGES[STAGES.index(kind) + 1 :] if later not in OF_MANY_PARTS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +105,7 @@ def run_recipe(
     settle: earlier generations are taken as they are, where the store holds a corpus of them whole (`settled.py`)
     """
     recipe, start = begun(recipe, lock)
-    existing = {e.name: brought(e.settings) for e in recipe.vocabularies if isinstance(e.settings, BroughtVocabulary)}
+    existing = existing_vocabularies(recipe)
     start = start and fitting(start, recipe, existing)
     parsed = make_documents(place, recipe, lock, perform, settle)
     refuse_bad_sources(place, judged_sources(parsed, lock), recipe.privacy.samples, tell)

@@ -9,7 +9,7 @@ from functools import partial
 from corpora.errors import InputError
 from corpora.judging.documents import plan_documents
 from corpora.judging.inputs import read_inputs
-from corpora.judging.statistics_build import needs_statistics, plan_statistics
+from corpora.judging.statistics_build import plan_statistics
 from corpora.sources.contract import RawFile
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
@@ -28,7 +28,7 @@ def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform
         name = entry.source.name
         by_generation = ((n, readable(lock, entry, files)) for n, files in enumerate(lock.generations, 1))
         number, first = next(((n, raw_files) for n, raw_files in by_generation if raw_files), (0, ()))
-        if first and needs_statistics(entry.documents):
+        if first and entry.documents.needs_statistics:
             plan = partial(
                 plan_statistics,
                 reading(entry.source, lock.guessed, number),

@@ -15,9 +15,9 @@ from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, read_manifest
-from flows.run.pipeline import STAGES
 from flows.run.record.releases import Release, manifests_of, release_at
 from flows.run.record.run_record import newest_used
+from flows.run.stage_kinds import STAGES
 
 if TYPE_CHECKING:
     from tokenizers_train.vocabularies.vocabulary import Vocabulary

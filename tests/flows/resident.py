@@ -80,8 +80,10 @@ def answer(arguments: Sequence[str], home: Path) -> Done:
 
 def stay_here() -> None:
     """From now on no process is started for the trainer."""
+    import flows.run.answers_build
     import trainer.__main__
     import trainer.launching.launch
+    import trainer.tasks.build
     from flows.command import trainer_process as models
     from trainer.launching.commands import events
 
@@ -91,12 +93,15 @@ def stay_here() -> None:
             code = trainer.__main__.main([*arguments])
         return code, io.BytesIO(printed.getvalue().encode())
 
-    def run(path: Path, job: Any, on_event: Callable[[Any], None], *others: Any) -> None:
-        code, lines = trained(["train", str(path)])
+    def run(
+        path: Path, log: Path, job: Any, on_event: Callable[[Any], None], *_: Any, does: Sequence[str] = ("train",)
+    ) -> int:
+        code, lines = trained([does[0], str(path), *does[1:]])
         for event in events(lines, io.BytesIO()):
             on_event(event)
         if code:
             raise InputError(lines.getvalue().decode())
+        return code
 
     @contextmanager
     def process(arguments: Sequence[str], training: Any = None) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
@@ -105,7 +110,8 @@ def stay_here() -> None:
             raise InputError(lines.getvalue().decode())
         yield lines, io.BytesIO()
 
-    trainer.launching.launch._run = run
+    for module in (trainer.launching.launch, trainer.tasks.build, flows.run.answers_build):
+        module.run_trainer = run
     models.trainer_process = process
 
 

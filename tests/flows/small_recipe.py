@@ -29,10 +29,11 @@ from flows.engines.contract import RunEngine
 from flows.recipes.lock import Lock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage
-from flows.run.pipeline import OF_MANY_PARTS, STAGES, Outcome, run_recipe
+from flows.run.pipeline import Outcome, run_recipe
 from flows.run.plan.plan import explain
 from flows.run.record.heartbeat import names_of
 from flows.run.record.run_record import RunRecord, StageRecord
+from flows.run.stage_kinds import STAGES, stage_order
 
 RECIPE = """
 name = "small"
@@ -107,9 +108,9 @@ def stages_without(*kinds: str) -> tuple[str, ...]:
     Raises ValueError for a kind that is not a stage.
     """
     for kind in kinds:
-        STAGES.index(kind)
-    missing = {*kinds, *OF_MANY_PARTS, *(("tasks", "answers") if "models" in kinds else ())}
-    return tuple(kind for kind in STAGES if kind not in missing)
+        stage_order(kind)
+    missing = {*kinds, *(("tasks", "answers") if "models" in kinds else ())}
+    return tuple(kind for kind, described in STAGES.items() if kind not in missing and not described.has_many)
 
 
 KINDS = stages_without("fits", "models")

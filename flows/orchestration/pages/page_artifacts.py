@@ -25,10 +25,11 @@ from flows.orchestration.pages.report_server import keep_store, report_path
 from flows.recipes.recipe import Recipe
 from flows.recipes.settings.privacy import Privacy
 from flows.report.drawing.lineage import Box, draw_lineage
-from flows.run.pipeline import STAGES, Outcome
+from flows.run.pipeline import Outcome
 from flows.run.policies import SAMPLES, SAMPLES_EACH
 from flows.run.record.counts_text import ASIDE, counted, rows_called, rows_in_words
 from flows.run.record.run_record import FlowRun, StageRecord
+from flows.run.stage_kinds import stage_order
 
 Made = tuple[str, str]  # kind and name of an artifact
 
@@ -178,7 +179,7 @@ def picture(manifests: Sequence[Manifest]) -> str:
 
     All generations of a kind and name share one box, which shows the newest; with many sources, the last share one.
     """
-    manifests = sorted(manifests, key=lambda manifest: STAGES.index(manifest.kind))  # a settled corpus comes first
+    manifests = sorted(manifests, key=lambda manifest: stage_order(manifest.kind))  # a settled corpus comes first
     newest = {(manifest.kind, manifest.name): manifest for manifest in manifests}
     names: dict[str, list[str]] = {}
     for kind, name in newest:

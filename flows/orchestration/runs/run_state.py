@@ -142,7 +142,7 @@ class RunState:
         """Report the results of a stage in a line, and warn of what a person should know."""
         self.tell(line(record, manifest))
         notice = manifest.facts.get("notice")
-        if notice and (manifest.kind != "models" or record.state == "reused"):  # else it was given before the training
+        if notice and record.state == "reused":  # else it was given before the stage was built
             self.warn(f"{manifest.stage_folder}: {notice}")
         for unread in unread_lines(self.place, manifest, self.recipe.privacy.samples):
             self.warn(unread)

@@ -24,7 +24,7 @@ from flows.orchestration.runs.work import (
     PendingWork,
     StageWork,
     TaskRunner,
-    answer_range,
+    build_alone,
     build_range,
     complete_stage,
     fine_tune_range,
@@ -39,11 +39,12 @@ from flows.run.plan.plan import explain
 from flows.run.policies import PROGRESS_SECONDS, RETRIES, even_groups, most_ranges, ranges
 from flows.run.record.counts_text import progress_text
 from flows.run.record.run_record import StageHistory
+from flows.run.stage_kinds import STAGES
 from flows.signals import give_way
 
 Fault = TypeVar("Fault", bound=Exception)
 
-NOT_FOR_WORKERS = {"models": train_range, "tasks": fine_tune_range, "answers": answer_range}
+WATCHED = {"models": train_range, "tasks": fine_tune_range}  # what is built alone, and tells how far it is
 
 
 def threads_for(workers: int) -> int:
@@ -144,7 +145,7 @@ class Performer:
         mending.refuse_changed_inputs(stage, survey)
         history = self.run.stages.setdefault(stage.folder, StageHistory())
         history.begin(survey, explain(stage, survey, faults), bool(faults or survey.damaged))
-        if survey.missing and stage.kind == "models" and (notice := stage.facts.get("notice")):
+        if survey.manifest is None and (notice := stage.facts.get("notice")):
             self.run.warn(f"{stage.stage_folder}: {notice}")
         self._planned += len(survey.missing)
 
@@ -188,7 +189,7 @@ class Build:
             return 0
         self._performer.advance(self, 0)
         pieces = ranges(missing, self._run.pool.workers)
-        if self.stage.kind in NOT_FOR_WORKERS:  # its parts take all cores, one after another
+        if STAGES[self.stage.kind].is_alone:  # its parts take all cores, one after another
             pieces = [missing]
         groups = even_groups(pieces, most)
         self._waiting = [(self._submit(group), sum(map(len, group))) for group in groups]
@@ -221,8 +222,8 @@ class Build:
         first, last = pieces[0][0].name, pieces[-1][-1].name
         span = first if first == last else f"{first}..{last}"
         distrusted = frozenset(self._run.mending.distrusted)
-        if build := NOT_FOR_WORKERS.get(self.stage.kind):
-            act = partial(build, self._run, self.stage, pieces[0], distrusted)
+        if STAGES[self.stage.kind].is_alone:
+            act = partial(WATCHED.get(self.stage.kind, build_alone), self._run, self.stage, pieces[0], distrusted)
         else:
             act = partial(build_range, self._run, self.stage, pieces, distrusted)
         return self._performer.tasks.submit(

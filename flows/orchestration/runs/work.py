@@ -109,8 +109,8 @@ def fine_tune_range(run: RunState, stage: Stage, plans: Sequence[PartPlan], dist
     return build_parts(run.place, stage, plans, distrusted)
 
 
-def answer_range(run: RunState, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str]) -> list[Part]:
-    """Answer documents with a fine-tuned model, which is a process of its own for each part."""
+def build_alone(run: RunState, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str]) -> list[Part]:
+    """Build parts one after another on this thread; each is a process of its own that takes all cores."""
     return build_parts(run.place, stage, plans, distrusted)
 
 

@@ -15,9 +15,10 @@ from corpora.store.places.place import Place
 from flows.recipes.recipe import Recipe
 from flows.recipes.settings.engine import LOCAL
 from flows.run.estimates.figures import Estimates
-from flows.run.estimates.rates import DRIVER_BYTES, WORKER_BYTES
+from flows.run.estimates.rates import DRIVER_BYTES
 from flows.run.policies import default_workers
 from flows.run.record.ledger_balance import readable_bytes
+from flows.run.stage_kinds import STAGES, WORKER_BYTES, StageKind
 
 LEAST_STORED = 0.02  # bytes of a store for each of raw files: pages of a crawl, most of which are dropped
 SPARE_BYTES = 200_000_000  # of a disk that is almost full
@@ -56,21 +57,13 @@ def refuse_without_room(recipe: Recipe, estimates: Estimates, available: int | N
             raise InputError(
                 f"The stage {stage.stage} would take about {readable_bytes(stage.memory_bytes)} of memory, and this "
                 f"machine has {readable_bytes(available)} for it. "
-                f"{_memory_remedy(stage.stage.split('/')[0], estimates.workers)}"
+                f"{_memory_remedy(STAGES[stage.stage.split('/')[0]], estimates.workers)}"
             )
 
 
-def _memory_remedy(kind: str, workers: int) -> str:
-    if kind == "models":
-        return "Set training.micro_batch (or micro_batch_tokens) lower, or take a smaller model.size or shards.length."
-    if kind == "tasks":
-        return "Set micro_batch or max_length of its [[task]] lower, or take a smaller model.size."
-    if kind == "answers":
-        return "Take a smaller model.size, or name fewer sources in its [[task]]."
-    fewer = f"Run with --workers {workers // 2 or 1} instead of {workers}. " if workers > 1 else ""
-    if kind == "verdicts":
-        return f"{fewer}Duplicates are searched among all documents at once: use fewer, or a larger machine."
-    return f"{fewer}Else take a larger machine, or fewer raw files."
+def _memory_remedy(kind: StageKind, workers: int) -> str:
+    fewer = "" if kind.is_alone or workers == 1 else f"Run with --workers {workers // 2} instead of {workers}. "
+    return fewer + (kind.smaller or "Else take a larger machine, or fewer raw files.")
 
 
 def refuse_plainly_without_room(recipe: Recipe, new: Iterable[RawFile], workers: int) -> None:

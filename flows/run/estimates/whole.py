@@ -14,18 +14,17 @@ from corpora.store.places.place import Place
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, ShardsEntry
 from flows.run.estimates.figures import Estimates, StageEstimate
-from flows.run.estimates.rates import ON_ALL_CORES, SECONDS, START_SECONDS, WATCHED_SECONDS, estimate_of
+from flows.run.estimates.rates import START_SECONDS, WATCHED_SECONDS, estimate_of
 from flows.run.estimates.text_sizes import WORDS_POWER, SourceText, TextSizes, judge_sources
 from flows.run.estimates.work import answers_of, tasks_of, training_of
 from flows.run.faults.rule_limits import nothing_left, template_hint
 from flows.run.inputs.start_model import begun
 from flows.run.plan.plan import Planned
 from flows.run.record.releases import answered_until
+from flows.run.stage_kinds import STAGES
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from trainer.jobs.repeats import HELPS, MOST_EPOCHS
 
-OF_SOURCE = ("fits", "documents", "signatures")
-CONTINUED = ("corpora", "counts", "tokens", "shards")  # stages that work on what is new, if there is older text
 USUAL_SIZE = 30_000  # of a vocabulary that is brought
 PIECES = 3  # at most, of a different word
 IN_EXAMPLES = 1.2  # tokens of examples for one of the documents: 1.0, but 1.4 of pairs of segments
@@ -42,9 +41,10 @@ def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Pla
     recipe, _ = begun(recipe, lock)
     texts = judge_sources(recipe, lock, planned)
     run = _Run(place=place, recipe=recipe, lock=lock, wanted=wanted, texts=texts, workers=workers)
-    kinds = SECONDS if run.whole.documents else OF_SOURCE  # stages that only many parts have cost next to nothing
-    names = dict.fromkeys(entry.stage for entry in wanted)
-    stages = [run.estimate(stage) for stage in names if stage.partition("/")[0] in kinds]
+    names = {entry.stage: STAGES[entry.stage.partition("/")[0]] for entry in wanted}
+    # Stages that only many parts have cost next to nothing.
+    kinds = {stage: kind for stage, kind in names.items() if not kind.has_many}
+    stages = [run.estimate(stage) for stage, kind in kinds.items() if kind.of_source or run.whole.documents]
     return Estimates(
         stages=tuple(stages),
         basis=(*basis_lines(texts), *run.warnings(stages)),
@@ -74,14 +74,15 @@ class _Run:
     def estimate(self, stage: str) -> StageEstimate:
         """Estimate a stage by what it has to work on, in the units of the rates."""
         kind, _, name = stage.partition("/")
-        if kind in ON_ALL_CORES:
+        described = STAGES[kind]
+        if described.is_alone:
             return estimate_of(stage, {"stage": 1, **self._learning(kind, name)})
         entries = [entry for entry in self.wanted if entry.stage == stage]
         parts, missing = sum(entry.parts for entry in entries), sum(entry.missing for entry in entries)
         all_parts, named = max(1, sum(text.parts for text in self.texts)), self.recipe.artifact_name
         amounts = {"stage": 1, "workers": self.workers, "parts": all_parts, **asdict(self.whole)}
         amounts |= {"different": self._different_words(), "counted": self._different_words(all_parts)}
-        for text in (text for text in self.texts if kind in OF_SOURCE and text.source == name):
+        for text in (text for text in self.texts if described.of_source and text.source == name):
             amounts |= {**asdict(text.new), "fitted": text.fitted, "parts": parts or text.parts}
         algorithm = ""
         for vocabulary in (entry for entry in self.recipe.vocabularies if named(entry.name) == name):
@@ -90,7 +91,7 @@ class _Run:
         for shards in (entry for entry in self.recipe.shards if kind == "shards" and named(entry.name) == name):
             amounts["tokens"] = self._example_tokens(shards)
         new = sum(text.new.text_bytes for text in self.texts) / max(1.0, self.whole.text_bytes)
-        left = missing / parts if parts else (kind in CONTINUED and new) or 1.0
+        left = missing / parts if parts else (described.grows and new) or 1.0
         return estimate_of(stage, amounts, algorithm, left)
 
     def _sizes_of(self, sources: Sequence[str]) -> TextSizes:

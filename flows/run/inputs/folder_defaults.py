@@ -102,7 +102,7 @@ def _recipe_path(folder: Path, recipes: Path) -> Path:
 def _sample(recipe: Recipe) -> list[Record]:
     """Sample records from all over a folder, but none of files that cannot be read."""
     [entry] = recipe.sources
-    files = unhashed_files(files_of(entry.source, recipe))
+    files = unhashed_files(files_of(entry, recipe))
     kept, guesses = guess_new([entry.source], {}, [], {entry.source.name: files})
     without = without_text(guesses).get(entry.source.name, set())
     names = [name.name for name in kept.get(entry.source.name, ())]

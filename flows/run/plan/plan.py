@@ -5,25 +5,29 @@ there are manifests; what depends on a missing stage cannot be looked at yet, an
 is what is planned from rows that are lost. Damage on the way is treated as a run would repair it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import takewhile
 
 from corpora.errors import FileFault
 from corpora.store.damage import Damaged
-from corpora.store.manifest import Json, Manifest
+from corpora.store.manifest import Json, Manifest, stage_folder
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, Survey, read_manifest
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
+from flows.run.examples import existing_vocabularies, word_rules
 from flows.run.faults.rebuild_damaged import DamageTracker
 from flows.run.faults.skipped_files import leave_out
-from flows.run.pipeline import run_recipe, stages_after
+from flows.run.inputs.start_model import begun
+from flows.run.pipeline import run_recipe
 from flows.run.record.counts_text import parent_name
 from flows.run.record.example_shares import warnings_of
 from flows.run.record.heartbeat import names_of
-
-PLANNED_FROM_ROWS = ("verdicts", "corpora", "vocabularies")  # the pipeline reads them to plan the next stage
+from flows.run.source_plans import readable
+from flows.run.stage_kinds import STAGES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +69,13 @@ def plan_run(
         try:
             run_recipe(place, recipe, lock, partial(_look, place, damage, planned), settle=not damage.distrusted)
         except _Unbuilt:
-            return planned + _following(recipe, planned)
+            return planned + _following(recipe, lock, planned)
         except FileFault as fault:
             lock = leave_out(recipe, lock, [fault], tell)
             continue
         except Damaged as fault:
             if fault.path in damage.distrusted:  # rows that the next stage is planned from
-                return planned + _following(recipe, planned)
+                return planned + _following(recipe, lock, planned)
             damage.distrust(fault)
             continue
         return planned
@@ -89,37 +93,31 @@ def _look(place: Place, damage: DamageTracker, planned: list[Planned], stages: S
     return manifests
 
 
-def _following(recipe: Recipe, planned: Sequence[Planned]) -> list[Planned]:
+def _following(recipe: Recipe, lock: Lock, planned: Sequence[Planned]) -> list[Planned]:
+    """Return what a run comes to after the stages that the plan looked at, in the order of stages."""
+    recipe, _ = begun(recipe, lock)
+    parsed = {entry.stage for entry in planned if entry.stage.startswith("documents/")}
+    sources = [entry for entry in recipe.sources if any(readable(lock, entry, files) for files in lock.generations)]
+    new = [entry for entry in sources if not parsed or f"documents/{entry.source.name}" in parsed]
+    recipe, rules = replace(recipe, sources=tuple(new)), word_rules(recipe, existing_vocabularies(recipe))
+    first = takewhile(lambda entry: entry.stage not in parsed, planned)
+    settled = [m for m in (entry.manifest for entry in first) if m is not None and m.kind == "corpora"]
+    left = len(lock.generations) - sum(manifest.facts["generations"] for manifest in settled)
+    looked = Counter(entry.stage for entry in planned)
+    looked.subtract(manifest.stage_folder for manifest in settled)
     return [
         Planned(stage=stage, state="follows", parts=0, missing=0, reason="depends on the above")
-        for stage in following(recipe, planned[-1].stage.split("/")[0])
+        for kind, described in STAGES.items()
+        for stage in (stage_folder(kind, name) for name in described.artifact_names(recipe, rules))
+        if looked[stage] < (left if described.each_generation else not described.has_many)
     ]
-
-
-def following(recipe: Recipe, kind: str) -> list[str]:
-    """The stages that come after those of a kind, by their names."""
-    vocabularies = [recipe.artifact_name(entry.name) for entry in recipe.vocabularies]
-    sources = [entry.source.name for entry in recipe.sources]
-    named = {
-        "documents": sources,
-        "signatures": sources,
-        "counts": vocabularies,
-        "vocabularies": vocabularies,
-        "measures": vocabularies,
-        "tokens": vocabularies,
-        "shards": [recipe.artifact_name(entry.name) for entry in recipe.shards],
-        "models": [recipe.name] if recipe.model is not None else [],
-        "tasks": [recipe.artifact_name(entry.name) for entry in recipe.tasks],
-        "answers": [recipe.artifact_name(entry.name) for entry in recipe.tasks if entry.settings.answers],
-    }
-    return [f"{later}/{name}" for later in stages_after(kind) for name in named.get(later, [recipe.name])]
 
 
 def _look_at(place: Place, stage: Stage, damage: DamageTracker) -> tuple[Planned, Manifest | None]:
     survey = damage.survey(stage)
     faults = damage.faults_of(stage, survey)
     manifest = survey.manifest
-    if survey.damaged and stage.kind not in PLANNED_FROM_ROWS:
+    if survey.damaged and not STAGES[stage.kind].is_planned_from:
         manifest = read_manifest(place, stage.folder)
     mend = survey.damaged or faults
     state = "reuse" if survey.manifest else "mend" if mend else "go on" if survey.done else "build"
@@ -136,8 +134,8 @@ def _look_at(place: Place, stage: Stage, damage: DamageTracker) -> tuple[Planned
 
 
 def _notices(stage: Stage, manifest: Manifest | None) -> Iterator[str]:
-    """Yield what a person should know of a model that is to be trained, or of examples that exist."""
-    if stage.kind == "models" and stage.facts.get("notice"):
+    """Yield what a person should know of a stage, or of examples that exist."""
+    if stage.facts.get("notice"):
         yield f"{stage.stage_folder}: {stage.facts['notice']}"
     if stage.kind == "shards" and manifest is not None:
         yield from warnings_of(manifest)

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from corpora.store.manifest import Manifest, Parent
+from flows.run.stage_kinds import STAGES
 
-# The word for a row, where it is not that of the table: by kind of artifact and table, or by the table alone.
+# The word for a row, if it is not that of the table; a kind of stage may have its own (`stage_kinds.py`).
 _ROWS: Mapping[str, str | tuple[str, str]] = {
-    "tokens/tokens": "document",
     "dropped": "dropped record",
     "removed": "removed document",
     "deleted": "deleted document",
@@ -24,8 +24,6 @@ _ROWS: Mapping[str, str | tuple[str, str]] = {
     "surfaces": ("look that examples have", "looks that examples have"),
     "frequencies": "counted token",
     "judged": "judged run",
-    "tasks/answers": "answered example",
-    "answers/answers": ("file of answers", "files of answers"),
     "metrics": ("measured step or evaluation", "measured steps and evaluations"),
 }
 
@@ -98,7 +96,7 @@ def rows_called(kind: str, table: str) -> tuple[str, str]:
     >>> rows_called("tokens", "tokens"), rows_called("vocabularies", "tokens")
     (('document', 'documents'), ('token', 'tokens'))
     """
-    one = _ROWS.get(f"{kind}/{table}") or _ROWS.get(table, table.removesuffix("s"))
+    one = STAGES[kind].rows.get(table) or _ROWS.get(table, table.removesuffix("s"))
     return one if isinstance(one, tuple) else (one, f"{one}s")
 
 

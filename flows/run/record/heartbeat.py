@@ -18,6 +18,7 @@ from corpora.store.leases.active_runs import Presence
 from corpora.store.places.place import Place
 from corpora.store.workers.processes import cpu_seconds, family, resident_bytes
 from flows.run.record.run_record import Cost
+from flows.run.stage_kinds import STAGES
 from flows.signals import give_way, last_word
 
 if TYPE_CHECKING:
@@ -35,10 +36,7 @@ def running_path(run_id: str) -> str:
 
 def names_of(recipe: "Recipe") -> tuple[str, ...]:
     """Return the names of the artifacts that a run of a recipe may use or build, of all kinds."""
-    tables = [*(entry.name for entry in recipe.vocabularies), *(entry.name for entry in recipe.shards)]
-    tables += [entry.name for entry in recipe.tasks]
-    sources = [entry.source.name for entry in recipe.sources]
-    return tuple(sorted({recipe.name, *sources, *map(recipe.artifact_name, tables)}))
+    return tuple(sorted({name for kind in STAGES.values() for name in kind.artifact_names(recipe, {})}))
 
 
 @dataclass(kw_only=True)

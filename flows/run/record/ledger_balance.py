@@ -7,11 +7,13 @@ A run may have several vocabularies, token artifacts and shard sets: each has st
 name that the recipe gives it.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
+from flows.run.stage_kinds import STAGES
 
 COPY_OF_TOKENS = "tokens of copy "
 
@@ -121,28 +123,23 @@ def accounts_of(manifests: Sequence[Manifest]) -> Accounts:
 
 
 def _steps(manifests: Sequence[Manifest]) -> Iterable[StepAccount]:
-    parsed, verdicts = of_kind(manifests, "documents"), newest(manifests, "verdicts")
+    parsed = of_kind(manifests, "documents")
     if any("left_out" in manifest.settings for manifest in parsed):
         yield _step("Find raw files", files_account(parsed))
-    if parsed:
-        yield _step("Parse, clean and filter", records_account(parsed))
-    if verdicts is not None:
-        yield _step("Revisions, forgets and duplicates", verdicts.ledger.account("documents"))
-    for name, tokens in newest_of_each(manifests, "tokens").items():
-        yield _step(titled("Tokenise", name), tokens.ledger.account("documents"))
-    for name, shards in newest_of_each(manifests, "shards").items():
-        for account in copy_accounts(shards):
-            copy = account.unit.removeprefix("tokens of ")
-            yield _step(f"{titled('Build examples', name)}, {copy}", account)
-    for name, model in newest_of_each(manifests, "models").items():
-        yield _step(titled("Read examples in training", name), model.ledger.account("slots"))
-    for name, tasks in newest_of_each(manifests, "tasks").items():
-        for account in tasks.ledger.accounts:
-            which, _, unit = account.unit.partition(" ")
-            title = titled(f"Read labelled {unit} for {which}", name)
-            yield replace(_step(title, account), unit=unit)
-    for name, answers in newest_of_each(manifests, "answers").items():
-        yield _step(titled("Answer new documents", name), answers.ledger.account("documents"))
+    for kind, described in STAGES.items():
+        for name, ledger in _ledgers(manifests, kind).items():
+            for account in ledger.accounts:
+                if found := next(filter(None, (re.fullmatch(unit, account.unit) for unit in described.steps)), None):
+                    groups = {"unit": account.unit, "name": f" ({name})" if name else "", **found.groupdict()}
+                    title = described.steps[found.re.pattern].format_map(groups)
+                    yield replace(_step(title, account), unit=groups["unit"])
+
+
+def _ledgers(manifests: Sequence[Manifest], kind: str) -> dict[str, Ledger]:
+    """Return the ledgers of a kind by the names of its artifacts; those of all sources and generations as one."""
+    if STAGES[kind].of_source:
+        return {"": sum((manifest.ledger for manifest in of_kind(manifests, kind)), Ledger())}
+    return {name: manifest.ledger for name, manifest in newest_of_each(manifests, kind).items()}
 
 
 def titled(what: str, name: str) -> str:
@@ -151,10 +148,9 @@ def titled(what: str, name: str) -> str:
 
 
 def _step(title: str, account: Account) -> StepAccount:
-    unit = "tokens" if account.unit.startswith(COPY_OF_TOKENS) else account.unit
     counts = sorted(account.outcomes.items(), key=lambda item: (":" in item[0], -item[1], item[0]))
     named = {name if ":" in name else name.replace("_", " "): count for name, count in counts}
-    return StepAccount(title=title, unit=unit, total=account.total, outcomes=named)
+    return StepAccount(title=title, unit=account.unit, total=account.total, outcomes=named)
 
 
 def records_account(parsed: Iterable[Manifest]) -> Account:

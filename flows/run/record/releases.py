@@ -34,9 +34,9 @@ from flows.recipes.tables import check_name
 from flows.run.faults.gc_lock import wait_for_clearing
 from flows.run.faults.held_file import held_alone
 from flows.run.record.run_record import RunRecord, now_text, sealed, to_stderr, unsealed
+from flows.run.stage_kinds import STAGES
 
 RELEASES = "releases"
-PROMOTED = ("corpora", "vocabularies", "shards", "models", "tasks", "answers")  # the kinds that a release names
 REASON_CHARACTERS = 1_000
 NO_NAME = "@:?&#"  # of the addresses of releases and stores
 _ENTRY = re.compile(r"(\d{6,})-[0-9a-f]{8}\.json")
@@ -106,7 +106,7 @@ def artifacts_of_run(place: Place, record: RunRecord) -> tuple[Released, ...]:
 
     Raises InputError if one is gone.
     """
-    last = {(stage.kind, stage.name): stage.folder for stage in record.stages if stage.kind in PROMOTED}
+    last = {(stage.kind, stage.name): stage.folder for stage in record.stages if STAGES[stage.kind].is_released}
     if not last:
         raise InputError(f"The run {record.run_id} has built nothing that can be released.")
     return tuple(released(_manifest(place, folder, f"the run {record.run_id}")) for folder in last.values())

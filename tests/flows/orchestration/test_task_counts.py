@@ -14,12 +14,12 @@ from corpora.store.manifest import Part
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
-from flows.orchestration.runs.stage_tasks import NOT_FOR_WORKERS, Performer
+from flows.orchestration.runs.stage_tasks import Performer
 from flows.orchestration.runs.work import StageWork, build_range, build_side_by_side
 from flows.run.faults.rebuild_damaged import DamageTracker
-from flows.run.pipeline import STAGES
 from flows.run.policies import MOST_TASKS
 from flows.run.record.heartbeat import StageProgress
+from flows.run.stage_kinds import STAGES
 
 
 def build_nothing(writer: PartWriter, plan: PartPlan) -> Ledger:
@@ -83,8 +83,8 @@ def test_a_run_has_about_a_thousand_tasks_and_work_for_every_worker(
     groups += [[stage_of(kind, name, each)] for name in names for kind in ("verdicts", "corpora")]
     later = [
         kind
-        for kind in STAGES
-        if kind not in {*NOT_FOR_WORKERS, "fits", "documents", "signatures", "verdicts", "corpora"}
+        for kind, described in STAGES.items()
+        if not described.is_alone and kind not in {"fits", "documents", "signatures", "verdicts", "corpora"}
     ]
     groups += [[stage_of(kind, "all", 2_000)] for kind in later]
     tasks = performed(tmp_path / "store", workers, groups)

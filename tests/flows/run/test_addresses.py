@@ -15,7 +15,7 @@ from tiers import LONG, examples
 from corpora.store.manifest import fingerprint
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
-from flows.run.pipeline import STAGES
+from flows.run.stage_kinds import STAGES
 from flows.run.store_address import find_artifacts, split_address
 
 PRINT = fingerprint(of="a test")
@@ -44,7 +44,7 @@ def found(address: str) -> tuple[str, str]:
 
 
 @examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(above=st.lists(NAMES, max_size=3), kind=st.sampled_from(STAGES), name=NAMES.filter(lambda n: n[0] != "."))
+@given(above=st.lists(NAMES, max_size=3), kind=st.sampled_from([*STAGES]), name=NAMES.filter(lambda n: n[0] != "."))
 def test_a_store_is_found_by_what_it_holds(
     above: list[str], kind: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,13 +1,18 @@
 """`cloze plan`: what it says is what a run then does, and saying it changes nothing."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from small_recipe import KINDS, SHARED_KINDS, Run, World, page, prose
+from labelled_world import MODEL, TASK, copied, labelled_file, trainer_here, world_of
+from small_recipe import KINDS, RECIPE, SHARED_KINDS, Run, World, fill, new_world, page, prose
 
 from corpora.store.places.place import Place
-from flows.run.pipeline import stages_after
 from flows.run.plan.plan import Planned, plan_run
+from flows.run.stage_kinds import STAGES, stages_after
 
 
 def plan(world: World, **overrides: str) -> list[Planned]:
@@ -117,3 +122,92 @@ def test_an_interrupted_stage(built: World, first: Run) -> None:
     assert (entry.stage, entry.state, entry.missing, entry.parts) == ("tokens/small", "go on", 1, 5)
     assert entry.reason == "new; resumes from 4 finished parts"
     agrees(planned, built.run())
+
+
+SEVERAL = """
+[repeated_lines]
+enabled = true
+
+[[vocabulary]]
+name = "words"
+size = 400
+
+[[vocabulary]]
+name = "more-words"
+size = 300
+
+[[vocabulary]]
+name = "bytes"
+algorithm = "byte-bpe"
+size = 400
+
+[[shards]]
+name = "notes"
+vocabulary = "more-words"
+sources = ["notes"]
+length = 64
+
+[[shards]]
+name = "all"
+vocabulary = "bytes"
+length = 64
+"""
+TABLES = "[vocabulary]\nsize = 400\n\n[shards]\nlength = 64\ncopies = 2\n"
+FEW_EPOCHS = TASK.replace("epochs = 8", "epochs = 1").replace("[1, 2]", "[1]")
+RECIPES = {  # what makes a run have other stages; with a model, the trainer works in this process
+    "plain": RECIPE,
+    "several of each": RECIPE.replace(TABLES, SEVERAL),
+    "brought": RECIPE.replace(TABLES, SEVERAL.replace("size = 300", 'path = "brought/vocab.txt"')),
+    "tasks": MODEL + RECIPE + FEW_EPOCHS + FEW_EPOCHS.replace("boat", "ship").replace("predict", "embed"),
+}
+MORE = ("tasks", "several of each", "plain, grown")
+
+
+@contextmanager
+def gone(world: World, kind: str) -> Iterator[None]:
+    """A store without the artifacts of a kind, for the time of the block."""
+    folder = Path(world.place.address) / kind
+    folder.rename(folder.with_name("aside"))
+    yield
+    folder.with_name("aside").rename(folder)
+
+
+@pytest.mark.parametrize(
+    "called", ["plain", "brought", "several of each, grown", *(pytest.param(n, marks=pytest.mark.long) for n in MORE)]
+)
+def test_a_plan_announces_what_a_run_comes_to(tmp_path: Path, called: str) -> None:
+    """Fails if a stage of a run is missing in the plan, or the other way round, whatever the store has already."""
+    name, _, grown = called.partition(", ")
+    world = fill(new_world(tmp_path, RECIPES[name]))
+    words = dict.fromkeys(f"{first}{second}" for first in "abcdefghij" for second in "klmnopqrst")
+    (tmp_path / "brought").mkdir()
+    (tmp_path / "brought" / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))
+    for file, seed in (("train", 1), ("dev", 2)):
+        labelled_file(tmp_path / "labelled" / f"{file}.tsv", seed)
+    planned = plan(world)
+    with trainer_here() if name == "tasks" else nullcontext():
+        run = world.run()
+        if grown:
+            world.put("pages", "pages-9", [page(str(n), prose(n)) for n in range(300, 306)])
+            planned, run = plan(world), world.run()
+    assert {entry.stage for entry in planned} == {stage.stage.stage_folder for stage in run.stages}
+    whole = {entry.stage for entry in plan(world)}
+    assert whole == {stage.stage.stage_folder for stage in run.stages}
+    for kind in sorted({stage.stage.kind for stage in run.stages}, key=[*STAGES].index):
+        with gone(world, kind):
+            partly = plan(world)
+        # Without a corpus no earlier generation is settled, so that a run goes through all of them again.
+        assert {entry.stage for entry in partly} >= whole, kind
+        assert grown or {entry.stage for entry in partly} == whole, kind
+        assert {entry.state for entry in partly if entry.stage.startswith(f"{kind}/")} != {"reuse"}
+
+
+def test_a_plan_announces_each_task_and_its_answers(learnt: Run, tmp_path: Path) -> None:
+    """Fails if of several tasks, which are learnt one after another, a plan stops at the first that is missing."""
+    run = copied(learnt, tmp_path / "world")
+    two = replace(world_of(run), text=world_of(run).text + TASK.replace("boat", "ship"))
+    stages = {stage.stage.stage_folder for stage in run.stages}
+    for world, more in ((world_of(run), set[str]()), (two, {"tasks/small-ship", "answers/small-ship"})):
+        for kind in ("models", "tasks", "answers"):
+            with gone(world, kind):
+                assert {entry.stage for entry in plan(world)} == stages | more

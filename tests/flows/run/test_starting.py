@@ -27,8 +27,9 @@ from flows.report.model.trained import training_view
 from flows.report.page import build_page
 from flows.report.run import RunView
 from flows.run.inputs.start_model import begun, find_start
-from flows.run.pipeline import STAGES, run_recipe
+from flows.run.pipeline import run_recipe
 from flows.run.record.run_record import RunRecord, StageRecord
+from flows.run.stage_kinds import stage_order
 from trainer.jobs.job import TrainingJob
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
@@ -234,7 +235,7 @@ def test_the_report_says_what_the_model_was_before(world: StartedWorld, model: M
         StageRecord(
             kind=m.kind, name=m.name, folder=m.folder, state="built", reason="", seconds=1.0, parts=1, parts_built=1
         )
-        for m in sorted(filter(None, found), key=lambda m: STAGES.index(m.kind))
+        for m in sorted(filter(None, found), key=lambda m: stage_order(m.kind))
         if m == model or (m.kind != "models" and not m.name.startswith("student"))  # of another recipe, made above
     )
     record = RunRecord(

@@ -7,12 +7,13 @@ from typing import Any
 from raw_files import DUMP, NEWS
 
 PATHS = {
-    "bookcorpus": "sample:books",
+    "bookcorpus": "raw/texts",
     "wikipedia": f"sample:wikipedia/{DUMP}.xml.bz2",
     "cc-news": f"sample:cc_news/{NEWS}",
     "openwebtext": "sample:openwebtext/openwebtext.tar.xz",
     "stories": "sample:stories/stories.txt",
     "files": "raw/texts",
+    "uspto": "raw/texts",
     "xml": "raw/xml/pubmed26n0001.xml",
 }
 FETCHES = {"wikipedia": {"dump": "samplewiki-20260101"}, "cc-news": {"months": ["2026-01"]}}
@@ -32,10 +33,14 @@ def smaller(recipe: Table, folder: Path, server: str) -> dict[str, Any]:
         for place, table in _named(key, recipe[key]):
             small |= {f"{place}.{name}": size for name, size in sizes.items() if name in table}
     if "model" in recipe:
-        narrow = {"embedding_size": 16} if recipe["model"]["family"] in ("electra", "albert") else {}
+        narrow = {"embedding_size": 16} if recipe["model"].get("family") in ("electra", "albert") else {}
         small |= {f"model.{name}": size for name, size in {**SIZES, **narrow}.items()}
         small |= {"training.warmup_steps": 1} if "warmup_steps" in recipe["training"] else {}
         small["training.phase"] = [_phase(phase) for phase in recipe["training"]["phase"]]
+    if "release" in recipe:
+        small |= {"task.labels.max_length": 32, "release.name": recipe["name"]}
+        small["bounds"] = {name: {**bound, **({"min": -1.0} if "min" in bound else {})}
+                           for name, bound in recipe["bounds"].items()}  # fmt: skip
     return small
 
 
@@ -46,8 +51,8 @@ def _source(source: Table, folder: Path, server: str) -> dict[str, Any]:
         return {"packages": ["cyclopts"], "standard_library": False}
     if "fetch" in source:
         return {"fetch": {"catalogue": kind, **FETCHES[kind], "mirror": server}}
-    path = PATHS[kind]
-    return {"path": path if path.startswith("sample:") else str(folder / path)}
+    path, books = PATHS[kind], {"min_prose_words": 10} if kind == "bookcorpus" else {}
+    return {**books, "path": path if path.startswith("sample:") else str(folder / path)}
 
 
 def _named(key: str, tables: Any) -> list[tuple[str, Table]]:

@@ -3,7 +3,7 @@
 import gzip
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -32,6 +32,7 @@ class Shouting:
     def apply(self, texts, records):
         return Applied(texts, [None] * len(texts))
 """
+MADE = ("boat", "clock", "bell")
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,"
 INNER = tuple(f"##{letter}" for letter in LETTERS)
@@ -60,6 +61,26 @@ def put_raw_files(folder: Path) -> None:
     for name, text in forms.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(text.encode("windows-1252" if name.endswith(".csv") else "utf-8"))
+
+
+def put_labelled_files(folder: Path) -> None:
+    """Sentences with labels, as `cloze new` proposes them: is a thing in it that was made?"""
+    folder.mkdir(parents=True)
+    for name, numbers in (("train", range(500, 564)), ("dev", range(564, 628))):
+        texts = [prose(number, 1) for number in numbers]
+        lines = [f"{text}\t{'yes' if any(thing in text for thing in MADE) else 'no'}\n" for text in texts]
+        (folder / f"{name}.tsv").write_text("".join(["text\tlabel\n", *lines]))
+
+
+def put_rows(folder: Path, fields: Mapping[str, str]) -> str:
+    """Rows that have the columns of these fields, twelve in a file; the folder."""
+    folder.mkdir(parents=True)
+    values = {"text": prose, "date": "2026-01-{:02}".format, "group": "group {}".format}
+    rows = [
+        {column: values.get(field, "{}".format)(number) for field, column in fields.items()} for number in range(1, 13)
+    ]
+    (folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return str(folder)
 
 
 def _lines(numbers: Sequence[int]) -> str:

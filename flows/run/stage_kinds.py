@@ -1,0 +1,222 @@
+"""The kinds of stages, each described once: names, words, costs, and what a release takes of it.
+
+A new kind has a row here and a place on the page of the run (`pipeline.py`). Plan, estimates, clean-up, trace, report,
+the list of runs, releases, export and verification go through this table.
+
+Rates were measured on two shared cores of an AMD EPYC (x86-64), Python 3.11, on 30 and 150 MB of novels and on folders
+of 1 to 60 MB in one process (2026-11-28). Another machine may take half of the time or twice as long. Memory was
+measured with `cloze run` (2026-11-22). A plan has to be right within a factor of two, so small terms are left out.
+
+Units of rates: those of `TextSizes`; "stage", one, however small; "workers"; "parts" of documents; "different" words of
+the text, and "counted", those of each part; "pieces" of a vocabulary; "tokens"; "fitted", seconds that statistics take;
+of models "parameters", "flops", "steps", "answered" rows and "model_bytes" of memory.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flows.recipes.recipe import Recipe
+    from tokenizers_train.words.rule import WordRule
+
+Amounts = Mapping[str, float]
+Rates = Mapping[str, Amounts]  # by the algorithm of the vocabulary; "" for all others
+WordRules = Mapping[str, "WordRule"]
+Names = Callable[["Recipe", WordRules], Iterable[str]]
+
+WORKER_BYTES = 330_000_000  # the code that a worker has loaded
+ON_WORKERS = {"workers": WORKER_BYTES}
+WITH_WORDS = {**ON_WORKERS, "different": 750}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageKind:
+    """What is to be known of the stages of one kind.
+
+    names:        of the sources or tables of a recipe that it has an artifact for; by default one of the whole recipe
+    has_many:     whether only a corpus of hundreds of parts has it, so that no plan announces it
+    is_planned_from: whether the next stage is planned from its rows, and not only from its manifest
+    rows:         by table, the word for a row, or those for one and for several, if it is not that of the table
+    steps:        by a pattern of an account's unit, the title of a step in the accounts of a run; the groups of the
+                  pattern are inserted, and `unit` is then the unit of the step
+    seconds, disk_bytes, memory_bytes: rates of processor time, disk, and memory next to the command itself
+    is_alone:     whether a process of its own builds it, which takes all cores
+    of_source:    whether each source has one; each_generation: whether each generation of the corpus has one
+    grows:        whether a new generation adds parts to it, and only these cost; they are built side by side
+    counts:       which of documents and tokens a plan counts
+    smaller:      what to change if its memory is not there; "" to take fewer workers, files or a larger machine
+    is_released:  whether a release names it
+    folder:       where an exported release has it; below, by name, if it ends with a slash; "" nowhere
+    files:        the tables of its files that others open
+    has_answers:  whether its Parquet files have a row for each document, by `id`, which `cloze trace` shows
+    """
+
+    names: Names = lambda recipe, rules: [""]
+    has_many: bool = False
+    is_planned_from: bool = False
+    rows: Mapping[str, str | tuple[str, str]] = field(default_factory=dict)
+    steps: Mapping[str, str] = field(default_factory=dict)
+    seconds: Rates = field(default_factory=dict)
+    disk_bytes: Rates = field(default_factory=dict)
+    memory_bytes: Amounts = field(default_factory=lambda: ON_WORKERS)
+    is_alone: bool = False
+    of_source: bool = False
+    each_generation: bool = False
+    grows: bool = False
+    counts: tuple[str, ...] = ()
+    smaller: str = ""
+    is_released: bool = False
+    folder: str = ""
+    files: tuple[str, ...] = ("files",)
+    has_answers: bool = False
+
+    def artifact_names(self, recipe: "Recipe", rules: WordRules) -> list[str]:
+        """Return the names of its artifacts. rules: of words, by the names of the vocabularies that have one"""
+        names = self.names(recipe, rules)
+        return [*names] if self.of_source else [*map(recipe.artifact_name, names)]
+
+
+STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
+    "fits": StageKind(
+        names=lambda recipe, rules: [e.source.name for e in recipe.sources if e.documents.needs_statistics],
+        seconds={"": {"fitted": 1}},
+        of_source=True,
+        counts=("documents",),
+    ),
+    "documents": StageKind(
+        names=lambda recipe, rules: [entry.source.name for entry in recipe.sources],
+        steps={"records": "Parse, clean and filter"},
+        seconds={"": {"measured": 1, "workers": 0.15}},
+        disk_bytes={"": {"packed_bytes": 1, "documents": 60, "parts": 7_000}},
+        of_source=True,
+        counts=("documents",),
+    ),
+    "signatures": StageKind(
+        names=lambda recipe, rules: [entry.source.name for entry in recipe.sources],
+        seconds={"": {"stage": 0.01, "text_bytes": 8e-9}},
+        disk_bytes={"": {"documents": 500, "parts": 3_000}},
+        of_source=True,
+        counts=("documents",),
+    ),
+    "verdicts": StageKind(
+        each_generation=True,
+        is_planned_from=True,
+        steps={"documents": "Revisions, forgets and duplicates"},
+        seconds={"": {"stage": 0.01, "documents": 2.2e-5}},
+        disk_bytes={"": {"stage": 1_100, "documents": 17}},
+        memory_bytes={**ON_WORKERS, "documents": 3_000},  # a document's sketch, and the shingles of some
+        counts=("documents",),
+        smaller="Duplicates are searched among all documents at once: use fewer, or a larger machine.",
+    ),
+    "corpora": StageKind(
+        each_generation=True,
+        is_planned_from=True,
+        seconds={"": {"text_bytes": 1e-8, "parts": 4e-3}},
+        disk_bytes={"": {"packed_bytes": 1, "documents": 60, "parts": 5_000}},
+        grows=True,
+        counts=("documents",),
+        is_released=True,
+    ),
+    "counts": StageKind(
+        # counted once for all vocabularies that count alike: the first of each rule
+        names=lambda recipe, rules: {rule: name for name, rule in reversed([*rules.items()])}.values(),
+        seconds={"": {"stage": 0.01, "text_bytes": 1.3e-8}},
+        disk_bytes={"": {"counted": 5}, "unigram": {"counted": 11}},
+        grows=True,
+    ),
+    "totals": StageKind(has_many=True),
+    "vocabularies": StageKind(
+        names=lambda recipe, rules: [entry.name for entry in recipe.vocabularies],
+        is_planned_from=True,
+        seconds={
+            "": {"stage": 0.03, "counted": 2.5e-7, "pieces": 3e-6},
+            "byte-bpe": {"stage": 0.03, "counted": 5e-7, "pieces": 9e-6},
+            "unigram": {"stage": 0.05, "counted": 1.1e-5},
+        },
+        disk_bytes={"": {"pieces": 36}, "byte-bpe": {"pieces": 95}, "unigram": {"pieces": 71}},
+        memory_bytes=WITH_WORDS,
+        is_released=True,
+        folder="tokenizer",
+    ),
+    "measures": StageKind(
+        names=lambda recipe, rules: rules,
+        seconds={"": {"stage": 0.2, "counted": 1.5e-6}, "byte-bpe": {"stage": 0.3, "counted": 5e-6}},
+        disk_bytes={"": {"stage": 12_000, "pieces": 1.6}},
+        memory_bytes=WITH_WORDS,
+    ),
+    "tokens": StageKind(
+        names=lambda recipe, rules: dict.fromkeys(entry.vocabulary for entry in recipe.shards),
+        rows={"tokens": "document"},
+        steps={"documents": "Tokenise{name}"},
+        seconds={"": {"text_bytes": 1.9e-8, "parts": 4e-3}, "byte-bpe": {"text_bytes": 3.5e-8}},
+        disk_bytes={"": {"tokens": 1.5}},
+        grows=True,
+        counts=("documents", "tokens"),
+    ),
+    "merges": StageKind(has_many=True),
+    "shards": StageKind(
+        names=lambda recipe, rules: [entry.name for entry in recipe.shards],
+        steps={r"(?P<unit>tokens) of (?P<which>copy \d+)": "Build examples{name}, {which}"},
+        seconds={"": {"stage": 0.01, "tokens": 4e-8}},
+        disk_bytes={"": {"tokens": 3}},
+        grows=True,
+        counts=("tokens",),
+        is_released=True,
+    ),
+    "models": StageKind(
+        names=lambda recipe, rules: [""] if recipe.model is not None else [],
+        steps={"slots": "Read examples in training{name}"},
+        seconds={"": {"stage": 6, "flops": 2.5e-11, "steps": 0.01}},
+        disk_bytes={"": {"parameters": 20}},
+        memory_bytes={"model_bytes": 1},
+        is_alone=True,
+        counts=("tokens",),
+        smaller="Set training.micro_batch (or micro_batch_tokens) lower, or take a smaller model.size or "
+        "shards.length.",
+        is_released=True,
+        folder="encoder",
+    ),
+    "tasks": StageKind(
+        names=lambda recipe, rules: [entry.name for entry in recipe.tasks],
+        rows={"answers": "answered example"},
+        steps={r"(?P<which>\S+) (?P<unit>.+)": "Read labelled {unit} for {which}{name}"},
+        seconds={"": {"stage": 6, "flops": 2.5e-11, "steps": 0.01, "documents": 1e-4}},
+        disk_bytes={"": {"parameters": 4, "pieces": 36, "answered": 40}},
+        memory_bytes={"model_bytes": 1, "documents": 600},
+        is_alone=True,
+        counts=("documents", "tokens"),
+        smaller="Set micro_batch or max_length of its [[task]] lower, or take a smaller model.size.",
+        is_released=True,
+        folder="heads/",
+    ),
+    "answers": StageKind(
+        names=lambda recipe, rules: [entry.name for entry in recipe.tasks if entry.settings.answers],
+        rows={"answers": ("file of answers", "files of answers")},
+        steps={"documents": "Answer new documents{name}"},
+        seconds={"": {"stage": 6, "flops": 2.5e-11, "text_bytes": 4e-7}},
+        disk_bytes={"": {"stage": 2_000, "answered": 40}},
+        memory_bytes={"model_bytes": 1},
+        is_alone=True,
+        counts=("documents", "tokens"),
+        smaller="Take a smaller model.size, or name fewer sources in its [[task]].",
+        is_released=True,
+        folder="answers/",
+        files=("answers",),
+        has_answers=True,
+    ),
+}
+
+
+def stages_after(kind: str) -> tuple[str, ...]:
+    """Return the kinds that come after one, without those that only many parts need.
+
+    >>> stages_after("tokens")
+    ('shards', 'models', 'tasks', 'answers')
+    """
+    return tuple(later for later in [*STAGES][stage_order(kind) + 1 :] if not STAGES[later].has_many)
+
+
+def stage_order(kind: str) -> int:
+    """Return the place of a kind in a run."""
+    return [*STAGES].index(kind)
