@@ -50,11 +50,12 @@ def test_a_folder_that_is_filled_meanwhile_is_kept(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     """Fails where it stays for ever, or where that of another export goes."""
-    (tmp_path / ".a*.export-killed" / "folder").mkdir(parents=True)
-    (tmp_path / ".ab.export-another").mkdir()
+    (tmp_path / ".a*.tmp" / "folder").mkdir(parents=True)
+    (tmp_path / ".ab.tmp").mkdir()
+    (tmp_path / ".a*.lock").write_text("")
     with new_folder(tmp_path / "a*"):
         pass
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".ab.export-another", "a*"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".ab.tmp", "a*"]
 
 
 def test_what_the_disk_refuses_is_a_paragraph(tmp_path: Path) -> None:
