@@ -152,7 +152,9 @@ def replaced_file(path: Path, alone: bool = False) -> Iterator[Path]:
     new = unfinished(path, alone)
     with ExitStack() as own:
         own.callback(new.unlink, missing_ok=True)
-        if not alone:
+        if alone:
+            new.unlink(missing_ok=True)  # a link would be written through
+        else:
             own.enter_context(open_unfinished(new))
         yield new
         put_file(new, path)

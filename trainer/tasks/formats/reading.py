@@ -114,6 +114,8 @@ def read_examples(
     """
     wanted, names = Wanted(tuple(roles), (*optional, *settings.kept)), (ID, *settings.kept)
     kind = format_of(settings, wanted)
+    if kind.records in (parquet_records, sheet_records) and Path(settings.path).is_fifo():
+        raise InputError(f"{settings.path} is a pipe, and this format is read from a file: write it to one first.")
     missing = [role for role in (*wanted.needed, *settings.kept) if kind.roles and role not in kind.roles]
     if missing:
         raise InputError(
