@@ -34,7 +34,7 @@ Defaults = Mapping[str, Mapping[str, Any]]  # tables of steps, in the form that 
 SLICE_BYTES = 1_000_000  # where a format that can be cut anywhere is cut: parts are made of slices that meet
 HASHED_AT_ONCE = 32  # files: threads, for a digest is taken outside of the interpreter, and a store's answer waited for
 EVERYTHING = "**/*"
-MOST_PATH_BYTES = 4_094  # of an absolute path, the slash between a folder and a name left out
+MOST_PATH_BYTES = 4_095  # that the system opens
 MOST_LOOKED_AT, MOST_KINDS = 1_000, 5  # files, and their kinds, to report for a folder of which nothing is read
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # what Python has in place of a byte of a file's name that is not UTF-8
 
@@ -300,14 +300,14 @@ def _below(root: Path, accept: Callable[[str], bool]) -> Iterator[tuple[str, Pat
 
     What cannot be opened by its path, because that is too long, is left out: it is counted as passed over.
     """
-    waiting, room = [(str(root), "")], MOST_PATH_BYTES - len(os.fsencode(root.absolute()))
+    waiting, room = [(str(root), "")], MOST_PATH_BYTES - len(os.fsencode(root.absolute())) - 1
     while waiting:
         folder, before = waiting.pop()
         with suppress(OSError), os.scandir(folder) as entries:  # what may not be looked into is passed over
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append((entry.path, f"{before}{entry.name}/"))
-                elif accept(entry.name) and _is_file(entry) and len(os.fsencode(before + entry.name)) < room:
+                elif accept(entry.name) and _is_file(entry) and len(os.fsencode(before + entry.name)) <= room:
                     yield readable(before + entry.name), Path(entry.path)
 
 
