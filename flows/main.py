@@ -3,6 +3,7 @@
 What the user can fix ends as one paragraph and exit code 2; a failed run as exit code 1; a signal as in `stopping`.
 """
 
+import locale
 import os
 import signal
 import sys
@@ -19,6 +20,7 @@ from flows.signals import answer_signals, give_way, stop
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    read_names_as_utf8()
     answer_signals()
     collect_rarely()
     print_anything(sys.stdout)
@@ -33,9 +35,20 @@ def main() -> None:
     leave(code)
 
 
+def read_names_as_utf8() -> None:
+    """Begin again in Python's UTF-8 mode if the locale has the names of files in another encoding (`LC_ALL=C`).
+
+    A name is then the same text wherever a command runs; what is printed keeps the locale's encoding.
+    """
+    if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":
+        os.environ["PYTHONUTF8"] = "1"
+        os.environ.setdefault("PYTHONIOENCODING", f"{locale.getencoding()}:replace")
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
 def print_anything(stream: TextIO) -> None:
-    """Make a stream print a question mark for what its encoding lacks, so that no arrow in a message fails a run."""
-    if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+    """Make a stream print a question mark for what its encoding lacks, so that no character fails a finished run."""
+    if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
         stream.reconfigure(errors="replace")
 
 

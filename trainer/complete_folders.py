@@ -23,10 +23,11 @@ import xxhash
 from corpora.errors import InputError
 from corpora.store.damage import Damaged, seal, unseal
 from corpora.store.manifest import Json
-from corpora.store.places.files import disk_refusal, flush_folder, replaced_file, unfinished
+from corpora.store.places.files import disk_refusal, flush, flush_folder, replaced_file, unfinished
 from corpora.store.places.locks import NO_LOCKS, held
 
 HALVES = "backslashreplace"  # half a character is written as JSON does: \udc80
+ELSEWHERE = "give another folder, then run the same command again"
 COMPLETE = "complete.json"  # the last file of a folder that is written to its end
 
 
@@ -89,12 +90,12 @@ def check_files(folder: Path, files: Mapping[str, Json]) -> None:
 
 
 @contextmanager
-def refusing(path: Path) -> Iterator[None]:
-    """Turn an error of the disk into a paragraph on the file being written."""
+def refusing(path: Path, elsewhere: str = "name another file") -> Iterator[None]:
+    """Turn an error of the disk into a paragraph on the file being written. elsewhere: how to write to another place"""
     try:
         yield
     except OSError as error:
-        reason = disk_refusal(error, "name another file") or f"{error.strerror or error}: name another file"
+        reason = disk_refusal(error, elsewhere) or f"{error.strerror or error}: {elsewhere}"
         raise InputError(f"Cannot write {path}: {reason}.") from error
 
 
@@ -111,11 +112,16 @@ def alone(output: Path, doing: str) -> Iterator[None]:
     output.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as own:
         try:
-            own.enter_context(held(output.with_name(f".{output.name}.lock"), taken))
+            own.enter_context(held(lock_of(output), taken))
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise
         yield
+
+
+def lock_of(output: Path) -> Path:
+    """Return the file that the process which makes an output holds."""
+    return output.with_name(f".{output.name}.lock")
 
 
 def check_output(output: Path) -> None:
@@ -127,20 +133,41 @@ def check_output(output: Path) -> None:
 
 
 @contextmanager
+def unfinished_folder(output: Path) -> Iterator[Path]:
+    """Yield an empty folder next to an output, which is this process's alone and is removed at the end.
+
+    Raises InputError if another process makes the output. What a killed process left of it is removed.
+    """
+    new = unfinished(output, alone=True)
+    with ExitStack() as own:
+        with refusing(output, ELSEWHERE):
+            own.enter_context(alone(output, "writing"))
+            shutil.rmtree(new, ignore_errors=True)
+            new.mkdir()
+        own.callback(shutil.rmtree, new, ignore_errors=True)
+        yield new
+
+
+def put_folder(new: Path, output: Path) -> None:
+    """Have the disk hold a finished folder, and give it its name. Raises InputError if something is there by now."""
+    with refusing(output, ELSEWHERE):
+        for path in [*new.rglob("*"), new]:
+            flush(path)
+        check_output(output)
+        new.rename(output)
+        flush_folder(output.parent)
+
+
+@contextmanager
 def new_folder(output: Path) -> Iterator[Path]:
     """Yield a folder to write to, which is at `output` when the block has ended well. Only one process may make it.
 
     Raises InputError where the output holds something.
     """
     check_output(output)
-    new = unfinished(output, alone=True)
-    shutil.rmtree(new, ignore_errors=True)
-    with refusing(output):
-        new.mkdir(parents=True)
-    yield new
-    if output.is_dir():
-        output.rmdir()  # seen to be empty
-    new.rename(output)
+    with unfinished_folder(output) as new:
+        yield new
+        put_folder(new, output)
 
 
 def write_lines(output: Path, lines: Iterable[str]) -> None:

@@ -4,25 +4,27 @@ Promises: the bytes of two versions are not mixed, as far as the server tells ve
 or a digest is known; an attempt that ends early is continued where it is, or started over where the server cannot do
 that or has another version now; a size or digest that was promised holds (of several digests the strongest is
 compared). A file that is there already, and by its digest, or by the server's length and time, is the one that is
-wanted, is not downloaded again.
+wanted, is not downloaded again; one that no fetch brought is not replaced.
 Costs: 4 s of a processor for a gigabyte, of which sha256 takes 1.3 (a publisher's sha1 as much again). Memory: one
 block of the network's.
 """
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
 import httpx
 
 from corpora.acquire.hosts import Hosts, Later, Tries
-from corpora.acquire.part import PartFile, Version, modified_seconds, open_part, writable
+from corpora.acquire.part import PartFile, Version, in_the_way, is_there, modified_seconds, open_part, writable
 from corpora.acquire.remote import RemoteFile
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile, StatCache
+from corpora.store.manifest import Json
 
+FETCHED = "fetched: "  # before the path of a file in the cache
 PROGRESS_BYTES = 1 << 20  # so much gained, and the failures before it are forgotten
 CONTENT_RANGE = re.compile(r"bytes (?:(?P<start>\d+)-\d+|\*)/(?P<total>\d+|\*)")
 # How files of these endings begin: an error page under a file's name does not.
@@ -52,24 +54,39 @@ def download(
     hosts: Hosts,
     cache: StatCache | None = None,
     progress: ProgressCallback = no_progress,
+    fetched: Collection[str] = (),
 ) -> RawFile:
     """The file, in `folder` under its name. Raises InputError and Stopped; what was received by then is kept.
 
+    fetched: sha256 of files that an earlier fetch brought: no other file is replaced
+
     cache: sha256 of files by their state on the disk: of one that is there, and of one that comes, which is then not
-    hashed again
+    hashed again and is known to come from a fetch
     """
     target, cache = folder / remote.name, cache if cache is not None else StatCache()
     existing = _already(remote, target, hosts, cache)
     if existing is not None:
         progress(remote.name, existing.size_bytes, existing.size_bytes)
         return existing
-    with open_part(target, remote) as part:
+    replaces = is_there(target)
+    if replaces and not _may_be_replaced(target, cache, fetched):
+        raise in_the_way(target)
+    with open_part(target, remote, replaces) as part:
         _Download(part, hosts, progress).run()
         landed = part.finish()
         stat = target.stat()
     # What was hashed is what was written, so it need not be of some age to be known by its state.
-    cache.entries[landed.path] = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, landed.sha256]
+    known: list[Json] = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, landed.sha256]
+    cache.entries |= {landed.path: known, FETCHED + landed.path: known}
     return landed
+
+
+def _may_be_replaced(target: Path, cache: StatCache, fetched: Collection[str]) -> bool:
+    """Return True if what is at a path is what a fetch brought: the lock knows its bytes, or this machine does."""
+    if target.is_symlink():
+        return False
+    sha256 = cache.sha256(target)[1]
+    return sha256 in fetched or cache.entries.get(FETCHED + str(target), [""])[-1] == sha256
 
 
 class _Download:
@@ -195,7 +212,7 @@ def _already(remote: RemoteFile, target: Path, hosts: Hosts, cache: StatCache) -
         if not target.exists():
             return None
         if not target.is_file():
-            raise InputError(f"{target} is in the way: a file of that name is to be fetched. Move it away.")
+            raise in_the_way(target)
         if remote.size_bytes not in (None, target.stat().st_size):
             return None
         if remote.promised is None and not _same_on_server(remote, target, hosts):

@@ -2,7 +2,8 @@
 
 Promises: the bytes of a part are a beginning of one version's bytes, of the one that `NAME.part.json` describes; a
 process that is killed leaves it so. One process at a time holds a part. Only `finish` gives a file its own name, after
-its bytes are on the disk.
+its bytes are on the disk. A file that no fetch wrote is neither replaced nor written to, be it in the place of a file,
+a part or a note; links are not followed.
 Costs: each byte is hashed once while it is received (twice where the publisher's digest is no sha256), and once more
 when another process resumes it.
 """
@@ -11,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -56,8 +58,8 @@ class Version:
 class PartFile:
     """The unfinished file of one target, open and locked. Made by `open_part`."""
 
-    def __init__(self, target: Path, remote: RemoteFile, stream: io.FileIO) -> None:
-        self.target, self.remote = target, remote
+    def __init__(self, target: Path, remote: RemoteFile, stream: io.FileIO, replaces: bool) -> None:
+        self.target, self.remote, self._replaces = target, remote, replaces
         self.version: Version | None = None
         self.position = 0
         self._stream = stream
@@ -70,12 +72,15 @@ class PartFile:
         return {kind: hashlib.new(kind, usedforsecurity=False) for kind in kinds}
 
     def _adopt(self) -> None:
-        """Take over what an earlier process left, where its version is known."""
-        try:  # a part without a note that can be read starts over
-            self.version = convert(json.loads(self._note.read_bytes()), Version, str(self._note))
-        except (FileNotFoundError, ValueError):
-            self.version = None
+        """Take over what an earlier process left. Raises InputError for what no fetch can have left."""
         size = os.fstat(self._stream.fileno()).st_size
+        if is_there(self._note):
+            try:
+                self.version = convert(json.loads(_read(self._note)), Version, str(self._note))
+            except ValueError as error:
+                raise in_the_way(self._note) from error
+        elif size:  # a note comes before the first byte
+            raise in_the_way(self._path)
         whole = self.version.size_bytes if self.version is not None else None
         if self.version is None or (whole is not None and size > whole):
             self.clear()
@@ -127,6 +132,8 @@ class PartFile:
         os.fsync(self._stream.fileno())
         if (seconds := modified_seconds(self.version.modified if self.version else None)) is not None:
             os.utime(self._stream.fileno(), (seconds, seconds))
+        if is_there(self.target) and not self._replaces:  # since the fetch began
+            raise in_the_way(self.target)
         self._path.replace(self.target)
         self._note.unlink(missing_ok=True)
         flush_folder(self.target.parent)
@@ -140,19 +147,43 @@ def part_of(target: Path) -> Path:
     return target.with_name(f"{target.name}.part")
 
 
+def is_there(path: Path) -> bool:
+    """Return True if anything has this path, a link that leads nowhere included."""
+    return path.is_symlink() or path.exists()
+
+
+def in_the_way(path: Path) -> InputError:
+    """Return the error for what no fetch wrote, or what was changed since."""
+    return InputError(
+        f"{path} is in the way: a fetch writes there, and it is not what a fetch wrote, or it was changed since. Move "
+        "it away, then fetch again."
+    )
+
+
+def _read(path: Path) -> bytes:
+    with io.FileIO(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)) as stream:
+        return stream.readall()
+
+
 @contextmanager
-def open_part(target: Path, remote: RemoteFile) -> Iterator[PartFile]:
-    """The part of a target, new or as it was left. Raises InputError: in use, a full disk, a forbidden folder."""
+def open_part(target: Path, remote: RemoteFile, replaces: bool = False) -> Iterator[PartFile]:
+    """The part of a target, new or as it was left. Raises InputError: in use, a full disk, a forbidden folder.
+
+    replaces: an earlier fetch wrote what is at the target
+    """
     path = part_of(target)
     with writable(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         while True:
-            with io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+") as stream:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            with io.FileIO(os.open(path, flags, 0o666), "r+") as stream:
+                if (there := os.fstat(stream.fileno())).st_nlink > 1 or not stat.S_ISREG(there.st_mode):
+                    raise in_the_way(path)
                 if not try_lock(stream):
                     raise InputError(f"{path} is being fetched by another process. Wait for it, or end it.")
                 # Another process may have finished the file between the two calls: then this is the target itself.
                 if is_at(stream, path):
-                    yield PartFile(target, remote, stream)
+                    yield PartFile(target, remote, stream, replaces)
                     return
 
 
@@ -170,6 +201,6 @@ def writable(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        elsewhere = "set fetch.folder to another place"
+        elsewhere = "fetch to another place (--set source.NAME.fetch.folder=FOLDER)"
         remedy = disk_refusal(error, elsewhere) or f"{error.strerror or error}: fix that, or {elsewhere}"
         raise InputError(f"Cannot write {target}: {remedy}. What was received is kept.") from error

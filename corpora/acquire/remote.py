@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, fields
 from urllib.parse import unquote, urlsplit
 
+from corpora.acquire.wanted import check_address
 from corpora.errors import InputError
 from corpora.store.manifest import Json
 
@@ -27,6 +28,7 @@ class RemoteFile:
     md5: str | None = None
 
     def __post_init__(self) -> None:
+        check_address("A file to fetch", self.url)
         check_name(self.name)
         for kind, digits in DIGEST_DIGITS.items():
             value = getattr(self, kind)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from corpora.errors import InputError
 from corpora.store.manifest import Json
-from corpora.store.places.address import has_password, without_password
+from corpora.store.places.address import has_secret, without_password
 from corpora.store.settings import bind, check_choice, check_range
 
 WIKIMEDIA = "https://dumps.wikimedia.org"
@@ -91,7 +91,7 @@ class AcquireSettings:
         value = getattr(self, key)
         for text in value if isinstance(value, tuple) else (value,):
             if not form.fullmatch(text):
-                raise InputError(f"fetch.{key} = {text!r} is not of the form {example}.")
+                raise InputError(f"fetch.{key} = {without_password(text)!r} is not of the form {example}.")
             if "://" in text:
                 check_address(f"fetch.{key}", text)
         if "latest" in self.months and len(self.months) > 1:
@@ -141,11 +141,12 @@ def is_address(text: str) -> bool:
 
 
 def check_address(where: str, line: str) -> None:
-    """Raise InputError unless a line begins with an address of a server, without a password."""
-    if has_password(line) or not is_address([*line.split(), ""][0]):
+    """Raise InputError unless a line begins with an address of a server, without a password or a signature."""
+    if has_secret(line) or not is_address([*line.split(), ""][0]):
         raise InputError(
             f"{where}: {without_password(line)[:200]!r} is no address: it must be https:// or http:// and a host, "
-            "without a password, which would stand in the lock, in records and in logs."
+            "without a password, signature or token, which would stand in the lock, in records and in logs. Name one "
+            "that is open to all, or download the file by hand into the source's folder."
         )
 
 

@@ -11,7 +11,6 @@ one record at a time.
 
 import errno
 import re
-import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
@@ -26,7 +25,8 @@ from corpora.judging.inputs import NO_INPUTS, JudgingInputs
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.source_statistics import read_statistics
 from corpora.schema import DOCUMENTS, DROPPED, dropped_rows
-from corpora.sources.bytes.objects import ObjectPath, raw_path
+from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.unchanged import changed_words, state_of
 from corpora.sources.contract import RawFile, Record, Slice, Source, Tally, group_slices, readable
 from corpora.sources.registry import kinds, origin
 from corpora.store.current_record import reading
@@ -266,16 +266,16 @@ def naming_file(source: Source, file: RawFile) -> Iterator[None]:
 
 
 def _refuse_changed(source: Source, file: RawFile) -> None:
-    """Raise LostFile where a file is of another size by now; a pipe, and an object of an object store, is not asked."""
+    """Raise LostFile if a file is another one than when it was hashed, or has another size.
+
+    A pipe, and an object of an object store, is not looked at. Another machine knows the size alone.
+    """
     path = raw_path(file.path)
-    if isinstance(path, ObjectPath) or not stat.S_ISREG((now := path.stat()).st_mode):
+    if not (now := state_of(path)):
         return
-    if (size := now.st_size) != file.size_bytes:
-        raise LostFile(
-            f"{readable(file.path)} changed while it was read: it had {file.size_bytes:,} bytes and has {size:,}. Run "
-            "again when nothing writes it any more.",
-            *(source.name, file.name, file.sha256, file.path),
-        )
+    same_machine = file.state.split(" ")[0] == now.split(" ")[0]
+    if now != file.state if same_machine else path.stat().st_size != file.size_bytes:
+        raise LostFile(changed_words(path), source.name, file.name, file.sha256, file.path)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

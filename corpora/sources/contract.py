@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -24,6 +24,7 @@ from corpora.errors import InputError
 from corpora.schema import Locator
 from corpora.sources.bytes.endings import is_packed
 from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, matching_objects, raw_path
+from corpora.sources.bytes.unchanged import state_of
 from corpora.sources.bytes.zip_members import MemberPath
 from corpora.store.current_record import reading
 from corpora.store.manifest import Json
@@ -33,18 +34,23 @@ Defaults = Mapping[str, Mapping[str, Any]]  # tables of steps, in the form that 
 SLICE_BYTES = 1_000_000  # where a format that can be cut anywhere is cut: parts are made of slices that meet
 HASHED_AT_ONCE = 32  # files: threads, for a digest is taken outside of the interpreter, and a store's answer waited for
 EVERYTHING = "**/*"
+MOST_PATH_BYTES = 4_095  # that the system opens
 MOST_LOOKED_AT, MOST_KINDS = 1_000, 5  # files, and their kinds, to report for a folder of which nothing is read
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # what Python has in place of a byte of a file's name that is not UTF-8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawFile:
-    """A raw input file, identified by `name` and `sha256`; `path` says where it is and enters no identity."""
+    """A raw input file, identified by `name` and `sha256`; `path` says where it is and enters no identity.
+
+    state: of the file when it was hashed, as `state_of` has it; "" if it is not known
+    """
 
     name: str
     sha256: str
     size_bytes: int
     path: str
+    state: str = field(default="", compare=False, repr=False)
 
     def to_json(self) -> dict[str, Json]:
         """Its identity."""
@@ -205,15 +211,15 @@ def hash_files(
             if isinstance(hashed, OSError):
                 on_fault(name, path, hashed)
                 continue
-            size, digest = hashed
-            raw_files.append(RawFile(name=name, sha256=digest, size_bytes=size, path=str(path)))
+            state, size, digest = hashed
+            raw_files.append(RawFile(name=name, sha256=digest, size_bytes=size, path=str(path), state=state))
     return raw_files
 
 
-def _hash(cache: "StatCache", file: tuple[str, Path]) -> tuple[int, str] | OSError:
-    """Return the size and digest of a file, or why it cannot be read."""
+def _hash(cache: "StatCache", file: tuple[str, Path]) -> tuple[str, int, str] | OSError:
+    """Return the state, size and digest of a file, or why it cannot be read."""
     try:
-        return cache.sha256(file[1])
+        return state_of(file[1]), *cache.sha256(file[1])
     except OSError as error:
         return error
 
@@ -290,15 +296,18 @@ def _matching_files(name: str, path: str, accept: Callable[[str], bool], wanted:
 
 
 def _below(root: Path, accept: Callable[[str], bool]) -> Iterator[tuple[str, Path]]:
-    """The files below a folder whose names are accepted, by name, in no order; linked folders are not entered."""
-    waiting = [(str(root), "")]
+    """The files below a folder whose names are accepted, by name, in no order; linked folders are not entered.
+
+    What cannot be opened by its path, because that is too long, is left out: it is counted as passed over.
+    """
+    waiting, room = [(str(root), "")], MOST_PATH_BYTES - len(os.fsencode(root.absolute())) - 1
     while waiting:
         folder, before = waiting.pop()
         with suppress(OSError), os.scandir(folder) as entries:  # what may not be looked into is passed over
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append((entry.path, f"{before}{entry.name}/"))
-                elif accept(entry.name) and _is_file(entry):
+                elif accept(entry.name) and _is_file(entry) and len(os.fsencode(before + entry.name)) <= room:
                     yield readable(before + entry.name), Path(entry.path)
 
 

@@ -28,12 +28,14 @@ HIDDEN, DANGLING = "hidden file", "dangling link"
 LINKED, UNREADABLE, FOLDER, NO_FILE = "linked folder", "unreadable folder", "folder", "pipe, socket or device"
 EMPTY = "empty file"
 NOT_ALLOWED, VANISHED, FAILING = "file without permission", "vanished file", "file that the disk fails to read"
+TOO_LONG = "file whose path is too long"
 BAD_MEMBER = "damaged zip member"
 UNOPENED = (
     DANGLING,
     UNREADABLE,
     NOT_ALLOWED,
     VANISHED,
+    TOO_LONG,
     FAILING,
     BAD_MEMBER,
 )  # what may hold text, and cannot be looked at
@@ -169,16 +171,32 @@ def _given(source: Source, apart: Apart) -> Iterator[tuple[str, str, str]]:
 
 def _walk(root: Path, apart: Apart, levels: int | None = None) -> Iterator[tuple[str, str, str]]:
     """Everything below a folder but folders that are looked into, in order. levels: how deep; None: to the bottom."""
-    start, unreadable = len(f"{str(root).rstrip('/')}/"), list[str]()
-    for folder, folders, files in os.walk(root, onerror=lambda error: unreadable.append(error.filename)):
+    start, waiting, unreadable = len(f"{str(root).rstrip('/')}/"), [str(root)], list[str]()
+    while waiting:
+        folder = waiting.pop()
         before = f"{folder.rstrip('/')}/"
-        yield from ((f"{before}{name}"[start:], f"{before}{name}", "") for name in sorted(files))
-        linked = [name for name in folders if Path(folder, name).is_symlink()]
-        yield from ((f"{before}{name}"[start:], f"{before}{name}", LINKED) for name in sorted(linked))
-        folders[:] = [name for name in sorted(set(folders) - set(linked)) if not apart(Path(folder, name))]
-        if levels is not None and before[start:].count("/") >= levels:
-            folders.clear()
+        try:
+            with os.scandir(folder) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except OSError:
+            unreadable.append(folder)
+            continue
+        folders = {entry for entry in found if _is_folder(entry)}
+        linked = {entry for entry in folders if entry.is_symlink()}
+        yield from ((entry.path[start:], entry.path, "") for entry in found if entry not in folders)
+        yield from ((entry.path[start:], entry.path, LINKED) for entry in found if entry in linked)
+        if levels is None or before[start:].count("/") < levels:
+            inner = [entry.path for entry in found if entry in folders - linked]
+            waiting += [path for path in reversed(inner) if not apart(Path(path))]
     yield from ((path[start:], path, UNREADABLE) for path in unreadable)
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    """Return True for a folder, or a link to one; False if the target may not be looked at."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def unopened_kind(error: OSError) -> str:
@@ -187,7 +205,9 @@ def unopened_kind(error: OSError) -> str:
         return NOT_ALLOWED
     if error.errno is None:  # not of the machine: the archive says what is not so
         return BAD_MEMBER
-    return VANISHED if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG) else FAILING
+    if error.errno == errno.ENAMETOOLONG:
+        return TOO_LONG
+    return VANISHED if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) else FAILING
 
 
 def kind_of(path: Path, name: str) -> str:

@@ -177,6 +177,7 @@ def plan(
     from flows.command.plan import estimate, show_plan
     from flows.orchestration.runs.run_recipe import plan as plan_recipe
     from flows.run.estimates.room import refuse_without_room
+    from flows.run.plan.reach import reach_of
 
     loaded = load_recipe(recipe, source, store, overrides, engine)
     planned = plan_recipe(loaded, _home)
@@ -188,6 +189,7 @@ def plan(
                 "stages": [entry.to_json() for entry in planned.stages],
                 "estimates": estimates.to_json(),
                 "engine": engine_lines(loaded.engine),
+                "reach": reach_of(loaded),
             }
         )
     else:

@@ -10,6 +10,7 @@ from flows.orchestration.runs.run_recipe import RunPlan
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.estimates.figures import Estimates, StageEstimate
+from flows.run.plan.reach import reach_of
 from flows.run.policies import workers_for
 from flows.run.record.counts_text import readable_seconds
 from flows.run.record.ledger_balance import readable_bytes
@@ -50,6 +51,9 @@ def show_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Est
             console.print(f"  {line}", markup=False)
     for line in _slow_lines(recipe, planned.lock):
         console.print(line, markup=False)
+    for what, entries in reach_of(recipe).items():
+        if entries:
+            console.print(f"This recipe {what}: {'; '.join(entries)}", markup=False)
 
 
 def _slow_lines(recipe: Recipe, lock: Lock) -> list[str]:

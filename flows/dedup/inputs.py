@@ -9,7 +9,7 @@ Cost: of JSON lines 2 ns a byte, or 5 with all columns; of Parquet 1. Memory: a 
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Bools
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import AUTO
+from corpora.sources.bytes.unchanged import states_of
 from corpora.sources.contract import RawFile, Slice, Tally, whole_file
 from corpora.sources.files import parquet
 from corpora.sources.files.endings import JSON_ENDINGS, SHEET_ENDINGS
@@ -29,6 +30,7 @@ from corpora.sources.files.formats import JsonLines, ParquetRows
 from corpora.sources.files.guessing import guess_text
 from corpora.sources.files.source import FilesSource
 from corpora.sources.files.tables import TextTable
+from corpora.sources.passed_over import FileGroup, absolute, look
 from corpora.store.manifest import ManifestAddress
 from corpora.store.places.place import Place
 from corpora.store.stage import manifest_at
@@ -81,15 +83,25 @@ class RowChunk:
     raw: Lines | None = None
 
 
-def pieces_of(inputs: Sequence[str], text: str, within: str, id: str) -> list[InputPiece]:
-    """The pieces of some files, folders and globs, in their order. Raises InputError."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What is read. states: of the files, before any was read; not_read: other files in their folders."""
+
+    pieces: Sequence[InputPiece]
+    states: Mapping[str, str] = field(default_factory=dict)
+    not_read: Sequence[FileGroup] = ()
+
+
+def inputs_of(inputs: Sequence[str], text: str, within: str, id: str) -> Inputs:
+    """Return the pieces of some files, folders and globs, in their order. Raises InputError."""
     pieces: list[InputPiece] = []
-    seen: set[str] = set()
+    states: dict[str, str] = {}
+    not_read: list[FileGroup] = []
     for given in inputs:
         fields = {"text": text} if text else {}
         source = FilesSource(name=given, path=given, fields=fields, encoding=AUTO, max_record_bytes=MOST_RECORD_BYTES)
-        files = [(name, path) for name, path in _files_of(source) if str(path) not in seen]
-        seen.update(str(path) for _, path in files)
+        files = [(name, path) for name, path in _files_of(source) if str(path) not in states]
+        states |= states_of(str(path) for _, path in files)
         raw = [RawFile(name=n, sha256="", size_bytes=path.stat().st_size, path=str(path)) for n, path in files]
         if not text and (names := guess_text(source, raw).names):
             source = replace(source, fields={"text": names})
@@ -99,7 +111,8 @@ def pieces_of(inputs: Sequence[str], text: str, within: str, id: str) -> list[In
                 InputPiece(name=file.path, size=each.stop - each.start, source=source, where=each, within=within, id=id)
                 for each in cut
             ]
-    return pieces
+        not_read += look(source, raw, {absolute(path) for path in states}).passed_over
+    return Inputs(pieces=pieces, states=states, not_read=not_read)
 
 
 def _files_of(source: FilesSource) -> list[tuple[str, Path]]:
@@ -110,16 +123,16 @@ def _files_of(source: FilesSource) -> list[tuple[str, Path]]:
         raise InputError(f"{told[:1].upper()}{told[1:]}".replace("Its `path` ", "")) from error
 
 
-def pieces_of_corpus(address: str, text: str) -> list[InputPiece]:
-    """The pieces of a corpus in a store, or of files. Raises InputError."""
+def inputs_of_corpus(address: str, text: str) -> Inputs:
+    """Return the pieces of a corpus in a store, or of files. Raises InputError."""
     path = Path(address)
     if "://" not in address and not (path / "corpora").is_dir() and not (path / "manifest.json").is_file():
-        return pieces_of([address], text, "", "")
+        return inputs_of([address], text, "", "")
     from flows.export.export import choose  # not above: it knows recipes, the model and the tasks, .6 s of a process
 
     chosen = choose(address, "corpora", None)
     source = FilesSource(name=address, path=address)
-    return [
+    pieces = [
         InputPiece(
             name=f"{address}: {part.name}",
             size=part.rows("documents") * 1_000,
@@ -128,6 +141,7 @@ def pieces_of_corpus(address: str, text: str) -> list[InputPiece]:
         )
         for index, part in enumerate(chosen.manifest.parts)
     ]
+    return Inputs(pieces=pieces)
 
 
 def _is_table(source: FilesSource, file: RawFile) -> bool:

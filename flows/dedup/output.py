@@ -15,7 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Int64s
+from corpora.sources.bytes.unchanged import changed_words
 from corpora.sources.files.parquet import row_json
 from flows.dedup.columns import ADDED, Kinds, column, schema_of
 from flows.dedup.inputs import InputPiece, RowChunk, chunks, is_lines, names_of_text
@@ -59,7 +61,7 @@ def write_rows(pieces: Sequence[tuple[InputPiece, Fate]], kinds: Kinds, kept: Pa
         stay = files.enter_context(_Writer(kept, schema))
         gone = files.enter_context(_Writer(removed, pa.schema([*schema, *added])))
         for piece, fate in pieces:
-            before = before_cut = 0
+            before = before_cut = num_rows = 0
             touched = fate.cuts.touched
             wanted = touched if kept.suffix == ".jsonl" and is_lines(piece) else None
             for chunk in chunks(piece, wanted, with_fields=True):
@@ -75,6 +77,9 @@ def write_rows(pieces: Sequence[tuple[InputPiece, Fate]], kinds: Kinds, kept: Pa
                 if len(others):
                     gone.write(taken, others, kinds, fate.added.slice(before, len(others)).rename_columns(added.names))
                     before += len(others)
+                num_rows += len(chunk.texts)
+            if num_rows != len(fate.kept):
+                raise InputError(changed_words(Path(piece.name)))
 
 
 class _Writer:

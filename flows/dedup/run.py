@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -24,16 +24,21 @@ from corpora.duplicates.verify import sort_sets
 from corpora.errors import InputError
 from corpora.generic_types import Result
 from corpora.kernels.arrays import Int64s, UInt64s
+from corpora.sources.bytes.unchanged import unchanged
+from corpora.sources.contract import readable
+from corpora.sources.passed_over import FileGroup
+from corpora.store.places.files import put_file
 from corpora.store.settings import check_choice
 from corpora.store.workers.pool import Limits, WorkerPool
 from flows.dedup.columns import ADDED
-from flows.dedup.inputs import InputPiece, pieces_of, pieces_of_corpus
+from flows.dedup.inputs import InputPiece, Inputs, inputs_of, inputs_of_corpus
 from flows.dedup.judge import CUT, EMPTIED, EXACT, HAS_COPIES, NEAR, REASONS, UNREAD, RowVerdicts, judge
 from flows.dedup.output import Fate, write_rows
 from flows.dedup.parts import PARTS, PartCuts, copied, parts_of
 from flows.dedup.planted import Recall, planted_recall
 from flows.dedup.sketches import HAS_TEXT, NO_TEXT, Sketch, joined, sets_of, sketch_piece
-from flows.export.folder import flush, new_folder, scratch_beside
+from flows.export.folder import scratch_beside
+from trainer.complete_folders import check_output, put_folder
 
 KEEPS = ("first", "longest", "none")
 ALONE_BYTES = 32_000_000  # from which on worker processes are worth their start
@@ -78,7 +83,10 @@ class DedupSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DedupOutcome:
-    """What came of it. missing: of near-duplicates, the median and the 99th of 100; None where there are none."""
+    """What came of it. missing: of near-duplicates, the median and the 99th of 100; None where there are none.
+
+    not_read: files in the given folders that are not read
+    """
 
     files: int
     rows: int
@@ -91,17 +99,20 @@ class DedupOutcome:
     parts_cut: int
     missing: tuple[float, float] | None
     recall: Recall | None
+    not_read: Sequence[FileGroup] = ()
 
 
 def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers: int) -> DedupOutcome:
     """Write the rows of some files without duplicates. Raises InputError; OSError where a disk refuses to read."""
     duplicates = settings.duplicates()
     _refuse_existing(output)
-    given = pieces_of_corpus(settings.against, settings.text) if settings.against else []
-    own = pieces_of(inputs, settings.text, settings.within, settings.id)
+    against = inputs_of_corpus(settings.against, settings.text) if settings.against else Inputs(pieces=())
+    files = inputs_of(inputs, settings.text, settings.within, settings.id)
+    given, own = against.pieces, files.pieces
     pieces = [*given, *own]
     many = sum(piece.size for piece in pieces) > ALONE_BYTES and workers > 1
-    with _crew(workers if many else 1) as call, scratch_beside(output, "dedup") as scratch:
+    with _crew(workers if many else 1) as call, scratch_beside(output) as scratch, ExitStack() as reading:
+        reading.enter_context(unchanged({**against.states, **files.states}))
         num_samples = -(-SAMPLES // max(len(own), 1))  # an empty file has no piece
         near = not settings.exact_only
         typed = output.suffix != ".jsonl"
@@ -123,11 +134,11 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
         cuts = _judge_parts(call, pieces, starts, judged, num_given, settings.parts)
         fates = [_fate(judged, names, cuts[at], starts[at], starts[at + 1]) for at in range(len(given), len(pieces))]
         asked = joined(found[len(given) :], duplicates, 0)
-        _write(call, list(zip(own, fates, strict=True)), asked.kinds, output, scratch, workers if many else 1)
+        _write(call, list(zip(own, fates, strict=True)), asked.kinds, output, scratch, workers if many else 1, reading)
     parts_cut = sum(int(np.count_nonzero(each.gone)) for each in cuts)
-    return _outcome(
-        sketch, judged, asked.text_bytes, parts_cut, num_given, len({piece.name for piece in own}), settings, duplicates
-    )
+    num_files = len({piece.name for piece in own})
+    outcome = _outcome(sketch, judged, asked.text_bytes, parts_cut, num_given, num_files, settings, duplicates)
+    return replace(outcome, not_read=files.not_read)
 
 
 def _held_sketches(calls: Sequence[tuple[InputPiece, DuplicateSettings, bool, int, bool]], path: Path) -> list[Sketch]:
@@ -171,7 +182,10 @@ def _crew(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
 
 
 def _refuse_existing(output: Path) -> None:
-    for path in _targets(output) if _is_file(output) else ():
+    if not _is_file(output):
+        check_output(output)
+        return
+    for path in _targets(output):
         if path.exists():
             raise InputError(f"{path} exists already, and nothing is replaced: name another, or remove it first.")
 
@@ -265,7 +279,8 @@ def _names(pieces: Sequence[InputPiece], starts: Int64s, ids: Sequence[str]) -> 
         at = int(np.searchsorted(starts, row, side="right")) - 1
         number = firsts[at] + row - int(starts[at]) + 1
         id = ids[row - without] if ids and row >= without else ""
-        return pieces[at].name, number, id or f"{pieces[at].name}:{number}"
+        file = readable(pieces[at].name)
+        return file, number, id or f"{file}:{number}"
 
     return name
 
@@ -300,29 +315,32 @@ def _write(
     output: Path,
     scratch: Path,
     workers: int,
+    reading: ExitStack,
 ) -> None:
+    """Write the rows. reading: ends before anything has its name, and raises InputError if an input changed."""
     if _is_file(output):
         kept, removed = (scratch / target.name for target in _targets(output))
         list(call(write_rows, [(pieces, kinds, kept, removed)]))
-        for path in (removed, kept):
-            flush(path)
+        reading.close()
         _refuse_existing(output)
-        removed.replace(_targets(output)[1])
-        kept.replace(output)
+        for path, target in zip((removed, kept), reversed(_targets(output)), strict=True):
+            put_file(path, target)
         return
-    with new_folder(output) as folder:
-        (folder / "kept").mkdir()
-        (folder / "removed").mkdir()
-        groups = _groups(pieces, workers)
-        list(
-            call(
-                write_rows,
-                [
-                    (group, kinds, *(folder / side / f"part-{number:05d}.parquet" for side in ("kept", "removed")))
-                    for number, group in enumerate(groups)
-                ],
-            )
+    folder = scratch / "folder"
+    for side in ("kept", "removed"):
+        (folder / side).mkdir(parents=True)
+    groups = _groups(pieces, workers)
+    list(
+        call(
+            write_rows,
+            [
+                (group, kinds, *(folder / side / f"part-{number:05d}.parquet" for side in ("kept", "removed")))
+                for number, group in enumerate(groups)
+            ],
         )
+    )
+    reading.close()
+    put_folder(folder, output)
 
 
 def _groups(pieces: Sequence[tuple[InputPiece, Fate]], workers: int) -> list[list[tuple[InputPiece, Fate]]]:

@@ -10,6 +10,7 @@ it. Cost: the checkpoint over the network whenever one is written; the trainer c
 import shutil
 from pathlib import Path
 
+from corpora.store.places.locks import held
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage
 from trainer.complete_folders import COMPLETE, names_in
@@ -32,17 +33,19 @@ def keep_copy(place: Place, stage: Stage, work: Path) -> None:
 
 def fetch_copy(place: Place, stage: Stage, work: Path) -> None:
     """Put the copy in a store into a work folder, where its step is later than the folder's own."""
-    stored = _steps_there(place, stage)
-    if not stored or _steps_here(work)[-1:] >= stored[-1:]:
-        return
-    base, final = f"{_base(stage)}/", work / CHECKPOINTS / stored[-1]
-    new = final.with_name(f"fetched-{final.name}")  # until it is whole: not the name of a checkpoint
-    shutil.rmtree(new, ignore_errors=True)
-    for path in place.sizes(f"{base}{CHECKPOINTS}/{stored[-1]}"):
-        _fetch(place, path, new / path.removeprefix(f"{base}{CHECKPOINTS}/{stored[-1]}/"))
-    _fetch(place, f"{base}{METRICS_FILE}", work / METRICS_FILE)
-    shutil.rmtree(final, ignore_errors=True)
-    new.rename(final)
+    work.mkdir(parents=True, exist_ok=True)
+    with held(work / "fetching"):
+        stored = _steps_there(place, stage)
+        if not stored or _steps_here(work)[-1:] >= stored[-1:]:
+            return
+        base, final = f"{_base(stage)}/", work / CHECKPOINTS / stored[-1]
+        new = final.with_name(f"fetched-{final.name}")  # until it is whole: not the name of a checkpoint
+        shutil.rmtree(new, ignore_errors=True)
+        for path in place.sizes(f"{base}{CHECKPOINTS}/{stored[-1]}"):
+            _fetch(place, path, new / path.removeprefix(f"{base}{CHECKPOINTS}/{stored[-1]}/"))
+        _fetch(place, f"{base}{METRICS_FILE}", work / METRICS_FILE)
+        shutil.rmtree(final, ignore_errors=True)
+        new.rename(final)
 
 
 def remove_copy(place: Place, stage: Stage) -> None:

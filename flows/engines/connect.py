@@ -3,6 +3,7 @@
 Cost: some tenths of a second where the scheduler answers.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -10,6 +11,8 @@ from typing import Any
 
 from dask import config
 from distributed import Client
+from distributed.comm.core import connect
+from distributed.security import Security
 
 from corpora.errors import InputError
 
@@ -26,11 +29,37 @@ class Lost(Exception):
 
 
 def connected(address: str) -> Client:
-    """Return a client of the scheduler that answers at an address now. Raises OSError."""
+    """Return a client of the scheduler that answers at an address now. Raises OSError, after 2 * CONNECT_SECONDS."""
     logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)  # we report what matters
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL + 1)
+    asyncio.run(_greet(address))
     with config.set({"distributed.comm.timeouts.connect": f"{CONNECT_SECONDS:g}s"}):
         return Client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="cloze")
+
+
+async def _greet(address: str) -> None:
+    """Raise OSError unless a scheduler answers at an address: a client would wait for ever for what is silent."""
+    greeting = asyncio.ensure_future(_kind_of_answer(address))
+    await asyncio.wait([greeting], timeout=CONNECT_SECONDS + 1)
+    if not greeting.done():
+        greeting.cancel()
+        raise OSError(f"what listens there did not answer as one within {CONNECT_SECONDS:.0f} s")
+    if (error := greeting.exception()) is not None:
+        ours = isinstance(error, OSError | TypeError)  # that of a connection, and of certificates that are not set
+        raise OSError(str(error) if ours else "what listens there answers as something else") from error
+    if greeting.result() != "Scheduler":
+        raise OSError(f"what listens there is a {greeting.result()}")
+
+
+async def _kind_of_answer(address: str) -> str:
+    """Return what a part of a cluster says that it is."""
+    comm = await connect(address, CONNECT_SECONDS, **Security().get_connection_args("client"))
+    try:
+        await comm.write({"op": "identity", "reply": True})
+        answer = await comm.read()
+        return str(answer["type"])
+    finally:
+        comm.abort()
 
 
 def first_connected(address: str) -> Client:

@@ -112,7 +112,11 @@ class Lock:
     def with_paths(self, paths: Mapping[str, str]) -> "Lock":
         """Return this lock with its raw files at these paths (sha256 -> path); "" where a file is not among them."""
         generations = tuple(
-            {name: _placed(files, paths) for name, files in generation.items()} for generation in self.generations
+            {
+                name: _placed(files, {sha256: (path, "") for sha256, path in paths.items()})
+                for name, files in each.items()
+            }
+            for each in self.generations
         )
         return replace(self, generations=generations)
 
@@ -194,7 +198,7 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
     """
     unopened: dict[str, list[tuple[str, str, str]]] = {}
     now = {entry.source.name: _hashed(entry, recipe, cache, unopened) for entry in recipe.sources}
-    here = {name: {file.sha256: file.path for file in files} for name, files in now.items()}
+    here = {name: {file.sha256: (file.path, file.state) for file in files} for name, files in now.items()}
     lock = _without_gone_unread(without_files(lock, lambda name, file: name not in now), here)
     generations = [
         {name: _placed(files, here.get(name, {})) for name, files in generation.items()}
@@ -294,11 +298,19 @@ def stores_apart(source: Source, recipe: Recipe) -> Apart:
 def _folders_apart(root: Path, own: Path | None) -> Apart:
     """Do the same as `stores_apart`, for folders of this machine below a root."""
 
-    @cache
-    def is_apart(folder: Path) -> bool:
-        return not root.is_relative_to(folder) and (_is_store(folder, own) or is_apart(folder.parent))
+    known = dict.fromkeys((root, *root.parents), False)
 
-    return cache(lambda folder: is_apart(folder.resolve()))
+    def is_apart(folder: Path) -> bool:
+        above = folder.resolve()
+        unknown = []
+        while above not in known:
+            unknown.append(above)
+            above = above.parent
+        for each in reversed(unknown):
+            known[each] = known[each.parent] or _is_store(each, own)
+        return known[unknown[0] if unknown else above]
+
+    return cache(is_apart)
 
 
 def _is_store(folder: Path, own: Path | None) -> bool:
@@ -345,10 +357,10 @@ def look_around(
     }
 
 
-def _without_gone_unread(lock: Lock, here: Mapping[str, Mapping[str, str]]) -> Lock:
+def _without_gone_unread(lock: Lock, here: Mapping[str, Mapping[str, tuple[str, str]]]) -> Lock:
     """Return the lock without files that ended a run and are gone.
 
-    here: by source, sha256 -> path of its files
+    here: by source, sha256 -> path and state of its files
     """
     gone = {(file.source, file.sha256) for file in lock.unread if file.sha256 not in here.get(file.source, {})}
     kept = tuple(file for file in lock.unread if (file.source, file.sha256) not in gone)
@@ -373,6 +385,7 @@ def without_files(lock: Lock, is_gone: Callable[[str, RawFile], bool]) -> Lock:
     return replace(lock, generations=generations, vocabulary_generation=max(1, before), guessed=guessed)
 
 
-def _placed(files: Sequence[RawFile], here: Mapping[str, str]) -> tuple[RawFile, ...]:
+def _placed(files: Sequence[RawFile], here: Mapping[str, tuple[str, str]]) -> tuple[RawFile, ...]:
     """Return files of an older generation, with the path where their content is now ("" where it is gone)."""
-    return tuple(replace(file, path=here.get(file.sha256, "")) for file in files)
+    found = ((file, *here.get(file.sha256, ("", ""))) for file in files)
+    return tuple(replace(file, path=path, state=state) for file, path, state in found)

@@ -34,6 +34,7 @@ from flows.recipes.tables import (
     NAME_BYTES,
     check_name,
     choose_table,
+    key_parts,
     merged_tables,
     named_tables,
     override,
@@ -150,6 +151,13 @@ class Recipe:
         return f"{self.name}-{entry}" if entry else self.name
 
     @property
+    def given_folders(self) -> frozenset[str]:
+        """The sources for which `--set`, and not the recipe, names the folder that they are fetched into."""
+        given = [parts[1:-2] for parts in map(key_parts, self.overrides) if parts[-2:] == ["fetch", "folder"]]
+        numbered = enumerate((entry.source.name for entry in self.sources), 1)
+        return frozenset(name for n, name in numbered if any(which in ([], [name], [str(n)]) for which in given))
+
+    @property
     def lock_path(self) -> Path | None:
         """The path of the lock: next to the recipe."""
         return self.path.with_suffix(".lock") if self.path is not None else None
@@ -160,6 +168,8 @@ def read_recipe(path: Path, overrides: Mapping[str, str] | None = None) -> Recip
 
     Relative paths in it are relative to the recipe's own folder. Raises InputError.
     """
+    if path.is_fifo():
+        raise InputError(f"The recipe {path} is a pipe, and its lock is kept next to it: write it to a file.")
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

@@ -12,6 +12,7 @@ documents = answered + unusable, by reason. Memory: the texts of those that are 
 import json
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -27,6 +28,7 @@ from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Json, Manifest, Part
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.files import remedied
+from corpora.store.places.locks import held
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, read_manifest
 from corpora.store.tables import open_table
@@ -120,15 +122,18 @@ def build_answers_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Answer the documents of a part of the corpus, and write them as Parquet; no file where none is live."""
     job: AnswersJob = plan.job
     place, work = Place(job.store), Path(job.work) / plan.name
-    with remedied(job.work):
-        work.mkdir(parents=True, exist_ok=True)
-        if not _write_documents(place, job, work / "documents.parquet"):
-            return Ledger(accounts=(Account(unit="documents", total=0, outcomes={"answered": 0}),))
-    answers = work / "answers.parquet"
-    answers.unlink(missing_ok=True)
-    counts = _answer(job, model_at(place, job.model), work, answers)
-    writer.file(f"{plan.name}.parquet", answers.read_bytes(), "answers")
-    shutil.rmtree(work)
+    with ExitStack() as alone:
+        with remedied(job.work):
+            work.parent.mkdir(parents=True, exist_ok=True)
+            alone.enter_context(held(work.with_suffix(".lock")))  # of several that are to answer this, one does
+            work.mkdir(exist_ok=True)
+            if not _write_documents(place, job, work / "documents.parquet"):
+                return Ledger(accounts=(Account(unit="documents", total=0, outcomes={"answered": 0}),))
+        answers = work / "answers.parquet"
+        answers.unlink(missing_ok=True)
+        counts = _answer(job, model_at(place, job.model), work, answers)
+        writer.file(f"{plan.name}.parquet", answers.read_bytes(), "answers")
+        shutil.rmtree(work)
     [account] = counts["accounts"].values()
     outcomes = {"answered" if reason == "given" else reason.replace("dropped: ", "unusable: "): number
                 for reason, number in account["outcomes"].items()}  # fmt: skip

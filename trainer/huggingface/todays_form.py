@@ -43,10 +43,13 @@ def is_older(folder: Path) -> bool:
 
 def todays_folder(folder: Path, digest: Callable[[Path], str] = sha256_of) -> Path:
     """Return a model's folder, or the copy of an older one. digest: of a file. Raises InputError if it has no model."""
+    inside = [*folder.glob("*"), *(folder.glob("*/*") if (folder / MODULES).is_file() else ())]
+    for path in inside:
+        if path.is_fifo():  # what opens it would wait for ever
+            raise InputError(f"{path} is a pipe: a model's folder holds files. Copy the folder again.")
     if not is_older(folder):
         return folder
-    below = folder.glob("*/*") if (folder / MODULES).is_file() else ()
-    paths = sorted(path for path in (*folder.iterdir(), *below) if path.suffix in READ and path.is_file())
+    paths = sorted(path for path in inside if path.suffix in READ and path.is_file())
     content = fingerprint(build=BUILD, files={path.relative_to(folder).as_posix(): digest(path) for path in paths})
     made = CACHE.expanduser() / "older" / content
     if not made.is_dir():

@@ -16,6 +16,7 @@ from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest, StoredFile, fingerprint
 from corpora.store.places.files import unfinished
+from corpora.store.places.locks import held
 from corpora.store.places.place import Place
 from tokenizers_train.vocabularies.files import FILES
 
@@ -89,15 +90,21 @@ def model_files(manifest: Manifest) -> dict[str, StoredFile]:
 
 
 def copy_model(place: Place, manifest: Manifest, files: Mapping[str, StoredFile], folder: Path) -> None:
-    """Copy an artifact's files to a folder here, all or none. Raises Damaged if one is not what was written."""
+    """Copy an artifact's files to a folder here, all or none; one process at a time does it, and others wait for it.
+
+    Raises Damaged if a file is not what was written.
+    """
     new = unfinished(folder, alone=True)
-    shutil.rmtree(new, ignore_errors=True)
-    new.mkdir(parents=True)
-    for name, file in files.items():
-        path = f"{manifest.stage_folder}/{file.path}"
-        (new / name).parent.mkdir(parents=True, exist_ok=True)
-        with place.open(path) as source, (new / name).open("wb") as sink:
-            shutil.copyfileobj(source, sink)
-        if sha256_of(new / name) != file.sha256:
-            raise Damaged(path, "its bytes are not those that were written")
-    new.rename(folder)
+    new.parent.mkdir(parents=True, exist_ok=True)
+    with held(new.with_suffix(".lock")):
+        if folder.is_dir():
+            return
+        shutil.rmtree(new, ignore_errors=True)
+        for name, file in files.items():
+            path = f"{manifest.stage_folder}/{file.path}"
+            (new / name).parent.mkdir(parents=True, exist_ok=True)
+            with place.open(path) as source, (new / name).open("wb") as sink:
+                shutil.copyfileobj(source, sink)
+            if sha256_of(new / name) != file.sha256:
+                raise Damaged(path, "its bytes are not those that were written")
+        new.rename(folder)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
+from corpora.sources.bytes.unchanged import states_of, unchanged
 from trainer.metrics import line, speak
 from trainer.tasks.contract import Prediction, Task
 from trainer.tasks.data import read_file
@@ -71,15 +72,16 @@ def evaluate(run: SuiteRun, ranks: Ranks) -> int:
 
 def judge(run: SuiteRun, split: SuiteSplit, loaded: Loaded, ranks: Ranks) -> JudgedSplit:
     """Answer a split by a model, write the answers as lines, and return the scores. All processes must call it."""
-    answers = answered(Path(run.job.output), loaded, split.file, split.labelled, ranks)
-    examples, counts = answers.file.examples, answers.file.counts
-    if ranks.rank == 0:
-        write_answers(run.answers(split), loaded.task, answers)
-    counted: dict[str, Any] = {
-        "sha256": digest_of(split),
-        "examples": len(examples),
-        "unusable": counts.rows - counts.given,
-    }
+    with unchanged(states_of([split.file.path])):
+        answers = answered(Path(run.job.output), loaded, split.file, split.labelled, ranks)
+        examples, counts = answers.file.examples, answers.file.counts
+        if ranks.rank == 0:
+            write_answers(run.answers(split), loaded.task, answers)
+        counted: dict[str, Any] = {
+            "sha256": digest_of(split),
+            "examples": len(examples),
+            "unusable": counts.rows - counts.given,
+        }
     if not split.labelled:
         return JudgedSplit(**counted)
     training = read_file(loaded.task, run.job.training, learning=True).examples

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from corpora.errors import InputError
+from corpora.sources.bytes.pipes import open_file
 from corpora.sources.bytes.zip_members import MemberPath, member_path, split_member
 from corpora.store.places.address import ObjectAddress, is_object_address, parse_object_address
 from corpora.store.places.object_store import ObjectFile
@@ -196,10 +197,12 @@ def _refused(error: InputError, address: str) -> OSError:
 
 def named_or_open(path: Path, buffering: int = -1) -> Any:
     """Return what a library that opens files by name takes: a file's path; an open file of an object, of a member of a
-    zip, or of a path that is not UTF-8, which Arrow does not take as text. buffering: 0 for none
+    zip, of a pipe, or of a path that is not UTF-8, which Arrow does not take as text. buffering: 0 for none
     """
     if isinstance(path, ObjectPath | MemberPath):
         return path.open("rb", buffering)
+    if path.is_fifo():
+        return open_file(path)
     name = os.fsencode(path)
     return path if name.decode(errors="replace") == str(path) else pa.OSFile(name)
 

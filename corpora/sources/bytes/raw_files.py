@@ -24,6 +24,7 @@ from corpora.sources.bytes.encodings.wide import HEAD, wide_encoding
 from corpora.sources.bytes.faults import BadRecord, DamagedBytes, needs_memory, refusing_damage
 from corpora.sources.bytes.objects import named_or_open
 from corpora.sources.bytes.packed_stream import PIECE_BYTES, file_reads
+from corpora.sources.bytes.pipes import open_file
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -49,7 +50,7 @@ def open_raw(path: Path) -> BufferedIOBase:
             unpack = gzip.open if name.endswith(".gz") else bz2.open
             unpacked: BufferedIOBase = unpack(named_or_open(path), "rb")
             return unpacked
-        return BufferedReader(_XzFile(path)) if name.endswith(".xz") else path.open("rb")
+        return BufferedReader(_XzFile(path)) if name.endswith(".xz") else open_file(path)
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
 
@@ -61,7 +62,7 @@ class _XzFile(RawIOBase):
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("rb")
+        self._file = open_file(path)
         self._pieces = xz_pieces(file_reads(self._file, 0, 1 << 63, PIECE_BYTES), str(path))
         self._left = memoryview(b"")
 

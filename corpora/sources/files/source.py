@@ -32,6 +32,7 @@ from corpora.schema import Locator
 from corpora.sources.bytes.endings import OWNER_MARK, ending_of, packed
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import AUTO, check_encoding
+from corpora.sources.bytes.unchanged import changed_words
 from corpora.sources.bytes.zip_members import BadArchive, MemberPath, member_path, members_of
 from corpora.sources.contract import RawFile, Record, RecordFormat, Slice, Tally, files_accepted, plain_settings
 from corpora.sources.files.endings import (
@@ -227,7 +228,7 @@ class BadZip:
             raise InputError(f"{path} cannot be read: {error}. Get it again, or unpack it.") from error
         except OSError as error:
             raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
-        raise InputError(f"{path} changed while it was read. Run again when nothing writes it any more.")
+        raise InputError(changed_words(path))
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Raises InputError."""

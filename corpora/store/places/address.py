@@ -30,6 +30,10 @@ _OPTIONS = {
     "tls_ca_file_path": re.compile("/.*"),
 }
 _SECRET = re.compile("key|secret|token|password|credential|signature|user", re.IGNORECASE)
+_SIGNED = re.compile(  # names in the query of addresses that S3, Azure, Google and CloudFront sign, and of tokens
+    r"signature|token|secret|passw|credential|access[-_]?key|(^|[-_.])(sig|key|api[-_]?key|auth|authorization|policy|jwt)$",
+    re.IGNORECASE,
+)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/(?P<second>/?)(?P<rest>.*)", re.DOTALL)
 
@@ -55,9 +59,15 @@ def plain_address(text: str) -> str:
     )
 
 
-def has_password(url: str) -> bool:
-    """True if a server's address names a user."""
-    return "@" in re.split(r"[/?#\\]", url.partition("://")[2], maxsplit=1)[0]
+def has_secret(url: str) -> bool:
+    """True if a server's address names a user, or after a question mark what signs it or lets somebody in.
+
+    >>> has_secret("https://me:pw@host/a"), has_secret("https://host/a?X-Amz-Signature=1"), has_secret("https://host/a?raw=1")
+    (True, True, False)
+    """
+    host = re.split(r"[/?#\\]", url.partition("://")[2], maxsplit=1)[0]
+    names = re.findall(r"[?&;#]([^?&;#=]*)=", url)
+    return "@" in host or any(_SIGNED.search(unquote(name)) for name in names)
 
 
 def without_password(url: str) -> str:
@@ -69,8 +79,8 @@ def without_password(url: str) -> str:
     match = _SCHEME.match(url)
     scheme = match[0] if match else ""
     _, at, host = url.removeprefix(scheme).rpartition("@")  # a slash or question mark ends no password
-    shown, question, _ = host.partition("?")
-    return f"{scheme}{'***@' if at else ''}{shown}{'?...' if question else ''}"
+    shown, *rest = re.split("[?#]", host, maxsplit=1)
+    return f"{scheme}{'***@' if at else ''}{shown}{'?...' if rest else ''}"
 
 
 def is_object_address(address: str) -> bool:

@@ -152,7 +152,9 @@ def replaced_file(path: Path, alone: bool = False) -> Iterator[Path]:
     new = unfinished(path, alone)
     with ExitStack() as own:
         own.callback(new.unlink, missing_ok=True)
-        if not alone:
+        if alone:
+            new.unlink(missing_ok=True)  # a link would be written through
+        else:
             own.enter_context(open_unfinished(new))
         yield new
         put_file(new, path)
@@ -160,7 +162,7 @@ def replaced_file(path: Path, alone: bool = False) -> Iterator[Path]:
 
 def put_file(new: Path, path: Path) -> None:
     """Give a finished file its name. Its writer has no bytes of it left in memory."""
-    _flush(new, os.O_RDONLY)
+    flush(new)
     new.replace(path)
 
 
@@ -190,10 +192,11 @@ def remove_empty_folders(folder: Path, root: Path) -> None:
 
 def flush_folder(folder: Path) -> None:
     """Have the system write down which names a folder holds."""
-    _flush(folder, os.O_RDONLY | os.O_DIRECTORY)
+    flush(folder, os.O_RDONLY | os.O_DIRECTORY)
 
 
-def _flush(path: Path, flags: int) -> None:
+def flush(path: Path, flags: int = os.O_RDONLY) -> None:
+    """Have the disk hold a file or folder. Raises OSError."""
     number = os.open(path, flags)
     try:
         os.fsync(number)

@@ -29,6 +29,10 @@ def summary(outcome: "DedupOutcome", output: str) -> Iterator[str]:
     if outcome.recall is not None and outcome.recall.pairs:
         found, theory = (f"{100 * share:.1f}%" for share in (outcome.recall.found, outcome.recall.theory))
         yield f"recall on {counted(outcome.recall.pairs, 'planted pair')}: {found}; the curve promises {theory}"
+    if outcome.not_read:
+        from flows.run.inputs.unread_files import groups_in_words  # it knows recipes, .6 s of a process
+
+        yield f"not read: {groups_in_words(outcome.not_read, True)}"
     yield f"{output} has the rows that stay, and the removed ones next to them"
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import cast
 
 from corpora.errors import InputError
+from corpora.sources.bytes.pipes import open_file
 from flows.command.arguments import STANDARD_INPUT
 from flows.signals import scratch_folder
 from trainer.tasks.formats.records import FileSettings
@@ -44,7 +45,7 @@ def from_pipe(file: FileSettings) -> Iterator[FileSettings]:
         if file.path == STANDARD_INPUT:
             copy = _copied(cast(BufferedReader, sys.stdin.buffer), scratch, file)
         else:
-            with Path(file.path).open("rb") as stream:
+            with open_file(Path(file.path)) as stream:
                 copy = _copied(stream, scratch, file)
         yield replace(file, path=str(copy))
 

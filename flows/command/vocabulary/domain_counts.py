@@ -20,6 +20,7 @@ from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.generic_types import Tell
 from corpora.judging.steps.privacy import PersonalDataSettings, mask_private
+from corpora.sources.bytes.unchanged import states_of, unchanged
 from corpora.sources.contract import RawFile, Tally
 from corpora.sources.files.source import FilesSource
 from corpora.store.places.place import Place
@@ -127,9 +128,10 @@ def _of_files(address: str, text: str, unread: Counter[str]) -> Texts:
 def _records(source: FilesSource, unread: Counter[str]) -> Iterator[str]:
     """Yield the texts of the records that can be read. The files are not hashed for it."""
     for name, path in source.files():
-        file = RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path))
-        for piece in source.slices(file):
-            for record in source.records(piece, Tally()):
-                unread["records"] += record.drop is not None
-                if record.drop is None:
-                    yield record.text
+        with unchanged(states_of([str(path)])):
+            file = RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path))
+            for piece in source.slices(file):
+                for record in source.records(piece, Tally()):
+                    unread["records"] += record.drop is not None
+                    if record.drop is None:
+                        yield record.text

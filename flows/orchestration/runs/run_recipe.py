@@ -370,7 +370,16 @@ def fetch_inputs(
 
     with stat_cache(home) as cache:
         fetched_before = read_lock(path).fetched
-        return fetch_recipe(tables, path.parent, fetched_before, record, options, cache, progress or no_progress).lines
+        return fetch_recipe(
+            tables,
+            path.parent,
+            fetched_before,
+            record,
+            options,
+            cache,
+            progress or no_progress,
+            anywhere=recipe.given_folders,
+        ).lines
 
 
 @contextmanager

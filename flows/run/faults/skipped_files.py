@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from corpora.errors import FileFault, InputError, LostFile
 from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.unchanged import changed_words
 from corpora.sources.contract import StatCache, readable
 from flows.recipes.lock import LeftOut, Lock, settings_digest, without_files
 from flows.recipes.recipe import Recipe, SourceEntry
@@ -65,7 +66,7 @@ def _as_it_is(fault: FileFault) -> FileFault:
     try:
         if isinstance(fault, LostFile) or sha256_of_raw(fault.path) == fault.sha256:
             return fault
-        reason = f"{fault.path} changed while it was read. Run again when nothing writes it any more."
+        reason = changed_words(raw_path(fault.path))
     except InputError as error:
         reason = str(error)
     return LostFile(readable(reason), fault.source, fault.file, fault.sha256, fault.path)

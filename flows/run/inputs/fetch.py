@@ -6,11 +6,14 @@ InputError names all faults. A file that exists whole is not downloaded again.
 Costs: the network; an existing file is hashed once, 0.8 GB/s, and then recognized by its state on the disk.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from os.path import normpath
 from pathlib import Path
+from shlex import quote
 
 from corpora.acquire.download import ProgressCallback, no_progress
 from corpora.acquire.fetch import NotAllFetched, fetch_files
@@ -20,6 +23,7 @@ from corpora.acquire.wanted import AcquireSettings, folder_of
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile, StatCache
 from corpora.store.manifest import Json
+from flows.recipes.tables import dotted
 from flows.run.record.counts_text import counted
 
 Record = Callable[[Mapping[str, Json]], None]
@@ -53,16 +57,21 @@ def fetch_recipe(
     hashes: StatCache,
     progress: ProgressCallback = no_progress,
     patience: Patience | None = None,
+    anywhere: Collection[str] = (),
 ) -> FetchReport:
     """Fetch what the tables mean, unless it exists already.
 
-    root:     the recipe's folder, the base of relative folders and lists
+    root:     the recipe's folder, the base of relative folders and lists; nothing is written outside of it
     resolved: what `record` was given last; {} if nothing was resolved yet
+    anywhere: names of sources for which the person, and not the recipe, names the folder
     record:   is given what was resolved, whenever there is more of it: put it into the lock at once
     Raises InputError with what is missing, for all sources together.
     """
     asked = options or FetchOptions()
     chosen = _chosen(tables, asked)
+    for name, settings in chosen.items():
+        if name not in anywhere:
+            _check_below(name, folder_of(settings, root), root)
     all_resolved = {name: value for name, value in resolved.items() if name in tables}
 
     def keep(name: str, resolution: Resolved) -> None:
@@ -74,18 +83,20 @@ def fetch_recipe(
 
     def fetch(name: str, settings: AcquireSettings) -> tuple[RawFile, ...]:
         """Resolve, fetch, and write down the results of one source. Raises InputError."""
-        again = name in all_resolved and not asked.refresh
-        before = Resolved.from_json(all_resolved[name], f"The lock, for source {name!r},") if again else None
+        locked = all_resolved.get(name)
+        again = locked is not None and not asked.refresh
+        before = Resolved.from_json(locked, f"The lock, for source {name!r},") if again else None
+        fetched = set(re.findall("[0-9a-f]{64}", json.dumps(locked)))  # of all files that the lock knows
         with closing(Hosts(settings, patience)) as hosts:
-            resolution = resolve(settings, hosts, root, before, asked.refresh)
+            resolution = resolve(settings, hosts, root, before, asked.refresh).replacing(fetched)
             keep(name, resolution)
             folder = Path(folder_of(settings, root))
             try:
-                landed = fetch_files(resolution.wanted(settings.limit), folder, hosts, hashes, progress)
+                landed = fetch_files(resolution.wanted(settings.limit), folder, hosts, hashes, progress, fetched)
             except NotAllFetched as error:
                 keep(name, resolution.with_landed(error.landed))
                 raise
-        keep(name, resolution.with_landed(landed))
+        keep(name, resolution.with_landed(landed).replacing(()))
         return tuple(landed)
 
     lines, files, faults = [], {}, []
@@ -124,6 +135,16 @@ def _chosen(tables: Tables, options: FetchOptions) -> Tables:
     if options.limit is None:
         return chosen
     return {name: replace(settings, limit=options.limit) for name, settings in chosen.items()}
+
+
+def _check_below(source: str, folder: str, root: Path) -> None:
+    """Raise InputError if a recipe names a folder outside of its own: it may be somebody else's recipe."""
+    if not Path(folder).is_relative_to(root.resolve()):
+        key = dotted(("source", source, "fetch", "folder"))
+        raise InputError(
+            f"Source {source!r} would be fetched into {folder}, and that is not below the recipe's folder "
+            f"{root.resolve()}. To have it there, name the folder on the command line: --set {key}={quote(folder)}."
+        )
 
 
 def _check_folders(tables: Tables) -> None:

@@ -17,6 +17,7 @@ from corpora.acquire.fetch import NotAllFetched, fetch_files
 from corpora.acquire.hosts import Later, Tries
 from corpora.acquire.remote import RemoteFile
 from corpora.errors import InputError
+from corpora.sources.contract import StatCache
 
 pytestmark = pytest.mark.server
 new_hosts, server = acquire_fixtures.new_hosts, acquire_fixtures.server
@@ -108,15 +109,16 @@ def test_what_fails_is_named_and_the_others_come(server: Site) -> None:
     files = publish(server, 5)
     server.serve("/1", Answer(status=404))
     server.serve("/3", Answer(status=500))
+    cache = StatCache()
     with pytest.raises(NotAllFetched) as failed:
-        fetch_files(files, server.folder, server.new_hosts())
+        fetch_files(files, server.folder, server.new_hosts(), cache)
     assert [file.name for file in failed.value.landed] == ["0.bin", "2.bin", "4.bin"]
     assert all((server.folder / file.name).read_bytes() for file in failed.value.landed)
     said = str(failed.value)
     assert "2 of 5 files" in said and "/1: the server answers 404" in said and "/3: given up" in said
     server.serve("/1", Answer(body=body(1)))
     server.serve("/3", Answer(body=body(3)))
-    assert len(fetch_files(files, server.folder, server.new_hosts())) == 5
+    assert len(fetch_files(files, server.folder, server.new_hosts(), cache)) == 5
 
 
 # A shell starts what it sends to the background with SIGINT ignored, and children inherit that.

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from corpora.sources.contract import RawFile, Source
-from corpora.sources.passed_over import MOST_NAMES, Looked, look
+from corpora.sources.contract import RawFile, Source, StatCache, hash_files
+from corpora.sources.passed_over import MOST_NAMES, TOO_LONG, UNREADABLE, Looked, look
 from corpora.sources.registry import make_source
 
 KINDS = {
@@ -125,3 +125,24 @@ def test_names_are_bounded_and_can_be_written(tmp_path: Path) -> None:
     found = {group.kind: group for group in _look(_files(tmp_path)).passed_over}
     assert found[".ppt"].number == MOST_NAMES + 5 and len(found[".ppt"].names) == MOST_NAMES
     assert found[".doc"].names == ("caf\\xe9.doc",)
+
+
+def test_what_is_deeper_than_a_path_may_be_is_counted(tmp_path: Path) -> None:
+    """Fails where a tree deeper than 4,096 bytes ends in a traceback, or what is in it is passed over in silence."""
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(25):
+        for name in ("a.txt", f"{'b' * 220}.txt"):
+            os.close(os.open(name, os.O_CREAT | os.O_WRONLY, dir_fd=here))
+        os.mkdir("d" * 200, dir_fd=here)
+        inner = os.open("d" * 200, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    source = make_source({"kind": "files", "name": "docs", "path": str(tmp_path)})
+    files = hash_files(source.files(), StatCache())
+    looked = look(source, files)
+    folders = [size for size in (len(str(tmp_path)) + 201 * depth for depth in range(26)) if size < 4_096]
+    read = sum(folder + 1 + size < 4_096 for folder in folders for size in (5, 224))
+    assert len(folders) < 26 and len(files) == read
+    found = {group.kind: group.number for group in looked.passed_over}
+    assert found == {kind: n for kind, n in ((TOO_LONG, 2 * len(folders) - read), (UNREADABLE, 1)) if n}

@@ -1,6 +1,7 @@
 """Output fits the terminal, is whole in a pipe, and ends quietly where nobody reads it."""
 
 import fcntl
+import json
 import os
 import pty
 import struct
@@ -75,14 +76,46 @@ def test_a_wide_table_is_as_wide_as_its_terminal_and_whole_in_a_pipe() -> None:
         assert letters(lines) == whole
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
-def test_a_character_that_an_encoding_lacks_ends_no_command(encoding: str) -> None:
-    """Fails where a run that is done ends with code 1, for its summary has an arrow."""
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "utf-8"])
+def test_a_character_that_an_encoding_lacks_ends_no_command(encoding: str, errors: str) -> None:
+    """Fails where a run that is done ends with code 1, for its summary has an arrow, or the name of a file."""
     written = BytesIO()
-    with TextIOWrapper(written, encoding=encoding) as stream:
+    with TextIOWrapper(written, encoding=encoding, errors=errors) as stream:
         print_anything(stream)
-        print("raw → trained", file=stream, flush=True)
-        assert written.getvalue() == b"raw ? trained\n"
+        print("raw → trained \udcff \ud800", file=stream, flush=True)
+        assert written.getvalue().decode().replace("→", "?") == "raw ? trained ? ?\n"
+
+
+@pytest.mark.parametrize(
+    "locale",
+    [
+        {"LC_ALL": "C", "PYTHONUTF8": "0"},
+        pytest.param({"LC_ALL": "POSIX"}, marks=pytest.mark.long),
+        pytest.param({"LC_ALL": "C.UTF-8"}, marks=pytest.mark.long),
+    ],
+)
+def test_a_name_means_the_same_file_in_every_locale(locale: dict[str, str], tmp_path: Path) -> None:
+    """Law: the last line fails no finished work. Names in Chinese, names that are no text, a folder too deep."""
+    folder = tmp_path / "资料"
+    folder.mkdir()
+    line = json.dumps({"text": "The committee of the town said that the bridge would be closed."}) + "\n"
+    (folder / "文.jsonl").write_text(line, encoding="utf-8")
+    Path(os.fsdecode(bytes(folder) + b"/\xff.jsonl")).write_text(line, encoding="utf-8")
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(25):
+        os.mkdir("d" * 200, dir_fd=here)
+        inner = os.open("d" * 200, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    known = {**environment(new_home(tmp_path)), **locale}
+    called = [sys.executable, "-m", "flows.main", "dedup", "资料", "出.jsonl"]
+    done = subprocess.run(called, cwd=tmp_path, env=known, capture_output=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    assert b"2 rows of 2 files" in done.stdout and b"not read: 1 unreadable folder" in done.stdout
+    [removed] = (tmp_path / "出.removed.jsonl").read_text(encoding="utf-8").splitlines()
+    assert {json.loads(removed)["file"], json.loads(removed)["survivor"]} == {"资料/文.jsonl", "资料/\\xff.jsonl:1"}
 
 
 @pytest.mark.parametrize(

@@ -209,8 +209,8 @@ def test_hashes_that_are_all_equal_remove_nothing_on_their_word(
 
 def test_what_a_killed_run_left_goes_with_the_next(tmp_path: Path) -> None:
     """Fails where hidden folders gather, or where what was half written is taken for the output."""
-    (tmp_path / ".out.jsonl.dedup-killed").mkdir()
-    (tmp_path / ".out.jsonl.dedup-killed" / "out.jsonl").write_text('{"text": "half a')
+    (tmp_path / ".out.jsonl.tmp").mkdir()
+    (tmp_path / ".out.jsonl.tmp" / "out.jsonl").write_text('{"text": "half a')
     kept, _, _ = run_on(tmp_path, texts(LONG))
     assert ids(kept) == [0] and not list(tmp_path.glob(".*"))
 

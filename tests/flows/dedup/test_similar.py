@@ -10,7 +10,7 @@ from corpora.errors import InputError
 from corpora.schema import keyed_id
 from corpora.text.shingles import shingle_hashes
 from flows.command.cli import run_command_line
-from flows.dedup.inputs import chunks, pieces_of_corpus
+from flows.dedup.inputs import chunks, inputs_of_corpus
 from flows.dedup.similar import Similar, find_similar
 
 
@@ -48,6 +48,6 @@ def test_the_command_shows_them(finished: Run, tmp_path: Path, capsys: pytest.Ca
 
 def test_a_corpus_is_read_as_another_corpus(finished: Run) -> None:
     """What `cloze dedup --against STORE` reads: the live documents, and no other."""
-    pieces = pieces_of_corpus(finished.place.address, "")
+    pieces = inputs_of_corpus(finished.place.address, "").pieces
     texts = [text for piece in pieces for chunk in chunks(piece) for text in chunk.texts.to_pylist()]
     assert texts == [document.text for document in finished.corpus.documents()]

@@ -1,12 +1,19 @@
 """A folder that appears whole, or not at all."""
 
+import json
 import resource
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from corpora.errors import InputError
-from flows.export.folder import new_folder
+from flows.dedup.run import DedupSettings, dedup
+from flows.export.folder import new_folder, scratch_beside
+from trainer import complete_folders
+from trainer.tasks.vectors.parts import vector_parts
 
 
 def test_it_is_there_when_the_block_ends_well(tmp_path: Path) -> None:
@@ -50,11 +57,51 @@ def test_a_folder_that_is_filled_meanwhile_is_kept(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     """Fails where it stays for ever, or where that of another export goes."""
-    (tmp_path / ".a*.export-killed" / "folder").mkdir(parents=True)
-    (tmp_path / ".ab.export-another").mkdir()
+    (tmp_path / ".a*.tmp" / "folder").mkdir(parents=True)
+    (tmp_path / ".ab.tmp").mkdir()
+    (tmp_path / ".a*.lock").write_text("")
     with new_folder(tmp_path / "a*"):
         pass
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".ab.export-another", "a*"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".ab.tmp", "a*"]
+
+
+def _deduplicate(target: Path) -> None:
+    source = target.with_name("in.jsonl")
+    source.write_text("".join(json.dumps({"text": f"text {n}"}) + "\n" for n in range(3)))
+    dedup([str(source)], target, DedupSettings(exact_only=True), 1)
+
+
+def _enter(make: Callable[[Path], AbstractContextManager[object]]) -> Callable[[Path], None]:
+    def enter(target: Path) -> None:
+        with make(target):
+            pass
+
+    return enter
+
+
+OWNERS: dict[str, Callable[[Path], AbstractContextManager[object]]] = {
+    "export, release, card, adapt, materialise": new_folder,
+    "dedup": scratch_beside,
+    "a model for others": complete_folders.new_folder,
+    "embed": lambda target: vector_parts(target, {"asked": 1}, pa.schema([("v", pa.int8())])),
+}
+SECOND = {**{name: _enter(make) for name, make in OWNERS.items()}, "dedup": _deduplicate}
+
+
+@pytest.mark.parametrize("second", SECOND)
+@pytest.mark.parametrize("first", OWNERS)
+def test_a_second_process_is_told_and_removes_nothing_of_the_first(first: str, second: str, tmp_path: Path) -> None:
+    """Law: who clears up asks first whether the owner lives. Fails where two commands remove each other's scratch."""
+    target = tmp_path / "out"
+    with OWNERS[first](target):
+        scratch = tmp_path / ".out.tmp"
+        assert scratch.is_dir()
+        (scratch / "mine").write_text("half")
+        with pytest.raises(InputError, match=r"Another process is writing .*out: wait for it, or give another name"):
+            SECOND[second](target)
+        assert (scratch / "mine").read_text() == "half"
+        (scratch / "mine").unlink()
+    assert not scratch.exists()
 
 
 def test_what_the_disk_refuses_is_a_paragraph(tmp_path: Path) -> None:

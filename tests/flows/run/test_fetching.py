@@ -3,7 +3,7 @@
 import gzip
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from corpora.acquire.wanted import read_settings
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 from corpora.sources.registry import make_source
+from flows.orchestration.runs.run_recipe import fetch_inputs
+from flows.recipes.recipe import parse_recipe
 from flows.run.inputs.fetch import FetchOptions, FetchReport, fetch_recipe
 
 pytestmark = pytest.mark.server
@@ -43,11 +45,13 @@ class Desk:
         self.lock = json.loads(json.dumps(resolved))
         self.records.append(self.lock)
 
-    def fetch(self, **options: Any) -> FetchReport:
+    def fetch(self, anywhere: Collection[str] = (), **options: Any) -> FetchReport:
         """Fetch as the command does."""
         tables = {name: read_settings(table, "fetch", name) for name, table in self.tables.items()}
         said = FetchOptions(**options)
-        return fetch_recipe(tables, self.root, self.lock, self.record, said, self.cache, patience=PATIENCE)
+        return fetch_recipe(
+            tables, self.root, self.lock, self.record, said, self.cache, patience=PATIENCE, anywhere=anywhere
+        )
 
     def names(self, folder: str) -> list[str]:
         return sorted(path.name for path in (self.root / folder).iterdir())
@@ -140,6 +144,58 @@ def test_what_is_no_entry_is_said(desk: Desk) -> None:
     desk.tables = {}
     with pytest.raises(InputError, match="nothing to fetch"):
         desk.fetch()
+
+
+@pytest.mark.parametrize("folder", ["absolute", "..", "../recipe-2", "raw/../../far", "linked", "linked/below"])
+def test_a_recipe_fetches_below_its_own_folder_unless_the_command_says_otherwise(desk: Desk, folder: str) -> None:
+    """Law: a recipe may be a stranger's. Fails where it writes outside of its folder because it says so itself."""
+    far = desk.root.parent / "far"
+    far.mkdir()
+    (desk.root / "raw").mkdir(parents=True)
+    (desk.root / "linked").symlink_to(far)
+    desk.tables["news"]["folder"] = str(far) if folder == "absolute" else folder
+    before = sorted(desk.root.parent.rglob("*"))
+    with pytest.raises(InputError, match=r"not below the recipe's folder.*--set source\.news\.fetch\.folder="):
+        desk.fetch()
+    assert sorted(desk.root.parent.rglob("*")) == before and desk.server.asked == []
+    assert len(desk.fetch(anywhere={"news"}, source="news").files["news"]) == 3
+
+
+RECIPE = """
+[[source]]
+kind = "files"
+name = "2026.11"
+fetch = { catalogue = "urls", urls = "https://example.org/a.txt", folder = "/far" }
+"""
+
+
+@pytest.mark.parametrize("key", ["source.fetch.folder", "source.1.fetch.folder", 'source."2026.11".fetch.folder'])
+def test_a_folder_given_on_the_command_line_is_known_however_its_source_is_named(key: str, tmp_path: Path) -> None:
+    """Fails where the remedy that a refusal names does not help, or another setting helps as well."""
+    path = tmp_path / "a.toml"
+    assert parse_recipe(RECIPE, path, {key: "/far"}).given_folders == {"2026.11"}
+    assert parse_recipe(RECIPE, path, {key.replace("folder", "limit"): "3"}).given_folders == frozenset()
+    with pytest.raises(InputError, match=r'--set source."2026.11".fetch.folder=/far'):
+        fetch_inputs(parse_recipe(RECIPE, path, {}), tmp_path, print)
+
+
+def test_a_file_that_was_to_be_replaced_still_may_be_when_the_fetch_failed_at_first(desk: Desk) -> None:
+    """Fails where a fetch that failed once takes its own earlier file for a stranger's."""
+    desk.fetch(source="news")
+    name = news_names("2026-10", 3)[0]
+    own = desk.root / "news" / name
+    address = f"/crawl-data/CC-NEWS/2026/10/{name}"
+    desk.cache.entries.clear()  # another machine's home
+    desk.server.serve(address, Answer(status=404))
+    with pytest.raises(InputError):
+        desk.fetch(source="news", refresh=True)
+    desk.server.serve(address, Answer(body=gzip.compress(b"rewritten")))
+    desk.fetch(source="news")
+    assert gzip.decompress(own.read_bytes()) == b"rewritten" and "replaces" not in desk.lock["news"]
+    own.write_bytes(b"somebody's own")
+    with pytest.raises(InputError, match="is in the way"):
+        desk.fetch(source="news", refresh=True)
+    assert own.read_bytes() == b"somebody's own"
 
 
 def test_a_source_that_left_the_recipe_leaves_the_lock(desk: Desk) -> None:

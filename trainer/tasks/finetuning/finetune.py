@@ -37,6 +37,7 @@ import torch
 from torch import Tensor
 
 from corpora.errors import InputError
+from corpora.sources.bytes.unchanged import states_of, unchanged
 from corpora.store.damage import Damaged
 from corpora.store.places.files import disk_refusal, unfinished
 from corpora.store.settings import settings_json
@@ -104,8 +105,9 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     over = {name: value for name, value in over.items() if value is not None}
     pretrained = pretrained._replace(settings=replace(pretrained.settings, **over))
     settings = with_published(job.settings, pretrained.settings, str(job.task["kind"]))
-    files = {"training": named_file(job.training), "evaluation": named_file(job.evaluation)}
-    data = read_data(job, settings, pretrained, ranks)
+    with unchanged(states_of((job.training.path, job.evaluation.path))):
+        files = {"training": named_file(job.training), "evaluation": named_file(job.evaluation)}
+        data = read_data(job, settings, pretrained, ranks)
     with _refusing(output), alone(output, "fine-tuning into") if ranks.rank == 0 else nullcontext():
         stop = fine_tuning(job, settings, data, files, ranks).run()
     ranks.wait()

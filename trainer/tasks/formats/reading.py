@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from corpora.errors import InputError
+from corpora.sources.bytes.unchanged import states_of, unchanged
 from trainer.tasks.formats.layouts.choices import CHOICE_ROLES, copa_records, race_records, swag_records
 from trainer.tasks.formats.layouts.conll import (
     SENTENCE_ROLES,
@@ -108,10 +109,13 @@ def read_examples(
     made:     makes an example of a record's values, or raises Unusable with the reason to count it under
     optional: roles that are read where they are present; a file whose settings name a column for one must have it
     Columns that are kept are given as they are.
-    Raises InputError where the file cannot be read, and at its end where too many records could not be used.
+    Raises InputError where the file cannot be read or changes meanwhile, and at its end where too many records could
+    not be used.
     """
     wanted, names = Wanted(tuple(roles), (*optional, *settings.kept)), (ID, *settings.kept)
     kind = format_of(settings, wanted)
+    if kind.records in (parquet_records, sheet_records) and Path(settings.path).is_fifo():
+        raise InputError(f"{settings.path} is a pipe, and this format is read from a file: write it to one first.")
     missing = [role for role in (*wanted.needed, *settings.kept) if kind.roles and role not in kind.roles]
     if missing:
         raise InputError(
@@ -119,19 +123,20 @@ def read_examples(
             "another format, or choose another task."
         )
     counts.unit = kind.unit
-    for line, record in kind.records(settings, wanted):
-        counts.rows += 1
-        try:
-            if isinstance(record, Unusable):
-                raise record
-            kept = {role: value for role, value in record.items() if role in settings.kept}
-            example = made({**checked({role: record[role] for role in record if role not in kept}, wanted), **kept})
-        except Unusable as error:
-            values = {} if isinstance(record, Unusable) else record
-            counts.drop(str(error), line, error.where, {role: values[role] for role in names if role in values})
-            continue
-        counts.given += 1
-        yield line, example
+    with unchanged(states_of([settings.path])):
+        for line, record in kind.records(settings, wanted):
+            counts.rows += 1
+            try:
+                if isinstance(record, Unusable):
+                    raise record
+                kept = {role: value for role, value in record.items() if role in settings.kept}
+                example = made({**checked({role: record[role] for role in record if role not in kept}, wanted), **kept})
+            except Unusable as error:
+                values = {} if isinstance(record, Unusable) else record
+                counts.drop(str(error), line, error.where, {role: values[role] for role in names if role in values})
+                continue
+            counts.given += 1
+            yield line, example
     counts.check(settings.path, settings.max_unusable, _remedy(settings, kind, wanted, counts))
 
 

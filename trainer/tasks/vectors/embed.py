@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
+from corpora.sources.bytes.unchanged import states_of, unchanged
 from corpora.store.ledger import Ledger
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.sentences import Prompt, SentenceFolder
@@ -209,12 +210,13 @@ def _of_pieces(rows_TH: Tensor, pieces: Sequence[_Piece]) -> Float32s:
 
 def embed_file(embedder: Embedder, file: FileSettings, output: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """Write the vectors of a file's records; what was done. Raises InputError."""
-    counts = RowCounts()
+    counts, states = RowCounts(), states_of([file.path])
     precision = embedder.settings.precision
     schema = vector_schema(embedder.made, embedder.width, precision)
     with vector_parts(output, _asked(embedder, file), schema) as parts:
-        windows = _windows(named_texts(file, counts), embedder.texts)
-        done, tokens = _embed_windows(embedder, windows, parts, say)
+        with unchanged(states):
+            windows = _windows(named_texts(file, counts), embedder.texts)
+            done, tokens = _embed_windows(embedder, windows, parts, say)
         rows = parts.rows
         with new_vectors(output, schema) as write:
             for table in parts.tables():
