@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpora.errors import InputError
+from corpora.store.checked_folder import check_folder, mark_complete
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest, StoredFile, fingerprint
 from corpora.store.places.files import unfinished
@@ -61,6 +62,7 @@ def start_of(folder: Path, digest: "Callable[[Path], str] | None" = None) -> Sta
                 f"{folder} has no {name}, but a training starts from a model as Hugging Face's save_pretrained writes "
                 f"it: {CONFIG}, {WEIGHTS} (one file) and its tokenizer."
             )
+    check_folder(folder)
     names = [name for name in (CONFIG, WEIGHTS, *FILES) if (folder / name).is_file()]
     names += [f"{below}/{name}" for below in parts_below(folder) for name in (CONFIG, WEIGHTS)]
     return Start(folder=str(folder), files={name: (digest or sha256_of)(folder / name) for name in names})
@@ -100,4 +102,5 @@ def copy_model(place: Place, manifest: Manifest, files: Mapping[str, StoredFile]
             shutil.copyfileobj(source, sink)
         if sha256_of(new / name) != file.sha256:
             raise Damaged(path, "its bytes are not those that were written")
+    mark_complete(new)
     new.rename(folder)

@@ -37,10 +37,11 @@ import torch
 from torch import Tensor
 
 from corpora.errors import InputError
+from corpora.store.checked_folder import check_files, described, mark_complete, read_finished
 from corpora.store.damage import Damaged
 from corpora.store.places.files import disk_refusal, unfinished
 from corpora.store.settings import settings_json
-from trainer.complete_folders import alone, check_files, check_output, described, read_finished, written_json
+from trainer.complete_folders import alone, check_output, written_json
 from trainer.huggingface.checkpoints import WEIGHTS, Pretrained, load_pretrained
 from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, read_json, with_max_length
 from trainer.huggingface.sentences import read_sentences, sentence_files
@@ -56,7 +57,7 @@ from trainer.tasks.kinds.vectors import VectorTask
 from trainer.tasks.registry import read_task
 from trainer.tasks.saving import (
     RECORD,
-    check_weights,
+    check_model,
     described_weights,
     task_json,
     usual_length,
@@ -96,7 +97,7 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
         return 0
     check_output(output)
     torch.use_deterministic_algorithms(True, warn_only=True)
-    check_weights(Path(job.model))
+    check_model(Path(job.model))
     pretrained = load_pretrained(Path(job.model), read_task(job.task).causal)
     if job.first_weights:
         pretrained = with_first_weights(pretrained, job.settings.seed)
@@ -296,6 +297,7 @@ def write_output(job: FinetuneJob, folder: Path, files: Mapping[str, Any], cours
     if job.folds:
         record["held_out"] = {"fold": job.fold, "of": job.folds, "group": job.group}
     written_json(new / RECORD, record)
+    mark_complete(new)
     if output.is_dir():
         output.rmdir()  # seen to be empty
     new.rename(output)
