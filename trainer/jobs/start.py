@@ -56,13 +56,13 @@ _REMEDY = "restore the folder as it was; or run the recipe again, which plans a 
 
 def start_of(folder: Path, digest: "Callable[[Path], str] | None" = None) -> Start:
     """Return the model in a folder. digest: gives a file's sha256 where it may be known already. Raises InputError."""
+    check_folder(folder)
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             raise InputError(
                 f"{folder} has no {name}, but a training starts from a model as Hugging Face's save_pretrained writes "
                 f"it: {CONFIG}, {WEIGHTS} (one file) and its tokenizer."
             )
-    check_folder(folder)
     names = [name for name in (CONFIG, WEIGHTS, *FILES) if (folder / name).is_file()]
     names += [f"{below}/{name}" for below in parts_below(folder) for name in (CONFIG, WEIGHTS)]
     return Start(folder=str(folder), files={name: (digest or sha256_of)(folder / name) for name in names})
