@@ -97,8 +97,7 @@ def mark_complete(folder: Path, names: Iterable[str] | None = None) -> None:
     names: of the files that were written now, if others were there before; None: all
     """
     before: Json = {}
-    if names is not None and (folder / COMPLETE).is_file():
-        check_folder(folder, ())
+    if names is not None and (folder / COMPLETE).is_file() and check_folder(folder, ()):
         before = read_finished(folder)["files"]
     finish(folder, {}, {**before, **described(folder, names_in(folder) if names is None else names)})
 
@@ -123,6 +122,8 @@ def check_folder(folder: Path, names: Collection[str] | None = None, also: str =
 
 def _check_complete(folder: Path, inside: str, wanted: Collection[str] | None, also: str) -> bool:
     """Compare files with a folder's complete.json. inside: the folder in it whose files are meant"""
+    if not _is_ours((folder / COMPLETE).read_bytes(), b'"xxh3_128": '):
+        return False
     try:
         files = read_finished(folder)["files"]
         own = {name: file for name, file in files.items() if name.startswith(inside)}
@@ -130,8 +131,8 @@ def _check_complete(folder: Path, inside: str, wanted: Collection[str] | None, a
     except Damaged as damage:
         raise InputError(
             f"{folder / damage.path} is not the file that was written there: {damage.what}. Copy the folder again from "
-            f"where it came, or make it again. If you changed the file on purpose, remove {folder / COMPLETE}{also}, "
-            "which has the digests of what was written: then the folder is read as it is."
+            "where it came, or remove it and make it again. If you changed the file on purpose, remove "
+            f"{folder / COMPLETE}{also}, which has the digests of what was written: then the folder is read as it is."
         ) from damage
     return bool(own)
 
@@ -139,8 +140,8 @@ def _check_complete(folder: Path, inside: str, wanted: Collection[str] | None, a
 def _check_artifact(folder: Path, inside: str, wanted: Collection[str] | None) -> bool:
     """Compare files that are no tables with an artifact's manifest. inside: as above"""
     data = (folder / MANIFEST).read_bytes()
-    if not digest_in(data) and b'"build_version": ' not in data:
-        return False  # something else has the same name
+    if not _is_ours(data, b'"build_version": '):
+        return False
     manifest = Manifest.from_bytes(data, str(folder / MANIFEST))
     files = (file for part in manifest.parts for file in part.files if not file.path.endswith(".arrow"))
     own = {name: file for file in files if (name := file.path.partition("/")[2]).startswith(inside)}
@@ -148,6 +149,11 @@ def _check_artifact(folder: Path, inside: str, wanted: Collection[str] | None) -
         if wanted is None or name in wanted:
             _check_stored(folder / name, name, file)
     return bool(own)
+
+
+def _is_ours(data: bytes, mark: bytes) -> bool:
+    """False for a file of another program that has the same name. mark: what one of ours has besides its digest"""
+    return bool(digest_in(data)) or mark in data
 
 
 def _check_stored(path: Path, name: str, file: StoredFile) -> None:

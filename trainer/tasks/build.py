@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from corpora.errors import InputError
-from corpora.store.checked_folder import names_in
+from corpora.store.checked_folder import check_folder, names_in
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Json, Manifest
 from corpora.store.part_writer import PartWriter
@@ -211,6 +211,7 @@ def build_task_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     runs = job.runs()
     best = best_run(runs[OURS])
     folder = Path(best.job.output)
+    check_folder(folder)
     for name in names_in(folder):
         if name != METRICS_FILE:  # it has times
             writer.file(job.folder + name, (folder / name).read_bytes())

@@ -183,6 +183,7 @@ def test_a_model_in_a_store_is_compared_with_its_manifest(tmp_path: Path) -> Non
         with pytest.raises(InputError, match=r"manifest\.json is damaged"):
             fill_masks(folder, "a [MASK]", 1)
         flip(folder / "manifest.json", place)
-    (source / "manifest.json").write_text('{"name": "an app"}')  # of something else
+    for name in ("manifest.json", COMPLETE):
+        (source / name).write_text('{"name": "an app"}')  # of something else
     flip(source / WEIGHTS)
     assert fill_masks(source, "a [MASK]", 1)

@@ -92,6 +92,7 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     """Read, learn, export; 0, or 128 and the signal that stopped it. Every process calls it. Raises InputError."""
     output = Path(job.output)
     if is_done(job):
+        check_model(output)
         if ranks.rank == 0:
             speak(line({"event": "done", **done_facts(read_json(output / RECORD), job.output), "again": True}))
         return 0
