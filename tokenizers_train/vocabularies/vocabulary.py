@@ -193,8 +193,7 @@ def load_vocabulary(path: Path, lowercase: bool | None = None) -> Vocabulary:
 
     Raises InputError where none exists.
     """
-    if path.is_dir():
-        check_folder(path, FILES)
+    check_folder(path if path.is_dir() else path.parent, FILES if path.is_dir() else (path.name,))
     return Vocabulary.from_files(folder_files(path), where=str(path), lowercase=lowercase)
 
 

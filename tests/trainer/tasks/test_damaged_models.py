@@ -63,14 +63,14 @@ DOORS: dict[str, tuple[Callable[[Path], Any], tuple[str, ...]]] = {  # and the f
     "finetune": (go_on, ()),
     "model.start of a recipe": (start_of, ()),
     "a model of an older form": (lambda folder: import_checkpoint(folder, folder.parent / "imported"), ()),
-    "vocabularies": (load_vocabulary, (RECORD, "config.json", "metrics.jsonl", WEIGHTS)),
+    "vocabularies": (load_vocabulary, (RECORD, "config.json", WEIGHTS)),
 }
 
 
 @pytest.mark.parametrize("door", DOORS)
 def test_every_door_refuses_every_file_that_is_not_what_was_written(tuned: Path, door: str) -> None:
     """Fails if a flipped bit, a file that is gone, or a damaged list of digests passes through a door."""
-    names = {path.name for path in tuned.iterdir()}
+    names = {path.name for path in tuned.iterdir()} - {"metrics.jsonl"}  # it has times, and nothing is read from it
     assert {RECORD, COMPLETE, WEIGHTS, "config.json", "tokenizer.json"} <= names
     opens, unread = DOORS[door]
     for name in sorted(names - {*unread}):

@@ -37,7 +37,7 @@ import torch
 from torch import Tensor
 
 from corpora.errors import InputError
-from corpora.store.checked_folder import check_files, described, mark_complete, read_finished
+from corpora.store.checked_folder import check_files, described, mark_complete, names_in, read_finished
 from corpora.store.damage import Damaged
 from corpora.store.places.files import disk_refusal, unfinished
 from corpora.store.settings import settings_json
@@ -298,7 +298,7 @@ def write_output(job: FinetuneJob, folder: Path, files: Mapping[str, Any], cours
     if job.folds:
         record["held_out"] = {"fold": job.fold, "of": job.folds, "group": job.group}
     written_json(new / RECORD, record)
-    mark_complete(new)
+    mark_complete(new, (name for name in names_in(new) if name != METRICS_FILE))  # that has times
     if output.is_dir():
         output.rmdir()  # seen to be empty
     new.rename(output)
