@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from corpora.errors import InputError
+from corpora.store.checked_folder import described_bytes
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Json, Manifest
 from corpora.store.part_writer import PartWriter
@@ -28,7 +29,6 @@ from corpora.store.places.place import Place
 from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, Stage
 from corpora.store.tables import read_table
-from trainer.complete_folders import described_bytes
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.huggingface.config import tokenizer_files
 from trainer.huggingface.starting import check_special_ids, check_teacher, first_heads

@@ -1,92 +1,21 @@
-"""Complete folders and files: written to their end, in one step, by one process at a time, and verified. No torch.
+"""What commands write: files and folders that appear whole, made by one process at a time. No torch.
 
-    folder/   its files
-              complete.json: facts, every file with its size and digest, and last a digest of the document itself
-
-Promise: a file of the folder that is gone, cut or has a flipped bit is found when it is checked, and so is a damaged
-document. What the disk refuses of an output is reported as a paragraph.
-
-Cost: xxh3 reads 10 GB a second on one x86-64 core where the system has the file in memory; else the disk decides.
+Promise: what the disk refuses of an output is reported as a paragraph.
 """
 
-import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import xxhash
-
 from corpora.errors import InputError
-from corpora.store.damage import Damaged, seal, unseal
-from corpora.store.manifest import Json
 from corpora.store.places.files import disk_refusal, flush, flush_folder, replaced_file, unfinished
 from corpora.store.places.locks import NO_LOCKS, held
 
 HALVES = "backslashreplace"  # half a character is written as JSON does: \udc80
 ELSEWHERE = "give another folder, then run the same command again"
-COMPLETE = "complete.json"  # the last file of a folder that is written to its end
-
-
-def names_in(folder: Path) -> list[str]:
-    """The files of a folder but its document, in order."""
-    paths = (path for path in folder.rglob("*") if path.is_file() and path.name != COMPLETE)
-    return sorted(path.relative_to(folder).as_posix() for path in paths)
-
-
-def described(folder: Path, names: Iterable[str]) -> dict[str, Json]:
-    """Files of a folder with their sizes and digests. Reads them."""
-    return {name: _description((folder / name).stat().st_size, _digest(folder / name)) for name in names}
-
-
-def described_bytes(data: bytes) -> Json:
-    """Return what `described` records of a file that holds these bytes."""
-    return _description(len(data), xxhash.xxh3_128_hexdigest(data))
-
-
-def _description(size_bytes: int, digest: str) -> dict[str, Json]:
-    return {"size_bytes": size_bytes, "xxh3_128": digest}
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, xxhash.xxh3_128).hexdigest()
-
-
-def finish(folder: Path, facts: Mapping[str, Json], files: Mapping[str, Json]) -> None:
-    """Mark a folder as finished. `files` is what `described` gave."""
-    with (folder / COMPLETE).open("wb") as file:
-        file.write(seal(json.dumps({**facts, "files": files}, indent=1, ensure_ascii=False).encode()))
-        file.flush()
-        os.fsync(file.fileno())
-    flush_folder(folder)
-
-
-def read_finished(folder: Path) -> dict[str, Json]:
-    """The facts and `files` of a finished folder. Raises Damaged where the document is gone or damaged."""
-    try:
-        data = (folder / COMPLETE).read_bytes()
-    except FileNotFoundError as error:
-        raise Damaged(COMPLETE, "it is gone") from error
-    return unseal(data, COMPLETE)
-
-
-def check_files(folder: Path, files: Mapping[str, Json]) -> None:
-    """Raise Damaged unless files are as `files` describes them. Reads them."""
-    for name, expected in files.items():
-        path = folder / name
-        if not path.is_file():
-            raise Damaged(name, "it is gone")
-        if path.stat().st_size != expected["size_bytes"]:
-            raise Damaged(name, f"it has {path.stat().st_size} bytes instead of {expected['size_bytes']}")
-        if _digest(path) != expected["xxh3_128"]:
-            raise Damaged(name, "its bytes are not those that were written")
-
-
-# What commands write.
 
 
 @contextmanager

@@ -14,9 +14,10 @@ longer.
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -40,7 +41,6 @@ def open_table(
     table: str,
     columns: Sequence[str] | None = None,
     rows: Sequence[int] | None = None,
-    checked: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     """The record batches of one table of one part.
 
@@ -48,27 +48,40 @@ def open_table(
     columns:      those to read, in this order; None: all
     rows:         the rows to read, counted in the part; None: all. Of a range the first and the last batch are cut;
                   other rows, in ascending order, come one by one
-    checked:      False leaves the columns unchecked: for a caller that maps a table and checks its files in another way
     Raises Damaged.
     """
-    files = [file for file in part.files if file.table == table]
-    if not files:
-        return
-    checks = checks_of(place, stage_folder, part)
     first = 0
-    for file in files:
-        if file.path not in checks:
-            raise Damaged(f"{stage_folder}/{file.path}", "the record of its part does not describe it")
-        read = _TableFile(
-            place=place,
-            path=f"{stage_folder}/{file.path}",
-            file=file,
-            checks=checks[file.path],
-            columns=columns,
-            checked=checked,
-        )
+    for read in _table_files(place, stage_folder, part, table, columns):
         yield from read.batches(None if rows is None else _less(rows, first))
-        first += file.content.rows
+        first += read.file.content.rows
+
+
+class MappedBatch(NamedTuple):
+    """A record batch whose columns were not compared with their digests yet; `check` does that, and raises Damaged."""
+
+    rows: pa.RecordBatch
+    check: Callable[[], None]
+
+
+def map_table(
+    place: Place, stage_folder: str, part: Part, table: str, columns: Sequence[str] | None = None
+) -> Iterator[MappedBatch]:
+    """The record batches of one table of one part, for a caller that checks each when its rows are asked for.
+
+    Raises Damaged where more than the columns is damaged.
+    """
+    for read in _table_files(place, stage_folder, part, table, columns):
+        yield from read.mapped()
+
+
+def _table_files(
+    place: Place, stage_folder: str, part: Part, table: str, columns: Sequence[str] | None
+) -> "Iterator[_TableFile]":
+    for file in (file for file in part.files if file.table == table):
+        path, checks = f"{stage_folder}/{file.path}", checks_of(place, stage_folder, part)
+        if file.path not in checks:
+            raise Damaged(path, "the record of its part does not describe it")
+        yield _TableFile(place=place, path=path, file=file, checks=checks[file.path], columns=columns)
 
 
 def _less(rows: Sequence[int], first: int) -> Sequence[int]:
@@ -177,7 +190,6 @@ class _TableFile:
     file: StoredFile
     checks: TableChecks
     columns: Sequence[str] | None
-    checked: bool
 
     def batches(self, rows: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
         """The batches that hold these rows, cut to them; all batches where none are given."""
@@ -185,14 +197,26 @@ class _TableFile:
         touched = self._touched(rows)
         if not touched:
             return
-        with self._open() as source:
-            image = _Mapped(self, source) if self.place.is_local else _Fetched(self, source)
+        with self._image() as image:
             last: tuple[int, pa.RecordBatch] | None = None
             for number, start, stop in touched:
                 if last is None or last[0] != number:
+                    image.check(number)
                     last = number, self._batch(image, number)
                 batch = last[1] if self.columns is None else last[1].select(list(self.columns))
                 yield batch if stop - start == batch.num_rows else batch.slice(start, stop - start)
+
+    def mapped(self) -> Iterator[MappedBatch]:
+        """All batches, each with its check."""
+        self._check_record()
+        with self._image() as image:
+            for number in range(len(self.checks.batches)):
+                yield MappedBatch(self._batch(image, number), partial(image.check, number))
+
+    @contextmanager
+    def _image(self) -> "Iterator[_Mapped | _Fetched]":
+        with self._open() as source:
+            yield _Mapped(self, source) if self.place.is_local else _Fetched(self, source)
 
     def _batch(self, image: "_Mapped | _Fetched", number: int) -> pa.RecordBatch:
         try:
@@ -293,14 +317,16 @@ class _Mapped:
         if self._reader.num_record_batches != len(table.checks.batches):
             raise table.damaged("the record of its part describes other batches than it has")
 
+    def check(self, number: int) -> None:
+        """Check the wanted columns of a record batch, and its metadata, which say where they are."""
+        checks = self._table.checks.batches[number]
+        message = self._data[checks.offset : checks.end]
+        self._table.check_metadata(number, message)
+        metadata, body = message[: checks.metadata_bytes], message[checks.metadata_bytes :]
+        self._table.check_columns(number, self._schema, column_spans(metadata, self._schema, len(body)), body)
+
     def batch(self, number: int) -> pa.RecordBatch:
         """A record batch with the wanted columns."""
-        checks = self._table.checks.batches[number]
-        if self._table.checked:
-            message = self._data[checks.offset : checks.end]
-            self._table.check_metadata(number, message)
-            metadata, body = message[: checks.metadata_bytes], message[checks.metadata_bytes :]
-            self._table.check_columns(number, self._schema, column_spans(metadata, self._schema, len(body)), body)
         return self._reader.get_batch(number)
 
 
@@ -314,6 +340,9 @@ class _Fetched:
         table.check_piece(head, table.checks.head, "its head")
         self._head = head[len(MAGIC) :]  # a stream's: the schema
         self._schema = pa.ipc.open_stream(self._head).schema
+
+    def check(self, number: int) -> None:
+        """Do nothing: what is fetched is checked before it is decoded."""
 
     def batch(self, number: int) -> pa.RecordBatch:
         """A record batch with the wanted columns. It is decoded from a message that holds these alone."""

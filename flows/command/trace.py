@@ -10,6 +10,8 @@ from corpora.errors import InputError
 from corpora.schema import Document
 from corpora.store.places.place import Place
 from corpora.store.settings import check_choice
+from corpora.store.stage import MANIFEST, read_manifest
+from corpora.store.tables import read_file
 from flows.run.record.run_record import find_raw_file, recorded_recipe
 from flows.run.stage_kinds import STAGES
 from flows.run.store_address import Artifact
@@ -88,15 +90,20 @@ def document_facts(shards: Artifact, id_hex: str | None) -> dict[str, Any]:
 
 
 def answers_to(place: Place, document: Document) -> dict[str, str]:
-    """Return what fine-tuned models answered to a document, by artifact; of a vector its length. Reads all answers."""
-    answers = {}
-    for path in (
-        path for kind, described in STAGES.items() if described.has_answers for path in sorted(place.sizes(kind))
-    ):
-        if path.endswith(".parquet"):
-            here = [("id", "=", document.id.hex())]
-            for row in pq.read_table(pa.BufferReader(place.read(path)), filters=here).to_pylist():
-                answers[path.rpartition("/")[0]] = row.get("answer") or f"a vector of {len(row['vector'])} numbers"
+    """Return what fine-tuned models answered to a document, by artifact; of a vector its length. Reads all answers.
+
+    Raises Damaged.
+    """
+    answers, here = {}, [("id", "=", document.id.hex())]
+    kinds = [kind for kind, described in STAGES.items() if described.has_answers]
+    paths = [path for kind in kinds for path in sorted(place.sizes(kind)) if path.endswith(f"/{MANIFEST}")]
+    manifests = (read_manifest(place, path.removesuffix(f"/{MANIFEST}")) for path in paths)
+    files = [(manifest, file) for manifest in manifests if manifest for part in manifest.parts for file in part.files]
+    for manifest, file in files:
+        if file.path.endswith(".parquet"):
+            table = pa.BufferReader(read_file(place, manifest.stage_folder, file))
+            for row in pq.read_table(table, filters=here).to_pylist():
+                answers[manifest.folder] = row.get("answer") or f"a vector of {len(row['vector'])} numbers"
     return answers
 
 

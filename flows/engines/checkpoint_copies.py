@@ -10,10 +10,10 @@ it. Cost: the checkpoint over the network whenever one is written; the trainer c
 import shutil
 from pathlib import Path
 
+from corpora.store.checked_folder import COMPLETE, names_in
 from corpora.store.places.locks import held
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage
-from trainer.complete_folders import COMPLETE, names_in
 from trainer.metrics import METRICS_FILE
 
 CHECKPOINTS = "checkpoints"

@@ -126,9 +126,5 @@ def write_vocabulary(artifact: Artifact, folder: Path) -> Sequence[ExportedFile]
     """Write the files of the vocabulary that examples were made with. Raises InputError where it is gone."""
     if artifact.manifest.kind != "shards":
         return []
-    vocabulary, written = vocabulary_of(artifact), []
-    (folder / TOKENIZER).mkdir()
-    for name, data in sorted(vocabulary.files().items()):
-        (folder / TOKENIZER / name).write_bytes(data)
-        written.append(file_at(folder, f"{TOKENIZER}/{name}"))
-    return written
+    vocabulary_of(artifact).save(folder / TOKENIZER)
+    return [file_at(folder, f"{TOKENIZER}/{path.name}") for path in sorted((folder / TOKENIZER).iterdir())]

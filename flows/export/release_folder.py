@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
+from corpora.store.checked_folder import mark_complete
 from corpora.store.manifest import Json, Manifest, StoredFile
 from corpora.store.places.place import Place
 from flows.export.cards.model_card import CARD, CONFIG, UNKNOWN, CardFacts, model_card
@@ -50,6 +51,7 @@ def export_release(address: str, target: Path) -> dict[str, Json]:
         if ENCODER in folders:
             card = _card(place, release, folder, folders)
             (folder / CARD).write_text(card, encoding="utf-8")
+        mark_complete(folder)
     return {inside: manifest.folder for inside, manifest in folders.items()}
 
 

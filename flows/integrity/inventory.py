@@ -3,33 +3,43 @@
 Documents are manifests, records of parts and of runs, releases, lists of forgotten rows.
 
 Promise: a document that cannot be read is a fault that is named, and the rest is read. Nothing is looked up twice: a
-part that several artifacts point to is held once.
+part that several artifacts point to is held once. What somebody names is missed if it is gone: what the newest
+completed run of a recipe used, what was released, what these were made from, the documents of runs, entries of
+releases, and lists of what was forgotten. `cloze gc` takes none of these.
 
 Cost: every manifest is read, and the records that no manifest names; memory for what they say. To find faults every
 byte of the parts is read once (`corpora.store.file_check`), several parts side by side.
 """
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.digests.arrow_layout import TableChecks
 from corpora.store.file_check import check_file, is_table, side_by_side
-from corpora.store.manifest import Manifest, Part, fingerprint, is_record, read_record
+from corpora.store.manifest import Manifest, Part, fingerprint, is_record, read_record, stage_folder
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
-from corpora.tombstones import read_tombstones
+from corpora.tombstones import Tombstones, read_tombstones
+from flows.run.faults.gc_lock import clearings
 from flows.run.record.figures import figures_file, kept_figures
-from flows.run.record.releases import DamagedRelease, read_release, release_entries
-from flows.run.record.run_record import DamagedRun, read_run, recorded_lock, recorded_raw_paths
+from flows.run.record.listed_runs import recipe_of
+from flows.run.record.releases import RELEASED, RELEASES, DamagedRelease, Released, read_release, release_entries
+from flows.run.record.run_record import (
+    DamagedRun,
+    RunRecord,
+    read_run,
+    recipe_file,
+    recorded_lock,
+    recorded_raw_paths,
+)
 from flows.run.stage_kinds import STAGES
 
 TOMBSTONES = "tombstones.json"
-
+NOTHING_FORGOTTEN = Tombstones().fingerprint
 
 Advance = Callable[[int, int], None]  # bytes done, of so many
 
@@ -86,7 +96,8 @@ class Holdings:
 
     manifests: those that can be read, by their folders; faults: documents that cannot be
     unnamed:   files among those of artifacts that nothing names, with their sizes; unfinished ones as well
-    runs:      ids of recorded runs; tombstones: paths of the lists of what was forgotten
+    runs:      the names of the files of recorded runs, by their ids; unended: recipes whose newest run has no record
+    tombstones: paths of the lists of what was forgotten
     releases:  paths of the entries of releases; with them all manifests of the store are read
     """
 
@@ -95,7 +106,8 @@ class Holdings:
     claims: tuple[Claim, ...]
     faults: tuple[Fault, ...]
     unnamed: Mapping[str, int]
-    runs: tuple[str, ...] = ()
+    runs: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    unended: frozenset[str] = frozenset()
     tombstones: tuple[str, ...] = ()
     releases: tuple[str, ...] = ()
 
@@ -125,6 +137,9 @@ def read_holdings(place: Place, inside: str = "") -> Holdings:
             f"There is no artifact at {place.at(inside)}. Give a store's folder, or an "
             "artifact's folder inside it (STORE/KIND/NAME/FINGERPRINT); `cloze run` prints where it put things."
         )
+    files_by_run = _files_by_run(sizes)
+    runs = {run_id: files for run_id, files in files_by_run.items() if _is_recorded(files)}
+    newest = {recipe_of(run_id): run_id for run_id in files_by_run}
     lists = tuple(path for path in paths if path.endswith(f"/{TOMBSTONES}"))
     expected = named | set(lists) | {path for path in paths if _is_manifest(path)}
     return Holdings(
@@ -133,10 +148,26 @@ def read_holdings(place: Place, inside: str = "") -> Holdings:
         claims=tuple(claims),
         faults=tuple(faults),
         unnamed={**{path: sizes[path] for path in paths if path not in expected}, **place.unfinished(inside)},
-        runs=tuple(path.split("/")[1] for path in sorted(sizes) if re.fullmatch("runs/[^/]+/run.json", path)),
+        runs=runs,
+        unended=frozenset(name for name, run_id in newest.items() if run_id not in runs),
         tombstones=lists,
         releases=() if inside else tuple(release_entries(place)),
     )
+
+
+def _files_by_run(sizes: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Return the names of the files of each run by its id, oldest first."""
+    files: dict[str, set[str]] = {}
+    for path in sorted(sizes):
+        run_id, _, name = path.removeprefix("runs/").partition("/")
+        if path.startswith("runs/") and name:
+            files.setdefault(run_id, set()).add(name)
+    return {run_id: frozenset(names) for run_id, names in files.items()}
+
+
+def _is_recorded(files: Collection[str]) -> bool:
+    """True if the run with these files has a record, or had one: what is written with it, and no sign of life."""
+    return "run.json" in files or ({"recipe.toml", "recipe.lock"} <= {*files} and "running.json" not in files)
 
 
 def _is_manifest(path: str) -> bool:
@@ -194,6 +225,7 @@ def _unpublished(place: Place, path: str, folder: str) -> Claim | Fault:
 
 
 LOST, REMEDY = "it cannot be made again", "restore it from a copy of the store"
+_OR_RUN = ", or delete the folder of the run"
 _LOST_WITH = {
     "recipe.lock": "which raw files the run read",
     "raw.json": "where the raw files of the run lay, so what is traced to them or built again from them",
@@ -205,6 +237,7 @@ def find_faults(holdings: Holdings, advance: Advance = lambda done, total: None)
     """Yield everything in a store that is damaged, documents first."""
     yield from holdings.faults
     yield from (fault for run_id in holdings.runs for fault in check_run(holdings.place, run_id))
+    yield from _check_named(holdings)
     yield from (fault for path in holdings.releases for fault in _check_release(holdings, path))
     yield from (fault for path in holdings.tombstones for fault in _check_tombstones(holdings.place, path))
     yield from check_claims(holdings.place, holdings.claims, advance)
@@ -271,8 +304,13 @@ def check_run(place: Place, run_id: str) -> Iterator[Fault]:
         path = f"runs/{run_id}/{name}"
         what = "it is gone" if place.size(path) is None else damage_by_path.get(path)
         if what is not None:
-            remedy = f"{REMEDY}, or delete the folder of the run"
-            yield Fault(path=path, what=what, lost=f"{LOST}, and this is lost: {lost}; {remedy}")
+            yield Fault(path=path, what=what, lost=f"{LOST}, and this is lost: {lost}; {REMEDY}{_OR_RUN}")
+    path = recipe_file(run_id)
+    with suppress(FileNotFoundError, DamagedRun):
+        text, size = read_run(place, run_id).recipe_toml.encode(), place.size(path)
+        if size is None or place.read(path) != text:
+            what = "it is gone" if size is None else "it is not what was written"
+            yield Fault(path=path, what=what, lost=f"run.json has its text as well; {REMEDY}{_OR_RUN}")
     yield from check_figures(place, run_id)
 
 
@@ -287,6 +325,62 @@ def check_figures(place: Place, run_id: str) -> Iterator[Fault]:
                 yield Fault(path=figures_file(run_id), what="it is gone")
     except Damaged as fault:
         yield Fault(path=fault.path, what=fault.what)
+
+
+def _check_named(holdings: Holdings) -> Iterator[Fault]:
+    """Yield the artifacts, entries of releases and lists that something names, and that are gone."""
+    place, records = holdings.place, dict[str, list[RunRecord]]()
+    for run_id, files in holdings.runs.items():
+        with suppress(FileNotFoundError, DamagedRun):
+            record = read_run(place, run_id)
+            records.setdefault(record.recipe, []).append(record)
+        for copy in (name for name in files if name.startswith(f"{RELEASED}/")):
+            path = copy.replace(RELEASED, RELEASES, 1)
+            if place.size(path) is None:
+                lost = f"copy runs/{run_id}/{copy} to its place, or delete that as well: then this was never released"
+                yield Fault(path=path, what="it is gone", lost=lost)
+    named_by = {folder: f"the run {run_id}" for run_id, folder in _named_by_runs(holdings, records)}
+    begun = {str(folder) for present in clearings(place).values() for folder in present.said.get("folders", ())}
+    left = [*dict.fromkeys([*named_by, *(artifact.folder for artifact in _released(holdings))])]
+    while left:
+        folder = left.pop()
+        manifest = holdings.manifests.get(folder)
+        if manifest is not None:
+            parents = [stage_folder(p.role, p.name) + f"/{p.fingerprint}" for p in manifest.parents if p.role in STAGES]
+            left += [parent for parent in parents if parent not in named_by]
+            named_by = {**dict.fromkeys(parents, folder), **named_by}
+        elif folder in named_by and folder not in begun and place.size(f"{folder}/{MANIFEST}") is None:
+            yield Fault(path=f"{folder}/{MANIFEST}", what=f"it is gone, and {named_by[folder]} names it")
+    for manifest in holdings.manifests.values():
+        path = f"corpora/{manifest.name}/{TOMBSTONES}"
+        honored = manifest.settings.get("tombstones", NOTHING_FORGOTTEN)
+        if manifest.kind == "verdicts" and honored != NOTHING_FORGOTTEN and place.size(path) is None:
+            what = f"it is gone, and {manifest.folder} honors it"
+            yield Fault(path=path, what=what, lost=f"{LOST}, and what was forgotten would come back; {REMEDY}")
+            return
+
+
+def _named_by_runs(holdings: Holdings, records: Mapping[str, Sequence[RunRecord]]) -> Iterator[tuple[str, str]]:
+    """Yield runs and the folders of artifacts that they completed with and that a clean-up would not have taken.
+
+    Of earlier runs of a recipe these are such as have files left, unless a run that has not completed is making them.
+    records: of the runs of each recipe, oldest first
+    """
+    unpublished = {claim.artifacts[0] for claim in holdings.claims if not claim.published}
+    unpublished |= {"/".join(path.split("/")[:3]) for path in holdings.unnamed}
+    for recipe, of_recipe in records.items():
+        completed = [record for record in of_recipe if record.state == "completed"]
+        ended = of_recipe[-1].state == "completed" and recipe not in holdings.unended
+        for record in completed:
+            is_newest = record is completed[-1]
+            yield from ((record.run_id, f) for f in record.folders if is_newest or (ended and f in unpublished))
+
+
+def _released(holdings: Holdings) -> Iterator[Released]:
+    """Yield the artifacts of all entries of releases that can be read."""
+    for path in holdings.releases:
+        with suppress(DamagedRelease):
+            yield from read_release(holdings.place, path).artifacts
 
 
 def _check_release(holdings: Holdings, path: str) -> Iterator[Fault]:

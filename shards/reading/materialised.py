@@ -58,12 +58,13 @@ def _read(shard_set: ShardSet, epoch: int, seed: int | None) -> Iterator[Gathere
     if seed is not None:
         for first in range(epoch * num, (epoch + 1) * num, ROWS):
             yield loader.gather(range(first, min(first + ROWS, (epoch + 1) * num)))
-        return
+        return  # with the last slot all of them were checked
     live = np.flatnonzero(shard_set.live)
     for first in range(0, len(live), ROWS):
         examples = live[first : first + ROWS]
         epochs = np.full(len(examples), epoch, np.int64)
         yield loader.masked(examples, epochs, epochs * num)
+    loader.check_read()
 
 
 def _rows(gathered: GatheredExamples, schema: pa.Schema) -> pa.RecordBatch:

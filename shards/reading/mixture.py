@@ -67,6 +67,11 @@ class Mixture:
             lengths[own] = reader.lengths(inner[own])
         return lengths
 
+    def check_read(self) -> None:
+        """Wait until all that was read so far is checked. Raises Damaged where a shard is not what was written."""
+        for reader in self._readers:
+            reader.check_read()
+
     def where(self, slots: Slots) -> tuple[UInt16s, Int64s]:
         """The component of each slot, and the number of its example in that component."""
         components, inner = self.find(slots)

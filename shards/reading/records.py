@@ -133,8 +133,9 @@ class ExampleRecords:
         return records(self.gather(np.asarray(numbers, np.int64)), self.names, self.width if self.padded else 0)
 
     def gather(self, numbers: Int64s) -> GatheredExamples:
-        """Return what the loader gives for these numbers."""
+        """Return what the loader gives for these numbers, once it is checked: by number no epoch is seen to end."""
         gathered = self._loader.gather(self.slots_of(numbers))
+        self._loader.check_read()
         assert not gathered.deleted
         return gathered
 

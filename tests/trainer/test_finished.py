@@ -4,8 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from corpora.store.checked_folder import (
+    COMPLETE,
+    check_files,
+    described,
+    described_bytes,
+    finish,
+    names_in,
+    read_finished,
+)
 from corpora.store.damage import Damaged
-from trainer.complete_folders import COMPLETE, check_files, described, described_bytes, finish, names_in, read_finished
 
 FACTS = {"step": 3, "rate": 0.1, "name": "für alle"}
 

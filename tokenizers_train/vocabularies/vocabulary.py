@@ -22,10 +22,19 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, processors
 
 from corpora.errors import InputError
+from corpora.store.checked_folder import check_folder, mark_complete
 from corpora.store.manifest import Json
 from tokenizers_train.vocabularies import albert, bert, roberta
 from tokenizers_train.vocabularies.bounds import check_ids
-from tokenizers_train.vocabularies.files import CONFIG, ROLES, SPECIALS, TOKENIZER, folder_files, read_tokenizer_files
+from tokenizers_train.vocabularies.files import (
+    CONFIG,
+    FILES,
+    ROLES,
+    SPECIALS,
+    TOKENIZER,
+    folder_files,
+    read_tokenizer_files,
+)
 from tokenizers_train.vocabularies.pipelines import Style, algorithm_of, style_of, word_rule_of
 from tokenizers_train.vocabularies.roberta import Merges
 from tokenizers_train.vocabularies.scores import definition_of
@@ -176,6 +185,7 @@ class Vocabulary:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in self.files().items():
             (folder / name).write_bytes(content)
+        mark_complete(folder, self.files())
 
 
 def load_vocabulary(path: Path, lowercase: bool | None = None) -> Vocabulary:
@@ -183,6 +193,7 @@ def load_vocabulary(path: Path, lowercase: bool | None = None) -> Vocabulary:
 
     Raises InputError where none exists.
     """
+    check_folder(path if path.is_dir() else path.parent, FILES if path.is_dir() else (path.name,))
     return Vocabulary.from_files(folder_files(path), where=str(path), lowercase=lowercase)
 
 

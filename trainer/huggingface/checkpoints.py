@@ -282,8 +282,17 @@ def _tells_of_pairs(family: Family, config: Mapping[str, Any], tensors: Mapping[
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file, without the prefix of a wrapper. Raises InputError if it is gone or no whole one."""
+    """The tensors of a file, without the prefix of a wrapper.
+
+    Raises InputError if it is gone or no whole one, or holds numbers that are not finite.
+    """
     tensors = read_tensors(path)
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and tensor.numel() and not all(map(torch.isfinite, torch.aminmax(tensor))):
+            raise InputError(
+                f"{path}: {name} holds numbers that are not finite (NaN or infinity), with which a model answers "
+                "nothing. The file is damaged, or its training diverged: copy it again, or give an earlier checkpoint."
+            )
     return {name: tensors[theirs] for name, theirs in unwrapped(tensors).items()}
 
 

@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s, Float64s, UInt16s
+from corpora.store.checked_folder import check_folder, mark_complete
 from tokenizers_train.adapting.adapt import pieces_before
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from trainer.huggingface.config import CONFIG, read_json
@@ -78,12 +79,14 @@ def adapt_checkpoint(checkpoint: Path, old: Vocabulary, new: Vocabulary, output:
     output.mkdir(parents=True, exist_ok=True)
     write_weights(checkpoint / WEIGHTS, output / WEIGHTS, rows, config["vocab_size"], size)
     (output / CONFIG).write_text(json.dumps({**config, "vocab_size": size}, indent=2) + "\n", encoding="utf-8")
+    mark_complete(output, (CONFIG, WEIGHTS))
     new.save(output)
     return size
 
 
 def checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
     """A checkpoint's config.json. Raises InputError where it is unreadable, or of another vocabulary than `old`."""
+    check_folder(checkpoint, (CONFIG, WEIGHTS))
     config = read_json(checkpoint / CONFIG)
     if type(config.get("vocab_size")) is not int:
         raise InputError(f"{checkpoint / CONFIG} does not give the model's vocab_size, a number: save the model again.")

@@ -25,6 +25,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from corpora.errors import InputError
+from corpora.store.checked_folder import check_folder, mark_complete
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary
 from trainer.huggingface.checkpoints import (
     WEIGHTS,
@@ -45,6 +46,7 @@ def import_checkpoint(source: Path, output: Path) -> None:
 
     Raises InputError if the folder holds no complete model of these families.
     """
+    check_folder(source)
     sentences = read_sentences(source, older=True)
     folder = source / sentences.encoder if sentences is not None else source
     config, tensors = read_json(folder / CONFIG), older_weights(folder)
@@ -66,6 +68,7 @@ def import_checkpoint(source: Path, output: Path) -> None:
             load_pretrained(written, causal=True)
         except InputError as error:
             raise InputError(str(error).replace(str(written), str(folder))) from error
+        mark_complete(written)
         written.replace(output)
 
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpora.errors import InputError
+from corpora.store.checked_folder import COMPLETE, read_finished
 from corpora.store.manifest import Json, Manifest
 from corpora.store.places.place import Place
 from corpora.store.settings import bind, settings_json
 from corpora.store.stage import read_manifest
 from shards.reading.order import Interleave, first_slots
-from trainer.complete_folders import COMPLETE, read_finished
 from trainer.families.contract import ModelInputs
 from trainer.jobs.origins import Origin
 from trainer.jobs.start import Start
@@ -129,11 +129,6 @@ class TrainingJob:
     def windows(self) -> Path:
         """The folder for files that are fetched as they are read."""
         return Path(self.store).parent / "windows"
-
-    @property
-    def stamps(self) -> Path:
-        """The file that records which files of shards were verified."""
-        return Path(self.work) / "verified-shards.jsonl"
 
     @property
     def export(self) -> Path:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpora.errors import InputError
+from corpora.store.checked_folder import COMPLETE, read_finished
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Json
 from corpora.store.settings import bind, settings_json
 from shards.reading.loader import TALLIES
-from trainer.complete_folders import COMPLETE, read_finished
 from trainer.settings.model import ModelSettings, model_json
 from trainer.settings.training import TrainingSettings, decays_begin
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpora.errors import InputError
+from corpora.store.checked_folder import check_folder, mark_complete
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest, StoredFile, fingerprint
 from corpora.store.places.files import unfinished
@@ -56,6 +57,7 @@ _REMEDY = "restore the folder as it was; or run the recipe again, which plans a 
 
 def start_of(folder: Path, digest: "Callable[[Path], str] | None" = None) -> Start:
     """Return the model in a folder. digest: gives a file's sha256 where it may be known already. Raises InputError."""
+    check_folder(folder)
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             raise InputError(
@@ -107,4 +109,5 @@ def copy_model(place: Place, manifest: Manifest, files: Mapping[str, StoredFile]
                 shutil.copyfileobj(source, sink)
             if sha256_of(new / name) != file.sha256:
                 raise Damaged(path, "its bytes are not those that were written")
+        mark_complete(new)
         new.rename(folder)

@@ -17,12 +17,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from corpora.errors import InputError
+from corpora.store.checked_folder import check_files
 from corpora.store.damage import Damaged
+from corpora.store.file_check import checked_bytes
 from corpora.store.places.files import remedied
 from corpora.store.places.locks import held
 from corpora.store.places.place import Place
-from shards.reading.files.shard_set import files_of, first_damage
-from trainer.complete_folders import check_files
 from trainer.jobs.job import CACHE, JOB, TrainingJob
 from trainer.jobs.repeats import reads_of, refuse_repeats, repeat_warning
 from trainer.launching.commands import (
@@ -90,8 +90,16 @@ def train(
 
 
 def _damaged_shard(job: TrainingJob) -> Damaged | None:
-    """Return a damaged shard that explains why ranks failed, if any. Reads the files that were not yet verified."""
-    return first_damage(Place(job.store), files_of(job.shard_sets, job.elsewhere), job.stamps)
+    """Return a damaged file of the shards that explains why ranks failed, if any. Reads all of them."""
+    for shards in job.shard_sets:
+        parts = [part for part in shards.parts if not job.elsewhere or part.labels.get("split") != job.elsewhere]
+        for path, file in ((f"{shards.stage_folder}/{file.path}", file) for part in parts for file in part.files):
+            try:
+                with checked_bytes(Place(job.store), path, file):
+                    pass
+            except Damaged as damage:
+                return damage
+    return None
 
 
 def _finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:

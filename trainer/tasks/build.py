@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from corpora.errors import InputError
+from corpora.store.checked_folder import check_folder, names_in
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Json, Manifest
 from corpora.store.part_writer import PartWriter
@@ -30,7 +31,6 @@ from corpora.store.settings import bind, settings_json
 from corpora.store.stage import PartPlan, Stage, read_manifest
 from corpora.store.tables import read_table
 from trainer.build import work_folder
-from trainer.complete_folders import names_in
 from trainer.jobs.job import CACHE, JOB, JobInput
 from trainer.jobs.start import CONFIG, Start, copy_model, model_files
 from trainer.launching.launch import LOG, ended, run_trainer
@@ -211,6 +211,7 @@ def build_task_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     runs = job.runs()
     best = best_run(runs[OURS])
     folder = Path(best.job.output)
+    check_folder(folder)
     for name in names_in(folder):
         if name != METRICS_FILE:  # it has times
             writer.file(job.folder + name, (folder / name).read_bytes())

@@ -39,6 +39,7 @@ from torch import Tensor, nn
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
+from corpora.store.checked_folder import mark_complete
 from trainer.complete_folders import new_folder
 from trainer.huggingface.config import CONFIG
 from trainer.huggingface.sentences import sentence_files
@@ -100,6 +101,7 @@ def export_onnx(folder: Path, output: Path, int8: bool) -> None:
             if (folder / name).is_file():
                 (new / name).parent.mkdir(exist_ok=True)
                 shutil.copyfile(folder / name, new / name)
+        mark_complete(new)
 
 
 def write_files(loaded: Loaded, new: Path, int8: bool) -> None:

@@ -10,9 +10,8 @@ is in its folder there alone. A model with an encoder of its own for passages ha
 Promise: the folder opens in transformers' class with no key missing or left over, the names of the labels, and equal
 outputs; `load_task` gives the very same model, and `SentenceTransformer(folder).encode` the vectors of `cloze embed`. A
 folder that others wrote is taken as well, where its class is one of a task of ours, or where it says how it makes
-vectors. A file of weights that is other
-than `finetune.json` or the manifest of a store says is refused: a flipped bit gives other answers, and no error. What
-no record names is taken as it is.
+vectors. A file that is not what was written is refused (`corpora/store/checked_folder.py`): a flipped bit gives other
+answers, and no error.
 Cost: 440 MB of weights are compared in 0.1 s (one x86-64 core, 2026-11-23, the file in memory).
 """
 
@@ -21,16 +20,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-import pyarrow as pa
 from torch import Tensor
 
 from corpora.errors import InputError
-from corpora.store.damage import Damaged, digest_in
-from corpora.store.digests.content import Content, content_of
-from corpora.store.manifest import Json, Manifest
+from corpora.store.checked_folder import check_files, check_folder, described
+from corpora.store.damage import Damaged
+from corpora.store.manifest import Json
 from corpora.store.settings import settings_json
-from trainer.complete_folders import check_files, described
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import (
     WEIGHTS,
@@ -55,7 +51,6 @@ from trainer.tasks.registry import read_task, task_of_config, task_package, with
 
 RECORD = "finetune.json"
 MORE = "task.safetensors"
-MANIFEST = "manifest.json"
 AFTER = "after."  # how the names of parameters of what follows a pooling begin
 HEADS: Mapping[str, tuple[str, ...]] = {
     "encoder": (),
@@ -105,7 +100,7 @@ def task_json(task: Task) -> dict[str, Any]:
 
 def load_task(folder: Path) -> Loaded:
     """Load the fine-tuned model of a folder. Raises InputError where it holds none, or is damaged."""
-    check_weights(folder)
+    check_model(folder)
     record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
     task, sentences = _task(folder, record), None
     settings, inputs, *_ = pretrained = load_pretrained(folder, task.causal)
@@ -159,7 +154,7 @@ class StatesModel(TaskModel):
 
 def read_source(folder: Path) -> Loaded:
     """Return the model of a folder, with its task or `NoTask`. Raises InputError."""
-    check_weights(folder)
+    check_model(folder)
     says = (folder / RECORD, folder / MODULES)
     if any(path.is_file() for path in says) or task_of_config(read_config(folder / CONFIG)) is not None:
         return load_task(folder)
@@ -199,15 +194,15 @@ def described_weights(folder: Path) -> dict[str, Json]:
     return described(folder, sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file()))
 
 
-def check_weights(folder: Path) -> None:
-    """Raise InputError where a file of weights has other bytes than the folder's record says."""
-    if (folder / RECORD).is_file():
-        _check_tuned(folder, read_json(folder / RECORD).get("weights", {}))
-    if (folder / MANIFEST).is_file() and digest_in(data := (folder / MANIFEST).read_bytes()):
-        _check_stored(folder, Manifest.from_bytes(data, str(folder / MANIFEST)))
+def check_model(folder: Path) -> None:
+    """Raise InputError if a file of a model's folder is not what was written, as far as the folder says what was.
 
-
-def _check_tuned(folder: Path, recorded: Any) -> None:
+    A fine-tuned model that was taken out of its store says so of its weights.
+    """
+    tuned = (folder / RECORD).is_file()
+    if check_folder(folder, also=f" and `weights` in {RECORD}" if tuned else "") or not tuned:
+        return
+    recorded = read_json(folder / RECORD).get("weights", {})
     try:
         check_files(folder, {name: recorded[name] for name in recorded if (folder / name).is_file()})
     except (TypeError, KeyError) as error:
@@ -221,28 +216,6 @@ def _check_tuned(folder: Path, recorded: Any) -> None:
             "the folder again, or fine-tune again; to use a file that was changed on purpose, remove it from "
             f"`weights` in {RECORD}."
         ) from error
-
-
-def _check_stored(folder: Path, manifest: Manifest) -> None:
-    """Compare files of weights with an artifact's manifest. Raises InputError where one differs."""
-    files = [file for part in manifest.parts for file in part.files if file.path.endswith(f"/{WEIGHTS}")]
-    for file in files:
-        name = file.path.removeprefix(f"{manifest.fingerprint}/")
-        path = folder / name
-        if path.is_file() and not (path.stat().st_size == file.size_bytes and _content(path, name) == file.content):
-            raise InputError(
-                f"{path} is not the file that the store's {MANIFEST} records: it is damaged, or was changed since. "
-                "`cloze verify` on the store lists it, and then `cloze run` rebuilds it; keep a file that was changed "
-                "on purpose in a folder of its own."
-            )
-
-
-def _content(path: Path, name: str) -> Content:
-    """Return a file's content as a store records it: a row of its name and its bytes. The file is memory-mapped."""
-    data = pa.memory_map(str(path)).read_buffer()
-    ends = pa.py_buffer(np.array([0, data.size], np.int64))
-    cell = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 1, [None, ends, data])
-    return content_of(pa.table({"name": pa.array([name]), "data": cell}))
 
 
 # What the library sentence-transformers opens.

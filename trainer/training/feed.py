@@ -118,6 +118,11 @@ class Feed:
     def _held_out(self) -> list[Loader]:
         return [self._loader(shards, "held-out") for shards in self.reading.inputs]
 
+    def check_read(self) -> None:
+        """Wait until all that was read so far is checked. Raises Damaged."""
+        for reader in (self._train, *vars(self).get("_held_out", ())):
+            reader.check_read()
+
     @cached_property
     def token_counts(self) -> Int64s:
         """Count how often each token occurs in a sample of the training split: int64 [vocabulary]."""

@@ -23,7 +23,7 @@ import time
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from itertools import accumulate
 from types import FrameType
 from typing import Any, NoReturn
@@ -97,8 +97,8 @@ class Course:
         micro_batch: of this process, whose loss it was; -1 where it was none
         """
 
-    def wait(self, step: int) -> None:
-        """Wait for checks that must finish before a checkpoint or an export is written."""
+    def check_read(self) -> None:
+        """Raise Damaged on all processes unless what was read so far is what was written."""
 
     @abstractmethod
     def cursor(self, step: int) -> Cursor:
@@ -111,10 +111,6 @@ class Course:
     @abstractmethod
     def export(self, step: int) -> None:
         """Write the finished model, made visible in one step."""
-
-    def guarded(self) -> AbstractContextManager[Any]:
-        """Return what is held open for as long as the loop runs."""
-        return nullcontext()
 
 
 class StopSignal:
@@ -187,7 +183,7 @@ class TrainingLoop:
     def run(self) -> StopSignal:
         """Train from the newest checkpoint, or from the beginning, to the export; or to where a signal stops it."""
         self._resume()
-        with self.course.guarded(), self.checkpoints.closing(), self.stop.listening():
+        with self.checkpoints.closing(), self.stop.listening():
             for phase, end in enumerate(self.ends):
                 begin, self.end = self.end, end
                 if begin < self.step <= end:
@@ -196,7 +192,7 @@ class TrainingLoop:
                     self._run_phase(phase, begin)
             self._tell_written(wait=True)
             if not self.stop.agreed:
-                self.course.wait(self.step)
+                self.course.check_read()
                 self.course.export(self.step)
                 if self.ranks.rank == 0:
                     self.checkpoints.clear_damaged()
@@ -314,7 +310,7 @@ class TrainingLoop:
         self.ranks.stands(f"before the checkpoint of step {self.step}")
         self._say_noted()
         self._stop_where_nonfinite()
-        self.course.wait(self.step)
+        self.course.check_read()
         self.log.flush()
         learner = self.course.learner
         saved = Saved(

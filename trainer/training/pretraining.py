@@ -8,10 +8,9 @@ an interrupted run ends with the very weights of an uninterrupted one; on anothe
 and by dropout where there is any. On GPUs weights differ by rounding in any case, unless `deterministic` is asked for
 (`parallel.py`).
 
-Promise: no checkpoint and no export holds what was learnt from a shard that is not what was written. Shards are read
-once on every host while training runs; the first checkpoint waits until every file is verified, and where one is
-damaged all processes stop with the same paragraph. Cost: that of `Verification`, once on a host and then again only for
-files that changed.
+Promise: no checkpoint and no export holds what was learnt from a shard that is not what was written. Shards are checked
+as they are read (`shards/reading/files/columns.py`); what was read is checked before anything is written, and if a
+shard is damaged all processes stop with the same paragraph.
 """
 
 import itertools
@@ -19,7 +18,6 @@ import shutil
 import sys
 import time
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,13 +26,11 @@ import numpy as np
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s, Int64s
+from corpora.store.checked_folder import described, finish, names_in
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Json
 from corpora.store.places.files import unfinished
-from corpora.store.places.place import Place
-from shards.reading.files.shard_set import Verification
 from shards.reading.loader import TALLIES
-from trainer.complete_folders import described, finish, names_in
 from trainer.huggingface.checkpoints import export
 from trainer.jobs.job import TrainingJob, readings
 from trainer.metrics import MetricsLog, line, speak
@@ -58,42 +54,6 @@ from trainer.training.reports import (
     losses_of,
     named,
 )
-
-SECONDS = 10.0  # that all processes wait before they ask again: far below the time that a collective may take
-
-
-class ShardCheck:
-    """The verification of all shards of a job, by one process of every host."""
-
-    def __init__(self, job: TrainingJob, ranks: Ranks, log: MetricsLog) -> None:
-        self._ranks, self._log, self._sound = ranks, log, False
-        verification = Verification(Place(job.store), job.shard_sets, job.stamps, job.elsewhere)
-        self._own = verification if ranks.host_rank == 0 else None
-
-    def running(self) -> AbstractContextManager[Any]:
-        """Verify during a block."""
-        return self._own or nullcontext()
-
-    def wait(self, step: int) -> None:
-        """Wait until the shards are verified. All processes must call it. Raises Damaged on all of them."""
-        announced = False
-        while not self._sound:
-            states = self._ranks.collect(self._state())
-            for damage in states:
-                if isinstance(damage, tuple):
-                    raise Damaged(*damage)
-            self._sound = all(states)
-            if not (self._sound or announced):
-                self._log.say("waiting", step, message="The shards are verified before anything is written.")
-                announced = True
-
-    def _state(self) -> bool | tuple[str, str]:
-        """Return whether this process has verified its host's shards; of a damaged file its path and its fault."""
-        try:
-            damage = None if self._own is None else self._own.damage(SECONDS)
-        except TimeoutError:
-            return False
-        return True if damage is None else (damage.path, damage.what)
 
 
 def main(arguments: list[str]) -> int:
@@ -154,7 +114,6 @@ class Phases(Course):
         self._counts = np.zeros(len(STEP_COUNTS), np.int64)  # of the run
         sets = [len(job.inputs_of(phase)) for phase in range(len(job.training.phase))]
         self._tallies = [np.zeros((number, len(TALLIES)), np.int64) for number in sets]  # of this process, by phase
-        self._shard_check = ShardCheck(job, ranks, log)
         self._phase = 0
         self._feed: Feed | None = None  # of the phase
 
@@ -168,6 +127,7 @@ class Phases(Course):
     def enter(self, phase: int) -> None:
         """Learn with the decay of a phase."""
         if phase != self._phase:
+            self.check_read()
             self._phase, self._feed = phase, None
         set_weight_decay(self.learner.optimizer, self.settings.decay_in(phase))
 
@@ -255,13 +215,17 @@ class Phases(Course):
             **line_counts(named(judged.counts.tolist())),
         }
 
-    def wait(self, step: int) -> None:
-        """Wait until the shards are verified."""
-        self._shard_check.wait(step)
-
-    def guarded(self) -> AbstractContextManager[Any]:
-        """Return the check of the shards."""
-        return self._shard_check.running()
+    def check_read(self) -> None:
+        """Raise Damaged on all processes, which must all call it, if one of them read a damaged shard."""
+        mine: tuple[str, str] | None = None
+        try:
+            if self._feed is not None:
+                self._feed.check_read()
+        except Damaged as damage:
+            mine = damage.path, damage.what
+        for each in self.ranks.collect(mine):
+            if each is not None:
+                raise Damaged(*each)
 
     def diverged(self, step: int, micro_batch: int) -> InputError:
         """Return the refusal, which names the examples of the step."""

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
+from corpora.store.checked_folder import COMPLETE
 from corpora.store.places.place import Place
 from flows.signals import last_word
-from trainer.complete_folders import COMPLETE
 from trainer.huggingface.config import tokenizer_files
 from trainer.jobs.job import TrainingJob
 from trainer.launching.commands import Nodes

@@ -89,7 +89,6 @@ def last_line(what: str, event: Event) -> str | None:
     """
     lines = {
         "stopping": f"saving the checkpoint of step {event['step']} ...",
-        "waiting": f"{event.get('message')}",
         "checkpoint": f"the checkpoint of step {event['step']} is saved.",
     }
     return f"{what}: {lines[event['event']]}" if event["event"] in lines else None

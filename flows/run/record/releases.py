@@ -5,7 +5,8 @@
 The newest entry of a name is what the name means; there is no pointer that could contradict it. An entry is a sealed
 file that appears in one step and is never changed: going back to an earlier release writes one more entry. Two people
 who release at once write two entries, and the one that is later in order counts: on a disk each waits for its turn; on
-an object store, which has no locks, two may have the same number and differ by the digest in their names.
+an object store, which has no locks, two may have the same number and differ by the digest in their names. The run that
+was promoted has a copy of each entry, by which an entry that is gone is missed and can be restored.
 
 `STORE@NAME` and `STORE@NAME:2` are addresses of what was released (`store_address.py`). What an entry names stays in
 the store (`released_folders`). A damaged entry is never passed over: an older release would come back by accident.
@@ -37,6 +38,7 @@ from flows.run.record.run_record import RunRecord, now_text, sealed, to_stderr, 
 from flows.run.stage_kinds import STAGES
 
 RELEASES = "releases"
+RELEASED = "released"  # in the folder of a run, for copies of its entries
 REASON_CHARACTERS = 1_000
 NO_NAME = "@:?&#"  # of the addresses of releases and stores
 _ENTRY = re.compile(r"(\d{6,})-[0-9a-f]{8}\.json")
@@ -230,7 +232,9 @@ def add_release(place: Place, entry: Release) -> Release:
         number = _number(entries[-1]) + 1 if entries else 1
         numbered = replace(entry, number=number, reason=visible(entry.reason, REASON_CHARACTERS))
         data = sealed(numbered)
-        place.write(f"{RELEASES}/{entry.name}/{number:06}-{hashlib.sha256(data).hexdigest()[:8]}.json", data)
+        path = f"{entry.name}/{number:06}-{hashlib.sha256(data).hexdigest()[:8]}.json"
+        place.write(f"{RELEASES}/{path}", data)
+        place.write(f"runs/{entry.run}/{RELEASED}/{path}", data)
     if wait_for_clearing(place, to_stderr):  # it began before the entry was there, and has not seen it
         manifests_of(place, numbered)
     return numbered

@@ -4,9 +4,16 @@ Every buffer of every record batch is reached from one base address, as an index
 the address space in which they lie.
 
 Promise: whatever bytes a mapped file holds, nothing is read outside of the buffers of its columns, and no id comes out
-that the vocabulary does not have: such rows raise Damaged, which names their file. Cost: see `loader.py`.
+that the vocabulary does not have: such rows raise Damaged, which names their file.
+
+Promise: a record batch is compared with its digests once, when its first row is asked for: as long as few were read,
+before a row comes out, and else on a thread next to the reader. Once one is found to be damaged every call raises
+Damaged, and so does `check_read`, which waits: it returns only if all that was read so far is what was written.
+
+Cost: see `loader.py`.
 """
 
+import threading
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -17,11 +24,13 @@ import pyarrow as pa
 
 from corpora.kernels.arrays import Bytes, Ids, Int64s, UInt64s
 from corpora.store.damage import Damaged
-from corpora.store.tables import open_table
+from corpora.store.tables import MappedBatch, map_table
 from shards.masks.masking import LONGEST_MASKED, Masks
 from shards.reading.files.columns_kernels import FLAGS_ROOM, copy_bits, copy_lists, copy_plain, find_lists
 from shards.reading.files.shard_set import HELD, ShardSet
 
+UNREAD, READ, SOUND = 0, 1, 2  # what is known of a record batch
+FEW_BATCHES = 16  # are checked at once, in a millisecond or two
 _PLAIN = {"example_id": np.uint64, "boundary": np.uint16, "label": np.uint8}  # as the kernels number them
 
 
@@ -64,14 +73,18 @@ class Columns:
         names = [name for name in schema.names if name not in HELD]
         self._set = shard_set
         self._vocab_size: int = shard_set.manifest.facts["vocab_size"]
-        self._batches, starts = list[pa.RecordBatch](), list[int]()  # the batches keep the memory mapped
+        mapped, starts = list[MappedBatch](), list[int]()
         for shard in range(len(shard_set.parts)) if shards is None else shards:
             first, part = shard_set.first_example(shard), shard_set.parts[shard]
-            # Mapped, not read: the files are checked by the training that reads them (`Verification`).
-            for batch in open_table(shard_set.place, folder, part, "examples", names, checked=False):
-                self._batches.append(batch)
+            for batch in map_table(shard_set.place, folder, part, "examples", names):
+                mapped.append(batch)
                 starts.append(first)
-                first += batch.num_rows
+                first += batch.rows.num_rows
+        self._batches = [batch.rows for batch in mapped]  # they keep the memory mapped
+        self._checks = [batch.check for batch in mapped]
+        self._states = np.zeros(len(mapped), np.uint8)
+        self._thread: threading.Thread | None = None
+        self._damage: Damaged | None = None
         self._starts = np.array([*starts, len(shard_set)], np.int64)
         buffers = [b for batch in self._batches for column in batch.columns for b in column.buffers() if b is not None]
         self._base = min(buffer.address for buffer in buffers if buffer.size) & ~7
@@ -110,9 +123,42 @@ class Columns:
         self._refuse(int(owners[late]) if late >= 0 else -1, examples, "a masked place is past the end of its example")
         return Masks(positions, lists.offsets, replacements)
 
-    def flat(self, name: str) -> list[npt.NDArray[Any]]:
-        """The values of a list column, record batch by record batch."""
-        return [batch.column(name).flatten().to_numpy() for batch in self._batches]
+    def sample(self, name: str, most: int) -> list[npt.NDArray[Any]]:
+        """About `most` values of a list column, or all of a shorter one: of record batches at equal distances."""
+        num_values = sum(len(batch.column(name).flatten()) for batch in self._batches)
+        numbers = np.arange(0, len(self._batches), max(1, num_values // most))
+        self._note_read(numbers)
+        return [self._batches[number].column(name).flatten().to_numpy() for number in numbers.tolist()]
+
+    def check_read(self) -> None:
+        """Wait until all that was read so far is checked. Raises Damaged.
+
+        It is checked here as well as on the thread, so that nothing depends on the thread: a forked process has none.
+        """
+        while len(numbers := np.flatnonzero(self._states == READ)):
+            for number in numbers.tolist():
+                self._checks[number]()
+                self._states[number] = SOUND
+
+    def _note_read(self, numbers: Int64s) -> None:
+        """Have record batches checked whose rows are being read. Raises Damaged if one is found to be damaged."""
+        if self._damage is not None:
+            raise self._damage
+        new = numbers[self._states[numbers] == UNREAD]
+        if not len(new):
+            return
+        self._states[new] = READ
+        if np.count_nonzero(self._states) <= FEW_BATCHES:
+            self.check_read()
+        elif self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._check_aside, daemon=True)
+            self._thread.start()
+
+    def _check_aside(self) -> None:
+        try:
+            self.check_read()
+        except Damaged as damage:
+            self._damage = damage
 
     def _find(self, name: str, examples: Int64s) -> _Lists:
         """Find where the lists of a column lie."""
@@ -120,6 +166,7 @@ class Columns:
         lists = _Lists(np.empty(num, np.int64), np.empty(num, np.int64), np.empty(num + 1, np.int64))
         lost = find_lists(self._memory(np.int32), column.bounds, column.counts, self._starts, examples, *lists)
         self._refuse(lost, examples, f"a list of column {name} is not among the column's values")
+        self._note_read(lists.batches)
         return lists
 
     def _values(self, name: str, examples: Int64s, below: int) -> tuple[Any, _Lists]:

@@ -164,6 +164,7 @@ class NearWindows:
     def columns(self, windows: Sequence[int]) -> Columns:
         """The columns of the shards of some windows, ascending. Earlier ones are let go."""
         if self._open is None or not {*windows} <= {*self._open[0]} or windows[0] > self._open[0][0]:
+            self.check_read()
             self._open = None
             for window in [window for window in self._held if not windows[0] <= window <= windows[-1] + 1]:
                 self._held.pop(window).result().close()
@@ -175,6 +176,11 @@ class NearWindows:
             self._open = windows, Columns(self._near, shards)
             self._fetch(windows[-1] + 1)
         return self._open[1]
+
+    def check_read(self) -> None:
+        """Wait until what was read of the windows in use is checked. Raises Damaged."""
+        if self._open is not None:
+            self._open[1].check_read()
 
     def _fetch(self, window: int) -> None:
         """Have a window's shards fetched, after those that are being fetched."""

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from corpora.store.checked_folder import COMPLETE, described, finish, names_in
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
 from flows.engines.checkpoint_copies import fetch_copy, keep_copy, remove_copy
-from trainer.complete_folders import COMPLETE, described, finish, names_in
 
 
 def build(writer: object, plan: PartPlan) -> object:

@@ -21,13 +21,13 @@ from small_shards import put_shards
 from small_training import SmallStore, exported_bytes, flip, of, put_store, said, small_job, small_model, train_here
 
 from corpora.errors import InputError
+from corpora.store.checked_folder import COMPLETE
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage, survey_stage
 from corpora.store.tables import open_table
 from shards.settings import ShardSettings
 from trainer import build
 from trainer.build import plan_model, work_folder
-from trainer.complete_folders import COMPLETE
 from trainer.jobs.job import TrainingJob
 from trainer.launching import agent, commands, launch
 from trainer.launching.commands import (

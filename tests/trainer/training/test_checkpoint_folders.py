@@ -22,7 +22,7 @@ from small_training import (
 )
 
 from corpora.errors import InputError
-from trainer.complete_folders import COMPLETE, names_in
+from corpora.store.checked_folder import COMPLETE, names_in
 from trainer.jobs.job import TrainingJob
 from trainer.training.checkpoints.folders import Checkpoints
 

@@ -38,10 +38,11 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from corpora.sources.bytes.unchanged import states_of, unchanged
+from corpora.store.checked_folder import check_files, described, mark_complete, names_in, read_finished
 from corpora.store.damage import Damaged
 from corpora.store.places.files import disk_refusal, unfinished
 from corpora.store.settings import settings_json
-from trainer.complete_folders import alone, check_files, check_output, described, read_finished, written_json
+from trainer.complete_folders import alone, check_output, written_json
 from trainer.huggingface.checkpoints import WEIGHTS, Pretrained, load_pretrained
 from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, read_json, with_max_length
 from trainer.huggingface.sentences import read_sentences, sentence_files
@@ -57,7 +58,7 @@ from trainer.tasks.kinds.vectors import VectorTask
 from trainer.tasks.registry import read_task
 from trainer.tasks.saving import (
     RECORD,
-    check_weights,
+    check_model,
     described_weights,
     task_json,
     usual_length,
@@ -92,12 +93,13 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     """Read, learn, export; 0, or 128 and the signal that stopped it. Every process calls it. Raises InputError."""
     output = Path(job.output)
     if is_done(job):
+        check_model(output)
         if ranks.rank == 0:
             speak(line({"event": "done", **done_facts(read_json(output / RECORD), job.output), "again": True}))
         return 0
     check_output(output)
     torch.use_deterministic_algorithms(True, warn_only=True)
-    check_weights(Path(job.model))
+    check_model(Path(job.model))
     pretrained = load_pretrained(Path(job.model), read_task(job.task).causal)
     if job.first_weights:
         pretrained = with_first_weights(pretrained, job.settings.seed)
@@ -298,6 +300,7 @@ def write_output(job: FinetuneJob, folder: Path, files: Mapping[str, Any], cours
     if job.folds:
         record["held_out"] = {"fold": job.fold, "of": job.folds, "group": job.group}
     written_json(new / RECORD, record)
+    mark_complete(new, (name for name in names_in(new) if name != METRICS_FILE))  # that has times
     if output.is_dir():
         output.rmdir()  # seen to be empty
     new.rename(output)

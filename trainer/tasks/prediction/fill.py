@@ -21,9 +21,9 @@ from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import load
 from trainer.model.objective import build_model
 from trainer.settings.model import ModelSettings
-from trainer.tasks.contract import TaskItem, Tokens
+from trainer.tasks.contract import TaskItem, Tokens, check_finite
 from trainer.tasks.heads.task_model import batch_of_items
-from trainer.tasks.saving import check_weights
+from trainer.tasks.saving import check_model
 from trainer.tasks.text_encoder import TextEncoder, ids_of
 
 MASKS = ("[MASK]", "<mask>")
@@ -66,7 +66,7 @@ def fill_masks(folder: Path, text: str, top: int) -> list[list[Guess]]:
         raise InputError(f"--top {top}: ask for one token or more.")
     if not any(mask in text for mask in MASKS):
         raise InputError(f"The text has no mask: write {MASKS[0]} where a word is to be guessed.")
-    check_weights(folder)
+    check_model(folder)
     settings, inputs, state = load(folder)
     _check_guesses(folder, settings, inputs)
     encoder = TextEncoder.of(folder, inputs, settings.positions)
@@ -77,6 +77,7 @@ def fill_masks(folder: Path, text: str, top: int) -> list[list[Guess]]:
         masked = np.flatnonzero(ids == inputs.special_ids.mask)
         item = TaskItem(sequences=(Tokens(ids, np.zeros_like(ids)),), example=0, points=masked)
         logits_MV = model.eval()(batch_of_items([item]), answering=True)
+        check_finite(logits_MV.float().numpy())
         best = logits_MV.float().softmax(-1).topk(min(top, inputs.vocab_size))
     pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
     return [[_guess(tokenizer, *pair) for pair in zip(*row, strict=True)] for row in pairs]

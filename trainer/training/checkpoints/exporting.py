@@ -14,9 +14,10 @@ from pathlib import Path
 from torch import Tensor
 
 from corpora.errors import InputError
+from corpora.store.checked_folder import check_files, mark_complete, read_finished
 from corpora.store.damage import Damaged
 from corpora.store.places.place import Place
-from trainer.complete_folders import check_files, check_output, new_folder, read_finished
+from trainer.complete_folders import check_output, new_folder
 from trainer.huggingface.checkpoints import export
 from trainer.huggingface.config import tokenizer_files
 from trainer.jobs.job import JOB, TrainingJob
@@ -53,6 +54,7 @@ def export_checkpoint(work: Path, folder: Path, step: int | None = None, store: 
         for below in job.export_folders:
             for name, data in files.items():
                 (new / below / name).write_bytes(data)
+        mark_complete(new)
     return step_of(path)
 
 
