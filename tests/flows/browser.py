@@ -17,6 +17,8 @@ from launched import LONG, PATIENCE, answers, left, start, wait_until
 from playwright.sync_api import Page, expect, sync_playwright
 from served_command import free_port
 
+from flows.orchestration.server.embedded import PASSWORD, for_clients, keeps_runs_of
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--no-sandbox",
@@ -42,6 +44,7 @@ def ui(home: Path) -> Iterator[str]:
     try:
         wait_until(lambda: process.poll() is not None or answers(f"{address}/api"), LONG)
         assert process.poll() is None, process.stdout.read()
+        assert wait_until(lambda: keeps_runs_of(home, port)), "its password is known from then on"
         yield address
     finally:
         os.killpg(process.pid, signal.SIGINT)
@@ -63,6 +66,13 @@ def browser(width: int = 1280, height: int = 800) -> Iterator[Page]:
         expect.set_options(timeout=1000 * PAGE_SECONDS)
         yield page
         chromium.close()
+
+
+def open_ui(page: Page, address: str) -> None:
+    """The first page of the UI, by the link that `cloze ui` prints on a terminal."""
+    secret = for_clients(f"{address}/api")[PASSWORD].partition(":")[2]
+    page.goto(f"{address}/open#{secret}")
+    page.wait_for_url(f"{address}/**/dashboard")
 
 
 def open_run(page: Page, address: str, run_id: str, tab: str) -> None:

@@ -22,6 +22,8 @@ from forking import Forked
 from launched import LONG, PATIENCE, ask, environment, get, left, post, session_processes, shared_temporary, wait_until
 from small_recipe import World
 
+from flows.orchestration.server.embedded import keeps_runs_of
+
 # The server looks for new schedules, and the runner for runs that are due, every second.
 FAST = {"PREFECT_SERVER_SERVICES_SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "1", "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
 
@@ -39,7 +41,16 @@ class Serving:
     process: Forked
     recipe: str
     output: Path
-    api: str
+    home: Path
+    port: int
+    profile: str | None
+
+    @property
+    def api(self) -> str:
+        """The API of its server, whose newest password is known from then on."""
+        if self.profile is None:
+            keeps_runs_of(self.home, self.port)
+        return self.profile or f"http://127.0.0.1:{self.port}/api"
 
     @property
     def said(self) -> str:
@@ -106,7 +117,7 @@ def serving(home: Path, world: World, *arguments: str, port: int, api: str | Non
         process = Forked(command, cwd=home, env=own, stdout=file, stderr=subprocess.STDOUT)
     try:
         name = world.recipe().name
-        yield Serving(process=process, recipe=name, output=output, api=api or f"http://127.0.0.1:{port}/api")
+        yield Serving(process=process, recipe=name, output=output, home=home, port=port, profile=api)
     finally:
         for survivor in left(process.pid, 0):
             os.kill(survivor.pid, signal.SIGKILL)

@@ -106,6 +106,7 @@ def build(path: Path, overrides: dict[str, str], workers: int | None, home: Path
     from flows.orchestration.runs.run_flow import closed_when_stopped, perform_in_flow
     from flows.orchestration.runs.run_recipe import execute_below
     from flows.orchestration.server.api_recorder import Recording, during
+    from flows.orchestration.server.embedded import use_api
 
     logger = get_run_logger()
 
@@ -116,6 +117,7 @@ def build(path: Path, overrides: dict[str, str], workers: int | None, home: Path
     with closed_when_stopped():
         follow_for_all_that_are_due(note)
         recipe = read_or_tell(path, overrides, note)
+        use_api(PREFECT_API_URL.value())
         with during(Recording(PREFECT_API_URL.value(), say)):
             run = execute_below(recipe, home, say, workers, perform_in_flow, say.begin)  # it logs its lines itself
     note(f"Report: {run.report_path}")

@@ -19,8 +19,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
-from prefect.context import refresh_global_settings_context
-
 from corpora.errors import InputError
 from corpora.generic_types import Tell
 from corpora.store.places.address import without_password
@@ -31,8 +29,17 @@ from flows.orchestration.schedules.recipe_flow import entrypoint_of
 from flows.orchestration.schedules.service import ALIVE_SECONDS, STOPPING, Service
 from flows.orchestration.schedules.timetables import check_deployable, given_parameters, timetable
 from flows.orchestration.server.database import check_database, shrink_database, starting_turn
-from flows.orchestration.server.embedded import ServerFailed, answers, ask, check_port, embedded_server, keeps_runs_of
+from flows.orchestration.server.embedded import (
+    ServerFailed,
+    answers,
+    ask,
+    check_port,
+    embedded_server,
+    keeps_runs_of,
+    use_api,
+)
 from flows.orchestration.server.history import keep_history
+from flows.orchestration.server.password import describe_ui, password_in_use, read_password
 from flows.recipes.recipe import Recipe, settle_recipe
 from flows.signals import give_way, last_word
 
@@ -66,6 +73,7 @@ def serve_recipe(
     entrypoint_of(path)
     given = {"name": recipe.name, "path": path, "parameters": parameters, "cron": cron, "every": every}
     given["since"] = datetime.now(UTC).isoformat()
+    in_use = password_in_use(home / "prefect", port)  # by others: this one does not serve yet
     with served_alone(home, recipe):
         profile = answering_profile(tell)
         if profile is None:
@@ -77,7 +85,7 @@ def serve_recipe(
         settle_recipe(recipe)
         service = Service(recipe, given, profile is None, tell)
         with last_word(service.stop, STOPPING, patient=True):
-            serve_on(service, lambda: api_at_work(profile, home, port, tell), tell, run_now)
+            serve_on(service, lambda: api_at_work(profile, home, port, in_use, tell), tell, run_now)
 
 
 def serve_on(
@@ -119,28 +127,33 @@ def answering_profile(tell: Tell) -> str | None:
 
 
 @contextmanager
-def api_at_work(profile: str | None, home: Path, port: int, tell: Tell) -> Iterator[str]:
-    """Use the API of a profile during the block, or that of a full server of this home. Raises ServerFailed."""
-    with own_api(home, port, tell) if profile is None else profile_api(profile, tell) as api:
-        os.environ["PREFECT_API_URL"] = api
-        refresh_global_settings_context()  # Prefect read its settings when it was imported
+def api_at_work(profile: str | None, home: Path, port: int, in_use: str, tell: Tell) -> Iterator[str]:
+    """Use the API of a profile during the block, or that of a full server of this home. Raises ServerFailed.
+
+    in_use: the password of a server on the port that others count on, "" without one
+    """
+    with own_api(home, port, in_use, tell) if profile is None else profile_api(profile, tell) as api:
+        use_api(api)
         yield api
 
 
 @contextmanager
-def own_api(home: Path, port: int, tell: Tell) -> Iterator[str]:
+def own_api(home: Path, port: int, in_use: str, tell: Tell) -> Iterator[str]:
     """Yield a full Prefect server of this home: the one that listens on the port, or a new one. Raises ServerFailed."""
-    tell(f"The UI: http://127.0.0.1:{port}")
+    prefect_home = home / "prefect"
     if not keeps_runs_of(home, port):
-        first = not (home / "prefect" / "prefect.db").exists()
+        first = not (prefect_home / "prefect.db").exists()
         tell(f"Starting the Prefect server{': the first time it makes its database, some 20 s' * first} ...")
         try:
-            with embedded_server(str(home / "prefect" / "server.log"), port) as server:
-                yield server.wait()
+            with embedded_server(str(prefect_home / "server.log"), port, password=in_use) as server:
+                api = server.wait()
+                tell(describe_ui(port, server.password))
+                yield api
             return
         except ServerFailed:
             if not keeps_runs_of(home, port):  # else another process was faster
                 raise
+    tell(describe_ui(port, read_password(prefect_home, port)))
     yield f"http://127.0.0.1:{port}/api"
 
 

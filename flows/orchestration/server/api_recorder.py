@@ -30,7 +30,14 @@ from corpora.errors import InputError
 from corpora.generic_types import Result, Tell
 from corpora.store.places.address import without_password
 from flows.orchestration.server.database import database_of
-from flows.orchestration.server.embedded import EmbeddedServer, ServerFailed, answers, embedded_server, server_of_home
+from flows.orchestration.server.embedded import (
+    EmbeddedServer,
+    ServerFailed,
+    answers,
+    embedded_server,
+    server_of_home,
+    use_api,
+)
 from flows.process_exit import leave_at_once
 from flows.signals import give_way
 
@@ -42,6 +49,7 @@ PAUSE_SECONDS = 1.0  # between two tries
 START_SECONDS = 60.0  # for a server to answer before a run begins without one
 ANSWER_SECONDS = 30.0  # for it to answer later
 HANGING = ("PREFECT_API_REQUEST_TIMEOUT", "PREFECT_CLIENT_MAX_RETRIES")
+REFUSED = 401  # by a server that was started again, with another password
 WITHOUT = "The run continues without it; the store lacks nothing."
 
 
@@ -132,9 +140,7 @@ class Recording:
             self.lost = True
         self._tell(f"{why} {WITHOUT}")
         os.environ |= {"PREFECT_LOGGING_TO_API_ENABLED": "false", "PREFECT_CLIENT_MAX_RETRIES": "0"}
-        from prefect.context import refresh_global_settings_context
-
-        refresh_global_settings_context()
+        use_api(self.address)
 
 
 _recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
@@ -220,7 +226,7 @@ def is_unanswered(error: BaseException) -> bool:
     import httpx
 
     return any(
-        each.response.status_code >= 500
+        each.response.status_code in (REFUSED, *range(500, 600))
         if isinstance(each, httpx.HTTPStatusError)
         else isinstance(each, httpx.TransportError)
         for each in causes(error)
@@ -275,6 +281,7 @@ def recorded(
         server = _starting(home / "prefect", tell, servers) if ambient is None else None
         os.environ["PREFECT_API_URL"] = address = server.address if server is not None else str(ambient)
         meanwhile()
+        use_api(address)
         mine = _of_profile(address, tell, kept) if server is None else _embedded(server, tell, kept)
         with during(mine):
             yield mine

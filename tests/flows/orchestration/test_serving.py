@@ -165,8 +165,9 @@ def ended(service: Serving, number: signal.Signals) -> tuple[int, list[Any]]:
 def test_it_says_where_and_when(story: Story) -> None:
     """Fails where a user does not learn where the UI is, when the next run is, or what a run does."""
     said = story.said[0]
-    stamp, api = said.splitlines()[0].split(" The UI: ")
-    assert datetime.fromisoformat(stamp)
+    stamp, shown = said.splitlines()[1].split(" The UI: ")
+    api, _, how = shown.partition("  ")
+    assert datetime.fromisoformat(stamp) and how.startswith("(`cloze ui --port ")
     run = story.records[0].run_id.partition("-")[0][-6:]
     assert f"[{run}] documents/pages" in said
     assert f'"api_url":"{api}/api"'.encode() in story.ui
