@@ -46,7 +46,7 @@ from flows.orchestration.schedules.recipe_flow import GIVEN, entrypoint_of
 from flows.orchestration.schedules.scheduled_run import PARENT, end_with
 from flows.orchestration.schedules.timetables import timetable, when
 from flows.orchestration.server.api_recorder import is_unanswered
-from flows.orchestration.server.embedded import ServerFailed, for_clients
+from flows.orchestration.server.embedded import ServerFailed, for_clients, use_api
 from flows.recipes.recipe import Recipe
 from flows.run.record.listed_runs import schedule_path
 from flows.signals import TERM_SECONDS, end_children, give_way, say
@@ -221,6 +221,7 @@ def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], s
 def run_runner(given: dict[str, Any], parent: int) -> None:
     """Start runs that are due, in the process of the runner, until the service that started it ends."""
     end_with(parent, lambda: os._exit(1))
+    use_api(PREFECT_API_URL.value())  # a run gets it from Prefect's settings, the command of a notice does not
     os.environ |= {PARENT: str(os.getpid()), GIVEN: json.dumps(given["parameters"])}
     folder = PREFECT_HOME.value() / "runners" / quote(given["name"], safe="")
     shutil.rmtree(folder, ignore_errors=True)  # from one that was killed
