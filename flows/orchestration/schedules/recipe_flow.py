@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 from urllib.parse import unquote
 
@@ -112,12 +113,12 @@ def overrides_given(pairs: Sequence[str], store: str | None) -> dict[str, str]:
         if not (is_allowed(pair) or pair in given.get("set", ())):
             raise InputError(
                 f"set {pair}: a run of a schedule is not given this setting. Write it into the recipe, or give it to "
-                f"`cloze serve` or `cloze deploy` as `--set {pair}`."
+                f"`cloze serve` or `cloze deploy` as `--set {quote(pair)}`."
             )
-    if store not in (None, given.get("store")):
+    if store is not None and store != given.get("store"):
         raise InputError(
             f"store {store}: a run of a schedule is not given a store. Write it into the recipe, or give it to `cloze "
-            f"serve` or `cloze deploy` as `--store {store}`."
+            f"serve` or `cloze deploy` as `--store {quote(store)}`."
         )
     overrides = {} if store is None else {"store": json.dumps(store)}
     return {**overrides, **dict(read_override(pair, "set") for pair in pairs)}
