@@ -24,7 +24,7 @@ from forking import Forked, can_fork
 
 from corpora.kernels.compiling import kernel_folder
 from corpora.store.workers.pool import WORKER_NAME
-from flows.orchestration.server.embedded import PASSWORD, embedded_server, for_clients
+from flows.orchestration.server.embedded import PASSWORD, EmbeddedServer, for_clients
 from flows.orchestration.server.password import basic
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -159,7 +159,7 @@ def server(home: Path) -> Iterator[str]:
     This process knows its password, so that `environment` and `request` have it.
     """
     own = {"PREFECT_HOME": str(home / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
-    with embedded_server(str(home / "own-server.log"), environment=environment(home) | own) as started:
+    with EmbeddedServer(str(home / "own-server.log"), environment=environment(home) | own) as started:
         yield started.wait(LONG)
 
 

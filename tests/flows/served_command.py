@@ -73,11 +73,11 @@ class Serving:
         found = ask(self.api, "flow_runs", flow_runs={"state": {"name": {"any_": list(states)}}})
         return sorted(found, key=lambda run: str(run["start_time"]))
 
-    def run_now(self) -> str:
-        """Ask for a run, as a person does in the UI; its id."""
+    def run_now(self, **more: Any) -> str:
+        """Ask for a run, as a person does in the UI; its id. more: of what is asked"""
         [deployment] = [one for one in ask(self.api, "deployments") if one["name"] == self.recipe]
         address = f"{self.api}/deployments/{deployment['id']}/create_flow_run"
-        return str(post(address, idempotency_key=str(uuid4()))["id"])
+        return str(post(address, idempotency_key=str(uuid4()), **more)["id"])
 
     def wait_for_run(self, run_id: str, *states: str) -> dict[str, Any]:
         """Wait until a run is in one of some states; the run."""

@@ -54,7 +54,10 @@ def prefect_yaml(
     for recipe in recipes:
         check_deployable(recipe, workers)
         given = given_parameters(recipe, store, workers)
-        work_pool = {"name": pool, "job_variables": {"env": {"CLOZE_HOME": str(home), GIVEN: json.dumps(given)}}}
+        work_pool = {
+            "name": pool,
+            "job_variables": {"env": {"CLOZE_HOME": str(home), GIVEN: json.dumps(given.get("set", []))}},
+        }
         deployments.append({**deployment_of(recipe, given, schedule, folder), "work_pool": work_pool})
     body = {
         "name": folder.name or "cloze",

@@ -34,7 +34,7 @@ ALLOWED_KEYS = {
     "shards": ("length", "copies", "target_tokens", "seed"),
     "training": ("learning_rate", "warmup_steps", "weight_decay", "clip_norm", "seed", "max_epochs"),
 }
-GIVEN = "CLOZE_GIVEN"  # in the environment of a run: the parameters that `cloze serve` or `cloze deploy` were given
+GIVEN = "CLOZE_GIVEN"  # in the environment of a run: the settings that `cloze serve` or `cloze deploy` were given
 SUFFIX = ".toml"
 IN_A_RUN = "PREFECT__FLOW_RUN_ID"  # in the environment of a run's process
 
@@ -64,15 +64,13 @@ def __getattr__(name: str) -> Flow[..., Any]:
 def recipe_flow(path: Path) -> Flow[..., Any]:
     """Return the flow of the recipe in a file."""
 
-    def run_recipe(
-        set: Sequence[str] = (), store: str | None = None, worker_processes: int | None = None
-    ) -> State[Any]:
+    def run_recipe(set: Sequence[str] = (), worker_processes: int | None = None) -> State[Any]:
         begin_here()
-        return carried_out(lambda home: build(path, overrides_given(set, store), worker_processes, home))
+        return carried_out(lambda home: build(path, overrides_given(set), worker_processes, home))
 
     def tell_failure(flow: Any, flow_run: Any, state: State[Any]) -> None:
         try:
-            overrides = overrides_given(flow_run.parameters.get("set", ()), flow_run.parameters.get("store"))
+            overrides = overrides_given(flow_run.parameters.get("set", ()))
         except InputError:  # the run was refused them: the recipe says whom to notify
             overrides = {}
         say_failure(state, path, overrides)
@@ -82,7 +80,6 @@ def recipe_flow(path: Path) -> Flow[..., Any]:
 
     Args:
         set: more settings over the recipe, each as key=value: duplicates.threshold=0.7
-        store: only the store that the schedule was given; the recipe names its own
         worker_processes: without a number, one a core
     """
     return flow(
@@ -103,25 +100,19 @@ def recipe_name(path: Path) -> str:
         return path.stem
 
 
-def overrides_given(pairs: Sequence[str], store: str | None) -> dict[str, str]:
-    """Return the parameters of a run as overrides of its recipe. Raises InputError.
+def overrides_given(pairs: Sequence[str]) -> dict[str, str]:
+    """Return the settings that a run is given, as overrides of its recipe. Raises InputError.
 
     Whoever may start runs may give them what is allowed above, and what the command that made the schedule was given.
     """
-    given = json.loads(os.environ.get(GIVEN, "{}"))
+    given = json.loads(os.environ.get(GIVEN, "[]"))
     for pair in pairs:
-        if not (is_allowed(pair) or pair in given.get("set", ())):
+        if not (is_allowed(pair) or pair in given):
             raise InputError(
                 f"set {pair}: a run of a schedule is not given this setting. Write it into the recipe, or give it to "
                 f"`cloze serve` or `cloze deploy` as `--set {quote(pair)}`."
             )
-    if store is not None and store != given.get("store"):
-        raise InputError(
-            f"store {store}: a run of a schedule is not given a store. Write it into the recipe, or give it to `cloze "
-            f"serve` or `cloze deploy` as `--store {quote(store)}`."
-        )
-    overrides = {} if store is None else {"store": json.dumps(store)}
-    return {**overrides, **dict(read_override(pair, "set") for pair in pairs)}
+    return dict(read_override(pair, "set") for pair in pairs)
 
 
 def is_allowed(pair: str) -> bool:

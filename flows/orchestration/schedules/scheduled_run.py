@@ -108,6 +108,7 @@ def build(path: Path, overrides: dict[str, str], workers: int | None, home: Path
     from flows.orchestration.server.api_recorder import Recording, during
     from flows.orchestration.server.embedded import use_api
 
+    use_api(PREFECT_API_URL.value())
     logger = get_run_logger()
 
     def note(line: str) -> None:
@@ -117,7 +118,6 @@ def build(path: Path, overrides: dict[str, str], workers: int | None, home: Path
     with closed_when_stopped():
         follow_for_all_that_are_due(note)
         recipe = read_or_tell(path, overrides, note)
-        use_api(PREFECT_API_URL.value())
         with during(Recording(PREFECT_API_URL.value(), say)):
             run = execute_below(recipe, home, say, workers, perform_in_flow, say.begin)  # it logs its lines itself
     note(f"Report: {run.report_path}")

@@ -222,7 +222,7 @@ def run_runner(given: dict[str, Any], parent: int) -> None:
     """Start runs that are due, in the process of the runner, until the service that started it ends."""
     end_with(parent, lambda: os._exit(1))
     use_api(PREFECT_API_URL.value())  # a run gets it from Prefect's settings, the command of a notice does not
-    os.environ |= {PARENT: str(os.getpid()), GIVEN: json.dumps(given["parameters"])}
+    os.environ |= {PARENT: str(os.getpid()), GIVEN: json.dumps(given["parameters"].get("set", []))}
     folder = PREFECT_HOME.value() / "runners" / quote(given["name"], safe="")
     shutil.rmtree(folder, ignore_errors=True)  # from one that was killed
     folder.mkdir(parents=True)

@@ -34,7 +34,6 @@ from flows.orchestration.server.embedded import (
     EmbeddedServer,
     ServerFailed,
     answers,
-    embedded_server,
     server_of_home,
     use_api,
 )
@@ -70,6 +69,7 @@ class KeptPages:
         self.lines.append({"name": "prefect.flow_runs", "level": number, "message": line, "timestamp": now})
 
 
+@dataclass
 class Recording:
     """The API that a run is recorded with.
 
@@ -78,24 +78,17 @@ class Recording:
     kept:   what is shown meanwhile, if the run has no API from its beginning
     """
 
-    def __init__(
-        self,
-        address: str,
-        tell: Tell,
-        server: EmbeddedServer | None = None,
-        lost: bool = False,
-        kept: KeptPages | None = None,
-    ) -> None:
-        self.address, self.shown = address, without_password(address)
-        self.lost, self.kept = lost, kept
-        self._tell = tell
-        self._server = server
-        self._turn = threading.Lock()
+    address: str
+    tell: Tell
+    server: EmbeddedServer | None = None
+    lost: bool = False
+    kept: KeptPages | None = None
+    turn: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def embedded(self) -> bool:
         """True if the server exists only for this run."""
-        return self._server is not None
+        return self.server is not None
 
     def api_by_now(self) -> str:
         """Return the address of the API if it answers by now, else ""."""
@@ -112,15 +105,15 @@ class Recording:
                     raise
                 why = error
             deadline = deadline or time.monotonic() + ANSWER_SECONDS - waited_for(why)
-            self._wait(deadline, f"The Prefect API {self.shown} does not answer ({why}).")
+            self._wait(deadline, f"The Prefect API {without_password(self.address)} does not answer ({why}).")
         return None
 
     def _wait(self, deadline: float, why: str) -> None:
         """Wait until the API answers; it is lost after a deadline, or if its server has ended."""
         while not self.lost:
             give_way()
-            if self._server is not None and self._server.ended:
-                self.lose(f"The embedded Prefect server has ended; its log is {self._server.log_path}.")
+            if self.server is not None and self.server.ended:
+                self.lose(f"The embedded Prefect server has ended; its log is {self.server.log_path}.")
             elif time.monotonic() >= deadline:
                 self.lose(why)
             time.sleep(PAUSE_SECONDS)
@@ -129,16 +122,18 @@ class Recording:
 
     def leave_last(self, call: Callable[[], object]) -> None:
         """Call the API at the end of the run, even if it was lost, if it answers again."""
-        self.lost = self.lost and not self.api_by_now()
+        if self.lost and self.api_by_now():
+            use_api(self.address)
+            self.lost = False
         self.leave(call)
 
     def lose(self, why: str) -> None:
         """Continue without the API to the end of the run; what should be sent to it is dropped."""
-        with self._turn:
+        with self.turn:
             if self.lost:
                 return
             self.lost = True
-        self._tell(f"{why} {WITHOUT}")
+        self.tell(f"{why} {WITHOUT}")
         os.environ |= {"PREFECT_LOGGING_TO_API_ENABLED": "false", "PREFECT_CLIENT_MAX_RETRIES": "0"}
         use_api(self.address)
 
@@ -281,8 +276,8 @@ def recorded(
         server = _starting(home / "prefect", tell, servers) if ambient is None else None
         os.environ["PREFECT_API_URL"] = address = server.address if server is not None else str(ambient)
         meanwhile()
-        use_api(address)
         mine = _of_profile(address, tell, kept) if server is None else _embedded(server, tell, kept)
+        use_api(address)
         with during(mine):
             yield mine
 
@@ -332,7 +327,7 @@ def _starting(prefect_home: Path, tell: Tell, servers: ExitStack) -> EmbeddedSer
     """Start the embedded server of a home."""
     first = not database_of(prefect_home).exists()
     tell(f"Starting the embedded Prefect server{': the first time it makes its database, some 20 s' * first} ...")
-    return servers.enter_context(embedded_server(str(prefect_home / "server.log")))
+    return servers.enter_context(EmbeddedServer(str(prefect_home / "server.log")))
 
 
 def _embedded(server: EmbeddedServer, tell: Tell, kept: KeptPages) -> Recording:

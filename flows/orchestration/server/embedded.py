@@ -22,16 +22,16 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from corpora.errors import InputError
 from corpora.lean_process import collect_rarely
 from flows.environment import LOOPBACK
-from flows.orchestration.server.database import check_database, shrink_database, starting_turn
+from flows.orchestration.server.database import check_database, database_of, shrink_database, starting_turn
 from flows.orchestration.server.history import keep_history
 from flows.orchestration.server.password import (
     PROOF_PATH,
@@ -52,6 +52,7 @@ PORT_FILE = "server.port"  # in a Prefect home: of the full server that was star
 ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 EPHEMERAL = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
 FULL = {"PREFECT_SERVER_API_HOST": "127.0.0.1"}  # the UI asks the API that the settings name
+OPEN_PATHS = ("/api/health", PROOF_PATH, "/api/admin/version")  # answered without a password; the last, if all is
 PASSWORD = "PREFECT_API_AUTH_STRING"  # of the API that Prefect's clients use
 _passwords: dict[int, str] = {}  # by port: of servers that this process has started, or that have proved to be ours
 
@@ -61,18 +62,12 @@ class ServerFailed(InputError):
 
 
 class EmbeddedServer:
-    """A server that is starting or running; with a port it is a full one.
+    """A server that runs during a `with` block, a full one with a port; it need not answer yet.
 
-    password: one that is in use already, instead of a new one
+    It has the password that this process knows for its port, if any, so that one which goes away can be replaced.
     """
 
-    def __init__(
-        self,
-        log_path: str,
-        port: int | None = None,
-        environment: Mapping[str, str] = os.environ,
-        password: str = "",
-    ) -> None:
+    def __init__(self, log_path: str, port: int | None = None, environment: Mapping[str, str] = os.environ) -> None:
         self.log_path = log_path
         # Bound here, so that the address is known before the server is up, and heard from there on.
         with closing(socket.socket()) as bound, open(log_path, "ab") as log:  # noqa: PTH123  a plain handle for the child
@@ -83,24 +78,30 @@ class EmbeddedServer:
                 raise ServerFailed(f"Port {port} is in use ({error.strerror}).") from error
             self._port = number = bound.getsockname()[1]
             self.address = f"http://127.0.0.1:{number}/api"
-            self.password = _passwords[number] = _passwords.get(number) or password or new_password()
+            self._password = _passwords.setdefault(number, new_password())
             kind = EPHEMERAL if port is None else {**FULL, "PREFECT_SERVER_API_PORT": str(port)}
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "flows.orchestration.server.embedded", str(bound.fileno()), str(port or 0)],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                env={**environment, **kind, "PREFECT_SERVER_API_AUTH_STRING": self.password},
+                env={**environment, **kind, "PREFECT_SERVER_API_AUTH_STRING": self._password},
                 pass_fds=[bound.fileno()],
                 # Ctrl-C reaches all processes of the terminal's group: the server has to outlive what it records.
                 process_group=0,
             )
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     def wait(self, seconds: float = SERVER_START_SECONDS) -> str:
         """Return its API's address, once it answers. Raises ServerFailed if it ends, and after some seconds."""
         deadline = time.monotonic() + seconds
         while not self.ended:
-            if is_proved(self._port, self.password):
+            if is_proved(self._port, self._password):
                 return self.address
             time.sleep(LOOK_SECONDS)
             if time.monotonic() > deadline:
@@ -123,18 +124,6 @@ class EmbeddedServer:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-
-@contextmanager
-def embedded_server(
-    log_path: str, port: int | None = None, environment: Mapping[str, str] = os.environ, password: str = ""
-) -> Iterator[EmbeddedServer]:
-    """Run a server during the block, a full one with a port; it need not answer yet."""
-    server = EmbeddedServer(log_path, port, environment, password)
-    try:
-        yield server
-    finally:
-        server.stop()
 
 
 def last_error(log_path: str) -> str:
@@ -168,16 +157,22 @@ def is_proved(port: int, password: str) -> bool:
     return secrets.compare_digest(answer or b"", prove(password, port, challenge).encode())
 
 
-def is_of_home(address: str) -> bool:
-    """Tell whether the server of an API belongs to the home of this process: it has no other name than 127.0.0.1."""
-    parts = urlsplit(address)
-    home = Path(os.environ.get("PREFECT_HOME", "")).parent
-    return parts.hostname == "127.0.0.1" and keeps_runs_of(home, parts.port or 80)
+def own_password(url: str) -> str:
+    """Return the password of a server if it proves to be of the home of this process; else ""."""
+    parts, home = urlsplit(url), Path(os.environ.get("PREFECT_HOME", "")).parent
+    port = parts.port or 80
+    return _passwords[port] if parts.hostname == "127.0.0.1" and keeps_runs_of(home, port) else ""
+
+
+def adopt_password(home: Path, port: int) -> None:
+    """Have the next server of this process on a port go on with a password that runs of a schedule know."""
+    if in_use := password_in_use(home / "prefect", port):
+        _passwords[port] = in_use
 
 
 def for_clients(address: str) -> dict[str, str]:
     """Return the environment by which Prefect's clients use an API: with the password, if its server is ours."""
-    ours = _own_password(address)
+    ours = own_password(address)
     return {"PREFECT_API_URL": address, **({PASSWORD: ours} if ours else {})}
 
 
@@ -185,19 +180,11 @@ def use_api(address: str) -> None:
     """Have the clients of this process use an API. What this process starts does not inherit the password of ours."""
     from prefect.context import refresh_global_settings_context
 
-    os.environ |= for_clients(address)
+    own = for_clients(address)
+    os.environ |= own
     refresh_global_settings_context()
-    if _own_password(address):
+    if PASSWORD in own:
         del os.environ[PASSWORD]
-
-
-def _own_password(url: str) -> str:
-    """Return the password of a server of ours; "" for any other."""
-    parts = urlsplit(url)
-    port = parts.port or 80
-    if parts.hostname != "127.0.0.1" or not (port in _passwords or is_of_home(url)):
-        return ""
-    return _passwords[port]
 
 
 def server_of_home(home: Path) -> str:
@@ -211,9 +198,9 @@ def server_of_home(home: Path) -> str:
 
 def _credentials(url: str) -> dict[str, str]:
     """Return the header for a request: what is for a server of ours, or for the user's API, is sent there only."""
-    if urlsplit(url).hostname in LOOPBACK and urlsplit(url).path in ("/api/health", PROOF_PATH):
-        return {}  # anybody is told
-    if ours := _own_password(url):
+    if urlsplit(url).hostname in LOOPBACK and urlsplit(url).path in OPEN_PATHS:
+        return {}
+    if ours := own_password(url):
         return {"Authorization": basic(ours)}
     theirs = os.environ.get("PREFECT_API_URL") or os.environ.get("CLOZE_PREFECT_API", "")
     password, key = os.environ.get(PASSWORD), os.environ.get("PREFECT_API_KEY")
@@ -257,6 +244,22 @@ def is_free(port: int) -> bool:
     return False
 
 
+def prepare_server(home: Path, port: int, days: float, tell: Callable[[str], None]) -> None:
+    """Make ready for a full server of a home, which keeps its history for some days, unless one has the port already.
+
+    Waits for one that starts. Raises InputError for a port that is used by something else, and for a bad database.
+    """
+    if not 0 < port < 1 << 16:
+        raise InputError(f"--port {port} must be a whole number from 1 to 65535.")
+    keep_history(days)
+    with starting_turn(home / "prefect"):
+        if keeps_runs_of(home, port):
+            return
+        check_port(port)
+    check_database(home / "prefect")
+    shrink_database(home / "prefect", tell)
+
+
 def check_port(port: int) -> None:
     """Raise InputError for a port that is in use."""
     if is_free(port):
@@ -269,8 +272,27 @@ def check_port(port: int) -> None:
     raise InputError(f"Port {port} is in use: stop what listens there, or take another with --port.")
 
 
+def start_server(home: Path, port: int, tell: Callable[[str], None]) -> EmbeddedServer | None:
+    """Return a full server of a home, once it answers; None if one has the port already. Raises ServerFailed."""
+    server = None
+    if not keeps_runs_of(home, port):
+        first = not database_of(home / "prefect").exists()
+        tell(f"Starting the Prefect server{': the first time it makes its database, some 20 s' * first} ...")
+        try:
+            with ExitStack() as started:
+                server = started.enter_context(EmbeddedServer(str(home / "prefect" / "server.log"), port))
+                server.wait()
+                started.pop_all()
+        except ServerFailed:
+            if not keeps_runs_of(home, port):  # else another process was faster
+                raise
+            server = None
+    tell(describe_ui(port, _passwords[port]))
+    return server
+
+
 def serve_ui(port: int, tell: Callable[[str], None]) -> None:
-    """Run a full server with its UI until the process is stopped; if one of this home has the port, say how to open it.
+    """Run a full server with its UI until the process is stopped; if one of this home runs, say how to open it.
 
     Raises InputError for a used port or bad database.
     """
@@ -278,21 +300,18 @@ def serve_ui(port: int, tell: Callable[[str], None]) -> None:
     from flows.orchestration.pages.late_runs import send_kept_runs
     from flows.recipes.settings.retention import RetentionSettings
 
-    prefect_home = Path(os.environ["PREFECT_HOME"])
-    if keeps_runs_of(prefect_home.parent, port):
-        tell(describe_ui(port, read_password(prefect_home, port)))
+    home = Path(os.environ["PREFECT_HOME"]).parent
+    prepare_server(home, port, RetentionSettings().history_days, tell)
+    adopt_password(home, port)
+    server = start_server(home, port, tell)
+    if server is None:
         return
-    check_port(port)
-    check_database(prefect_home)
-    shrink_database(prefect_home, tell)
-    log = str(prefect_home / "server.log")
-    keep_history(RetentionSettings().history_days)
-    with embedded_server(log, port, password=password_in_use(prefect_home, port)) as server:
-        send_kept_runs(prefect_home, server.wait(), tell)
-        tell(f"{describe_ui(port, server.password)}\nCtrl-C stops it.")
+    with server:
+        tell("Ctrl-C stops it.")
+        send_kept_runs(home / "prefect", server.address, tell)
         while not server.ended:
             time.sleep(LOOK_SECONDS)
-    raise ServerFailed(f"The Prefect server has ended; its log is {log}.")
+    raise ServerFailed(f"The Prefect server has ended; its log is {server.log_path}.")
 
 
 def serve(listener: socket.socket, port: int) -> None:

@@ -10,6 +10,7 @@ import dataclasses
 import http.client
 import json
 import os
+import re
 import socket
 import stat
 import threading
@@ -20,9 +21,13 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
+import launched
 import pytest
-from launched import Site
+from browser import browser, browser_path, ui
+from launched import Site, new_home
+from playwright.sync_api import expect
 from prefect.states import Crashed
+from terminal import terminal
 
 from corpora.errors import InputError
 from corpora.store.places.locks import held
@@ -351,20 +356,18 @@ TRICKS = (
 )
 
 
-def test_a_run_is_not_given_more_than_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_not_given_more_than_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails if whoever may start a run has it run a program, read a file or write to a place that the recipe does not
     name; or if what the command of the schedule was given itself is refused."""
     for pair in TRICKS:
         with pytest.raises(InputError, match="a run of a schedule is not given this setting"):
-            overrides_given([pair], None)
-    with pytest.raises(InputError, match="is not given a store"):
-        overrides_given([], str(tmp_path))
+            overrides_given([pair])
     with pytest.raises(InputError, match="write it as key=value"):
-        overrides_given(["seed"], None)
-    monkeypatch.setenv("CLOZE_GIVEN", json.dumps({"set": TRICKS, "store": str(tmp_path)}))
-    assert len(overrides_given(TRICKS, str(tmp_path))) > 10
-    with pytest.raises(InputError, match="is not given a store"):
-        overrides_given([], "/elsewhere")
+        overrides_given(["seed"])
+    monkeypatch.setenv("CLOZE_GIVEN", json.dumps(TRICKS))
+    assert len(overrides_given(TRICKS)) > 10
+    with pytest.raises(InputError, match="as `--set store=/another`"):
+        overrides_given([*TRICKS, "store=/another"])
 
 
 def test_a_refused_run_notifies_by_the_recipe(tmp_path: Path) -> None:
@@ -377,3 +380,62 @@ def test_a_refused_run_notifies_by_the_recipe(tmp_path: Path) -> None:
     for hook in flow.on_crashed_hooks:
         hook(flow, given, state)
     assert json.loads(heard.read_text())["event"] == "failure" and not (tmp_path / "owned").exists()
+
+
+ATTACKS_OF_A_PAGE = """async ([address, password]) => {
+    const body = '{"name": "attack"}', headers = {"Content-Type": "application/json"};
+    const known = {...headers, Authorization: password};
+    const options = {
+        json: {method: "POST", body, headers}, known: {method: "POST", body, headers: known},
+        text: {method: "POST", body}, get: {}, cookies: {credentials: "include"},
+        blob: {method: "POST", mode: "no-cors", body: new Blob([body])},
+    };
+    const said = {};
+    for (const [name, option] of Object.entries(options)) {
+        const path = option.method ? "/api/flows/" : "/api/admin/version";
+        said[name] = await fetch(address + path, option).then(answer => answer.type, () => "refused");
+    }
+    said.socket = await new Promise(tell => {
+        const socket = new WebSocket(address.replace("http", "ws") + "/api/events/out", ["prefect"]);
+        socket.onopen = () => tell("open");
+        socket.onerror = () => tell("refused");
+    });
+    return said;
+}"""
+
+
+@pytest.mark.slow
+@pytest.mark.server
+@pytest.mark.long
+@pytest.mark.skipif(browser_path() is None, reason="no Chromium is installed (Debian: apt-get install chromium)")
+def test_a_browser_is_let_in_by_the_link_and_no_page_of_others(database: Path, tmp_path: Path) -> None:
+    """Fails if the link that a terminal shows does not open the UI, or a page of another origin or name gets in."""
+    home = new_home(tmp_path, database)
+    report = f"{REPORTS_PATH}00000000-0000-0000-0000-000000000000/run/report.html"
+    with ui(home) as address, browser() as page:
+        port = urlsplit(address).port or 0
+        with terminal(home, "ui", "--port", str(port)) as shown:
+            assert shown.code() == 0
+        [link] = re.findall(rf"^The UI: ({address}/open#\S+)$", shown.shown, flags=re.MULTILINE)
+        for path in (report, "/open#wrong", "/open"):
+            page.goto(f"{address}{path}")
+            expect(page.get_by_text("lacks the password of this start")).to_be_visible()
+        assert page.evaluate("localStorage.getItem('prefect-password')") is None
+        page.goto(link)
+        page.wait_for_url(re.compile("/dashboard"))
+        expect(page.get_by_text("Flow Runs").first).to_be_visible()
+        assert page.context.cookies() == [] and "#" not in page.url
+        page.goto(f"{address}{report}")
+        expect(page.get_by_text("This report does not exist (yet)")).to_be_visible()
+
+        with ThreadingHTTPServer(("127.0.0.1", 0), Anybody) as other:
+            Anybody.heard = []
+            threading.Thread(target=other.serve_forever, daemon=True).start()
+            page.goto(f"http://127.0.0.1:{other.server_port}/")
+            password = for_clients(f"{address}/api")[PASSWORD]
+            said = page.evaluate(ATTACKS_OF_A_PAGE, [address, basic(password)])
+            other.shutdown()
+        assert said.pop("blob") == "opaque" and {*said.values()} == {"refused"}, said  # sent, and refused as well
+        answered = page.goto(f"http://evil.example:{port}/open")
+        assert answered is not None and answered.status == 403
+        assert "attack" not in [flow["name"] for flow in launched.ask(f"{address}/api", "flows")]

@@ -355,7 +355,7 @@ def test_a_server_elsewhere_is_asked_by_the_proxy_and_with_the_key(monkeypatch: 
         for name in ("no_proxy", "NO_PROXY"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_port}")
-        monkeypatch.setenv("CLOZE_PREFECT_API", "http://prefect.example/api")
+        monkeypatch.setenv("PREFECT_API_URL", "http://prefect.example/api")
         monkeypatch.setenv("PREFECT_API_KEY", "of-mine")
         assert answers("http://prefect.example/api")
         assert not answers(f"http://127.0.0.1:{proxy.server_port}/api")  # asked itself, it knows no such path
