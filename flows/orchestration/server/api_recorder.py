@@ -29,11 +29,11 @@ from uuid import UUID
 from corpora.errors import InputError
 from corpora.generic_types import Result, Tell
 from corpora.store.places.address import without_password
-from flows.orchestration.server.database import database_of
 from flows.orchestration.server.embedded import (
     EmbeddedServer,
     ServerFailed,
     answers,
+    begin_server,
     server_of_home,
     use_api,
 )
@@ -273,7 +273,7 @@ def recorded(
     """
     ambient = api_of_profile(own_server) or (None if own_server else server_of_home(home) or None)
     with ExitStack() as servers:
-        server = _starting(home / "prefect", tell, servers) if ambient is None else None
+        server = servers.enter_context(begin_server(home / "prefect", tell)) if ambient is None else None
         os.environ["PREFECT_API_URL"] = address = server.address if server is not None else str(ambient)
         meanwhile()
         mine = _of_profile(address, tell, kept) if server is None else _embedded(server, tell, kept)
@@ -321,13 +321,6 @@ def _of_profile(address: str, tell: Tell, kept: KeptPages) -> Recording:
         return Recording(address, tell)
     tell(goes_without(f"The Prefect API {shown} {whose} has not answered for {START_SECONDS:.0f} s."))
     return Recording(address, tell, lost=True, kept=kept)
-
-
-def _starting(prefect_home: Path, tell: Tell, servers: ExitStack) -> EmbeddedServer:
-    """Start the embedded server of a home."""
-    first = not database_of(prefect_home).exists()
-    tell(f"Starting the embedded Prefect server{': the first time it makes its database, some 20 s' * first} ...")
-    return servers.enter_context(EmbeddedServer(str(prefect_home / "server.log")))
 
 
 def _embedded(server: EmbeddedServer, tell: Tell, kept: KeptPages) -> Recording:

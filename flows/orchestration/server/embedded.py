@@ -126,6 +126,14 @@ class EmbeddedServer:
             self._process.wait()
 
 
+def begin_server(prefect_home: Path, tell: Callable[[str], None], port: int | None = None) -> EmbeddedServer:
+    """Start a server of a home, which need not answer yet."""
+    first = not database_of(prefect_home).exists()
+    which = "embedded " if port is None else ""
+    tell(f"Starting the {which}Prefect server{': the first time it makes its database, some 20 s' * first} ...")
+    return EmbeddedServer(str(prefect_home / "server.log"), port)
+
+
 def last_error(log_path: str) -> str:
     """Return the last error in the log of a server, as a sentence; "" if it has none."""
     lines = Path(log_path).read_text(encoding="utf-8", errors="replace").split("\n")
@@ -198,12 +206,13 @@ def server_of_home(home: Path) -> str:
 
 def _credentials(url: str) -> dict[str, str]:
     """Return the header for a request: what is for a server of ours, or for the user's API, is sent there only."""
-    if urlsplit(url).hostname in LOOPBACK and urlsplit(url).path in OPEN_PATHS:
+    here = urlsplit(url).hostname in LOOPBACK
+    if here and urlsplit(url).path in OPEN_PATHS:
         return {}
     if ours := own_password(url):
         return {"Authorization": basic(ours)}
     theirs = os.environ.get("PREFECT_API_URL") or os.environ.get("CLOZE_PREFECT_API", "")
-    password, key = os.environ.get(PASSWORD), os.environ.get("PREFECT_API_KEY")
+    password, key = os.environ.get(PASSWORD), None if here else os.environ.get("PREFECT_API_KEY")  # of Prefect Cloud
     if not (theirs and url.startswith(f"{theirs.rstrip('/')}/") and (password or key)):
         return {}
     return {"Authorization": basic(password) if password else f"Bearer {key}"}
@@ -276,11 +285,9 @@ def start_server(home: Path, port: int, tell: Callable[[str], None]) -> Embedded
     """Return a full server of a home, once it answers; None if one has the port already. Raises ServerFailed."""
     server = None
     if not keeps_runs_of(home, port):
-        first = not database_of(home / "prefect").exists()
-        tell(f"Starting the Prefect server{': the first time it makes its database, some 20 s' * first} ...")
         try:
             with ExitStack() as started:
-                server = started.enter_context(EmbeddedServer(str(home / "prefect" / "server.log"), port))
+                server = started.enter_context(begin_server(home / "prefect", tell, port))
                 server.wait()
                 started.pop_all()
         except ServerFailed:

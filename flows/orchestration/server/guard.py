@@ -8,7 +8,7 @@ There is no cookie: a browser sends those of 127.0.0.1 to every port, and so to 
 the # of an address is sent to nobody.
 
 Promise: a request under a name that is not of this machine (somebody's name may lead here), or by a page of another
-origin, is refused, whatever it knows.
+origin, is refused, whatever it knows, and so is one for a frame in another page.
 """
 
 import base64
@@ -26,10 +26,12 @@ from starlette.websockets import WebSocketClose
 from flows.orchestration.server.password import PROOF_PATH, USER, basic, prove
 
 OPEN_PATH, REPORTS_PATH = "/open", "/cloze/report/"
+FRAMES = ("iframe", "frame", "embed", "object")  # in which a page of others could have a person click
 SCRIPT = f"""
 const say = text => {{ document.getElementById("say").textContent = text }};
 const opening = location.pathname === "{OPEN_PATH}", secret = location.hash.slice(1);
 if (opening) history.replaceState(null, "", location.pathname);
+if (opening) addEventListener("hashchange", () => location.reload());  // another link in the same tab
 async function enter() {{
   const password = opening ? btoa("{USER}:" + secret) : localStorage.getItem("prefect-password");
   const headers = {{Authorization: "Basic " + password}};
@@ -73,7 +75,8 @@ class Guard:
         """Return what answers a request: the application, or an answer of our own."""
         headers, path = Headers(scope=scope), scope["path"]
         hosts = {host.rpartition(":")[0] or host for host in headers.getlist("host")}
-        if not (hosts <= self._hosts and {*headers.getlist("origin")} <= self._origins):
+        framed = headers.get("sec-fetch-dest") in FRAMES
+        if framed or not (hosts <= self._hosts and {*headers.getlist("origin")} <= self._origins):
             is_socket = scope["type"] == "websocket"
             return WebSocketClose() if is_socket else PlainTextResponse("This server answers its own pages only.", 403)
         if path == PROOF_PATH:

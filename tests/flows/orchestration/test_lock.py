@@ -103,6 +103,8 @@ def pages_and_names(right: str, port: int) -> Iterator[tuple[str, str, dict[str,
         for kind in (JSON, {"Content-Type": "text/plain"}, {}):  # the last two need no preflight
             yield f"{kind} from {origin}", READ, {**kind, **knows, "Origin": origin}
         yield f"page of {origin}", "/open", {"Origin": origin}
+    for frame in ("iframe", "frame", "embed", "object"):
+        yield frame, "/", {**knows, "Sec-Fetch-Dest": frame}
     for host in ("evil.example", f"evil.example:{port}", f"127.0.0.1.evil.example:{port}", f"0.0.0.0:{port}", "[::1]"):
         for path in (READ, "/api/health", "/", "/open", "/ui-settings", f"{REPORTS_PATH}1/2/report.html"):
             yield f"{path} under {host}", path, {**JSON, **knows, "Host": host}
@@ -231,6 +233,9 @@ def test_the_password_is_sent_to_its_server_only(
     with pytest.raises(InputError, match="or take another port with --port"):
         check_port(port)
     assert {path.partition("?")[0] for _, path in heard} == {"/cloze/proof", "/api/admin/version"}
+    monkeypatch.delenv(PASSWORD)
+    monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{port}/api")
+    assert ask(f"http://127.0.0.1:{port}/api/flows/", {}) is True
     assert {shown for shown, _ in heard} == {None}
 
 
@@ -423,7 +428,7 @@ def test_a_browser_is_let_in_by_the_link_and_no_page_of_others(database: Path, t
         assert page.evaluate("localStorage.getItem('prefect-password')") is None
         page.goto(link)
         page.wait_for_url(re.compile("/dashboard"))
-        expect(page.get_by_text("Flow Runs").first).to_be_visible()
+        expect(page.get_by_text("Run a task or flow to get started")).to_be_visible()
         assert page.context.cookies() == [] and "#" not in page.url
         page.goto(f"{address}{report}")
         expect(page.get_by_text("This report does not exist (yet)")).to_be_visible()
