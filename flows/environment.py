@@ -12,7 +12,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.kernels.compiling import own_home
+from corpora.kernels.compiling import make_own, own_home
 
 ROOT = Path(__file__).resolve().parents[1]
 PROBE_BYTES = 1 << 20  # a full disk takes names, and even a block
@@ -60,14 +60,21 @@ def prepare(environment: MutableMapping[str, str]) -> Path:
 
 
 def home_folder(environment: MutableMapping[str, str]) -> Path:
-    """Return `CLOZE_HOME`, or `own_home`; it is created if missing."""
-    home = Path(environment.get("CLOZE_HOME") or own_home(environment)).resolve()
+    """Return `CLOZE_HOME`, or `own_home`; it is created if missing.
+
+    Other users may not enter it: what runs record has texts. Of a folder that was given, this is true of `prefect`.
+    """
+    given = environment.get("CLOZE_HOME")
+    home = Path(given or own_home(environment)).resolve()
     try:
-        (home / "prefect").mkdir(parents=True, exist_ok=True)
+        exists = given and home.exists()  # then it may be any folder, and its permissions are not ours
+        for folder in (home / "prefect",) if exists else (home, home / "prefect"):
+            make_own(folder)
         _probe(home / f".probe-{os.getpid()}")
     except OSError as error:
         raise InputError(
-            f"Cannot write to the cache folder {home} ({error.strerror}). Set CLOZE_HOME to a writable folder."
+            f"The cache folder {home} cannot be written, or not be kept from other users ({error.strerror}). Set "
+            "CLOZE_HOME to a folder of your own."
         ) from error
     return home
 
@@ -95,10 +102,9 @@ def ambient_api(environment: MutableMapping[str, str], user_home: Path) -> str |
         return None  # an unreadable profile counts as none
     active = environment.get("PREFECT_PROFILE") or table.get("active")
     profile = table.get("profiles", {}).get(active, {})
-    if "PREFECT_API_KEY" in profile and "PREFECT_API_URL" in profile:
-        environment.setdefault("PREFECT_API_KEY", str(profile["PREFECT_API_KEY"]))
-    if "PREFECT_UI_URL" in profile and "PREFECT_API_URL" in profile:
-        environment.setdefault("PREFECT_UI_URL", str(profile["PREFECT_UI_URL"]))
+    for name in ("PREFECT_API_KEY", "PREFECT_API_AUTH_STRING", "PREFECT_UI_URL"):
+        if name in profile and "PREFECT_API_URL" in profile:
+            environment.setdefault(name, str(profile[name]))
     address = profile.get("PREFECT_API_URL")
     return str(address) if address else None
 

@@ -133,7 +133,7 @@ def kernel_folder() -> Path:
     refusals = []
     for folder in (home / "kernels" / _machine_digest() for home in homes):
         try:
-            _make_own(folder)
+            make_own(folder)
             return folder
         except OSError as error:
             refusals.append(f"{folder} {error.strerror or error}")
@@ -182,7 +182,7 @@ def shipped_name() -> str:
     return f"python{python}-{hashlib.sha256(repr(facts).encode()).hexdigest()[:16]}"
 
 
-def _make_own(folder: Path) -> None:
+def make_own(folder: Path) -> None:
     """Make a folder that only this user can enter. Raises OSError, also where it belongs to somebody else."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     state = folder.stat()
@@ -190,6 +190,8 @@ def _make_own(folder: Path) -> None:
         raise PermissionError(None, "belongs to another user")
     if stat.S_IMODE(state.st_mode) != 0o700:
         folder.chmod(0o700)
+    if stat.S_IMODE(folder.stat().st_mode) & 0o077:
+        raise PermissionError(None, "is open to others: its file system keeps no permissions")
     if not os.access(folder, os.W_OK):
         raise PermissionError(None, "cannot be written")
 

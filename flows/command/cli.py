@@ -392,7 +392,8 @@ def ui(*, port: arguments.Port = 4200) -> int:
     """Open the UI on the runs of this machine; Ctrl-C stops it."""
     from flows.orchestration.server.embedded import serve_ui
 
-    serve_ui(port, console.print)
+    serve_ui(port, say)
+    return 0
 
 
 @app.command

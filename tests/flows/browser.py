@@ -7,6 +7,7 @@ with ui(home) as address:                        http://127.0.0.1:PORT
 """
 
 import os
+import re
 import shutil
 import signal
 from collections.abc import Iterator
@@ -17,12 +18,15 @@ from launched import LONG, PATIENCE, answers, left, start, wait_until
 from playwright.sync_api import Page, expect, sync_playwright
 from served_command import free_port
 
+from flows.orchestration.server.embedded import PASSWORD, for_clients, keeps_runs_of
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
     "--disable-background-networking",
-    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # the UI asks a host for settings of its analytics
+    # The UI asks a host for settings of its analytics. One foreign name leads here, as its owner may have it.
+    "--host-resolver-rules=MAP evil.example 127.0.0.1, MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 )
 PAGE_SECONDS = PATIENCE  # a busy machine takes its time
 
@@ -42,6 +46,7 @@ def ui(home: Path) -> Iterator[str]:
     try:
         wait_until(lambda: process.poll() is not None or answers(f"{address}/api"), LONG)
         assert process.poll() is None, process.stdout.read()
+        assert wait_until(lambda: keeps_runs_of(home, port)), "its password is known from then on"
         yield address
     finally:
         os.killpg(process.pid, signal.SIGINT)
@@ -63,6 +68,13 @@ def browser(width: int = 1280, height: int = 800) -> Iterator[Page]:
         expect.set_options(timeout=1000 * PAGE_SECONDS)
         yield page
         chromium.close()
+
+
+def open_ui(page: Page, address: str) -> None:
+    """The first page of the UI, by the link that `cloze ui` prints on a terminal."""
+    secret = for_clients(f"{address}/api")[PASSWORD].partition(":")[2]
+    page.goto(f"{address}/open#{secret}")
+    page.wait_for_url(re.compile("/dashboard"))
 
 
 def open_run(page: Page, address: str, run_id: str, tab: str) -> None:

@@ -24,7 +24,8 @@ from forking import Forked, can_fork
 
 from corpora.kernels.compiling import kernel_folder
 from corpora.store.workers.pool import WORKER_NAME
-from flows.orchestration.server.embedded import embedded_server
+from flows.orchestration.server.embedded import PASSWORD, EmbeddedServer, for_clients
+from flows.orchestration.server.password import basic
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0  # seconds: for what takes one or two
@@ -53,7 +54,7 @@ def environment(home: Path, api: str | None = None) -> dict[str, str]:
         "PYTHONPATH": f"{ROOT / 'tests' / 'started'}{os.pathsep}{ROOT}",
         **{name: value for name, value in os.environ.items() if name.startswith(PROCESSOR)},
     }
-    return {**plain, "PREFECT_API_URL": api} if api else plain
+    return {**plain, **for_clients(api)} if api else plain
 
 
 def shared_temporary(folder: Path) -> Path:
@@ -153,9 +154,12 @@ def wait_until(true: Callable[[], bool], seconds: float = PATIENCE, pause: float
 
 @contextmanager
 def server(home: Path) -> Iterator[str]:
-    """A Prefect server of this home, as a user may have one running; gives the address of its API."""
+    """A Prefect server of this home, as a user may have one running; gives the address of its API.
+
+    This process knows its password, so that `environment` and `request` have it.
+    """
     own = {"PREFECT_HOME": str(home / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
-    with embedded_server(str(home / "own-server.log"), environment=environment(home) | own) as started:
+    with EmbeddedServer(str(home / "own-server.log"), environment=environment(home) | own) as started:
         yield started.wait(LONG)
 
 
@@ -190,9 +194,11 @@ def post(address: str, **body: Any) -> Any:
 def request(address: str, value: Any = None, method: str = "POST") -> httpx.Response:
     """What the API answers, asked again while its database is busy."""
     found: list[httpx.Response] = []
+    password = for_clients(address).get(PASSWORD)
+    headers = {"Authorization": basic(password)} if password else {}
 
     def answered() -> bool:
-        found[:] = [httpx.request(method, address, json=value, timeout=PATIENCE, trust_env=False)]
+        found[:] = [httpx.request(method, address, json=value, headers=headers, timeout=PATIENCE, trust_env=False)]
         return found[0].status_code != httpx.codes.SERVICE_UNAVAILABLE
 
     wait_until(answered)

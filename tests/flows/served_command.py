@@ -22,6 +22,8 @@ from forking import Forked
 from launched import LONG, PATIENCE, ask, environment, get, left, post, session_processes, shared_temporary, wait_until
 from small_recipe import World
 
+from flows.orchestration.server.embedded import keeps_runs_of
+
 # The server looks for new schedules, and the runner for runs that are due, every second.
 FAST = {"PREFECT_SERVER_SERVICES_SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "1", "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
 
@@ -39,7 +41,16 @@ class Serving:
     process: Forked
     recipe: str
     output: Path
-    api: str
+    home: Path
+    port: int
+    profile: str | None
+
+    @property
+    def api(self) -> str:
+        """The API of its server, whose newest password is known from then on."""
+        if self.profile is None:
+            keeps_runs_of(self.home, self.port)
+        return self.profile or f"http://127.0.0.1:{self.port}/api"
 
     @property
     def said(self) -> str:
@@ -62,11 +73,11 @@ class Serving:
         found = ask(self.api, "flow_runs", flow_runs={"state": {"name": {"any_": list(states)}}})
         return sorted(found, key=lambda run: str(run["start_time"]))
 
-    def run_now(self) -> str:
-        """Ask for a run, as a person does in the UI; its id."""
+    def run_now(self, **more: Any) -> str:
+        """Ask for a run, as a person does in the UI; its id. more: of what is asked"""
         [deployment] = [one for one in ask(self.api, "deployments") if one["name"] == self.recipe]
         address = f"{self.api}/deployments/{deployment['id']}/create_flow_run"
-        return str(post(address, idempotency_key=str(uuid4()))["id"])
+        return str(post(address, idempotency_key=str(uuid4()), **more)["id"])
 
     def wait_for_run(self, run_id: str, *states: str) -> dict[str, Any]:
         """Wait until a run is in one of some states; the run."""
@@ -106,7 +117,7 @@ def serving(home: Path, world: World, *arguments: str, port: int, api: str | Non
         process = Forked(command, cwd=home, env=own, stdout=file, stderr=subprocess.STDOUT)
     try:
         name = world.recipe().name
-        yield Serving(process=process, recipe=name, output=output, api=api or f"http://127.0.0.1:{port}/api")
+        yield Serving(process=process, recipe=name, output=output, home=home, port=port, profile=api)
     finally:
         for survivor in left(process.pid, 0):
             os.kill(survivor.pid, signal.SIGKILL)

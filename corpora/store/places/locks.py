@@ -56,6 +56,15 @@ def try_lock(file: IO[Any]) -> bool:
     return True
 
 
+def is_locked(path: Path) -> bool:
+    """Tell whether a process holds a lock on a file."""
+    try:
+        with path.open("r+") as file:
+            return not try_lock(file)
+    except FileNotFoundError:
+        return False
+
+
 def is_at(file: IO[Any], path: Path) -> bool:
     """True if an open file is still the one at a path."""
     try:

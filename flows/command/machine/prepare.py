@@ -23,7 +23,7 @@ from corpora.kernels.sealed import read_sealed
 from flows.command.machine.compile_kernels import compile_kernels, compiled_name, is_compiled
 from flows.command.machine.doctor import Finding, fail, ok, warn
 from flows.orchestration.server.database import database_fault, database_of
-from flows.orchestration.server.embedded import embedded_server
+from flows.orchestration.server.embedded import EmbeddedServer
 from flows.run.policies import default_workers
 
 UNUSED_SECONDS = 60 * 86400.0
@@ -41,7 +41,7 @@ def prepare(home: Path, tell: Tell) -> None:
     began = time.monotonic()
     if not database_of(home / "prefect").exists():
         tell("Making the database of the embedded orchestrator ...")
-        with embedded_server(str(home / "prefect" / "server.log")) as server:
+        with EmbeddedServer(str(home / "prefect" / "server.log")) as server:
             server.wait()
     for path in damaged():
         path.unlink(missing_ok=True)

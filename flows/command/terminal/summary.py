@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from shutil import which
+from urllib.parse import urlsplit
 
 from rich.console import Console
 
@@ -71,10 +72,9 @@ def show_tour(console: Console, finished: RunState, home: Path) -> None:
 
 
 def ui_hint(cloze: str, home: Path) -> str:
-    """Return where the UI of a home runs; else the command that starts it, on the first free port from the usual on."""
-    if running := server_of_home(home).removesuffix("/api"):
-        return f"{running}    # the run in the orchestration UI"
-    port = next(filter(is_free, range(UI_PORT, MOST_PORTS)), UI_PORT)
+    """Return the command that opens the UI of a home: on the port on which it runs, else on the first free one."""
+    running = urlsplit(server_of_home(home)).port
+    port = running or next(filter(is_free, range(UI_PORT, MOST_PORTS)), UI_PORT)
     chosen = "" if port == UI_PORT else f" --port {port}"
     return f"{cloze} ui{chosen}    # the run in the orchestration UI, on http://127.0.0.1:{port}"
 

@@ -25,7 +25,7 @@ from corpora.store.places.place import Place
 from corpora.store.settings import bind
 from flows.orchestration.pages.markdown import artifact
 from flows.orchestration.pages.page_artifacts import report_shown
-from flows.orchestration.server.embedded import answers, ask, is_of_home
+from flows.orchestration.server.embedded import answers, ask, own_password
 
 FOLDER = "late-runs"  # of a Prefect home
 MAX_KEPT = 500
@@ -103,7 +103,7 @@ def send_run(api: str, ended: EndedRun, tell: Tell) -> str | None:
 
 
 def _report(ended: EndedRun, flow_run_id: str, api: str, tell: Tell) -> str:
-    return report_shown(Place(ended.store), ended.run_id, flow_run_id, is_of_home(api), tell)
+    return report_shown(Place(ended.store), ended.run_id, flow_run_id, bool(own_password(api)), tell)
 
 
 def keep_run(prefect_home: Path, ended: EndedRun) -> None:

@@ -23,6 +23,7 @@ from flows.orchestration.runs.notifications import Notifier
 from flows.orchestration.runs.run_flow import closed_when_stopped
 from flows.orchestration.schedules.housekeeping import shown_in_status
 from flows.orchestration.schedules.serve import answering_profile, api_at_work
+from flows.orchestration.server.embedded import adopt_password
 from flows.run.record.listed_runs import waiting_path
 from flows.run.record.run_record import now_text
 
@@ -39,6 +40,7 @@ class Decision(RunInput):
 
 def ask_a_person(promotion: Promotion, home: Path, port: int, seconds: int, tell: Tell) -> PersonsWord:
     """Ask a person in the UI for a decision on a release. seconds: to wait; then it is rejected"""
+    adopt_password(home, port)
     with api_at_work(answering_profile(tell), home, port, tell) as api:
         return _pause(promotion, ui_of(api) or api, seconds, tell)
 

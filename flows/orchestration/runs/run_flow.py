@@ -34,7 +34,7 @@ from flows.orchestration.runs.run_state import RunState
 from flows.orchestration.runs.stage_tasks import perform_recipe, threads_for
 from flows.orchestration.runs.unwatched_run import run_alone
 from flows.orchestration.server.api_recorder import FlowEnd, leave, recording
-from flows.orchestration.server.embedded import is_of_home
+from flows.orchestration.server.embedded import own_password
 from flows.run.pipeline import Outcome
 from flows.run.policies import RECORD_SECONDS
 from flows.signals import answer_signals, last_word
@@ -86,7 +86,7 @@ def show_run(run: RunState) -> None:
     assert mine is not None and id is not None, "a flow run is recorded"
     show_tags(UUID(id), run_tags(run.recipe, "builds"))
     run.flow_run = flow_run_at(mine.address, id, mine.embedded)
-    report = report_shown(run.place, run.run_id, id, mine.embedded or is_of_home(mine.address), run.tell)
+    report = report_shown(run.place, run.run_id, id, mine.embedded or bool(own_password(mine.address)), run.tell)
     show_once(f"report-{run.recipe.name}", report, f"{run.recipe.name}: the report of this run")
 
 

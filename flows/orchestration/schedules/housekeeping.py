@@ -18,7 +18,6 @@ from prefect.client.schemas.sorting import FlowRunSort
 
 from corpora.errors import InputError
 from corpora.store.leases.active_runs import Presence
-from corpora.store.places.locks import try_lock
 from corpora.store.places.place import Place
 from flows.signals import last_word
 
@@ -32,14 +31,6 @@ def stamped(text: str, run: str = "") -> str:
 def serving_lock(home: Path, name: str) -> Path:
     """Return the file that a `cloze serve` of a home locks for a recipe of this name."""
     return home / "prefect" / f"serving-{quote(name, safe='')}.lock"
-
-
-def is_locked(path: Path) -> bool:
-    """Tell whether a process holds a lock."""
-    if not path.exists():
-        return False
-    with path.open("a+") as file:
-        return not try_lock(file)
 
 
 @contextmanager

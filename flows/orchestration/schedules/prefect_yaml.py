@@ -8,6 +8,7 @@ The file is for people: every line may be edited. Its entrypoints are flows of t
 so the file holds only names.
 """
 
+import json
 import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -20,9 +21,10 @@ from prefect import __version__ as prefect_version
 from prefect.schedules import Schedule
 
 from corpora.errors import InputError
+from corpora.store.places.locks import is_locked
 from flows.orchestration.pages.page_artifacts import flow_called, run_tags
-from flows.orchestration.schedules.housekeeping import is_locked, serving_lock
-from flows.orchestration.schedules.recipe_flow import entrypoint_of
+from flows.orchestration.schedules.housekeeping import serving_lock
+from flows.orchestration.schedules.recipe_flow import GIVEN, entrypoint_of
 from flows.orchestration.schedules.timetables import check_deployable, given_parameters
 from flows.orchestration.server.api_recorder import answering_api
 from flows.orchestration.server.embedded import ask
@@ -52,7 +54,10 @@ def prefect_yaml(
     for recipe in recipes:
         check_deployable(recipe, workers)
         given = given_parameters(recipe, store, workers)
-        work_pool = {"name": pool, "job_variables": {"env": {"CLOZE_HOME": str(home)}}}
+        work_pool = {
+            "name": pool,
+            "job_variables": {"env": {"CLOZE_HOME": str(home), GIVEN: json.dumps(given.get("set", []))}},
+        }
         deployments.append({**deployment_of(recipe, given, schedule, folder), "work_pool": work_pool})
     body = {
         "name": folder.name or "cloze",

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 from urllib.parse import unquote
 
@@ -21,8 +22,19 @@ from corpora.errors import InputError
 from corpora.store.settings import toml_table
 from flows.orchestration.pages.page_artifacts import flow_called
 from flows.orchestration.schedules.scheduled_run import THREADS, begin_here, build, carried_out, run_name, say_failure
-from flows.recipes.tables import read_override
+from flows.recipes.tables import key_parts, read_override
 
+# What any run may be given: figures and choices that decide which texts stay, how they are cut, how long a training is.
+# None of them names a program, a file, an address or a place to write to, decides who is notified or what is released,
+# kept, hidden or bounded, or how much of the machine a run takes. Everything else is refused.
+ALLOWED_TABLES = ("clean", "duplicates", "held_out", "language", "lines", "repeated_lines", "rules")
+ALLOWED_KEYS = {
+    "": ("seed",),
+    "vocabulary": ("size", "lowercase", "min_frequency", "limit_alphabet", "character_coverage"),
+    "shards": ("length", "copies", "target_tokens", "seed"),
+    "training": ("learning_rate", "warmup_steps", "weight_decay", "clip_norm", "seed", "max_epochs"),
+}
+GIVEN = "CLOZE_GIVEN"  # in the environment of a run: the settings that `cloze serve` or `cloze deploy` were given
 SUFFIX = ".toml"
 IN_A_RUN = "PREFECT__FLOW_RUN_ID"  # in the environment of a run's process
 
@@ -52,22 +64,22 @@ def __getattr__(name: str) -> Flow[..., Any]:
 def recipe_flow(path: Path) -> Flow[..., Any]:
     """Return the flow of the recipe in a file."""
 
-    def run_recipe(
-        set: Sequence[str] = (), store: str | None = None, worker_processes: int | None = None
-    ) -> State[Any]:
+    def run_recipe(set: Sequence[str] = (), worker_processes: int | None = None) -> State[Any]:
         begin_here()
-        return carried_out(lambda home: build(path, overrides_given(set, store), worker_processes, home))
+        return carried_out(lambda home: build(path, overrides_given(set), worker_processes, home))
 
     def tell_failure(flow: Any, flow_run: Any, state: State[Any]) -> None:
-        given = flow_run.parameters
-        say_failure(state, path, overrides_given(given.get("set", ()), given.get("store")))
+        try:
+            overrides = overrides_given(flow_run.parameters.get("set", ()))
+        except InputError:  # the run was refused them: the recipe says whom to notify
+            overrides = {}
+        say_failure(state, path, overrides)
 
     run_recipe.__name__ = path.stem
     run_recipe.__doc__ = f"""A run of {path.name}, with the recipe's settings except those given here.
 
     Args:
         set: more settings over the recipe, each as key=value: duplicates.threshold=0.7
-        store: a store instead of the recipe's
         worker_processes: without a number, one a core
     """
     return flow(
@@ -88,7 +100,27 @@ def recipe_name(path: Path) -> str:
         return path.stem
 
 
-def overrides_given(pairs: Sequence[str], store: str | None) -> dict[str, str]:
-    """Return the parameters of a run as overrides of its recipe. Raises InputError."""
-    overrides = {} if store is None else {"store": json.dumps(store)}
-    return {**overrides, **dict(read_override(pair, "set") for pair in pairs)}
+def overrides_given(pairs: Sequence[str]) -> dict[str, str]:
+    """Return the settings that a run is given, as overrides of its recipe. Raises InputError.
+
+    Whoever may start runs may give them what is allowed above, and what the command that made the schedule was given.
+    """
+    given = json.loads(os.environ.get(GIVEN, "[]"))
+    for pair in pairs:
+        if not (is_allowed(pair) or pair in given):
+            raise InputError(
+                f"set {pair}: a run of a schedule is not given this setting. Write it into the recipe, or give it to "
+                f"`cloze serve` or `cloze deploy` as `--set {quote(pair)}`."
+            )
+    return dict(read_override(pair, "set") for pair in pairs)
+
+
+def is_allowed(pair: str) -> bool:
+    """Tell whether any run of a schedule may be given a setting.
+
+    >>> is_allowed("duplicates.threshold=0.7"), is_allowed('"notify".command=["a"]'), is_allowed("training={}")
+    (True, False, False)
+    """
+    *parents, key = key_parts(read_override(pair, "set")[0])
+    table = parents[0] if parents else ""
+    return table in ALLOWED_TABLES or key in ALLOWED_KEYS.get(table, ())

@@ -106,7 +106,9 @@ def build(path: Path, overrides: dict[str, str], workers: int | None, home: Path
     from flows.orchestration.runs.run_flow import closed_when_stopped, perform_in_flow
     from flows.orchestration.runs.run_recipe import execute_below
     from flows.orchestration.server.api_recorder import Recording, during
+    from flows.orchestration.server.embedded import use_api
 
+    use_api(PREFECT_API_URL.value())
     logger = get_run_logger()
 
     def note(line: str) -> None:

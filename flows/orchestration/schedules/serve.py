@@ -13,13 +13,11 @@ this one starts another.
 
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
-
-from prefect.context import refresh_global_settings_context
 
 from corpora.errors import InputError
 from corpora.generic_types import Tell
@@ -30,9 +28,15 @@ from flows.orchestration.schedules.housekeeping import serving_lock, stamped
 from flows.orchestration.schedules.recipe_flow import entrypoint_of
 from flows.orchestration.schedules.service import ALIVE_SECONDS, STOPPING, Service
 from flows.orchestration.schedules.timetables import check_deployable, given_parameters, timetable
-from flows.orchestration.server.database import check_database, shrink_database, starting_turn
-from flows.orchestration.server.embedded import ServerFailed, answers, ask, check_port, embedded_server, keeps_runs_of
-from flows.orchestration.server.history import keep_history
+from flows.orchestration.server.embedded import (
+    ServerFailed,
+    adopt_password,
+    answers,
+    ask,
+    prepare_server,
+    start_server,
+    use_api,
+)
 from flows.recipes.recipe import Recipe, settle_recipe
 from flows.signals import give_way, last_word
 
@@ -66,46 +70,27 @@ def serve_recipe(
     entrypoint_of(path)
     given = {"name": recipe.name, "path": path, "parameters": parameters, "cron": cron, "every": every}
     given["since"] = datetime.now(UTC).isoformat()
+    adopt_password(home, port)  # of others: this one does not serve yet
     with served_alone(home, recipe):
         profile = answering_profile(tell)
         if profile is None:
-            check_server_port(home, port)
-            if not keeps_runs_of(home, port):
-                check_database(home / "prefect")
-                shrink_database(home / "prefect", tell)
-            keep_history(recipe.retention.history_days)
+            prepare_server(home, port, recipe.retention.history_days, tell)
         settle_recipe(recipe)
         service = Service(recipe, given, profile is None, tell)
         with last_word(service.stop, STOPPING, patient=True):
-            serve_on(service, lambda: api_at_work(profile, home, port, tell), tell, run_now)
-
-
-def serve_on(
-    service: Service, server: Callable[[], AbstractContextManager[str]], tell: Tell, run_now: bool
-) -> NoReturn:
-    """Serve a recipe with a server, and with another if it goes away. Raises ServerFailed if the first fails."""
-    first = True
-    while True:
-        try:
-            with server():
-                why = service.attend(run_now and first)
-        except ServerFailed as error:
-            if first:
-                raise
-            why = str(error)
-        give_way()
-        first = False
-        tell(f"{why}; the schedule continues with the next one.")
-        time.sleep(ALIVE_SECONDS)
-
-
-def check_server_port(home: Path, port: int) -> None:
-    """Raise InputError for an invalid port, and for one that anything but a server of this home uses."""
-    if not 0 < port < 1 << 16:
-        raise InputError(f"--port {port} must be a whole number from 1 to 65535.")
-    with starting_turn(home / "prefect"):  # waits for a server that has the port and does not answer yet
-        if not keeps_runs_of(home, port):
-            check_port(port)
+            first = True
+            while True:
+                try:
+                    with api_at_work(profile, home, port, tell):
+                        why = service.attend(run_now and first)
+                except ServerFailed as error:
+                    if first:
+                        raise
+                    why = str(error)
+                give_way()
+                first = False
+                tell(f"{why}; the schedule continues with the next one.")
+                time.sleep(ALIVE_SECONDS)
 
 
 def answering_profile(tell: Tell) -> str | None:
@@ -121,39 +106,24 @@ def answering_profile(tell: Tell) -> str | None:
 @contextmanager
 def api_at_work(profile: str | None, home: Path, port: int, tell: Tell) -> Iterator[str]:
     """Use the API of a profile during the block, or that of a full server of this home. Raises ServerFailed."""
-    with own_api(home, port, tell) if profile is None else profile_api(profile, tell) as api:
-        os.environ["PREFECT_API_URL"] = api
-        refresh_global_settings_context()  # Prefect read its settings when it was imported
+    with ExitStack() as server:
+        if profile is not None:
+            wait_for_profile(profile, tell)
+        elif started := start_server(home, port, tell):
+            server.enter_context(started)
+        api = profile or f"http://127.0.0.1:{port}/api"
+        use_api(api)
         yield api
 
 
-@contextmanager
-def own_api(home: Path, port: int, tell: Tell) -> Iterator[str]:
-    """Yield a full Prefect server of this home: the one that listens on the port, or a new one. Raises ServerFailed."""
-    tell(f"The UI: http://127.0.0.1:{port}")
-    if not keeps_runs_of(home, port):
-        first = not (home / "prefect" / "prefect.db").exists()
-        tell(f"Starting the Prefect server{': the first time it makes its database, some 20 s' * first} ...")
-        try:
-            with embedded_server(str(home / "prefect" / "server.log"), port) as server:
-                yield server.wait()
-            return
-        except ServerFailed:
-            if not keeps_runs_of(home, port):  # else another process was faster
-                raise
-    yield f"http://127.0.0.1:{port}/api"
-
-
-@contextmanager
-def profile_api(address: str, tell: Tell) -> Iterator[str]:
-    """Yield the server of the user's profile, as soon as it answers."""
+def wait_for_profile(address: str, tell: Tell) -> None:
+    """Wait until the server of the user's profile answers."""
     while not answers(address):
         time.sleep(ALIVE_SECONDS)
     tell(f"Recording with the Prefect server of your profile: {without_password(address)}")
     ui = ui_of(address)
     if ui and (ui != without_password(address).removesuffix("/api") or ask(f"{ui}/ui-settings") is not None):
         tell(f"The UI: {ui}")
-    yield address
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from prefect.client.schemas.filters import FlowRunFilterNextScheduledStartTime
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy, State, StateType
 from prefect.deployments.runner import DeploymentApplyError, RunnerDeployment
 from prefect.exceptions import ObjectNotFound
-from prefect.settings import PREFECT_HOME
+from prefect.settings import PREFECT_API_URL, PREFECT_HOME
 from prefect.states import Cancelled, Crashed
 
 from corpora.generic_types import Result, Tell
@@ -42,11 +42,11 @@ from corpora.store.workers.processes import began, children, family, lives, send
 from flows.orchestration.pages.markdown import plain
 from flows.orchestration.pages.page_artifacts import flow_called
 from flows.orchestration.schedules.housekeeping import due_runs, read_runs, shown_in_status
-from flows.orchestration.schedules.recipe_flow import entrypoint_of
+from flows.orchestration.schedules.recipe_flow import GIVEN, entrypoint_of
 from flows.orchestration.schedules.scheduled_run import PARENT, end_with
 from flows.orchestration.schedules.timetables import timetable, when
 from flows.orchestration.server.api_recorder import is_unanswered
-from flows.orchestration.server.embedded import ServerFailed
+from flows.orchestration.server.embedded import ServerFailed, for_clients, use_api
 from flows.recipes.recipe import Recipe
 from flows.run.record.listed_runs import schedule_path
 from flows.signals import TERM_SECONDS, end_children, give_way, say
@@ -196,7 +196,8 @@ def start_runner(given: dict[str, Any]) -> "subprocess.Popen[bytes]":
     """Start the runner of a deployment, in a process group of its own: Ctrl-C is the service's to answer."""
     command = [sys.executable, "-m", "flows.orchestration.schedules.service", json.dumps(given), str(os.getpid())]
     with runner_log().open("a") as log:
-        return subprocess.Popen(command, process_group=0, stderr=log)
+        own = {**os.environ, **for_clients(PREFECT_API_URL.value())}
+        return subprocess.Popen(command, process_group=0, stderr=log, env=own)
 
 
 def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], seconds: float = RUN_SECONDS) -> None:
@@ -220,7 +221,8 @@ def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], s
 def run_runner(given: dict[str, Any], parent: int) -> None:
     """Start runs that are due, in the process of the runner, until the service that started it ends."""
     end_with(parent, lambda: os._exit(1))
-    os.environ[PARENT] = str(os.getpid())
+    use_api(PREFECT_API_URL.value())  # a run gets it from Prefect's settings, the command of a notice does not
+    os.environ |= {PARENT: str(os.getpid()), GIVEN: json.dumps(given["parameters"].get("set", []))}
     folder = PREFECT_HOME.value() / "runners" / quote(given["name"], safe="")
     shutil.rmtree(folder, ignore_errors=True)  # from one that was killed
     folder.mkdir(parents=True)

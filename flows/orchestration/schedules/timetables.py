@@ -1,5 +1,6 @@
 """Schedules of a recipe: a cron expression or a number of seconds; and the overrides of every run."""
 
+import json
 import os
 from datetime import datetime
 from pathlib import Path
@@ -52,7 +53,8 @@ def check_deployable(recipe: Recipe, workers: int | None) -> None:
 def given_parameters(recipe: Recipe, store: str | None, workers: int | None) -> dict[str, Any]:
     """Return the overrides of the recipe in every run of its deployment, by the parameters of its flow."""
     pairs = [f"{key}={value}" for key, value in recipe.overrides.items()]
-    every = {"store": recipe.store if store else None, "set": pairs, "worker_processes": workers}
+    pairs += [f"store={json.dumps(recipe.store)}"] if store else []
+    every = {"set": pairs, "worker_processes": workers}
     return {key: value for key, value in every.items() if value}
 
 

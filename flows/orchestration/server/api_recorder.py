@@ -29,8 +29,14 @@ from uuid import UUID
 from corpora.errors import InputError
 from corpora.generic_types import Result, Tell
 from corpora.store.places.address import without_password
-from flows.orchestration.server.database import database_of
-from flows.orchestration.server.embedded import EmbeddedServer, ServerFailed, answers, embedded_server, server_of_home
+from flows.orchestration.server.embedded import (
+    EmbeddedServer,
+    ServerFailed,
+    answers,
+    begin_server,
+    server_of_home,
+    use_api,
+)
 from flows.process_exit import leave_at_once
 from flows.signals import give_way
 
@@ -42,6 +48,7 @@ PAUSE_SECONDS = 1.0  # between two tries
 START_SECONDS = 60.0  # for a server to answer before a run begins without one
 ANSWER_SECONDS = 30.0  # for it to answer later
 HANGING = ("PREFECT_API_REQUEST_TIMEOUT", "PREFECT_CLIENT_MAX_RETRIES")
+REFUSED = 401  # by a server that was started again, with another password
 WITHOUT = "The run continues without it; the store lacks nothing."
 
 
@@ -62,6 +69,7 @@ class KeptPages:
         self.lines.append({"name": "prefect.flow_runs", "level": number, "message": line, "timestamp": now})
 
 
+@dataclass
 class Recording:
     """The API that a run is recorded with.
 
@@ -70,24 +78,17 @@ class Recording:
     kept:   what is shown meanwhile, if the run has no API from its beginning
     """
 
-    def __init__(
-        self,
-        address: str,
-        tell: Tell,
-        server: EmbeddedServer | None = None,
-        lost: bool = False,
-        kept: KeptPages | None = None,
-    ) -> None:
-        self.address, self.shown = address, without_password(address)
-        self.lost, self.kept = lost, kept
-        self._tell = tell
-        self._server = server
-        self._turn = threading.Lock()
+    address: str
+    tell: Tell
+    server: EmbeddedServer | None = None
+    lost: bool = False
+    kept: KeptPages | None = None
+    turn: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def embedded(self) -> bool:
         """True if the server exists only for this run."""
-        return self._server is not None
+        return self.server is not None
 
     def api_by_now(self) -> str:
         """Return the address of the API if it answers by now, else ""."""
@@ -104,15 +105,15 @@ class Recording:
                     raise
                 why = error
             deadline = deadline or time.monotonic() + ANSWER_SECONDS - waited_for(why)
-            self._wait(deadline, f"The Prefect API {self.shown} does not answer ({why}).")
+            self._wait(deadline, f"The Prefect API {without_password(self.address)} does not answer ({why}).")
         return None
 
     def _wait(self, deadline: float, why: str) -> None:
         """Wait until the API answers; it is lost after a deadline, or if its server has ended."""
         while not self.lost:
             give_way()
-            if self._server is not None and self._server.ended:
-                self.lose(f"The embedded Prefect server has ended; its log is {self._server.log_path}.")
+            if self.server is not None and self.server.ended:
+                self.lose(f"The embedded Prefect server has ended; its log is {self.server.log_path}.")
             elif time.monotonic() >= deadline:
                 self.lose(why)
             time.sleep(PAUSE_SECONDS)
@@ -121,20 +122,20 @@ class Recording:
 
     def leave_last(self, call: Callable[[], object]) -> None:
         """Call the API at the end of the run, even if it was lost, if it answers again."""
-        self.lost = self.lost and not self.api_by_now()
+        if self.lost and self.api_by_now():
+            use_api(self.address)
+            self.lost = False
         self.leave(call)
 
     def lose(self, why: str) -> None:
         """Continue without the API to the end of the run; what should be sent to it is dropped."""
-        with self._turn:
+        with self.turn:
             if self.lost:
                 return
             self.lost = True
-        self._tell(f"{why} {WITHOUT}")
+        self.tell(f"{why} {WITHOUT}")
         os.environ |= {"PREFECT_LOGGING_TO_API_ENABLED": "false", "PREFECT_CLIENT_MAX_RETRIES": "0"}
-        from prefect.context import refresh_global_settings_context
-
-        refresh_global_settings_context()
+        use_api(self.address)
 
 
 _recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
@@ -220,7 +221,7 @@ def is_unanswered(error: BaseException) -> bool:
     import httpx
 
     return any(
-        each.response.status_code >= 500
+        each.response.status_code in (REFUSED, *range(500, 600))
         if isinstance(each, httpx.HTTPStatusError)
         else isinstance(each, httpx.TransportError)
         for each in causes(error)
@@ -272,10 +273,11 @@ def recorded(
     """
     ambient = api_of_profile(own_server) or (None if own_server else server_of_home(home) or None)
     with ExitStack() as servers:
-        server = _starting(home / "prefect", tell, servers) if ambient is None else None
+        server = servers.enter_context(begin_server(home / "prefect", tell)) if ambient is None else None
         os.environ["PREFECT_API_URL"] = address = server.address if server is not None else str(ambient)
         meanwhile()
         mine = _of_profile(address, tell, kept) if server is None else _embedded(server, tell, kept)
+        use_api(address)
         with during(mine):
             yield mine
 
@@ -319,13 +321,6 @@ def _of_profile(address: str, tell: Tell, kept: KeptPages) -> Recording:
         return Recording(address, tell)
     tell(goes_without(f"The Prefect API {shown} {whose} has not answered for {START_SECONDS:.0f} s."))
     return Recording(address, tell, lost=True, kept=kept)
-
-
-def _starting(prefect_home: Path, tell: Tell, servers: ExitStack) -> EmbeddedServer:
-    """Start the embedded server of a home."""
-    first = not database_of(prefect_home).exists()
-    tell(f"Starting the embedded Prefect server{': the first time it makes its database, some 20 s' * first} ...")
-    return servers.enter_context(embedded_server(str(prefect_home / "server.log")))
 
 
 def _embedded(server: EmbeddedServer, tell: Tell, kept: KeptPages) -> Recording:

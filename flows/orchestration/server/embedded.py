@@ -5,14 +5,16 @@ shows the same runs later), and ends itself when the process that started it is 
 watches a pipe that the system closes. The first start makes the database, which takes some 20 seconds; servers
 of one home start one after another, because two that make its database at once corrupt it.
 
-With a port it is a full server: it also has the UI and the services that schedule runs. Its port is in a file of the
-home, so that runs that start no server find it.
+With a port it is a full server: it also has the UI and the services that schedule runs. Its port and its password are
+in files of the home, so that runs that start no server find it. Nobody without the password is answered (`password.py`,
+`guard.py`).
 """
 
 import http.client
 import json
 import os
 import re
+import secrets
 import socket
 import subprocess
 import sys
@@ -20,17 +22,33 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from corpora.errors import InputError
 from corpora.lean_process import collect_rarely
 from flows.environment import LOOPBACK
-from flows.orchestration.server.database import check_database, database_fault, shrink_database, starting_turn
+from flows.orchestration.server.database import (
+    check_database,
+    database_fault,
+    database_of,
+    shrink_database,
+    starting_turn,
+)
 from flows.orchestration.server.history import keep_history
+from flows.orchestration.server.password import (
+    PROOF_PATH,
+    basic,
+    describe_ui,
+    keep_password,
+    new_password,
+    password_in_use,
+    prove,
+    read_password,
+)
 from flows.process_exit import leave_garbage
 from flows.run.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
 
@@ -40,6 +58,9 @@ PORT_FILE = "server.port"  # in a Prefect home: of the full server that was star
 ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 EPHEMERAL = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
 FULL = {"PREFECT_SERVER_API_HOST": "127.0.0.1"}  # the UI asks the API that the settings name
+OPEN_PATHS = ("/api/health", PROOF_PATH, "/api/admin/version")  # answered without a password; the last, if all is
+PASSWORD = "PREFECT_API_AUTH_STRING"  # of the API that Prefect's clients use
+_passwords: dict[int, str] = {}  # by port: of servers that this process has started, or that have proved to be ours
 
 
 class ServerFailed(InputError):
@@ -47,32 +68,46 @@ class ServerFailed(InputError):
 
 
 class EmbeddedServer:
-    """A server that is starting or running; with a port it is a full one."""
+    """A server that runs during a `with` block, a full one with a port; it need not answer yet.
+
+    It has the password that this process knows for its port, if any, so that one which goes away can be replaced.
+    """
 
     def __init__(self, log_path: str, port: int | None = None, environment: Mapping[str, str] = os.environ) -> None:
         self.log_path = log_path
         # Bound here, so that the address is known before the server is up, and heard from there on.
         with closing(socket.socket()) as bound, open(log_path, "ab") as log:  # noqa: PTH123  a plain handle for the child
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            bound.bind(("127.0.0.1", port or 0))
-            number = bound.getsockname()[1]
+            try:
+                bound.bind(("127.0.0.1", port or 0))
+            except OSError as error:
+                raise ServerFailed(f"Port {port} is in use ({error.strerror}).") from error
+            self._port = number = bound.getsockname()[1]
             self.address = f"http://127.0.0.1:{number}/api"
+            self._password = _passwords.setdefault(number, new_password())
+            kind = EPHEMERAL if port is None else {**FULL, "PREFECT_SERVER_API_PORT": str(port)}
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "flows.orchestration.server.embedded", str(bound.fileno()), str(port or 0)],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                env={**environment, **(EPHEMERAL if port is None else {**FULL, "PREFECT_SERVER_API_PORT": str(port)})},
+                env={**environment, **kind, "PREFECT_SERVER_API_AUTH_STRING": self._password},
                 pass_fds=[bound.fileno()],
                 # Ctrl-C reaches all processes of the terminal's group: the server has to outlive what it records.
                 process_group=0,
             )
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     def wait(self, seconds: float = SERVER_START_SECONDS) -> str:
         """Return its API's address, once it answers. Raises ServerFailed if it ends, and after some seconds."""
         deadline = time.monotonic() + seconds
         while not self.ended:
-            if answers(self.address):
+            if is_proved(self._port, self._password):
                 return self.address
             time.sleep(LOOK_SECONDS)
             if time.monotonic() > deadline:
@@ -97,16 +132,12 @@ class EmbeddedServer:
             self._process.wait()
 
 
-@contextmanager
-def embedded_server(
-    log_path: str, port: int | None = None, environment: Mapping[str, str] = os.environ
-) -> Iterator[EmbeddedServer]:
-    """Run a server during the block, a full one with a port; it need not answer yet."""
-    server = EmbeddedServer(log_path, port, environment)
-    try:
-        yield server
-    finally:
-        server.stop()
+def begin_server(prefect_home: Path, tell: Callable[[str], None], port: int | None = None) -> EmbeddedServer:
+    """Start a server of a home, which need not answer yet."""
+    first = not database_of(prefect_home).exists()
+    which = "embedded " if port is None else ""
+    tell(f"Starting the {which}Prefect server{': the first time it makes its database, some 20 s' * first} ...")
+    return EmbeddedServer(str(prefect_home / "server.log"), port)
 
 
 def last_error(log_path: str) -> str:
@@ -124,13 +155,52 @@ def answers(address: str) -> bool:
 
 
 def keeps_runs_of(home: Path, port: int) -> bool:
-    """Tell whether a Prefect server of this home answers on a port, whether `cloze ui` or a schedule started it."""
-    return _home_of(f"http://127.0.0.1:{port}/api") == str(home / "prefect")
+    """Tell whether a Prefect server of this home answers on a port, whether `cloze ui` or a schedule started it.
+
+    Its password is known from then on. One that this process has started counts.
+    """
+    for password in (read_password(home / "prefect", port), _passwords.get(port, "")):
+        if password and is_proved(port, password):
+            _passwords[port] = password
+            return True
+    return False
 
 
-def is_of_home(address: str) -> bool:
-    """Tell whether the server of an API on this machine belongs to the home of this process."""
-    return urlsplit(address).hostname in LOOPBACK and _home_of(address) == os.environ.get("PREFECT_HOME")
+def is_proved(port: int, password: str) -> bool:
+    """Tell whether what listens on a port of this machine shows that it knows a password. It is not told it."""
+    challenge = secrets.token_hex(16)
+    answer = _ask(f"http://127.0.0.1:{port}{PROOF_PATH}?challenge={challenge}")
+    return secrets.compare_digest(answer or b"", prove(password, port, challenge).encode())
+
+
+def own_password(url: str) -> str:
+    """Return the password of a server if it proves to be of the home of this process; else ""."""
+    parts, home = urlsplit(url), Path(os.environ.get("PREFECT_HOME", "")).parent
+    port = parts.port or 80
+    return _passwords[port] if parts.hostname == "127.0.0.1" and keeps_runs_of(home, port) else ""
+
+
+def adopt_password(home: Path, port: int) -> None:
+    """Have the next server of this process on a port go on with a password that runs of a schedule know."""
+    if in_use := password_in_use(home / "prefect", port):
+        _passwords[port] = in_use
+
+
+def for_clients(address: str) -> dict[str, str]:
+    """Return the environment by which Prefect's clients use an API: with the password, if its server is ours."""
+    ours = own_password(address)
+    return {"PREFECT_API_URL": address, **({PASSWORD: ours} if ours else {})}
+
+
+def use_api(address: str) -> None:
+    """Have the clients of this process use an API. What this process starts does not inherit the password of ours."""
+    from prefect.context import refresh_global_settings_context
+
+    own = for_clients(address)
+    os.environ |= own
+    refresh_global_settings_context()
+    if PASSWORD in own:
+        del os.environ[PASSWORD]
 
 
 def server_of_home(home: Path) -> str:
@@ -142,10 +212,18 @@ def server_of_home(home: Path) -> str:
     return f"http://127.0.0.1:{port}/api" if keeps_runs_of(home, port) else ""
 
 
-def _home_of(address: str) -> str | None:
-    """Return the Prefect home that a server reports."""
-    settings = ask(f"{address}/admin/settings")
-    return settings.get("home") if isinstance(settings, dict) else None
+def _credentials(url: str) -> dict[str, str]:
+    """Return the header for a request: what is for a server of ours, or for the user's API, is sent there only."""
+    here = urlsplit(url).hostname in LOOPBACK
+    if here and urlsplit(url).path in OPEN_PATHS:
+        return {}
+    if ours := own_password(url):
+        return {"Authorization": basic(ours)}
+    theirs = os.environ.get("PREFECT_API_URL") or os.environ.get("CLOZE_PREFECT_API", "")
+    password, key = os.environ.get(PASSWORD), None if here else os.environ.get("PREFECT_API_KEY")  # of Prefect Cloud
+    if not (theirs and url.startswith(f"{theirs.rstrip('/')}/") and (password or key)):
+        return {}
+    return {"Authorization": basic(password) if password else f"Bearer {key}"}
 
 
 def ask(url: str, body: object = None, seconds: float = ASK_SECONDS) -> Any:
@@ -162,12 +240,11 @@ def ask(url: str, body: object = None, seconds: float = ASK_SECONDS) -> Any:
 def _ask(url: str, body: object = None, seconds: float = ASK_SECONDS) -> bytes | None:
     """Return what a server answers; None if it does not, or with an error.
 
-    One on another machine is asked as Prefect asks it: over the proxy and with the key of the environment.
+    One on another machine is asked as Prefect asks it: over the proxy and with the credentials of the environment.
     """
     here = urlsplit(url).hostname in LOOPBACK
     opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if here else []))
-    key = os.environ.get("PREFECT_API_KEY")
-    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+    headers = {"Content-Type": "application/json", **_credentials(url)}
     request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), headers)
     try:
         with opener.open(request, timeout=seconds) as response:
@@ -178,41 +255,78 @@ def _ask(url: str, body: object = None, seconds: float = ASK_SECONDS) -> bytes |
 
 def is_free(port: int) -> bool:
     """Return True if a server can listen on a port of this machine."""
-    with suppress(InputError):
-        check_port(port)
+    with suppress(OSError):
+        socket.create_server(("127.0.0.1", port)).close()
         return True
     return False
 
 
+def prepare_server(home: Path, port: int, days: float, tell: Callable[[str], None]) -> None:
+    """Make ready for a full server of a home, which keeps its history for some days, unless one has the port already.
+
+    Waits for one that starts. Raises InputError for a port that is used by something else, and for a bad database.
+    """
+    if not 0 < port < 1 << 16:
+        raise InputError(f"--port {port} must be a whole number from 1 to 65535.")
+    keep_history(days)
+    with starting_turn(home / "prefect"):
+        if keeps_runs_of(home, port):
+            return
+        check_port(port)
+    check_database(home / "prefect")
+    shrink_database(home / "prefect", tell)
+
+
 def check_port(port: int) -> None:
     """Raise InputError for a port that is in use."""
-    try:
-        socket.create_server(("127.0.0.1", port)).close()
-    except OSError as error:
+    if is_free(port):
+        return
+    if ask(f"http://127.0.0.1:{port}/api/admin/version") is not None:  # to who has no password
         raise InputError(
-            f"Port {port} is in use ({error.strerror}): stop what listens there, or take another with --port."
-        ) from error
+            f"The Prefect server on port {port} has no password, as those of older versions of Cloze: stop the "
+            "`cloze ui` or `cloze serve` that started it, and run this again, or take another port with --port."
+        )
+    raise InputError(f"Port {port} is in use: stop what listens there, or take another with --port.")
 
 
-def serve_ui(port: int, tell: Callable[[str], None]) -> NoReturn:
-    """Run a full server with its UI until the process is stopped. Raises InputError for a used port or bad database."""
+def start_server(home: Path, port: int, tell: Callable[[str], None]) -> EmbeddedServer | None:
+    """Return a full server of a home, once it answers; None if one has the port already. Raises ServerFailed."""
+    server = None
+    if not keeps_runs_of(home, port):
+        try:
+            with ExitStack() as started:
+                server = started.enter_context(begin_server(home / "prefect", tell, port))
+                server.wait()
+                started.pop_all()
+        except ServerFailed:
+            if not keeps_runs_of(home, port):  # else another process was faster
+                raise
+            server = None
+    tell(describe_ui(port, _passwords[port]))
+    return server
+
+
+def serve_ui(port: int, tell: Callable[[str], None]) -> None:
+    """Run a full server with its UI until the process is stopped; if one of this home runs, say how to open it.
+
+    Raises InputError for a used port or bad database.
+    """
     # Not above: the child has no use for what these import.
     from flows.orchestration.pages.late_runs import send_kept_runs
     from flows.recipes.settings.retention import RetentionSettings
 
-    check_port(port)
-    prefect_home = Path(os.environ["PREFECT_HOME"])
-    check_database(prefect_home)
-    shrink_database(prefect_home, tell)
-    log = str(prefect_home / "server.log")
-    keep_history(RetentionSettings().history_days)
-    with embedded_server(log, port) as server:
-        api = server.wait()
-        send_kept_runs(prefect_home, api, tell)
-        tell(f"The UI: {api.removesuffix('/api')}  (Ctrl-C stops it)")
+    home = Path(os.environ["PREFECT_HOME"]).parent
+    prepare_server(home, port, RetentionSettings().history_days, tell)
+    adopt_password(home, port)
+    server = start_server(home, port, tell)
+    if server is None:
+        return
+    with server:
+        tell("Ctrl-C stops it.")
+        send_kept_runs(home / "prefect", server.address, tell)
         while not server.ended:
             time.sleep(LOOK_SECONDS)
-    raise ServerFailed(f"The Prefect server has ended; its log is {log}.")
+    raise ServerFailed(f"The Prefect server has ended; its log is {server.log_path}.")
 
 
 def serve(listener: socket.socket, port: int) -> None:
@@ -237,16 +351,21 @@ def serve(listener: socket.socket, port: int) -> None:
     from prefect.server.api.server import create_app
     from prefect.settings import PREFECT_HOME
 
+    from flows.orchestration.server.guard import Guard
+
+    home, password = PREFECT_HOME.value(), os.environ["PREFECT_SERVER_API_AUTH_STRING"]
     starting = ExitStack()
-    starting.enter_context(starting_turn(PREFECT_HOME.value()))
+    starting.enter_context(starting_turn(home))
     app = create_app(ephemeral=not port)
     if port:
         from flows.orchestration.pages.report_server import add_reports
 
-        add_reports(app, PREFECT_HOME.value())
-        (PREFECT_HOME.value() / PORT_FILE).write_text(str(port))
+        add_reports(app, home)
+        starting.callback((home / PORT_FILE).write_text, str(port))
+        starting.callback(keep_password, home, port, password)
+    origins = os.environ.get("PREFECT_SERVER_CORS_ALLOWED_ORIGINS", "")  # the user's, for a proxy
     config = uvicorn.Config(
-        app,
+        Guard(app, listener.getsockname()[1], password, origins),
         log_level="warning",
         lifespan="on",
         timeout_graceful_shutdown=SERVER_STOP_SECONDS // 2,  # an open page of the UI would hold it until the end
@@ -258,7 +377,7 @@ def serve(listener: socket.socket, port: int) -> None:
 
 
 def _once_started(server: Any, starting: ExitStack) -> None:
-    """Let the next server start once this one answers."""
+    """Tell the home of a server and let the next one start, once this one listens: of two on a port, one does not."""
     while not server.started:
         time.sleep(LOOK_SECONDS)
     starting.close()

@@ -1,14 +1,10 @@
 """The terminal shows right numbers, bounded, inert, and legible without color."""
 
 import io
-import json
 import re
 import socket
-from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from rich.console import Console, RenderableType
@@ -21,7 +17,7 @@ from flows.command.preview import Passed, Preview
 from flows.command.terminal import display, summary
 from flows.command.terminal.display import MOST_BYTES, MOST_LINES, ROWS, show_dropped, show_example, show_ledger
 from flows.command.terminal.summary import ui_hint
-from flows.orchestration.server.embedded import PORT_FILE, is_free
+from flows.orchestration.server.embedded import is_free
 from flows.report.drawing.examples import stored_masks
 from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
@@ -136,32 +132,11 @@ def test_preview_shows_every_step_and_the_verdict() -> None:
     assert all(word in text for word in words) and "\x1b" not in text
 
 
-@pytest.fixture
-def home_with_ui(tmp_path: Path) -> Iterator[tuple[Path, int]]:
-    """A home whose server answers, and that server's port."""
-
-    class Settings(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps({"home": str(tmp_path / "prefect")}).encode())
-
-        def log_message(self, *_: object) -> None: ...
-
-    (tmp_path / "prefect").mkdir()
-    with HTTPServer(("127.0.0.1", 0), Settings) as server:
-        (tmp_path / "prefect" / PORT_FILE).write_text(str(server.server_port))
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield tmp_path, server.server_port
-        server.shutdown()
-
-
-def test_the_demo_says_where_the_ui_is(
-    tmp_path: Path, home_with_ui: tuple[Path, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Fails where the tour names a port that is taken, or a UI to start where one of this home runs."""
-    home, running = home_with_ui
-    assert ui_hint("cloze", home).startswith(f"http://127.0.0.1:{running} ")
+def test_the_demo_says_where_the_ui_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails if the tour names a port that is taken, or not the one on which a UI of this home runs."""
+    running = {Path("home"): "http://127.0.0.1:4321/api"}
+    monkeypatch.setattr(summary, "server_of_home", lambda home: running.get(home, ""))
+    assert ui_hint("cloze", Path("home")).startswith("cloze ui --port 4321    # ")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setattr(summary, "UI_PORT", port)

@@ -53,16 +53,19 @@ def test_a_deployment_says_what_the_command_was_told(tmp_path: Path) -> None:
     assert plain["entrypoint"] == "flows.orchestration.schedules.recipe_flow.recipes/small"
     assert plain["tags"] == ["recipe: small", "source: pages", "source: notes"]
     assert plain["concurrency_limit"] == {"limit": 1, "collision_strategy": "ENQUEUE"}
-    assert plain["work_pool"] == {"name": "pool", "job_variables": {"env": {"CLOZE_HOME": str(HOME)}}}
+    assert plain["work_pool"] == {
+        "name": "pool",
+        "job_variables": {"env": {"CLOZE_HOME": str(HOME), "CLOZE_GIVEN": "[]"}},
+    }
     told = world.recipe(shards__length="96", duplicates__threshold="0.7")
     full = first(
         written(world, recipe=replace(told, store="/s"), store="/s", workers=2, schedule=timetable("0 3 * * *", None))
     )
     assert full["parameters"] == {
-        "store": "/s",
-        "set": ["shards.length=96", "duplicates.threshold=0.7"],
+        "set": ["shards.length=96", "duplicates.threshold=0.7", 'store="/s"'],
         "worker_processes": 2,
     }
+    assert json.loads(full["work_pool"]["job_variables"]["env"]["CLOZE_GIVEN"]) == full["parameters"]["set"]
     assert full["schedules"][0]["cron"] == "0 3 * * *"
     assert first(written(world, schedule=timetable(None, 60)))["schedules"] == [{"interval": 60}]
 
@@ -126,16 +129,17 @@ def test_a_recipe_is_found_under_its_entrypoint(tmp_path: Path, monkeypatch: pyt
         load_flow_from_entrypoint(entrypoint_of("recipes/other.toml"))
 
 
-def test_the_form_has_a_field_for_each_parameter(tmp_path: Path) -> None:
+def test_the_form_has_a_field_for_each_parameter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where the page of a deployment has no form, or what it gives does not arrive as with `--set`."""
     flow = recipe_flow(new_world(tmp_path).recipe_path)
     fields = parameter_schema(flow).model_dump_for_openapi()["properties"]
-    assert [*fields] == ["set", "store", "worker_processes"]
+    assert [*fields] == ["set", "worker_processes"]
     assert fields["set"]["items"] == {"type": "string"} and "key=value" in fields["set"]["description"]
-    assert overrides_given([], None) == {}
-    assert overrides_given(["shards.copies=1"], "/s") == {"store": '"/s"', "shards.copies": "1"}
+    assert overrides_given([]) == {} and overrides_given(["shards.copies=1"]) == {"shards.copies": "1"}
+    monkeypatch.setenv("CLOZE_GIVEN", json.dumps(['store="/s"', "engine=tcp://a:1"]))
+    assert overrides_given(["engine=tcp://a:1", 'store="/s"']) == {"store": '"/s"', "engine": "tcp://a:1"}
     with pytest.raises(InputError, match=r"set shards: write it as key=value"):
-        overrides_given(["shards"], None)
+        overrides_given(["shards"])
 
 
 @pytest.mark.slow

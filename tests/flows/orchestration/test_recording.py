@@ -225,7 +225,7 @@ def test_a_run_whose_server_does_not_come_up_builds_the_same(
 ) -> None:
     """Fails where a slow server ends a run, or changes what it builds, or the run is on record nowhere."""
     home, world = new_home(tmp_path), fill(new_world(tmp_path / "world"))
-    monkeypatch.setattr(server_module, "answers", lambda address: False)
+    monkeypatch.setattr(server_module, "is_proved", lambda port, password: False)
     monkeypatch.setattr(server_module, "SERVER_STOP_SECONDS", -1.5)
     monkeypatch.setenv("PREFECT_HOME", str(home / "prefect"))
     told, steps = list[str](), list[tuple[str, int, int]]()
@@ -246,7 +246,7 @@ def test_a_run_that_fails_without_its_server_is_kept_for_the_next_ui(
     """Fails if only runs that end well, or that nobody watches, are kept."""
     home, world = new_home(tmp_path), fill(new_world(tmp_path / "world"))
     (world.folder / "raw" / "pages" / "broken.jsonl.gz").write_bytes(b"no gzip")
-    monkeypatch.setattr(server_module, "answers", lambda address: False)
+    monkeypatch.setattr(server_module, "is_proved", lambda port, password: False)
     monkeypatch.setattr(server_module, "SERVER_STOP_SECONDS", -1.5)
     monkeypatch.setenv("PREFECT_HOME", str(home / "prefect"))
     with pytest.raises(InputError, match=r"broken\.jsonl\.gz"):
@@ -359,6 +359,7 @@ def test_a_server_elsewhere_is_asked_by_the_proxy_and_with_the_key(monkeypatch: 
         for name in ("no_proxy", "NO_PROXY"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_port}")
+        monkeypatch.setenv("PREFECT_API_URL", "http://prefect.example/api")
         monkeypatch.setenv("PREFECT_API_KEY", "of-mine")
         assert answers("http://prefect.example/api")
         assert not answers(f"http://127.0.0.1:{proxy.server_port}/api")  # asked itself, it knows no such path

@@ -3,12 +3,11 @@
 import socket
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import httpx
 import pytest
-from launched import PATIENCE, new_home, wait_until
+from launched import new_home, wait_until
 from prefect.deployments.runner import DeploymentApplyError
 from prefect.exceptions import PrefectHTTPStatusError
 from small_recipe import World
@@ -20,7 +19,7 @@ from flows.orchestration.schedules import service
 from flows.orchestration.schedules.serve import served_alone
 from flows.orchestration.schedules.service import end_runner, patiently
 from flows.orchestration.server.database import database_of
-from flows.orchestration.server.embedded import ServerFailed, keeps_runs_of
+from flows.orchestration.server.embedded import ServerFailed
 
 
 def answered(status: int) -> PrefectHTTPStatusError:
@@ -103,25 +102,6 @@ def test_a_recipe_is_served_once(world: World, tmp_path: Path) -> None:
             pass
     with served_alone(home, recipe):
         pass
-
-
-def test_another_server_is_not_ours(tmp_path: Path) -> None:
-    """Fails where whatever listens on the port counts as a Prefect server of this home."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        answer = b"HTTP/1.0 200 OK\r\nContent-Length: 13\r\n\r\n<html></html>"
-
-        def serve() -> None:
-            client, _ = listener.accept()
-            client.recv(4096)
-            client.sendall(answer)
-            client.close()
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        assert not keeps_runs_of(tmp_path, port)
-        thread.join(PATIENCE)
-        assert not thread.is_alive()
 
 
 def test_mistakes_are_said_before_anything_starts(

@@ -23,6 +23,7 @@ from small_recipe import RECIPE, World, fill, first_pages, new_world, stages_wit
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from flows.orchestration.server.database import database_of
+from flows.orchestration.server.embedded import PASSWORD
 from flows.recipes.lock import read_lock
 from flows.run.record.run_record import RunRecord, list_runs, read_run
 
@@ -46,6 +47,7 @@ class Story(NamedTuple):
     tasks: dict[str, list[dict[str, Any]]]
     records: list[RunRecord]
     heard: list[dict[str, Any]]
+    environments: str
     first: dict[str, tuple[int, int, str]]
     last: dict[str, tuple[int, int, str]]
     ui: bytes
@@ -86,7 +88,7 @@ def of_state(database: Path, run_id: str) -> str:
 def story(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
     folder = tmp_path_factory.mktemp("story")
     home, port, hears = new_home(folder, database), free_port(), folder / "heard"
-    hook = json.dumps(["sh", "-c", 'cat >> "$0"; echo >> "$0"', str(hears)])
+    hook = json.dumps(["sh", "-c", 'cat >> "$0"; echo >> "$0"; env >> "$0.env"', str(hears)])
     recipe = f"{RECIPE}\n[bounds]\ndocuments = {{ rise = 0.01 }}\n[notify]\ncommand = {hook}\n"
     world = fill(new_world(folder / "world", recipe))
     runs: dict[str, dict[str, Any]] = {}
@@ -104,6 +106,9 @@ def story(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
         world.recipe_path.write_text(world.text.replace("[shards]", "[shards"))
         runs["broken"] = first.wait_for_run(first.run_now(), "Failed")
         world.recipe_path.write_text(world.text)
+        given = {"set": [f'notify.command=["touch", "{folder / "owned"}"]']}
+        runs["refused"] = first.wait_for_run(first.run_now(parameters=given), "Failed")
+        assert not (folder / "owned").exists()
         world.put("pages", "later", first_pages(9))
         runs["later"] = first.wait_for_run(first.run_now(), "Drifted", "Completed")
         last_files, recorded = stored(world), records(world)
@@ -136,6 +141,7 @@ def story(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
         tasks=tasks,
         records=recorded,
         heard=heard(),
+        environments=hears.with_suffix(".env").read_text(),
         first=first_files,
         last=last_files,
         ui=ui,
@@ -165,8 +171,9 @@ def ended(service: Serving, number: signal.Signals) -> tuple[int, list[Any]]:
 def test_it_says_where_and_when(story: Story) -> None:
     """Fails where a user does not learn where the UI is, when the next run is, or what a run does."""
     said = story.said[0]
-    stamp, api = said.splitlines()[0].split(" The UI: ")
-    assert datetime.fromisoformat(stamp)
+    stamp, shown = said.splitlines()[1].split(" The UI: ")
+    api, _, how = shown.partition("  ")
+    assert datetime.fromisoformat(stamp) and how.startswith("(`cloze ui --port ")
     run = story.records[0].run_id.partition("-")[0][-6:]
     assert f"[{run}] documents/pages" in said
     assert f'"api_url":"{api}/api"'.encode() in story.ui
@@ -234,6 +241,11 @@ def test_failures_are_told_once_each(story: Story) -> None:
     message = story.runs["broken"]["state"]["message"]
     assert broken == f"The run of small failed. {message}"
     assert message.startswith(f"The recipe {story.world.recipe_path} is not TOML")
+    assert story.environments.count("PREFECT_API_URL=http://127.0.0.1") >= len(story.heard)
+    assert PASSWORD not in story.environments, "the command of a notice inherits the password of the server"
+    refused = story.runs["refused"]["state"]["message"]
+    assert refused.startswith("set notify.command=") and "is not given this setting" in refused
+    assert story.tasks["refused"] == [] and f"cloze: {refused}\n" in story.said[0]
     assert story.tasks["broken"] == [] and f"cloze: {message}\n" in story.said[0]
     assert "Traceback" not in "".join(story.said)
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 pytest.importorskip("torch", reason="the trainer is not installed")
-from browser import browser, browser_path, newest_lines, open_artifact, ui
+from browser import browser, browser_path, newest_lines, open_artifact, open_ui, ui
 from hostile_texts import HOSTILE, TARGETS
 from launched import ask, cloze, new_home, post, request, wait_until
 from playwright.sync_api import Page, expect
@@ -78,6 +78,7 @@ def site(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 @pytest.fixture(scope="module")
 def page(site: Site) -> Iterator[Page]:
     with browser() as opened:
+        open_ui(opened, site.address)
         yield opened
 
 
@@ -171,7 +172,7 @@ def test_the_report_opens_from_the_page_of_its_run(site: Site, page: Page) -> No
         expect(page.get_by_text(f"cloze report {quote(site.world.place.at(''))} --run ").first).to_be_visible()
         with page.context.expect_event("response", lambda answer: "/cloze/report/" in answer.url) as answered:
             page.get_by_role("link", name="The report of this run").click()
-        assert answered.value.status == 200 and answered.value.headers["content-security-policy"]
+        assert answered.value.status == 401 and answered.value.headers["content-security-policy"]  # the page that asks
         report = page_at(page, "/cloze/report/")
         expect(report.get_by_role("heading", name="seen", exact=True)).to_be_visible()
         report.get_by_role("link", name="flow run").click()

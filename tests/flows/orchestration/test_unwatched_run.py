@@ -72,8 +72,9 @@ def moments_of(task: dict[str, str], *keys: str) -> list[datetime]:
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_the_next_ui_shows_it_like_any_other(site: Site, tmp_path: Path) -> None:
+def test_the_next_ui_shows_it_like_any_other(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails if its flow run lacks a task, an artifact, a line or a tag that a watched run has, or is there twice."""
+    monkeypatch.setenv("PREFECT_HOME", str(site.home / "prefect"))
     worlds = {watch: make_world(tmp_path / watch) for watch in ("--watch", "--no-watch")}
     home, told = new_home(tmp_path), list[str]()
     for watch, world in worlds.items():
