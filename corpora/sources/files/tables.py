@@ -24,7 +24,7 @@ from corpora.errors import InputError
 from corpora.schema import Locator
 from corpora.sources.bytes.faults import BadRecord, refusing_damage
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.bytes.raw_files import Line, decode, read_lines
+from corpora.sources.bytes.raw_files import Line, decode, line_after, read_lines
 from corpora.sources.bytes.recoded import open_lines, read_lines_again
 from corpora.sources.contract import RawFile, Record, Slice, Tally, damaged, too_large, unpacked_place, whole_file
 from corpora.sources.files.fields import Fields, find_fields, how_to_name, settled, with_text
@@ -70,6 +70,8 @@ class TextTable:
         path = raw_path(piece.file.path)
         wide = "" if piece.start else wide_lines(path, self.encoding)
         with open_lines(path, wide) as stream, refusing_damage(path):
+            if piece.start and line_after(stream, piece.start, piece.stop) >= piece.stop:
+                return  # no row begins here: what the columns are need not be looked for
             try:
                 table, columns = self.of_file(path)
                 if columns is not None:
