@@ -146,8 +146,9 @@ class _Shape:
 
         A row between tabs whose lines are all rows is joined, too: a text that a quote is around has no such lines.
         """
-        if not self.columns or b"\n" not in data:
-            return False
+        full = data.count(b"\n") - data.count(b"\n\n") - data.count(b"\n\r\n")
+        if not full or data.count(self.delimiter.encode()) < MOSTLY * full * (self.columns - 1) or not self.columns:
+            return False  # as nearly every text of several lines in quotes
         first, *others = data.split(b"\n")
         if not self._are_rows(others):
             return False
@@ -167,8 +168,8 @@ class _Shape:
 
     def _are_rows(self, lines: list[bytes]) -> bool:
         full = [line for line in lines if line.strip()]
-        fitting = [line for line in full if line.count(self.delimiter.encode()) >= self.columns - 1]
-        needed = MOSTLY * max(1, len(full))
+        sign, needed = self.delimiter.encode(), MOSTLY * max(1, len(full))
+        fitting = [line for line in full if line.count(sign) >= self.columns - 1]
         return len(fitting) >= needed and sum(map(self._is_row, fitting)) >= needed
 
     def _is_row(self, data: bytes) -> bool:

@@ -3,20 +3,21 @@
 The law: of the records that a file was written with, those that do not come out are as many as the counted drops.
 """
 
+import codecs
 import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from source_reading import read as all_records
 from source_reading import read_and_find as read
 
 from corpora.errors import InputError
-from corpora.sources.contract import Record
 from corpora.sources.files import rows as files_rows
+from corpora.sources.contract import Source
 from corpora.sources.files.source import FilesSource
+from corpora.sources.wiki.source import WikipediaSource
 
 ROWS = 60
 
@@ -67,6 +68,92 @@ def test_a_lone_quote_costs_no_row(
         untouched = [text for at, text in enumerate(texts()) if records[at].text == text]
         assert len(untouched) >= ROWS - 1 - TABLES[name].count(b'"')
         assert [record.key for record in records] == ([str(at) for at in range(ROWS)] if fields else [None] * ROWS)
+
+
+def lines(joined: str, at: int = 7) -> bytes:
+    """JSON lines, of which some have lost the sign between them."""
+    own = [json.dumps({"text": text, "n": number}) for number, text in enumerate(texts())]
+    return ("\n".join([*own[:at], joined.join(own[at : at + 4]), *own[at + 4 :]]) + "\n").encode()
+
+
+def elements(broken: int, change: Callable[[str], str]) -> bytes:
+    """Records of XML as PubMed has them, of which one is changed."""
+    own = [
+        f"<PubmedArticle><MedlineCitation><PMID>{at}</PMID><Article><ArticleTitle>{text}</ArticleTitle><Abstract>"
+        f"<AbstractText>{text}</AbstractText></Abstract></Article></MedlineCitation></PubmedArticle>"
+        for at, text in enumerate(texts())
+    ]
+    own[broken] = change(own[broken])
+    return "\n".join(["<PubmedArticleSet>", *own, "</PubmedArticleSet>"]).encode()
+
+
+def mailbox(change: Callable[[str], str]) -> bytes:
+    own = [
+        f"From a@b.org Mon Jan  1 10:00:00 2026\nSubject: {at}\nContent-Length: {len(text) + 1}\n\n{text}\n"
+        for at, text in enumerate(texts())
+    ]
+    own[7] = change(own[7])
+    return "\n".join([*own, ""]).encode()
+
+
+def archive(change: Callable[[bytes], bytes]) -> bytes:
+    """A WARC archive that is compressed by record, of which one has another head."""
+    own = [
+        b"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: http://a.org/%d\r\nContent-Type: text/plain\r\n"
+        b"WARC-Date: 2026-01-01T00:00:00Z\r\nContent-Length: %d\r\n\r\n%s" % (at, len(text), text.encode())
+        for at, text in enumerate(texts())
+    ]
+    own[7] = change(own[7])
+    return b"".join(gzip.compress(record + b"\r\n\r\n") for record in own)
+
+
+def dump(change: Callable[[str], str]) -> bytes:
+    """A dump of a wiki, one page of which is changed."""
+    own = [
+        f"  <page>\n    <title>Ferry {at}</title>\n    <ns>0</ns>\n    <id>{at + 1}</id>\n    <revision>\n      "
+        f"<id>{at + 100}</id>\n      <timestamp>2026-01-01T00:00:00Z</timestamp>\n      <model>wikitext</model>\n      "
+        f"<format>text/x-wiki</format>\n      <text>{text.capitalize()}.</text>\n    </revision>\n  </page>\n"
+        for at, text in enumerate(texts())
+    ]
+    own[7] = change(own[7])
+    head = "<mediawiki>\n  <siteinfo>\n    <dbname>dewiki</dbname>\n  </siteinfo>\n"
+    return f"{head}{''.join(own)}</mediawiki>\n".encode()
+
+
+OTHERS: dict[str, tuple[str, bytes]] = {
+    "lines without their ends": ("a.jsonl", lines("")),
+    "lines with spaces for their ends": ("a.jsonl", lines("  ")),
+    "lines without their ends, at the beginning": ("a.jsonl", codecs.BOM_UTF8 + lines("", 0)),
+    "values without their ends": ("a.json", lines("")),
+    "a text that is not closed": ("a.jsonl", lines("\n").replace(b'day 9 was late"', b"day 9 was late")),
+    "an object that is not closed": ("a.jsonl", lines("\n").replace(b'"n": 9}', b'"n": 9')),
+    "an element that is not closed": ("a.xml", elements(7, lambda one: one.replace("</PubmedArticle>", ""))),
+    "an inner element that is not closed": ("a.xml", elements(7, lambda one: one.replace("</PMID>", ""))),
+    "an element that is not opened": ("a.xml", elements(7, lambda one: one.replace("<PubmedArticle>", ""))),
+    "an attribute that is not closed": ("a.xml", elements(7, lambda one: one.replace("<PMID>", '<PMID a="'))),
+    "a message that says it is longer": ("a.mbox", mailbox(lambda one: one.replace("Length: ", "Length: 9"))),
+    "a message that says it is shorter": ("a.mbox", mailbox(lambda one: one.replace("Length: ", "Length: 0"))),
+    "a message without a blank line after its head": ("a.mbox", mailbox(lambda one: one.replace("\n\n", "\n"))),
+    "a page of a wiki that is not closed": ("dewiki.xml", dump(lambda one: one.replace("</page>", ""))),
+    "a page of a wiki that is not opened": ("dewiki.xml", dump(lambda one: one.replace("<page>", ""))),
+    "a text of a wiki that is not closed": ("dewiki.xml", dump(lambda one: one.replace("</text>", ""))),
+    "a page that says it is longer": ("a.warc.gz", archive(lambda one: one.replace(b"Length: ", b"Length: 9"))),
+    "a page without a length": ("a.warc.gz", archive(lambda one: one.replace(b"Content-Length", b"Content-Lenght"))),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_lost_is_counted(tmp_path: Path, name: str) -> None:
+    """Fails if fewer records are dropped than do not come out."""
+    file, data = OTHERS[name]
+    (tmp_path / file).write_bytes(data)
+    fields = {"text": "text"} if ".json" in file else {}
+    path = str(tmp_path / file)
+    own: Source = FilesSource(name="own", path=path, fields=fields)
+    records = all_records(WikipediaSource(path=path) if file.startswith("dewiki") else own)
+    kept, dropped = [[each for each in records if bool(each.drop) is gone] for gone in (False, True)]
+    lost = [text for text in texts() if not any(text in each.text.lower() for each in kept)]
+    assert len(dropped) == len(lost) <= 1 and all(each.drop and each.drop.damaged for each in dropped)
 
 
 def test_a_quote_before_more_than_one_record_may_hold(tmp_path: Path) -> None:
