@@ -73,8 +73,11 @@ class JsonLines:
             for line in counted(read_lines(stream, piece.start, stop, self.max_record_bytes), tally):
                 record = self._record(line, piece.file, tally, bool(wide))
                 joined = objects_in(line) if record.drop is not None and record.drop.damaged else []
-                tally.records += max(0, len(joined) - 1)
-                yield from (self._record(each, piece.file, tally, bool(wide)) for each in joined) if joined else [record]
+                if not joined:
+                    yield record
+                    continue
+                tally.records += len(joined) - 1
+                yield from (self._record(each, piece.file, tally, bool(wide)) for each in joined)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The bytes of a line, without its end; of UTF-16 as UTF-8."""

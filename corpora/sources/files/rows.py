@@ -1,9 +1,9 @@
 """Tables of text: rows of RFC 4180, in which a quoted field may hold line ends, delimiters and doubled quotes.
 
 Promises: rows are cut out of the bytes before any is parsed, by a kernel that its plain twin agrees with; a quote opens
-a field only where the field begins. A row of any length is passed over in bounded memory. A lone quote costs no row: what
-it joins with others up to the next quote, or to the file's end, is read line by line if most of the lines are rows of the
-table. A quote that is never closed is refused if they are not, with the byte of its row: the file is cut off there.
+a field only where the field begins. A row of any length is passed over in bounded memory. A lone quote costs no row:
+what it joins, up to the next quote or to the file's end, is read line by line if most of the lines are rows of the
+table. If they are not, a quote that is never closed is refused, with the byte of its row: the file is cut off there.
 Costs: measured in `source.py`. Memory: one row and a piece of 256 kB.
 """
 
@@ -82,9 +82,7 @@ def row_ends(data: Bytes, state: int, delimiter: int, quote: int) -> tuple[Int64
     return ends[:num_ends].copy(), state
 
 
-def read_rows(
-    stream: BufferedIOBase, max_bytes: int, delimiter: str, quote: str, columns: int = 0
-) -> Iterator[Line]:
+def read_rows(stream: BufferedIOBase, max_bytes: int, delimiter: str, quote: str, columns: int = 0) -> Iterator[Line]:
     """The rows of a table from its beginning, after a byte order mark of UTF-8. Raises OpenQuote.
 
     A row of more than `max_bytes` is passed over and never in memory.

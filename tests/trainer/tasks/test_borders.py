@@ -24,7 +24,8 @@ from trainer.tasks.vectors.embed import _pieces
 WORDS = (
     "Amsterdam is older than the bridge , they said . Ko\u0308ln Kön 5,000 \u00a312 don't \ufb01re a\u030ab ½ cup "
     "\u6771\u4eac\u30bf\u30ef\u30fc \u0441\u043b\u043e\u0432\u043e \U0001f468\u200d\U0001f469 \U0001f600! \u0130zmir "
-    "\u0120ejtu x_y (a) \u201cnear\u201d \u0645\u0631\u062d\u0628\u0627 \u0e44\u0e17\u0e22 \u1100\u1161\u11a8 \uff80\uff9e\uff72 word"
+    "\u0120ejtu x_y (a) \u201cnear\u201d \u0645\u0631\u062d\u0628\u0627 \u0e44\u0e17\u0e22 \u1100\u1161\u11a8 "
+    "\uff80\uff9e\uff72 word"
 ).split()
 TEXT = "  ".join([" ".join(WORDS[:9]), " ".join(WORDS[9:])])
 BEHAVIORS = ("removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous")

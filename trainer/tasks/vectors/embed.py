@@ -180,7 +180,7 @@ def _digest(folder: Path, sentences: SentenceFolder | None) -> str:
 
 
 def _pieces(encoding: Encoding, by: str) -> Iterator[list[int]]:
-    """Yield the places of the tokens of each word, as the tokenizer splits them, or token; special ones are left out."""
+    """Yield the places of each word's tokens, as the tokenizer splits words, or of each token, but for special ones."""
     words = [
         (place, place if by == "token" or word is None else None, word)
         for place, (word, special) in enumerate(zip(encoding.word_ids, encoding.special_tokens_mask, strict=True))

@@ -5,17 +5,23 @@ The law: of the records that a file was written with, those that do not come out
 
 import codecs
 import gzip
+import io
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from source_reading import read as all_records
 from source_reading import read_and_find as read
+from tiers import examples
 
 from corpora.errors import InputError
-from corpora.sources.files import rows as files_rows
 from corpora.sources.contract import Source
+from corpora.sources.files import rows as files_rows
+from corpora.sources.files.rows import OpenQuote, read_rows
 from corpora.sources.files.source import FilesSource
 from corpora.sources.wiki.source import WikipediaSource
 
@@ -68,6 +74,28 @@ def test_a_lone_quote_costs_no_row(
         untouched = [text for at, text in enumerate(texts()) if records[at].text == text]
         assert len(untouched) >= ROWS - 1 - TABLES[name].count(b'"')
         assert [record.key for record in records] == ([str(at) for at in range(ROWS)] if fields else [None] * ROWS)
+
+
+PARTS = st.sampled_from(['"', '""', "\t", "\n", "\r\n", "a", 'b"c', "\n0\ta"])
+
+
+@given(st.lists(PARTS, max_size=40), st.integers(1, 9))
+@examples(60)
+def test_no_byte_is_lost(parts: list[str], piece_bytes: int) -> None:
+    """Fails if a line of any table is in no row or in two, or rows depend on the pieces that a file is read in."""
+    data, found = "".join(["k\tt\n", *parts]).encode(), []
+    for size in (piece_bytes, 1 << 18):
+        with pytest.MonkeyPatch.context() as patch, suppress(OpenQuote):
+            patch.setattr(files_rows, "PIECE_BYTES", size)
+            patch.setattr(files_rows, "STEP_BYTES", piece_bytes)
+            found.append([*read_rows(io.BytesIO(data), 10_000, "\t", '"', columns=2)])
+    assert not found or (found[0] == found[-1] and len(found) == 2)
+    for rows in found:
+        at = 0
+        for row in rows:
+            assert data[at : row.offset].strip(b"\r\n") == b"" and data[row.offset :].startswith(row.data or b"")
+            at = row.offset + row.length
+        assert data[at:].strip(b"\r\n") == b""
 
 
 def lines(joined: str, at: int = 7) -> bytes:
@@ -178,5 +206,3 @@ def test_a_file_that_is_cut_off_in_a_field_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b'id,text\n1,ok\n2,"It was late,\nand the ferry\nhad left, they said,\nwithout him')
     with pytest.raises(InputError, match="is never closed"):
         read(FilesSource(name="own", path=str(path), fields={"text": "text"}))
-
-
