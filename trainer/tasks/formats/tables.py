@@ -131,7 +131,13 @@ def _tab_rows(path: str) -> Rows:
 def _comma_rows(lines: Iterable[str], path: str, delimiter: str) -> Rows:
     csv.field_size_limit(MOST_CHARACTERS)  # of the whole process, and 131,072 before: too few for an article
     read = list[str]()  # the lines of a row
-    reader = csv.reader((read.append(line) or line for line in lines), strict=True, delimiter=delimiter)
+
+    def noted() -> Iterator[str]:
+        for line in lines:
+            read.append(line)
+            yield line
+
+    reader = csv.reader(noted(), strict=True, delimiter=delimiter)
     first, width = 1, 0
     try:
         for values in reader:
