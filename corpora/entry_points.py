@@ -48,6 +48,10 @@ class Kinds:
         """Return every name, those of installed packages included; no package is imported."""
         return tuple(dict.fromkeys((*self.ours, *sorted(entry_points(group=self.group).names))))
 
+    def __contains__(self, name: str) -> bool:
+        """Return True for a name that there is; installed packages are asked only about what is not ours."""
+        return name in self.ours or name in self.names()
+
     def find(self, name: str) -> Any:
         """Return what a name refers to. Raises InputError for an unknown name, and for a package that is broken."""
         if name in self.ours:

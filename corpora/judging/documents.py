@@ -28,7 +28,7 @@ from corpora.schema import DOCUMENTS, DROPPED, dropped_rows
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.unchanged import changed_words, state_of
 from corpora.sources.contract import RawFile, Record, Slice, Source, Tally, group_slices, readable
-from corpora.sources.registry import kinds, origin
+from corpora.sources.registry import is_kind, origin
 from corpora.store.current_record import reading
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Json, Manifest, Parent, Part, fingerprint
@@ -118,7 +118,7 @@ def determining_settings(
 ) -> dict[str, Json]:
     """All that decides what documents these records become, their bytes aside."""
     described: dict[str, Json] = {"kind": source.kind, "version": source.version, "name": source.name}
-    package = origin(source.kind) if source.kind in kinds() else None
+    package = origin(source.kind) if is_kind(source.kind) else None
     if package is not None:
         described["package"] = {**package}
     given: dict[str, Json] = {}

@@ -62,6 +62,11 @@ def kinds() -> tuple[str, ...]:
     return _KINDS.names()
 
 
+def is_kind(kind: str) -> bool:
+    """Return True if there is a kind of this name."""
+    return kind in _KINDS
+
+
 def source_class(kind: str) -> Any:
     """Return the dataclass of a kind. Raises InputError for an unknown kind and for a broken package."""
     return EntryPoint(kind, SOURCES[kind], GROUP).load() if kind in SOURCES else _KINDS.find(kind)
@@ -83,7 +88,7 @@ def takes_license(kind: str) -> bool:
     >>> takes_license("wikipedia"), takes_license("files")
     (True, False)
     """
-    return kind in kinds() and "license" in {field.name for field in dataclasses.fields(source_class(kind))}
+    return is_kind(kind) and "license" in {field.name for field in dataclasses.fields(source_class(kind))}
 
 
 def origin(kind: str) -> dict[str, str] | None:

@@ -18,7 +18,7 @@ from corpora.schema import Locator
 from corpora.sources.bytes.endings import is_packed, packed
 from corpora.sources.bytes.faults import refusing_damage
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.bytes.raw_files import Line, open_raw, read_again, read_lines
+from corpora.sources.bytes.raw_files import Line, line_after, open_raw, read_again, read_lines
 from corpora.sources.contract import (
     SLICE_BYTES,
     Drop,
@@ -104,7 +104,7 @@ class StoriesSource:
         if self.form == "line":
             yield from counted(read_lines(stream, start, stop, self.max_record_bytes), tally)
         else:
-            lines = lines_around(stream, start, self.max_record_bytes)
+            lines = lines_around(stream, start, stop, self.max_record_bytes)
             yield from join_lines(story_lines(lines, start, stop, tally), self.max_record_bytes)
 
     def _record(self, story: Line, file: RawFile, tally: Tally) -> Record:
@@ -136,13 +136,20 @@ def is_blank(line: Line) -> bool:
     return line.data is not None and not line.data.strip()
 
 
-def lines_around(stream: BufferedIOBase, start: int, max_bytes: int) -> Iterator[Line]:
-    """The lines of a stream, the first the one that holds the byte before `start`, where it is not too long."""
+def lines_around(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: int) -> Iterator[Line]:
+    """The lines of a stream, the first the one that holds the byte before `start`, if it is not too long.
+
+    None if that line is too long and no other begins before `stop`: its end is not looked for in each slice of it.
+    """
     if start == 0:
         return read_lines(stream, 0, None, max_bytes)
     before = line_start(stream, start, max_bytes + 2)
+    if before is None:
+        before = line_after(stream, start, stop)
+        if stop is not None and before >= stop:
+            return iter(())
     stream.seek(0)  # where `read_lines` takes a stream to be
-    return read_lines(stream, start if before is None else before, None, max_bytes)
+    return read_lines(stream, before, None, max_bytes)
 
 
 def line_start(stream: BufferedIOBase, position: int, most_bytes: int) -> int | None:

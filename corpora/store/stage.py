@@ -16,8 +16,8 @@ same part fingerprint, be it an older one or one that was never finished, is poi
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial
-from importlib.metadata import version
+from functools import cache, cached_property, lru_cache, partial
+from importlib import metadata
 from typing import Any
 
 from corpora.errors import FileFault, raise_all
@@ -45,6 +45,7 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 
 MANIFEST = "manifest.json"
+version = cache(metadata.version)  # of an installed library: each stage asks, and a look takes milliseconds
 _KEPT = 16  # manifests that a process remembers: those of the artifacts that its stage reads
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from corpora.kernels.arrays import Bools, Int64s
 from corpora.sources.bytes.faults import BadRecord, refusing_damage
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.bytes.raw_files import skip_line
+from corpora.sources.bytes.raw_files import line_after, skip_line
 from corpora.sources.bytes.recoded import open_lines
 from corpora.sources.contract import Slice
 from corpora.sources.files.fields import look_up
@@ -60,10 +60,7 @@ def blocks(where: Slice, form: JsonLines) -> Iterator[Lines]:
     wide = "" if where.start else wide_lines(path, form.encoding)
     stop = None if wide else stop_of(where)
     with open_lines(path, wide) as stream, refusing_damage(path):
-        at = where.start
-        if at:
-            stream.seek(at - 1)
-            at += skip_line(stream) - 1
+        at = line_after(stream, where.start, stop) if where.start else 0
         while stop is None or at < stop:
             data = stream.read(BLOCK_BYTES if stop is None else min(BLOCK_BYTES, stop - at))
             if not data:

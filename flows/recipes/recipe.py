@@ -36,12 +36,12 @@ from flows.recipes.tables import (
     choose_table,
     key_parts,
     merged_tables,
+    name_given_twice,
     named_tables,
     override,
     recipe_texts,
     resolved_path,
     resolved_store,
-    same_name,
     table_of,
     toml,
     toml_lines,
@@ -325,9 +325,8 @@ def _sources(entries: list[Any], sections: Mapping[str, Any], path: Path) -> tup
     _documents(sections, {})  # once for all: an error in a shared table is not the error of one source
     checked = tuple(_source(entry, number, sections, path) for number, entry in enumerate(entries, 1))
     names = [entry.source.name for entry in checked]
-    for name in names:
-        if sum(same_name(name, other) for other in names) > 1:
-            raise InputError(f"two sources are named {name!r}: give each [[source]] a name of its own.")
+    if twice := name_given_twice(names):
+        raise InputError(f"two sources are named {twice!r}: give each [[source]] a name of its own.")
     return checked
 
 

@@ -8,6 +8,7 @@ import json
 import re
 import stat
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -164,13 +165,15 @@ def check_name(key: str, name: Any) -> None:
         )
 
 
-def same_name(first: str, second: str) -> bool:
-    """Return whether two names look the same to a reader: an accent may be a character of its own.
+def name_given_twice(names: Sequence[str]) -> str | None:
+    """Return the first name that looks like a later one to a reader: an accent may be a character of its own.
 
-    >>> same_name("caf\\xe9", "cafe\\u0301")
-    True
+    >>> name_given_twice(["tea", "caf\\xe9", "cafe\\u0301"])
+    'caf\xe9'
     """
-    return unicodedata.normalize("NFC", first) == unicodedata.normalize("NFC", second)
+    looks = [unicodedata.normalize("NFC", name) for name in names]
+    times = Counter(looks)
+    return next((name for name, look in zip(names, looks, strict=True) if times[look] > 1), None)
 
 
 def table_of(table: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -194,7 +197,7 @@ def named_tables(table: Mapping[str, Any], key: str) -> list[tuple[str, dict[str
         rest = {name: value for name, value in entry.items() if name != "name"}
         tables.append((entry["name"], rest, f"{key} {entry['name']!r}"))
     names = [name for name, _, _ in tables]
-    twice = next((name for name in names if sum(same_name(name, other) for other in names) > 1), None)
+    twice = name_given_twice(names)
     if twice is not None or not names:
         problem = f"two [[{key}]] are named {twice!r}" if names else f"there is no [[{key}]] in the list"
         raise InputError(f"{problem}: give each a name of its own, or write one table [{key}].")

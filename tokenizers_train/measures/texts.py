@@ -11,7 +11,6 @@ Cost: the reference's own speed, some 3 MB/s, for `cut_text`; that of `Encoder` 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from itertools import accumulate, islice, pairwise
 from typing import NamedTuple
 
@@ -20,7 +19,8 @@ import pyarrow as pa
 
 from corpora.text.buffers import text_buffers
 from tokenizers_train.encoding.encoder import Encoder, text_tokenizer
-from tokenizers_train.measures.measure import SPACES, unknown_id
+from tokenizers_train.measures.measure import unknown_id
+from tokenizers_train.vocabularies.borders import borders, keep_spaces
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 LINES_AT_ONCE = 4096  # encoded at once
@@ -94,21 +94,13 @@ def cut_text(vocabulary: Vocabulary, text: str) -> CutText:
 def cut_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> list[CutText]:
     """The pieces of each text."""
     tokenizer, unknown = text_tokenizer(vocabulary), unknown_id(vocabulary)
+    keep_spaces(tokenizer)
     cuts = []
     for text in texts:
         encoding = tokenizer.encode(text, add_special_tokens=False)
-        spaces = [vocabulary.display(id) in SPACES for id in encoding.ids]
-        pieces = tuple(map(partial(_piece, text), encoding.ids, encoding.offsets, spaces))
+        pieces = tuple(TextPiece(id, *place) for id, place in zip(encoding.ids, borders(text, encoding), strict=True))
         cuts.append(CutText(text=text, pieces=pieces, unknown=unknown))
     return cuts
-
-
-def _piece(text: str, id: int, offsets: tuple[int, int], space: bool) -> TextPiece:
-    """Return a piece without the white space at its beginning, so a space alone has no width."""
-    start, end = offsets
-    inside = text[start:end]
-    start += len(inside) - len(inside.lstrip())
-    return TextPiece(id, start, start if space else end)
 
 
 def boundaries(cut: CutText) -> set[int]:

@@ -20,6 +20,7 @@ from tokenizers.normalizers import Sequence as Normalizers
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int32s
+from tokenizers_train.vocabularies.borders import keep_spaces
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.sentences import Prompt, SentenceFolder, read_sentences
 
@@ -79,6 +80,9 @@ class TextEncoder:
     skipped: Sequence[int] = ()
     num_cut: int = field(default=0)
     tokens_cut: int = field(default=0)
+
+    def __post_init__(self) -> None:
+        keep_spaces(self.tokenizer)  # `borders` says where pieces begin
 
     @staticmethod
     def of(folder: Path, inputs: ModelInputs, max_length: int, prompts: Sequence[Prompt] = ()) -> "TextEncoder":

@@ -114,8 +114,7 @@ def read_lines(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: 
     """
     offset = start
     if start:
-        stream.seek(start - 1)
-        offset = start - 1 + skip_line(stream)
+        offset = line_after(stream, start, stop)
     while stop is None or offset < stop:
         data = stream.readline(max_bytes + 2)  # of an allowed line all, its end included
         if not data:
@@ -127,10 +126,19 @@ def read_lines(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: 
         offset += len(data) + rest
 
 
-def skip_line(stream: BufferedIOBase) -> int:
-    """Read to the line's end in small steps; the number of bytes passed."""
+def line_after(stream: BufferedIOBase, start: int, stop: int | None) -> int:
+    """Go to the first line that begins at byte `start` or after it; return where: `stop` or more if none does before.
+
+    A line of many slices is so read once, not once for each slice to its end.
+    """
+    stream.seek(start - 1)
+    return start - 1 + skip_line(stream, None if stop is None else stop - start + 1)
+
+
+def skip_line(stream: BufferedIOBase, most: int | None = None) -> int:
+    """Read to the line's end in small steps, or over `most` bytes; return the number of bytes passed."""
     passed = 0
-    while data := stream.readline(1 << 16):
+    while (most is None or passed < most) and (data := stream.readline(1 << 16)):
         passed += len(data)
         if data.endswith(b"\n"):
             break

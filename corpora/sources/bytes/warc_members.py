@@ -132,14 +132,14 @@ def _begins_member(file: BinaryIO, at: int) -> bool:
     return False
 
 
-def next_member(path: Path, at: int) -> int | None:
-    """The first byte from `at` on where a member with a record seems to begin; None where none does.
+def next_member(path: Path, at: int, stop: int = FILE_END) -> int | None:
+    """The first byte from `at` on where a member with a record seems to begin; None where none does before `stop`.
 
     Seems, for a page that is itself an archive may hold such bytes: who cuts a file here must see that the
     members before it end here too.
     """
     with path.open("rb") as file:
-        for position in _find_all(file, GZIP_START, at):
+        for position in _find_all(file, GZIP_START, at, stop):
             file.seek(position)
             try:
                 head = zlib.decompressobj(wbits=31).decompress(file.read(READ_BYTES), len(RECORD_START))
@@ -150,13 +150,14 @@ def next_member(path: Path, at: int) -> int | None:
     return None
 
 
-def _find_all(file: BinaryIO, mark: bytes, start: int) -> Iterator[int]:
+def _find_all(file: BinaryIO, mark: bytes, start: int, stop: int) -> Iterator[int]:
+    """Yield where the mark is, from `start` on and before `stop`."""
     file.seek(start)
     buffer, base = b"", start
-    while piece := file.read(PIECE_BYTES):
+    while base < stop and (piece := file.read(PIECE_BYTES)):
         buffer += piece
         after, place = base + len(buffer), buffer.find(mark)
-        while place >= 0:
+        while place >= 0 and base + place < stop:
             yield base + place
             place = buffer.find(mark, place + 1)
         buffer = buffer[len(buffer) - len(mark) + 1 :]

@@ -5,6 +5,7 @@ a value of the wrong type, half a character and a missing text or key are a bad 
 and dates become texts, except for the text itself.
 """
 
+import codecs
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -13,9 +14,11 @@ from decimal import Decimal
 from typing import Any
 
 from corpora.sources.bytes.faults import BadRecord
+from corpora.sources.bytes.raw_files import Line
 from corpora.sources.record_fields import MOST_REVISION
 from corpora.store.manifest import Json
 
+DECODER, SPACES = json.JSONDecoder(), re.compile(r"[ \t\r\n]*")
 DIGITS = re.compile(r"-?[0-9]{1,19}")
 Names = str | tuple[str, ...]  # what a field is called, or may be
 Fields = Mapping[str, Names]
@@ -96,6 +99,32 @@ def parse_object(line: str) -> dict[str, Json]:
     if not isinstance(value, dict):
         raise BadRecord(f"not a JSON object but a {type(value).__name__}")
     return value
+
+
+def objects_in(line: Line) -> list[Line]:
+    """Return the objects of a line that is several, with nothing but spaces between them; [] if it is none such.
+
+    >>> [each.data for each in objects_in(Line(9, 16, b'{"a": 1} {"b":2}'))]
+    [b'{"a": 1}', b'{"b":2}']
+    """
+    data = (line.data or b"").removeprefix(b"" if line.offset else codecs.BOM_UTF8)
+    start, text, found = line.offset + len(line.data or b"") - len(data), data.decode("latin-1"), list[Line]()
+    at = after_spaces(text, 0)
+    while at < len(text):
+        try:
+            value, end = DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return []
+        if not isinstance(value, dict):
+            return []
+        found.append(Line(start + at, end - at, data[at:end]))
+        at = after_spaces(text, end)
+    return found if len(found) > 1 else []
+
+
+def after_spaces(text: str, at: int) -> int:
+    """Return the place after the spaces of JSON that are at a place."""
+    return SPACES.match(text, at).end()  # type: ignore[union-attr]  # it matches anywhere
 
 
 def _string(given: Any, path: str, name: str) -> str | None:

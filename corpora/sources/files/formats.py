@@ -43,7 +43,7 @@ from corpora.sources.contract import (
     whole_file,
 )
 from corpora.sources.files import parquet
-from corpora.sources.files.fields import Fields, find_fields, parse_object, settled
+from corpora.sources.files.fields import Fields, find_fields, objects_in, parse_object, settled
 from corpora.sources.web.charset import decode_html
 from corpora.sources.web.page import extract_page
 from corpora.sources.web.tree import Refused
@@ -54,7 +54,7 @@ NO_DAY = "9999-12-31"  # a page of a folder has no day of a crawl, after which n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonLines:
-    """Each line that is not blank is a JSON object, and a record."""
+    """Each line that is not blank is a JSON object, and a record; one that lost its end is several."""
 
     fields: Fields = field(default_factory=lambda: {"text": "text"})
     encoding: str = "utf-8"
@@ -71,7 +71,13 @@ class JsonLines:
         stop = None if wide else stop_of(piece)
         with open_lines(path, wide) as stream, refusing_damage(path):
             for line in counted(read_lines(stream, piece.start, stop, self.max_record_bytes), tally):
-                yield self._record(line, piece.file, tally, bool(wide))
+                record = self._record(line, piece.file, tally, bool(wide))
+                joined = objects_in(line) if record.drop is not None and record.drop.damaged else []
+                if not joined:
+                    yield record
+                    continue
+                tally.records += len(joined) - 1
+                yield from (self._record(each, piece.file, tally, bool(wide)) for each in joined)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The bytes of a line, without its end; of UTF-16 as UTF-8."""

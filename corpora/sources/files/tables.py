@@ -24,7 +24,7 @@ from corpora.errors import InputError
 from corpora.schema import Locator
 from corpora.sources.bytes.faults import BadRecord, refusing_damage
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.bytes.raw_files import Line, decode, read_lines
+from corpora.sources.bytes.raw_files import Line, decode, line_after, read_lines
 from corpora.sources.bytes.recoded import open_lines, read_lines_again
 from corpora.sources.contract import RawFile, Record, Slice, Tally, damaged, too_large, unpacked_place, whole_file
 from corpora.sources.files.fields import Fields, find_fields, how_to_name, settled, with_text
@@ -70,6 +70,8 @@ class TextTable:
         path = raw_path(piece.file.path)
         wide = "" if piece.start else wide_lines(path, self.encoding)
         with open_lines(path, wide) as stream, refusing_damage(path):
+            if piece.start and line_after(stream, piece.start, piece.stop) >= piece.stop:
+                return  # no row begins here: what the columns are need not be looked for
             try:
                 table, columns = self.of_file(path)
                 if columns is not None:
@@ -129,7 +131,8 @@ class TextTable:
     def rows(self, path: Path, columns: list[str]) -> Iterator[dict[str, Any] | None]:
         """The rows of a file by their columns' names; None for one that cannot be read. Raises InputError."""
         with open_lines(path, wide_lines(path, self.encoding)) as stream, refusing_damage(path):
-            rows = (row for row in self._cut(stream, 0, None) if row.data is not None and row.data.strip())
+            cut = self._cut(stream, 0, None, len(columns))
+            rows = (row for row in cut if row.data is not None and row.data.strip())
             for row in islice(rows, self.above + self.named, None):
                 try:
                     yield by_name(columns, self._fields_of(row))
@@ -139,26 +142,27 @@ class TextTable:
     def _records(
         self, stream: BufferedIOBase, piece: Slice, columns: list[str], tally: Tally, recoded: bool
     ) -> Iterator[Record]:
-        rows = self._cut(stream, piece.start, None if recoded else stop_of(piece))
+        rows = self._cut(stream, piece.start, None if recoded else stop_of(piece), len(columns))
         if piece.start == 0:
             skipped = (row for row in rows if row.data is None or row.data.strip())
             rows = islice(skipped, self.above + self.named, None)
         for row in counted(rows, tally):
             yield self._record(row, columns, piece.file, tally, recoded)
 
-    def _cut(self, stream: BufferedIOBase, start: int, stop: int | None) -> Iterator[Line]:
+    def _cut(self, stream: BufferedIOBase, start: int, stop: int | None, columns: int = 0) -> Iterator[Line]:
         if not self.quote:
             return read_lines(stream, start, stop, self.max_record_bytes)
-        return read_rows(stream, self.max_record_bytes, self.delimiter, self.quote)
+        return read_rows(stream, self.max_record_bytes, self.delimiter, self.quote, columns)
 
     def _first_rows(self, path: Path) -> list[list[str]]:
         """The fields of a file's first rows, the names of its columns first; none of an empty file.
 
         Raises InputError, and OpenQuote.
         """
-        with open_lines(path, wide_lines(path, self.encoding)) as stream, refusing_damage(path):
-            rows = (row for row in self._cut(stream, 0, None) if row.data is None or row.data.strip())
-            first = list(islice(_up_to(rows, SAMPLE_BYTES), self.above, self.above + SAMPLED))
+        try:
+            first = self._sample(path, SAMPLED)
+        except OpenQuote:
+            first = self._sample(path, SAMPLED, len(self._fields_of(self._sample(path, 1)[0])))
         fields = []
         for row in first:
             try:
@@ -170,6 +174,12 @@ class TextTable:
                     ) from error
                 fields.append([])
         return fields
+
+    def _sample(self, path: Path, most: int, columns: int = 0) -> list[Line]:
+        """The first rows of a file that are not blank. Raises InputError, and OpenQuote."""
+        with open_lines(path, wide_lines(path, self.encoding)) as stream, refusing_damage(path):
+            rows = (row for row in self._cut(stream, 0, None, columns) if row.data is None or row.data.strip())
+            return list(islice(_up_to(rows, SAMPLE_BYTES), self.above, self.above + most))
 
     def _check_named(self, columns: list[str], path: Path) -> None:
         """Raise InputError where a column that `fields` names is not there once."""

@@ -93,8 +93,10 @@ def read_archive(path: Path, start: int, stop: int, max_bytes: int, tally: Tally
     those inside a record; so a record passed over is missed, and one given out twice is found.
     """
     gzipped = packing_of(path) == "gz"
-    end = next_member(path, start) if start else 0
-    for member in members(path, stop if end is None else end, stop):
+    end = next_member(path, start, stop) if start else 0
+    if end is None:
+        return
+    for member in members(path, end, stop):
         counted = 0
         for record in _MemberCutter(member, max_bytes).records():
             tally.records += member.num_starts - counted - (record.num_starts - 1)
@@ -102,7 +104,7 @@ def read_archive(path: Path, start: int, stop: int, max_bytes: int, tally: Tally
             yield record
         tally.records += member.num_starts - counted
         end = member.end
-    if gzipped and end is not None and stop < path.stat().st_size:
+    if gzipped and stop < path.stat().st_size:
         _check_cut(path, end, stop)
 
 

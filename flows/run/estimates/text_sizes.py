@@ -8,7 +8,7 @@ Cost: judging the sample and counting its words.
 
 import math
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -82,9 +82,11 @@ class SourceText:
 
 def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[Planned]) -> list[SourceText]:
     """Sample and judge each source that has raw files here. Raises FileFault if some cannot be cut."""
-    texts = []
+    texts, states = list[SourceText](), defaultdict[str, list[str]](list)
+    for stage in planned:
+        states[stage.stage].append(stage.state)
     for entry in recipe.sources:
-        old, new = _files(entry, lock, planned)
+        old, new = _files(entry, lock, states[f"documents/{entry.source.name}"])
         there = [file for file in new or old if file.path and file.size_bytes]
         if there:
             source = reading(entry.source, lock.guessed, len(lock.generations))
@@ -94,10 +96,12 @@ def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[Planned]) -> lis
     return texts
 
 
-def _files(entry: SourceEntry, lock: Lock, planned: Sequence[Planned]) -> tuple[list[RawFile], list[RawFile]]:
-    """Return the raw files of a source that the store has documents of, and those that it has none of."""
+def _files(entry: SourceEntry, lock: Lock, states: Sequence[str]) -> tuple[list[RawFile], list[RawFile]]:
+    """Return the raw files of a source that the store has documents of, and those that it has none of.
+
+    states: what a plan says of the stages of its documents
+    """
     generations = [files for generation in lock.generations if (files := readable(lock, entry, generation))]
-    states = [stage.state for stage in planned if stage.stage == f"documents/{entry.source.name}"]
     settled = 0 if "follows" in states else len(generations) - sum(state != "reuse" for state in states)
     old, new = generations[:settled], generations[settled:]
     return [file for files in old for file in files], [file for files in new for file in files]

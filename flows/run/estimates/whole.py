@@ -5,14 +5,14 @@ already has none, but its contents count for those after it. Nothing is built.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 from corpora.judging.documents import rules_over_limit
 from corpora.store.places.place import Place
 from flows.recipes.lock import Lock
-from flows.recipes.recipe import Recipe, ShardsEntry
+from flows.recipes.recipe import Recipe, ShardsEntry, VocabularyEntry
 from flows.run.estimates.figures import Estimates, StageEstimate
 from flows.run.estimates.rates import START_SECONDS, WATCHED_SECONDS, estimate_of
 from flows.run.estimates.text_sizes import WORDS_POWER, SourceText, TextSizes, judge_sources
@@ -71,27 +71,61 @@ class _Run:
         """The sizes of all documents."""
         return self._sizes_of(())
 
+    # What is asked for each stage is looked up: a recipe may have a thousand sources, and some stages of each.
+
+    @cached_property
+    def _to_build(self) -> Mapping[str, tuple[int, int]]:
+        """Parts of each stage, and how many are missing."""
+        parts: dict[str, tuple[int, int]] = {}
+        for entry in self.wanted:
+            before, missing = parts.get(entry.stage, (0, 0))
+            parts[entry.stage] = before + entry.parts, missing + entry.missing
+        return parts
+
+    @cached_property
+    def _text_of(self) -> Mapping[str, SourceText]:
+        """What is known of each source."""
+        return {text.source: text for text in self.texts}
+
+    @cached_property
+    def _amounts(self) -> Mapping[str, float]:
+        """What any stage may have to work on."""
+        parts = max(1, sum(text.parts for text in self.texts))
+        words = {"different": self._different_words(), "counted": self._different_words(parts)}
+        return {"stage": 1, "workers": self.workers, "parts": parts, **asdict(self.whole), **words}
+
+    @cached_property
+    def _new_share(self) -> float:
+        """The share of all text that the store has no documents of."""
+        return sum(text.new.text_bytes for text in self.texts) / max(1.0, self.whole.text_bytes)
+
+    @cached_property
+    def _words_per_mb(self) -> float:
+        return max((text.words_per_mb for text in self.texts), default=0.0)
+
+    @cached_property
+    def _vocabularies(self) -> Mapping[str, VocabularyEntry]:
+        """By the names of their stages."""
+        return {self.recipe.artifact_name(entry.name): entry for entry in self.recipe.vocabularies}
+
     def estimate(self, stage: str) -> StageEstimate:
         """Estimate a stage by what it has to work on, in the units of the rates."""
         kind, _, name = stage.partition("/")
         described = STAGES[kind]
         if described.is_alone:
             return estimate_of(stage, {"stage": 1, **self._learning(kind, name)})
-        entries = [entry for entry in self.wanted if entry.stage == stage]
-        parts, missing = sum(entry.parts for entry in entries), sum(entry.missing for entry in entries)
-        all_parts, named = max(1, sum(text.parts for text in self.texts)), self.recipe.artifact_name
-        amounts = {"stage": 1, "workers": self.workers, "parts": all_parts, **asdict(self.whole)}
-        amounts |= {"different": self._different_words(), "counted": self._different_words(all_parts)}
-        for text in (text for text in self.texts if described.of_source and text.source == name):
+        parts, missing = self._to_build[stage]
+        amounts = {**self._amounts}
+        if described.of_source and (text := self._text_of.get(name)):
             amounts |= {**asdict(text.new), "fitted": text.fitted, "parts": parts or text.parts}
         algorithm = ""
-        for vocabulary in (entry for entry in self.recipe.vocabularies if named(entry.name) == name):
+        if vocabulary := self._vocabularies.get(name):
             amounts |= {"pieces": self._size(vocabulary.name), "tokens": self._tokens(vocabulary.name)}
             algorithm = getattr(vocabulary.settings, "algorithm", "")
-        for shards in (entry for entry in self.recipe.shards if kind == "shards" and named(entry.name) == name):
-            amounts["tokens"] = self._example_tokens(shards)
-        new = sum(text.new.text_bytes for text in self.texts) / max(1.0, self.whole.text_bytes)
-        left = missing / parts if parts else (described.grows and new) or 1.0
+        for shards in self.recipe.shards if kind == "shards" else ():
+            if self.recipe.artifact_name(shards.name) == name:
+                amounts["tokens"] = self._example_tokens(shards)
+        left = missing / parts if parts else (described.grows and self._new_share) or 1.0
         return estimate_of(stage, amounts, algorithm, left)
 
     def _sizes_of(self, sources: Sequence[str]) -> TextSizes:
@@ -100,12 +134,11 @@ class _Run:
 
     def _different_words(self, parts: int = 1) -> float:
         """Return how many different words each of so many parts has, added up."""
-        per_mb = max((text.words_per_mb for text in self.texts), default=0.0)
-        return parts * per_mb * math.pow(self.whole.text_bytes / parts / 1e6, WORDS_POWER)
+        return parts * self._words_per_mb * math.pow(self.whole.text_bytes / parts / 1e6, WORDS_POWER)
 
     def _size(self, vocabulary: str) -> float:
         """Return how many pieces a vocabulary of the recipe has."""
-        [settings] = [entry.settings for entry in self.recipe.vocabularies if entry.name == vocabulary]
+        settings = self._vocabularies[self.recipe.artifact_name(vocabulary)].settings
         size = settings.size if isinstance(settings, VocabularySettings) else USUAL_SIZE
         return min(size, max(1.0, PIECES * self._different_words()))
 
@@ -169,11 +202,12 @@ def basis_lines(texts: Sequence[SourceText]) -> Iterable[str]:
 def _stops(recipe: Recipe, texts: Sequence[SourceText]) -> Iterable[str]:
     """Yield what would stop the run: rules over their bounds and the template that fits better, or no document."""
     settings = {entry.source.name: entry.documents for entry in recipe.sources}
+    some_left = any(text.whole.documents for text in texts)
     for text in texts:
         rules = [rule for rule in rules_over_limit(text.source, text.outcomes, settings[text.source]) if rule.stops]
         yield from map(str, rules)
         if rules:
             kept = [record.text for record in text.sample.sampled if record.drop is None]
             yield from filter(None, [template_hint(kept, text.source)])
-        if not any(each.whole.documents for each in texts):
+        if not some_left:
             yield nothing_left(text.source, text.outcomes)

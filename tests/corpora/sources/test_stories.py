@@ -91,7 +91,7 @@ def test_stories_are_the_runs_between_blank_lines(lines: list[bytes], step: int,
     found: list[Line] = []
     for start in range(0, len(data), step):
         tally = Tally()
-        lines_here = lines_around(io.BytesIO(data), start, most)
+        lines_here = lines_around(io.BytesIO(data), start, start + step, most)
         here = list(join_lines(story_lines(lines_here, start, start + step, tally), most))
         assert tally.records == len(here)
         found += here

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from corpora.kernels.arrays import Int32s, Int64s
+from tokenizers_train.vocabularies.borders import borders
 from trainer.families.contract import SpecialIds
 from trainer.tasks.contract import Tokens
 from trainer.tasks.text_encoder import TextEncoder, ids_of
@@ -61,10 +62,10 @@ class ReadPieces(NamedTuple):
 
 def pieces_of(encoder: TextEncoder, sentences: Sequence[Sequence[str]]) -> list[Pieces]:
     """Sentences of words as pieces."""
-    encodings = encoder.pieces([" ".join(words) for words in sentences])
+    texts = [" ".join(words) for words in sentences]
     return [
-        _with_words(ids_of(encoding), encoding.offsets, words)
-        for encoding, words in zip(encodings, sentences, strict=True)
+        _with_words(ids_of(encoding), borders(text, encoding), words)
+        for encoding, text, words in zip(encoder.pieces(texts), texts, sentences, strict=True)
     ]
 
 

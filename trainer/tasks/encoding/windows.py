@@ -19,9 +19,13 @@ import numpy.typing as npt
 from tokenizers import Encoding
 
 from corpora.kernels.arrays import Bools, Float32s, Int32s, Int64s
+from tokenizers_train.vocabularies.borders import borders
 from trainer.tasks.contract import Tokens
 from trainer.tasks.formats.layouts.squad import Span
 from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
+
+# Jamo of vowels and ends, and the marks of half-width Japanese: NFKC joins them with the letter before.
+PARTS_OF_LETTERS = frozenset(map(chr, (*range(0x1160, 0x1200), *range(0xD7B0, 0xD7FC), 0xFF9E, 0xFF9F)))
 
 
 class Window(NamedTuple):
@@ -58,7 +62,7 @@ class Text(NamedTuple):
     def of(text: str, encoder: TextEncoder) -> "Text":
         """All of them."""
         [pieces] = encoder.pieces([text])
-        ids, offsets = ids_of(pieces), np.array(pieces.offsets, np.int32).reshape(-1, 2)
+        ids, offsets = ids_of(pieces), np.array(borders(text, pieces), np.int32).reshape(-1, 2)
         pieces.truncate(encoder.room(2))
         return Text(pieces, ids, offsets)
 
@@ -170,7 +174,8 @@ def slice_of(text: str, begin: int, end: int) -> tuple[int, int]:
 
 
 def _is_mark(letter: str) -> bool:
-    return unicodedata.category(letter).startswith("M")
+    """Tells whether a letter is a part of the one before: a mark, or a vowel or end of a Korean syllable in parts."""
+    return unicodedata.category(letter).startswith("M") or letter in PARTS_OF_LETTERS
 
 
 def distinct(candidates: Iterable[Candidate], most: int) -> list[Candidate]:

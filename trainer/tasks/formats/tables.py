@@ -20,6 +20,8 @@ from itertools import chain, islice
 from typing import Any, TextIO
 
 from corpora.errors import InputError
+from corpora.sources.bytes.raw_files import Line
+from corpora.sources.files.fields import objects_in
 from trainer.tasks.formats.records import (
     MOST_CHARACTERS,
     FileSettings,
@@ -85,7 +87,10 @@ def json_line_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]
                 "one list, name it .json, or set its format to json."
             )
         first = False
-        yield number, _object_in(line, columns)
+        found = _object_in(line, columns)
+        raw = line.encode(errors="surrogatepass") if isinstance(found, Unusable) else b""
+        joined = [(each.data or b"").decode(errors="surrogatepass") for each in objects_in(Line(1, 0, raw))]
+        yield from [(number, _object_in(each, columns)) for each in joined] or [(number, found)]
 
 
 def json_list_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
@@ -125,13 +130,25 @@ def _tab_rows(path: str) -> Rows:
 
 def _comma_rows(lines: Iterable[str], path: str, delimiter: str) -> Rows:
     csv.field_size_limit(MOST_CHARACTERS)  # of the whole process, and 131,072 before: too few for an article
-    reader = csv.reader(lines, strict=True, delimiter=delimiter)
-    first = 1
+    read = list[str]()  # the lines of a row
+
+    def noted() -> Iterator[str]:
+        for line in lines:
+            read.append(line)
+            yield line
+
+    reader = csv.reader(noted(), strict=True, delimiter=delimiter)
+    first, width = 1, 0
     try:
         for values in reader:
             if values:
+                width = width or len(values)
+                alone = sum(line.count(delimiter) == width - 1 for line in read[1:])
+                if len(values) != width and 2 * alone > len(read[1:]):
+                    raise csv.Error(f"its quotes join {alone + 1} rows to one")
                 yield first, values
             first = reader.line_num + 1
+            read.clear()
     except csv.Error as error:
         raise InputError(
             f"{path}, line {reader.line_num}, in the row that begins in line {first}, is not CSV ({error}): double the "

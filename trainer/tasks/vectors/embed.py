@@ -26,6 +26,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.sources.bytes.unchanged import states_of, unchanged
 from corpora.store.ledger import Ledger
+from tokenizers_train.vocabularies.borders import borders
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.sentences import Prompt, SentenceFolder
 from trainer.metrics import line
@@ -179,29 +180,20 @@ def _digest(folder: Path, sentences: SentenceFolder | None) -> str:
     return digest_of([folder / WEIGHTS, *paths])
 
 
-class _Piece(NamedTuple):
-    """A word or a token. places: of its tokens in the sequence; begin, end: of its characters in the text"""
-
-    places: list[int]
-    begin: int
-    end: int
-
-
-def _pieces(encoding: Encoding, by: str) -> Iterator[_Piece]:
-    """Yield the words of a text as its tokenizer splits them, or its tokens; special ones are left out."""
+def _pieces(encoding: Encoding, by: str) -> Iterator[list[int]]:
+    """Yield the places of each word's tokens, as the tokenizer splits words, or of each token, but for special ones."""
     words = [
         (place, place if by == "token" or word is None else None, word)
         for place, (word, special) in enumerate(zip(encoding.word_ids, encoding.special_tokens_mask, strict=True))
         if not special
     ]
     for _, tokens in groupby(words, key=lambda token: token[1:]):
-        places = [place for place, _, _ in tokens]
-        yield _Piece(places, encoding.offsets[places[0]][0], encoding.offsets[places[-1]][1])
+        yield [place for place, _, _ in tokens]
 
 
-def _of_pieces(rows_TH: Tensor, pieces: Sequence[_Piece]) -> Float32s:
+def _of_pieces(rows_TH: Tensor, pieces: Sequence[list[int]]) -> Float32s:
     """The mean of each piece's tokens: [pieces, H]."""
-    means = [rows_TH[piece.places].mean(0) for piece in pieces]
+    means = [rows_TH[places].mean(0) for places in pieces]
     return torch.stack(means).numpy() if means else np.empty((0, rows_TH.shape[1]), np.float32)
 
 
@@ -270,9 +262,10 @@ def _rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[En
     if embedder.settings.by == "text":
         return VectorRows([text.id for text in texts], vectors)
     pieces = [
-        (text.id, place, text.text[piece.begin : piece.end].strip())
+        (text.id, number, text.text[own[places[0]][0] : own[places[-1]][1]])
         for text, encoding in zip(texts, encodings, strict=True)
-        for place, piece in enumerate(_pieces(encoding, embedder.settings.by))
+        for own in [borders(text.text, encoding)]
+        for number, places in enumerate(_pieces(encoding, embedder.settings.by))
     ]
     ids, places, words = zip(*pieces, strict=True) if pieces else ((), (), ())
     return VectorRows(ids, vectors, places, words)

@@ -277,6 +277,9 @@ def test_too_many_unusable_records_are_refused(tmp_path: Path) -> None:
         ("rows.tsv", "a\tb\n", {"header": False}, "give the number of the column of text, not 'text'"),
         ("rows.csv", 'text,label\n"a,1\nb,2\n', {}, r"begins in line 2, is not CSV \(unexpected end of data\)"),
         ("rows.csv", 'text,label\n"a"b,1\n', {}, "line 2, .*is not CSV"),
+        ("rows.csv", 'text,label\nx,"a\nb,2\nc,3\nd,"4\n', {}, "is not CSV"),
+        ("rows.csv", 'text,label\nx,"a\nb,2\nc,3\n"d,4"\n', {}, "is not CSV"),
+        ("rows.csv", 'text,label\nx,"a\nb,2\nc,3\nd",4\ne,5\n', {}, r"line 5, in the row .* line 2.*join 4 rows"),
         ("rows.tsv", "text\ttext\tlabel\n", {}, "has 2 columns 'text': give the number"),
         ("rows.json", " ", {}, "has no rows"),
         ("rows.json", " [ ] \n", {}, "has no rows"),
@@ -399,3 +402,11 @@ def test_the_rows_of_all_sheets_that_have_the_columns(tmp_path: Path) -> None:
         InputError, match=r"a\.xlsx, the head of its sheet, has no column 'body' for text: its header is"
     ):
         read(path, columns={"text": "body"})
+
+
+def test_a_line_that_lost_its_end_is_two_records(tmp_path: Path) -> None:
+    """Fails if two objects on one line are one that cannot be used."""
+    first, second = '{"text": "a", "label": 1}', '{"text": "b", "label": 2}'
+    (tmp_path / "a.jsonl").write_text(f"{first}{second}\n{first}{{\n")
+    records, counts = read(tmp_path / "a.jsonl")
+    assert [record.values["text"] for record in records] == ["a", "b"] and sum(counts.unusable.values()) == 1
