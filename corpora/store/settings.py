@@ -8,12 +8,13 @@ still has its neutral value, so that an upgrade which adds a setting rebuilds no
 import dataclasses
 import difflib
 import math
+import numbers
 import tomllib
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from corpora.errors import InputError
 from corpora.store.manifest import Json
@@ -21,6 +22,7 @@ from corpora.store.manifest import Json
 Settings = TypeVar("Settings")
 LARGEST = (1 << 63) - 1  # as in TOML
 MOST_NESTED = 100  # tables and lists in a file of settings
+MOST_SUGGESTED = 20  # names in a message
 
 
 def limit(default: Any) -> Any:
@@ -86,6 +88,41 @@ def _plain(value: Any) -> Json:
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
+class Number(NamedTuple):
+    """A kind of number, with the same bounds as an option, as a key of a recipe and as an argument in Python.
+
+    >>> str(PORT), str(SHARE)
+    ('a whole number from 1 to 65,535', 'a number from 0 to 1')
+    """
+
+    kind: type[int] | type[float]
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{_NAMES[self.kind]} from {self.low:,} to {self.high:,}"
+
+    def holds(self, value: Any) -> bool:
+        """Return whether a value is such a number."""
+        kinds = numbers.Integral if self.kind is int else numbers.Real
+        return isinstance(value, kinds) and not isinstance(value, bool) and self.low <= value <= self.high
+
+    def check(self, key: str, value: Any) -> None:
+        """Raise InputError unless a value is such a number."""
+        if not self.holds(value):
+            raise InputError(f"{key} = {value!r} is out of range: it must be {self}.")
+
+
+PROCESSES = Number(int, 1, 4_096)  # of a run, or machines of a training
+COUNT = Number(int, 1, 10**9)  # of things to show, to keep or to make
+POSITION = Number(int, 0, LARGEST)  # of one of many, from 0; or a number of things that may be none
+EPOCH = Number(int, 0, 1 << 32)
+SECONDS = Number(int, 1, 10**9)
+PORT = Number(int, 1, 65_535)
+DAYS = Number(float, 0, 36_500)
+SHARE = Number(float, 0, 1)
+
+
 def check_range(key: str, value: float, low: float, high: float = math.inf, remedy: str = "") -> None:
     """Raise InputError unless low <= value <= high.
 
@@ -97,10 +134,23 @@ def check_range(key: str, value: float, low: float, high: float = math.inf, reme
         raise InputError(f"{key} = {value} is out of range: it must be between {low} and {high}.")
 
 
-def check_choice(key: str, value: str, choices: tuple[str, ...]) -> None:
+def check_choice(key: str, value: str, choices: Collection[str]) -> None:
     """Raise InputError unless the value is one of the choices."""
     if value not in choices:
-        raise InputError(f"{key} = {value!r} is not known: it must be one of {', '.join(map(repr, choices))}.")
+        raise InputError(f"{key} = {value!r} is not known: {suggest(value, choices)}")
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """Return the end of a message about a name that is not known: the nearest one, and which there are.
+
+    >>> suggest("pages", ["book", "page"]), suggest("x", ["book", "page"])
+    ("did you mean 'page'? It must be one of 'book', 'page'.", "it must be one of 'book', 'page'.")
+    """
+    names = list(dict.fromkeys(known))
+    nearest = difflib.get_close_matches(word, names, 1, 0.5)
+    listed = ", ".join(map(repr, names[:MOST_SUGGESTED]))
+    more = f" and {len(names) - MOST_SUGGESTED:,} more" if len(names) > MOST_SUGGESTED else ""
+    return f"{f'did you mean {nearest[0]!r}? It' if nearest else 'it'} must be one of {listed or 'none'}{more}."
 
 
 def bind(kind: type[Settings], table: Mapping[str, Json], where: str) -> Settings:
@@ -127,11 +177,9 @@ def _fields(kind: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
     return {field.name: hints[field.name] for field in fields}, tuple(needed)
 
 
-def unknown_key(key: str, existing: Sequence[str], where: str) -> str:
+def unknown_key(key: str, existing: Collection[str], where: str) -> str:
     """The message for an unknown key, with the nearest known one."""
-    nearest = difflib.get_close_matches(key, existing, 1, 0.5)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else f"known keys: {', '.join(sorted(existing))}."
-    return f"{where} has no key {key!r}: {hint}"
+    return f"{where} has no key {key!r}: {suggest(key, existing)}"
 
 
 def convert(value: Json, kind: Any, where: str) -> Any:

@@ -251,13 +251,19 @@ def _hashed(
 
 def files_of(source: Source, recipe: Recipe) -> list[tuple[str, Path]]:
     """Return the raw files of a source; files that a store inside its folder holds do not count. Raises InputError."""
-    apart = stores_apart(source, recipe)
-    return [
+    apart, found = stores_apart(source, recipe), source.files()
+    left = [
         (name, path)
-        for name, path in source.files()
+        for name, path in found
         if not apart(path.parent)
         and (isinstance(path, ObjectPath) or not path.is_symlink() or not apart(path.resolve().parent))
     ]
+    if found and not left:
+        raise InputError(
+            f"Source {source.name!r}: each of the {len(found):,} files that it finds is in a store of Cloze, and what "
+            "runs wrote is not read. Give its `path` another folder."
+        )
+    return left
 
 
 def stores_apart(source: Source, recipe: Recipe) -> Apart:

@@ -7,6 +7,7 @@ stage; of the environment only the home folder that `~/` means counts.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,10 @@ from corpora.sources.registry import OBJECT_KINDS, defaults_of, make_source, tak
 from corpora.store.places.address import plain_address
 from corpora.store.settings import bind, check_choice, check_range, convert, toml_table, unknown_key
 from corpora.store.workers.pool import Limits
+from flows.recipes.figure_names import figure_names
 from flows.recipes.guesses.fitted_defaults import Fitted
 from flows.recipes.model_table import OF_START, ModelEntry, read_model_table
-from flows.recipes.settings.bounds import Bound, read_bounds
+from flows.recipes.settings.bounds import Bound, check_names, read_bounds
 from flows.recipes.settings.engine import LOCAL, check_engine
 from flows.recipes.settings.notify import NotifySettings
 from flows.recipes.settings.privacy import Privacy, printable
@@ -218,6 +220,11 @@ def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Re
     names = {entry.name for entry in vocabularies} | {entry.name for entry in shards} | {entry.name for entry in tasks}
     for called in names - {""}:
         check_name("name and the name of a table, together", f"{name}-{called}")
+    bounds = read_bounds(sections["bounds"])
+    names = ([each.name for each in entries] for entries in (vocabularies, shards))
+    kinds = {each.step.kind for entry in sources for each in entry.documents.steps}
+    known = partial(figure_names, [entry.source.name for entry in sources], *names, tasks, [*kinds], model is not None)
+    check_names(bounds, known)
     return Recipe(
         name=name,
         seed=seed,
@@ -233,7 +240,7 @@ def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Re
         retention=bind(RetentionSettings, sections["retention"], "retention"),
         workers=bind(Limits, sections["workers"], "workers"),
         engine=check_engine(table.get("engine", LOCAL)),
-        bounds=read_bounds(sections["bounds"]),
+        bounds=bounds,
         release=bind(ReleaseSettings, sections["release"], "release"),
         notify=bind(NotifySettings, sections["notify"], "notify"),
         text=text,

@@ -30,7 +30,8 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.sources.bytes.objects import raw_path
-from corpora.store.settings import bind, check_range, toml_table, unknown_key
+from corpora.store.settings import bind, check_choice, check_range, suggest, toml_table, unknown_key
+from trainer.tasks.contract import Task
 from trainer.tasks.formats.published import FoundSet, PublishedSet, published, published_set
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import field_names, read_task, task_and_settings, task_class
@@ -152,7 +153,7 @@ def _toml(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(
             f"There is no suite {path}: give a TOML file of tasks, or one that comes with the program: "
-            f"{', '.join(shipped_suites())}."
+            f"{suggest(str(path), shipped_suites())}"
         )
     try:
         return toml_table(path.read_text(encoding="utf-8"))
@@ -194,10 +195,17 @@ def suite_task(name: str, given: Mapping[str, Any], root: Path, where: str) -> S
     more = {key: value for key, value in given.items() if key not in of_table}
     defaults = settings_of_set(dataset.published) if dataset else {}
     task, settings = task_and_settings(kind, more, where, defaults, of_table, without=("seed",))
+    check_metrics(where, own.metrics, read_task(task, where), dataset.published if dataset else None)
     if not splits[0].metrics:
         splits = tuple(replace(split, metrics=read_task(task, where).metrics) for split in splits)
     also = [split for other in own.also for split in _also(other, root, where)]
     return SuiteTask(name=name, task=task, training=training, splits=(*splits, *also), settings=settings)
+
+
+def check_metrics(where: str, metrics: Sequence[str], task: Task, published: PublishedSet | None) -> None:
+    """Raise InputError for a metric that neither a task nor a published set has."""
+    for metric in metrics:
+        check_choice(f"{where}.metrics", metric, (*task.metrics, *(published.metrics if published else ())))
 
 
 def _published(name: str, folder: Path, where: str, splits: Sequence[str] = (TRAIN, DEV)) -> FoundSet:
