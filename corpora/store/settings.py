@@ -104,8 +104,8 @@ class Number(NamedTuple):
 
     def holds(self, value: Any) -> bool:
         """Return whether a value is such a number."""
-        kinds = numbers.Integral if self.kind is int else numbers.Real
-        return isinstance(value, kinds) and not isinstance(value, bool) and self.low <= value <= self.high
+        number = isinstance(value, numbers.Integral if self.kind is int else numbers.Real)
+        return number and not isinstance(value, bool) and bool(self.low <= value <= self.high)
 
     def check(self, key: str, value: Any) -> None:
         """Raise InputError unless a value is such a number."""

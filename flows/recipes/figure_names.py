@@ -32,6 +32,7 @@ OF_MODEL = (
 
 
 def figure_names(
+    *,
     sources: Sequence[str],
     vocabularies: Sequence[str],
     shards: Sequence[str],

@@ -7,7 +7,6 @@ stage; of the environment only the home folder that `~/` means counts.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -221,10 +220,17 @@ def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Re
     for called in names - {""}:
         check_name("name and the name of a table, together", f"{name}-{called}")
     bounds = read_bounds(sections["bounds"])
-    names = ([each.name for each in entries] for entries in (vocabularies, shards))
-    kinds = {each.step.kind for entry in sources for each in entry.documents.steps}
-    known = partial(figure_names, [entry.source.name for entry in sources], *names, tasks, [*kinds], model is not None)
-    check_names(bounds, known)
+    check_names(
+        bounds,
+        lambda: figure_names(
+            sources=[entry.source.name for entry in sources],
+            vocabularies=[entry.name for entry in vocabularies],
+            shards=[entry.name for entry in shards],
+            tasks=tasks,
+            steps=[each.step.kind for entry in sources for each in entry.documents.steps],
+            has_model=model is not None,
+        ),
+    )
     return Recipe(
         name=name,
         seed=seed,

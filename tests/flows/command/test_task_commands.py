@@ -110,12 +110,10 @@ ROWS = 4_000  # more answers than a pipe holds
 @pytest.mark.parametrize(
     ("line", "answers", "code"),
     [
-        ("predict {task} - < rows.jsonl | wc -l", str(ROWS), 0),
-        pytest.param(
-            "predict {task} - --output - < rows.jsonl 2> err | head -n 1", '{"line": 1, "id": "0"', 141, marks=LONG
-        ),
+        ("predict {task} - < few.jsonl | wc -l", "9", 0),
+        pytest.param("predict {task} - --output - < rows.jsonl 2> err | head -n 1", '{"line": 1', 141, marks=LONG),
         pytest.param("embed {model} - --query 'a boat' --top 2 < few.jsonl 2> err | grep -c boat", "3", 0, marks=LONG),
-        pytest.param("fill {model} 'the [MASK] was here' 2> err | head -n 1", "the [MASK] was here", 0, marks=LONG),
+        pytest.param("fill {model} 'the [MASK] was here' 2> err | grep -c MASK", "1", 0, marks=LONG),
     ],
 )
 def test_answers_go_through_a_pipe(line: str, answers: str, code: int, learnt: Run, tmp_path: Path) -> None:
@@ -128,7 +126,7 @@ def test_answers_go_through_a_pipe(line: str, answers: str, code: int, learnt: R
     home = {**environment(new_home(tmp_path)), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=home, capture_output=True, text=True, check=True)
     [*printed, ended] = done.stdout.splitlines()
-    assert "Traceback" not in done.stderr and int(ended) in (code, 0), done.stderr
+    assert "Traceback" not in done.stderr and int(ended) == code, done.stderr
     assert printed[0].startswith(answers) and len(printed) == 1
     left = (tmp_path / "err").read_text() if (tmp_path / "err").exists() else ""
     assert "Traceback" not in left and "rror" not in left, left
