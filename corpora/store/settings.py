@@ -160,9 +160,7 @@ def bind(kind: type[Settings], table: Mapping[str, Json], where: str) -> Setting
     Raises InputError for an unknown key (naming the nearest known one), a missing one and a wrong type.
     """
     kinds, needed = _fields(kind)  # type: ignore[arg-type]
-    for key in table:
-        if key not in kinds:
-            raise InputError(unknown_key(key, list(kinds), where))
+    check_keys(table, kinds, where)
     values = {key: convert(value, kinds[key], f"{where}.{key}") for key, value in table.items()}
     if missing := [name for name in needed if name not in values]:
         raise InputError(f"{where} lacks the key {missing[0]!r}: it has no default, so it must be given.")
@@ -177,9 +175,11 @@ def _fields(kind: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
     return {field.name: hints[field.name] for field in fields}, tuple(needed)
 
 
-def unknown_key(key: str, existing: Collection[str], where: str) -> str:
-    """The message for an unknown key, with the nearest known one."""
-    return f"{where} has no key {key!r}: {suggest(key, existing)}"
+def check_keys(keys: Iterable[str], known: Collection[str], where: str) -> None:
+    """Raise InputError for a key that is not known. where: what would have it, for the message"""
+    for key in keys:
+        if key not in known:
+            raise InputError(f"{where} has no key {key!r}: {suggest(key, known)}")
 
 
 def convert(value: Json, kind: Any, where: str) -> Any:

@@ -151,7 +151,7 @@ def test_a_phase_reads_a_mixture() -> None:
         ("store = 's3://AKIA:abc@bucket'\n" + SOURCE, "is refused: it would stand in records, reports and logs"),
         (f"store = 'a/{256 * 'n'}'\n" + SOURCE, "has a name of more than 255 bytes"),
         ('store = "a\\u0000b"\n' + SOURCE, "holds a character that acts on a terminal"),
-        ("seed = -1\n" + SOURCE, "seed = -1 must be a whole number from 0 up"),
+        ("seed = -1\n" + SOURCE, "seed = -1 is out of range: it must be a whole number from 0 to"),
         ("rules = 3\n" + SOURCE, "rules = 3 must be a table of settings: [rules]"),
         ("[rules]\ngopher.min_wrods = 3\n" + SOURCE, "toml: rules.gopher has no key 'min_wrods': did you mean"),
         ("[documents]\nclean.profile = 'uncased'\n" + SOURCE, "documents.clean has a table of its own: write it as"),

@@ -30,7 +30,7 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.sources.bytes.objects import raw_path
-from corpora.store.settings import bind, check_choice, check_range, suggest, toml_table, unknown_key
+from corpora.store.settings import POSITION, bind, check_choice, check_keys, suggest, toml_table
 from trainer.tasks.contract import Task
 from trainer.tasks.formats.published import FoundSet, PublishedSet, published, published_set
 from trainer.tasks.formats.records import FileSettings
@@ -166,9 +166,7 @@ def _check_names(path: Path, names: Sequence[str], table: SuiteTable) -> None:
         raise InputError(f"{path} names no task: list some under `tasks`, or give each a table [task.NAME].")
     if len({*names}) < len(names):
         raise InputError(f"{path} names a task twice: give one another name, and say which `set` it is.")
-    for name in table.task:
-        if name not in names:
-            raise InputError(unknown_key(name, names, f"{path}: `tasks`"))
+    check_keys(table.task, names, f"{path}: `tasks`")
     check_seeds(str(path), table.seeds)
 
 
@@ -177,7 +175,7 @@ def check_seeds(where: str, seeds: Sequence[int]) -> None:
     if len({*seeds}) < max(1, len(seeds)):
         raise InputError(f"{where}: seeds = {list(seeds)}: give one or more different numbers.")
     for seed in seeds:
-        check_range(f"{where}: seeds", seed, 0, (1 << 63) - 1)
+        POSITION.check(f"{where}: seeds", seed)
 
 
 def suite_task(name: str, given: Mapping[str, Any], root: Path, where: str) -> SuiteTask:
