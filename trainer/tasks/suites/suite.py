@@ -153,7 +153,7 @@ def _toml(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(
             f"There is no suite {path}: give a TOML file of tasks, or one that comes with the program: "
-            f"{suggest(str(path), shipped_suites())}"
+            f"{suggest(path.name, shipped_suites())}"
         )
     try:
         return toml_table(path.read_text(encoding="utf-8"))
