@@ -264,7 +264,7 @@ def test_too_many_unusable_records_are_refused(tmp_path: Path) -> None:
     ("name", "content", "settings", "message"),
     [
         ("rows.txt", "a", {}, r"rows\.txt is none of \.tsv, \.csv, \.jsonl"),
-        ("rows.txt", "a", {"format": "xls"}, "there is no format 'xls', only tsv, csv"),
+        ("rows.txt", "a", {"format": "xls"}, "format = 'xls' is not known: did you mean 'xlsx'"),
         ("rows.tsv", None, {}, r"Cannot read .*rows\.tsv: No such file"),
         ("rows.parquet", None, {}, r"rows\.parquet is damaged or no Parquet file"),
         ("rows.parquet.gz", "PAR1", {}, "packed around Parquet"),
@@ -396,6 +396,6 @@ def test_the_rows_of_all_sheets_that_have_the_columns(tmp_path: Path) -> None:
     records, _ = read(path)
     assert [(record.line, record.values["label"]) for record in records] == [(2, "good"), (3, "bad")]
     with pytest.raises(
-        InputError, match=r"a\.xlsx, the head of its sheet, has no column 'body' for text: it must be one of"
+        InputError, match=r"a\.xlsx, the head of its sheet, has no column 'body' for text: did you mean 'by'"
     ):
         read(path, columns={"text": "body"})
