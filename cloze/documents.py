@@ -29,7 +29,7 @@ from corpora.schema import DOCUMENTS, DROPPED
 from corpora.sources.contract import Tally
 from corpora.store.ledger import Account
 from corpora.store.manifest import Manifest
-from corpora.store.settings import unknown_key
+from corpora.store.settings import check_keys
 from corpora.store.tables import read_table
 from flows.recipes.guesses.fields import reading
 from flows.recipes.lock import Lock
@@ -268,9 +268,7 @@ def judge(
     >>> len(docs), docs.dropped
     (0, {'rules: gopher.min_words': 1})
     """
-    for name in tables:
-        if name not in JUDGED:
-            raise InputError(unknown_key(name, JUDGED, "judge"))
+    check_keys(tables, JUDGED, "judge")
     kept = [language] if isinstance(language, str) else language
     languages = {} if kept is None else kept if isinstance(kept, Mapping) else {"keep": [*kept]}
     return documents_of(docs)._with("documents", rules=rules or {}, language=languages, **tables)

@@ -21,6 +21,7 @@ from cloze.vocabulary import Vocabulary
 from cloze.workspace import listed
 from corpora.errors import InputError
 from corpora.store.places.place import Place
+from corpora.store.settings import PROCESSES
 from corpora.store.stage import read_manifest
 from flows.command.arguments import load_recipe
 from flows.recipes.tables import toml
@@ -113,6 +114,8 @@ def run(
 
     Raises InputError: what is wrong with the recipe, the files or the store; RunFailed where it ends otherwise.
     """
+    if workers is not None:
+        PROCESSES.check("workers", workers)
     folder = Path(recipe) if Path(recipe).is_dir() else None
     pairs = [f"{key}={toml(listed(value))}" for key, value in (settings or {}).items()]
     address = None if store is None else str(store)
@@ -121,7 +124,7 @@ def run(
     before = {*list_runs(place)}
     asked = ["--source", str(folder)] if folder else [str(recipe)]
     asked += ["--store", address] if address else []
-    asked += ["--workers", str(workers)] if workers else []
+    asked += ["--workers", str(workers)] if workers is not None else []
     asked += [] if watch is None else ["--watch" if watch else "--no-watch"]
     code, output, error = _command("run", *asked, *(part for pair in pairs for part in ("--set", pair)), shown=progress)
     new = [run_id for run_id in list_runs(place) if run_id not in before and run_id.endswith(f"-{loaded.name}")]

@@ -18,7 +18,7 @@ from cloze.vocabulary import Vocabulary, manifest_of
 from cloze.workspace import Workspace
 from corpora.build import Corpus
 from corpora.store.manifest import Manifest
-from corpora.store.settings import check_choice, check_range
+from corpora.store.settings import EPOCH, check_choice
 from flows.run.examples import build_shard_sets
 from flows.run.store_address import Artifact, find_artifacts, newest, vocabulary_artifact
 from shards.build import SPLITS
@@ -26,7 +26,6 @@ from shards.reading.files.shard_set import ShardSet
 from shards.reading.materialised import ROWS, epoch_rows, epoch_schema
 from shards.reading.records import ExampleRecords
 from tokenizers_train.build import read_vocabulary
-from trainer.settings.phases import MOST_STEPS
 
 
 class Shards:
@@ -39,7 +38,7 @@ class Shards:
 
     def __init__(self, shard_set: ShardSet, epoch: int, seed: int, workspace: Workspace) -> None:
         """For the functions of this package: shards come from `build_shards` and `open_shards`."""
-        check_range("epoch", epoch, 0, MOST_STEPS)
+        EPOCH.check("epoch", epoch)
         self._set, self._epoch, self._seed, self._workspace = shard_set, epoch, seed, workspace
         self._records = ExampleRecords(shard_set, seed=seed, first=epoch) if shard_set.live.any() else None
 

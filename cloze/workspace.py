@@ -24,7 +24,7 @@ from corpora.generic_types import Result
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.settings import check_range
+from corpora.store.settings import PROCESSES
 from corpora.store.stage import PartPlan, Stage, build_parts, publish
 from corpora.store.workers.pool import WorkerPool
 from flows.recipes.lock import Lock, resolve
@@ -49,7 +49,7 @@ class Workspace:
     """
 
     def __init__(self, store: str | Path | None = None, workers: int = 1, progress: bool = True) -> None:
-        check_range("workers", workers, 1, 4_096)
+        PROCESSES.check("workers", workers)
         self.folder = Path(tempfile.mkdtemp(prefix="cloze-"))
         finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         self.place = Place(str(store if store is not None else self.folder / "store"))

@@ -6,7 +6,7 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.store.manifest import Json
-from corpora.store.settings import bind, check_range, convert, settings_json, unknown_key
+from corpora.store.settings import bind, check_keys, check_range, convert, settings_json
 from shards.builders.contract import Common, ExampleInput
 from shards.builders.examples import MAX_COPIES, MAX_LENGTH
 from shards.inputs import input_class, input_package, inputs_with
@@ -90,17 +90,12 @@ def read_shard_settings(table: Mapping[str, Any], where: str = "shards") -> Shar
     shared = [each.name for each in fields(ShardSettings) if each.name != "own"]
     own = [each.name for each in fields(kind)]
     for key in table:
-        if key not in shared and key not in own:
-            raise InputError(_strange(key, [*shared, *own], kind.kind, where))
+        others = inputs_with(key)
+        if key not in (*shared, *own) and others:
+            names = ", ".join(map(repr, others))
+            raise InputError(f"{where}.{key} means nothing to input = {kind.kind!r} (it is of {names}): leave it out.")
+    check_keys(table, [*shared, *own], where)
     masking = {"masking": {"kind": "none", **table.get("masking", {})}} if not kind.masked else {}
     given = {**table, **masking}
     common = bind(ShardSettings, {key: value for key, value in given.items() if key in shared}, where)
     return replace(common, own=bind(kind, {key: value for key, value in given.items() if key in own}, where))
-
-
-def _strange(key: str, existing: list[str], kind: str, where: str) -> str:
-    """The message for a key that the input does not have."""
-    others = inputs_with(key)
-    if not others:
-        return unknown_key(key, existing, where)
-    return f"{where}.{key} means nothing to input = {kind!r} (it is of {', '.join(map(repr, others))}): leave it out."

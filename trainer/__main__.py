@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
         module = importlib.import_module(COMMANDS[arguments[0]])
         return int(module.main(arguments[1:]))
     except InputError as error:
-        print(f"trainer: {error}", file=sys.stderr)
+        print("trainer:", *str(error).splitlines(), file=sys.stderr)  # one line, whatever a file's name has in it
         return 2
 
 

@@ -229,6 +229,9 @@ def _newest(
     return newest
 
 
+REMOVED = ("forgotten", "repeated", "superseded", "exact duplicate", "near duplicate")  # what the marks say
+
+
 def mark_forgotten(candidates: Candidates, tombstones: Tombstones) -> None:
     """Remove what is on the tombstone list, by id or by text."""
     for row, (id, text) in enumerate(zip(candidates.ids, candidates.text_hash, strict=True)):

@@ -1,10 +1,10 @@
 """The fields of a record that a recipe may name: under which name, or at which path, each is found."""
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
 from corpora.errors import InputError
+from corpora.store.settings import check_keys
 
 FIELDS = ("text", "key", "revision", "title", "url", "date", "license", "group")
 MOST_REVISION = (1 << 63) - 1
@@ -15,10 +15,6 @@ def check_fields(name: str, fields: Mapping[str, Any], allowed: tuple[str, ...] 
 
     A value that is neither a name nor a list of names is for the source to refuse.
     """
-    for key in fields:
-        if key not in allowed:
-            near = difflib.get_close_matches(key, allowed, 1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(allowed)}."
-            raise InputError(f"Source {name!r}: `fields` has no {key!r}. {hint}")
+    check_keys(fields, allowed, f"Source {name!r}: `fields`")
     if not all(names and all(names) for names in fields.values() if isinstance(names, (str, list, tuple))):
         raise InputError(f"Source {name!r}: a name in `fields` is empty. Give it, or leave the field out.")

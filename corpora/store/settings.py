@@ -8,12 +8,13 @@ still has its neutral value, so that an upgrade which adds a setting rebuilds no
 import dataclasses
 import difflib
 import math
+import numbers
 import tomllib
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from corpora.errors import InputError
 from corpora.store.manifest import Json
@@ -21,6 +22,7 @@ from corpora.store.manifest import Json
 Settings = TypeVar("Settings")
 LARGEST = (1 << 63) - 1  # as in TOML
 MOST_NESTED = 100  # tables and lists in a file of settings
+MOST_SUGGESTED = 20  # names in a message
 
 
 def limit(default: Any) -> Any:
@@ -86,6 +88,41 @@ def _plain(value: Any) -> Json:
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
+class Number(NamedTuple):
+    """A kind of number, with the same bounds as an option, as a key of a recipe and as an argument in Python.
+
+    >>> str(PORT), str(SHARE)
+    ('a whole number from 1 to 65,535', 'a number from 0 to 1')
+    """
+
+    kind: type[int] | type[float]
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{_NAMES[self.kind]} from {self.low:,} to {self.high:,}"
+
+    def holds(self, value: Any) -> bool:
+        """Return whether a value is such a number."""
+        number = isinstance(value, numbers.Integral if self.kind is int else numbers.Real)
+        return number and not isinstance(value, bool) and bool(self.low <= value <= self.high)
+
+    def check(self, key: str, value: Any) -> None:
+        """Raise InputError unless a value is such a number."""
+        if not self.holds(value):
+            raise InputError(f"{key} = {value!r} is out of range: it must be {self}.")
+
+
+PROCESSES = Number(int, 1, 4_096)  # of a run, or machines of a training
+COUNT = Number(int, 1, 10**9)  # of things to show, to keep or to make
+POSITION = Number(int, 0, LARGEST)  # of one of many, from 0; or a number of things that may be none
+EPOCH = Number(int, 0, 1 << 32)
+SECONDS = Number(int, 1, 10**9)
+PORT = Number(int, 1, 65_535)
+DAYS = Number(float, 0, 36_500)
+SHARE = Number(float, 0, 1)
+
+
 def check_range(key: str, value: float, low: float, high: float = math.inf, remedy: str = "") -> None:
     """Raise InputError unless low <= value <= high.
 
@@ -97,10 +134,23 @@ def check_range(key: str, value: float, low: float, high: float = math.inf, reme
         raise InputError(f"{key} = {value} is out of range: it must be between {low} and {high}.")
 
 
-def check_choice(key: str, value: str, choices: tuple[str, ...]) -> None:
+def check_choice(key: str, value: str, choices: Collection[str]) -> None:
     """Raise InputError unless the value is one of the choices."""
     if value not in choices:
-        raise InputError(f"{key} = {value!r} is not known: it must be one of {', '.join(map(repr, choices))}.")
+        raise InputError(f"{key} = {value!r} is not known: {suggest(value, choices)}")
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """Return the end of a message about a name that is not known: the nearest one, and which there are.
+
+    >>> suggest("pages", ["book", "page"]), suggest("x", ["book", "page"])
+    ("did you mean 'page'? It must be one of 'book', 'page'.", "it must be one of 'book', 'page'.")
+    """
+    names = list(dict.fromkeys(known))
+    nearest = difflib.get_close_matches(word, names, 1, 0.5)
+    listed = ", ".join(map(repr, names[:MOST_SUGGESTED]))
+    more = f" and {len(names) - MOST_SUGGESTED:,} more" if len(names) > MOST_SUGGESTED else ""
+    return f"{f'did you mean {nearest[0]!r}? It' if nearest else 'it'} must be one of {listed or 'none'}{more}."
 
 
 def bind(kind: type[Settings], table: Mapping[str, Json], where: str) -> Settings:
@@ -110,9 +160,7 @@ def bind(kind: type[Settings], table: Mapping[str, Json], where: str) -> Setting
     Raises InputError for an unknown key (naming the nearest known one), a missing one and a wrong type.
     """
     kinds, needed = _fields(kind)  # type: ignore[arg-type]
-    for key in table:
-        if key not in kinds:
-            raise InputError(unknown_key(key, list(kinds), where))
+    check_keys(table, kinds, where)
     values = {key: convert(value, kinds[key], f"{where}.{key}") for key, value in table.items()}
     if missing := [name for name in needed if name not in values]:
         raise InputError(f"{where} lacks the key {missing[0]!r}: it has no default, so it must be given.")
@@ -127,11 +175,11 @@ def _fields(kind: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
     return {field.name: hints[field.name] for field in fields}, tuple(needed)
 
 
-def unknown_key(key: str, existing: Sequence[str], where: str) -> str:
-    """The message for an unknown key, with the nearest known one."""
-    nearest = difflib.get_close_matches(key, existing, 1, 0.5)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else f"known keys: {', '.join(sorted(existing))}."
-    return f"{where} has no key {key!r}: {hint}"
+def check_keys(keys: Iterable[str], known: Collection[str], where: str) -> None:
+    """Raise InputError for a key that is not known. where: what would have it, for the message"""
+    for key in keys:
+        if key not in known:
+            raise InputError(f"{where} has no key {key!r}: {suggest(key, known)}")
 
 
 def convert(value: Json, kind: Any, where: str) -> Any:

@@ -3,20 +3,59 @@
 Nothing is written; recipes are imported when one is read.
 """
 
+import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from corpora.errors import InputError
 from corpora.lean_process import arrays_without_pandas
+from corpora.store import settings
+from corpora.store.settings import Number
 
 if TYPE_CHECKING:
     from flows.recipes.recipe import Recipe
 
 STANDARD_INPUT = "/dev/stdin"  # what `-` means
-Shown = Parameter(show_default=lambda value: None if value is None or value is False or value == "" else str(value))
+
+
+def is_standard_output(path: Path) -> bool:
+    """Return whether what is written to a path is meant for standard output."""
+    return str(path) in (STANDARD_INPUT, "/dev/stdout")
+
+
+def within(number: Number) -> Parameter:
+    """Return what holds an option to the bounds of a kind of number."""
+
+    def check(_: Any, value: Any) -> None:
+        if value is not None and not number.holds(value):
+            raise ValueError(f"It must be {number}.")
+
+    return Parameter(validator=check)
+
+
+Processes = Annotated[int, within(settings.PROCESSES)]
+Count = Annotated[int, within(settings.COUNT)]
+Position = Annotated[int, within(settings.POSITION)]
+Epoch = Annotated[int, within(settings.EPOCH)]
+Seconds = Annotated[int, within(settings.SECONDS)]
+Days = Annotated[float, within(settings.DAYS)]
+Share = Annotated[float, within(settings.SHARE)]
+
+
+def check_path(_: Any, value: Any) -> None:
+    """Raise ValueError for a path that is the address of a server: its files would be in a folder `https:`."""
+    for path in value if isinstance(value, (list, tuple)) else [value]:
+        if isinstance(path, Path) and re.fullmatch("[A-Za-z][A-Za-z0-9+.-]+:", (path.parts or ("",))[0]):
+            raise ValueError("It must be a path of this machine.")
+
+
+Shown = Parameter(
+    show_default=lambda value: None if value is None or value is False or value == "" else str(value),
+    validator=check_path,
+)
 RecipeFile = Annotated[str, Parameter(help="A recipe file, or the name of one that comes with Cloze.")]
 StoreAddress = Annotated[str, Parameter(help="A store: a folder, or s3://bucket/prefix.")]
 VocabularyName = Annotated[
@@ -27,13 +66,13 @@ RecipeStore = Annotated[str | None, Parameter(help="A store instead of the recip
 Overrides = Annotated[
     list[str] | None, Parameter(name="--set", help="Override a setting of the recipe: key=value.", negative=())
 ]
-Workers = Annotated[int | None, Parameter(help="Number of worker processes; default: one per core.")]
+Workers = Annotated[Processes | None, Parameter(help="Number of worker processes; default: one per core.")]
 Engine = Annotated[
     str | None, Parameter(help='Where parts are built: "local", or "tcp://HOST:PORT" of a Dask scheduler.')
 ]
 Cron = Annotated[str | None, Parameter(help='When to run, in this machine\'s time: "0 3 * * *".')]
-Every = Annotated[int | None, Parameter(help="Seconds between runs, instead of --cron.")]
-Port = Annotated[int, Parameter(help="The port of the UI.", env_var="PREFECT_SERVER_API_PORT")]
+Every = Annotated[Seconds | None, Parameter(help="Seconds between runs, instead of --cron.")]
+Port = Annotated[int, within(settings.PORT), Parameter(help="The port of the UI.", env_var="PREFECT_SERVER_API_PORT")]
 AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())]
 
 

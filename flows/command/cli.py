@@ -6,15 +6,17 @@ Each command imports what it needs when it runs, so that `cloze --help` answers 
 """
 
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CoercionError, CycloptsError, Parameter, ValidationError
 
 from corpora.errors import InputError
 from corpora.sources.files.endings import KNOWN
+from corpora.store.settings import suggest
 from flows.command import arguments
 from flows.command.arguments import load_recipe
 from flows.command.diff import differing_app
@@ -44,6 +46,7 @@ app = App(
     default_parameter=arguments.Shown,
 )
 
+SHOWN_PATH = 300  # characters
 _home = Path()
 
 RecipeName = Annotated[
@@ -55,19 +58,43 @@ Watch = Annotated[bool | None, Parameter(help="Run as a Prefect flow, or do not;
 
 
 def run_command_line(given: list[str], home: Path) -> int:
-    """Run one command; return its exit code: what it returns, 0 where that is nothing. Raises InputError."""
+    """Run one command; return its exit code: what it returns, 0 where that is nothing. Raises InputError.
+
+    So does what the system refuses of a path that was named, or an argument that is no text where one is needed.
+    """
     global _home
     _home = home
     if not given:
         say(WELCOME)
         return 0
+    if any(argument == "" or re.fullmatch("--[a-z-]+=", argument) for argument in given):
+        raise InputError(
+            "An argument is empty, as if a variable of the shell was not set: give it a value, or leave it out."
+        )
     try:
         # cyclopts takes a dash for an option
         named = [arguments.STANDARD_INPUT if argument == "-" else argument for argument in given]
         result = app(named, exit_on_error=False, print_error=False, result_action="return_value")
+    except (CoercionError, ValidationError) as error:
+        raise InputError(str(error)) from error
     except CycloptsError as error:
         raise InputError(f"{error} `cloze --help` lists the commands and their options.") from error
+    except (UnicodeEncodeError, TypeError) as error:
+        if not re.search("[\udc80-\udcff]", "".join(given)):  # a byte that is no UTF-8
+            raise
+        raise InputError("An argument is not UTF-8, and text is needed there: write it in UTF-8.") from error
+    except OSError as error:
+        path = error.filename if isinstance(error.filename, (str, Path)) else ""
+        if not path or not any(_holds(argument, path) for argument in given):
+            raise
+        shown = str(path)[:SHOWN_PATH]
+        raise InputError(f"{shown}: {error.strerror}. Name another path, or change what is there.") from error
     return result if isinstance(result, int) else 0
+
+
+def _holds(argument: str, path: str | Path) -> bool:
+    """Return whether an argument, or the value of an option in it, names a path or a folder above it."""
+    return Path(path).absolute().is_relative_to(Path(argument.rpartition("=")[2]).absolute())
 
 
 @app.command
@@ -204,7 +231,7 @@ def preview(
     *,
     recipe: Annotated[str, Parameter(help="The recipe that has the source.")] = "demo",
     overrides: arguments.Overrides = None,
-    number: Annotated[int, Parameter(name=("--number", "-n"), help="Number of documents to show.")] = 10,
+    number: Annotated[arguments.Count, Parameter(name=("--number", "-n"), help="Number of documents to show.")] = 10,
     as_json: arguments.AsJson = False,
 ) -> None:
     """Show documents of a source before and after every step.
@@ -220,7 +247,7 @@ def preview(
     loaded = load_recipe(None if folder else recipe, folder, overrides=overrides)
     entries = {source if folder else entry.source.name: entry for entry in loaded.sources}
     if source not in entries:
-        raise InputError(f"The recipe {recipe!r} has no source {source!r}: it has {', '.join(entries)}.")
+        raise InputError(f"The recipe {recipe!r} has no source {source!r}: {suggest(source, entries)}")
     looked = look_at(loaded, entries[source])
     entry = looked.entry
     if as_json:
@@ -264,7 +291,7 @@ def fetch(
     recipe: arguments.RecipeFile,
     *,
     source: Annotated[str | None, Parameter(help="Fetch only for this source.")] = None,
-    limit: Annotated[int | None, Parameter(help="Fetch only this many files of each source.")] = None,
+    limit: Annotated[arguments.Count | None, Parameter(help="Fetch only this many files of each source.")] = None,
     refresh: Annotated[bool, Parameter(help="Look up `latest` and file lists again.", negative=())] = False,
     overrides: arguments.Overrides = None,
 ) -> None:
@@ -308,7 +335,7 @@ def trace(
     shards: Annotated[
         str, Parameter(help="A shards artifact (folder or short id), a release (STORE@NAME), or a store.")
     ],
-    index: Annotated[int | None, Parameter(help="Number of an example.")] = None,
+    index: Annotated[arguments.Position | None, Parameter(help="Number of an example.")] = None,
     *,
     document: Annotated[str | None, Parameter(help="A document id instead: find its examples and answers.")] = None,
     split: Annotated[str, Parameter(help="train or held-out.")] = "train",

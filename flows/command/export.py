@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from corpora.errors import InputError
-from flows.command.arguments import AsJson
+from flows.command.arguments import AsJson, Count, Position
 from flows.command.terminal.output import print_json, teller
 
 exporting_app = App(name="exporting")
@@ -25,8 +25,10 @@ def export(
     split: Annotated[
         list[str] | None, Parameter(help="Export only this split: train or held-out.", negative=())
     ] = None,
-    file_size: Annotated[int, Parameter(help="Largest size of a file, in MiB.")] = 256,
-    step: Annotated[int | None, Parameter(help="Of a model: the checkpoint of this step; default: the newest.")] = None,
+    file_size: Annotated[Count, Parameter(help="Largest size of a file, in MiB.")] = 256,
+    step: Annotated[
+        Position | None, Parameter(help="Of a model: the checkpoint of this step; default: the newest.")
+    ] = None,
     onnx: Annotated[
         bool, Parameter(help="Of a model, fine-tuned or not: an ONNX file, for programs without torch.", negative=())
     ] = False,

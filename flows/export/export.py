@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from corpora.errors import InputError
 from corpora.schema import text_bytes
 from corpora.store.places.address import is_object_address, plain_address
-from corpora.store.settings import check_choice, check_range
+from corpora.store.settings import check_choice
 from flows.export.cards.data_card import card
 from flows.export.croissant import croissant
 from flows.export.exported import Exported, exported
@@ -43,7 +43,6 @@ class ExportSettings:
     def __post_init__(self) -> None:
         for split in self.splits:
             check_choice("--split", split, tuple(PUBLISHED))
-        check_range("--file-size", self.file_mib, 1, 1 << 20)
 
 
 def choose(address: str, kind: str | None, name: str | None) -> Artifact:

@@ -264,13 +264,19 @@ def files_of(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]:
                 f"Source {entry.source.name!r}: nothing is fetched yet, so there is no {folder}. "
                 f"`cloze fetch {quote(str(recipe.path))}` brings its files; `cloze run` does that first."
             )
-    apart = stores_apart(entry.source, recipe)
-    return [
+    apart, found = stores_apart(entry.source, recipe), entry.source.files()
+    left = [
         (name, path)
-        for name, path in entry.source.files()
+        for name, path in found
         if not apart(path.parent)
         and (isinstance(path, ObjectPath) or not path.is_symlink() or not apart(path.resolve().parent))
     ]
+    if found and not left:
+        raise InputError(
+            f"Source {entry.source.name!r}: each of the {len(found):,} files that it finds is in a store of Cloze, and what "
+            "runs wrote is not read. Give its `path` another folder."
+        )
+    return left
 
 
 def stores_apart(source: Source, recipe: Recipe) -> Apart:

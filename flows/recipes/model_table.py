@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from corpora.errors import InputError
-from corpora.store.settings import bind, convert, unknown_key
+from corpora.store.settings import bind, check_keys, convert
 from flows.recipes.tables import resolved_path
 from tokenizers_train.vocabularies.settings import BroughtVocabulary
 from trainer.objectives.distillation import DistillationObjective
@@ -63,11 +63,8 @@ def read_model_table(
     if not settings.start:
         raise InputError("model.start is empty: give the folder of a model, or leave it out for random weights.")
     hints = get_type_hints(ModelSettings)
-    given = {}
-    for key, value in section.items():
-        if key not in hints:
-            raise InputError(unknown_key(key, list(hints), "model"))
-        given[key] = convert(value, hints[key], f"model.{key}")
+    check_keys(section, hints, "model")
+    given = {key: convert(value, hints[key], f"model.{key}") for key, value in section.items()}
     del given["start"]
     return entry(settings=settings, given=given, folder=_folder(settings.start, path))
 

@@ -20,11 +20,12 @@ from corpora.judging.steps.added import make_step
 from corpora.sources.contract import Source
 from corpora.sources.registry import OBJECT_KINDS, defaults_of, make_source, takes_license
 from corpora.store.places.address import plain_address
-from corpora.store.settings import bind, check_choice, check_range, convert, toml_table, unknown_key
+from corpora.store.settings import POSITION, bind, check_choice, check_keys, check_range, convert, toml_table
 from corpora.store.workers.pool import Limits
+from flows.recipes.figure_names import figure_names
 from flows.recipes.guesses.fitted_defaults import Fitted
 from flows.recipes.model_table import OF_START, ModelEntry, read_model_table
-from flows.recipes.settings.bounds import Bound, read_bounds
+from flows.recipes.settings.bounds import Bound, check_names, read_bounds
 from flows.recipes.settings.engine import LOCAL, check_engine
 from flows.recipes.settings.notify import NotifySettings
 from flows.recipes.settings.privacy import Privacy, printable
@@ -201,13 +202,10 @@ def parse_recipe(text: str, path: Path, overrides: Mapping[str, str], store: str
 
 def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Recipe:
     """Return the recipe that tables mean, as `tomllib` reads them. path, text: of its file. Raises InputError."""
-    for key in table:
-        if key not in KEYS:
-            raise InputError(unknown_key(key, KEYS, "the recipe"))
+    check_keys(table, KEYS, "the recipe")
     name, seed, store = table.get("name", path.stem), table.get("seed", 42), table.get("store", "store")
     check_name("name", name)
-    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 63:
-        raise InputError(f"seed = {seed!r} must be a whole number from 0 up.")
+    POSITION.check("seed", seed)
     sections = {key: with_paths(key, table_of(table, key), path) for key in TABLES}
     entries = table.get("source", [])
     if not isinstance(entries, list) or not entries:
@@ -228,6 +226,18 @@ def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Re
     names = {entry.name for entry in vocabularies} | {entry.name for entry in shards} | {entry.name for entry in tasks}
     for called in names - {""}:
         check_name("name and the name of a table, together", f"{name}-{called}")
+    bounds = read_bounds(sections["bounds"])
+    check_names(
+        bounds,
+        lambda: figure_names(
+            sources=[entry.source.name for entry in sources],
+            vocabularies=[entry.name for entry in vocabularies],
+            shards=[entry.name for entry in shards],
+            tasks=tasks,
+            steps=[each.step.kind for entry in sources for each in entry.documents.steps],
+            has_model=model is not None,
+        ),
+    )
     return Recipe(
         name=name,
         seed=seed,
@@ -243,7 +253,7 @@ def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Re
         retention=bind(RetentionSettings, sections["retention"], "retention"),
         workers=bind(Limits, sections["workers"], "workers"),
         engine=check_engine(table.get("engine", LOCAL)),
-        bounds=read_bounds(sections["bounds"]),
+        bounds=bounds,
         release=bind(ReleaseSettings, sections["release"], "release"),
         notify=bind(NotifySettings, sections["notify"], "notify"),
         text=text,
@@ -401,10 +411,8 @@ def _source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) -> str:
 
 def _with_defaults(sections: Mapping[str, Any], source: Source) -> dict[str, Any]:
     """Return the recipe's tables over the defaults of the source's kind. Raises InputError for an unknown table."""
-    usual, allowed = defaults_of(source), ("documents", *STEP_TABLES)
-    for key in usual:
-        if key not in allowed:
-            raise InputError(unknown_key(key, allowed, f"`defaults` of the source kind {source.kind!r}"))
+    usual = defaults_of(source)
+    check_keys(usual, ("documents", *STEP_TABLES), f"`defaults` of the source kind {source.kind!r}")
     return {key: merged_tables(usual.get(key, {}), section) for key, section in sections.items()}
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.store.places.address import plain_address
 from corpora.store.places.place import Place
-from corpora.store.settings import toml_table
+from corpora.store.settings import suggest, toml_table
 from flows.recipes.settings.privacy import printable
 
 NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has its source's name and more
@@ -210,10 +210,10 @@ def choose_table(value: Any, choices: Sequence[str], key: str, what: str) -> str
         return choices[0]
     if value in choices:
         return str(value)
-    names = ", ".join(map(repr, choices))
     if value is None:
+        names = ", ".join(map(repr, choices))
         raise InputError(f"{key} is missing: there are several [[{what}]], so name one: {names}.")
-    raise InputError(f"{key} = {value!r} is not one of the [[{what}]], which are {names}.")
+    raise InputError(f"{key} = {value!r} is not one of the [[{what}]]: {suggest(str(value), choices)}")
 
 
 def with_paths(key: str, section: Any, recipe: Path) -> Any:

@@ -14,10 +14,13 @@ from corpora.errors import InputError
 from corpora.store.settings import bind, check_choice
 from flows.recipes.tables import named_tables, resolved_path
 from trainer.tasks.checking.findings import check_accepted
+from trainer.tasks.contract import Task
 from trainer.tasks.data import roles_of
 from trainer.tasks.formats.published import PUBLISHED, published_set
+from trainer.tasks.formats.reading import FORMATS
+from trainer.tasks.formats.records import ID
 from trainer.tasks.registry import field_names, read_task, task_and_settings
-from trainer.tasks.suites.suite import READ, Suite, check_seeds, read_suite, shipped_suites, suite_task
+from trainer.tasks.suites.suite import READ, Suite, check_metrics, check_seeds, read_suite, shipped_suites, suite_task
 
 ANSWERS = ("", "predict", "embed")
 
@@ -144,8 +147,13 @@ def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None
                          "a suite.")  # fmt: skip
     is_set = own.task in PUBLISHED
     kind = published_set(own.task).kind if is_set else own.task
-    task, _ = task_and_settings(kind, given, where, elsewhere=field_names(TaskSettings), without=("seed",))
+    table, _ = task_and_settings(kind, given, where, elsewhere=field_names(TaskSettings), without=("seed",))
+    task = read_task(table, where)
     _check_answers(own.answers, task, where)
+    check_metrics(where, own.metrics, task, published_set(own.task) if is_set else None)
+    check_choice(f"{where}.format", own.format, ("", *FORMATS))
+    for role in own.columns:
+        check_choice(f"{where}.columns", role, (*task.roles, ID))
     if is_set and (strange := [key for key in ("train", "evaluate", "columns", "format") if getattr(own, key)]):
         raise InputError(f"{where}.{strange[0]} is given, but {own.task} is read as it is published: leave it out, or "
                          f"name the kind of task, {kind!r}, in place of the set.")  # fmt: skip
@@ -155,11 +163,11 @@ def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None
         raise InputError(f"{where}.{missing[0]} is missing: {own.task!r} needs {' and '.join(needed)}.")
 
 
-def _check_answers(does: str, task: Mapping[str, Any], where: str) -> None:
-    """Raise InputError where a task cannot answer documents: it reads more than one text. task: its table"""
-    needed, _ = roles_of(read_task(task, where), labelled=False)
+def _check_answers(does: str, task: Task, where: str) -> None:
+    """Raise InputError where a task cannot answer documents: it reads more than one text."""
+    needed, _ = roles_of(task, labelled=False)
     if does == "predict" and needed != ["text"]:
-        reads = f"the task {task['kind']!r} reads {' and '.join(needed)}"
+        reads = f"the task {task.kind!r} reads {' and '.join(needed)}"
         raise InputError(
             f'{where}.answers = "predict": {reads}, and a document is one text. Leave it out, or let it make vectors: '
             'answers = "embed".'

@@ -24,7 +24,7 @@ import numpy as np
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.manifest import Json, Manifest, fingerprint
-from corpora.store.settings import check_range
+from corpora.store.settings import EPOCH, check_range
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import GatheredExamples, Loader
 from shards.reading.order import examples_at
@@ -101,7 +101,7 @@ class ExampleRecords:
         self, shard_set: ShardSet, *, seed: int = 42, epochs: int = 1, first: int = 0, padded: bool = False
     ) -> None:
         check_range("epochs", epochs, 1, 1 << 32)
-        check_range("first", first, 0, 1 << 32)
+        EPOCH.check("first", first)
         self.shard_set, self.seed, self.epochs, self.first, self.padded = shard_set, seed, epochs, first, padded
         self._kept: tuple[int, Int64s] | None = None
         if not self.num_live:

@@ -66,7 +66,7 @@ REFUSED: list[tuple[type, dict[str, Any], str]] = [
     (StoriesSource, {"form": "lines"}, "form = 'lines' is not known: .*'blank-line'"),
     (CcNewsSource, {"last_day": "2024-02-30"}, "last_day = '2024-02-30' is no day"),
     (CcNewsSource, {"hosts": ("https://a.org",)}, r"'https://a\.org' in `hosts`"),
-    (FilesSource, {"fields": {"txt": "body"}}, "Did you mean 'text'"),
+    (FilesSource, {"fields": {"txt": "body"}}, "did you mean 'text'"),
     (FilesSource, {"fields": {"text": ""}}, "empty"),
     (FilesSource, {"encoding": "utf-9"}, "no encoding 'utf-9'"),
     (FilesSource, {"encoding": "utf-16"}, "utf-16"),

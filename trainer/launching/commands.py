@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import IO
 
 from corpora.errors import InputError
+from corpora.store.settings import PROCESSES
 from trainer.metrics import Event
 from trainer.settings.training import TrainingSettings
 
-MOST_NODES = 4096
 _ADDRESS = re.compile(r"([^\s:/]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
 CUBLAS_WORKSPACE = ("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # with which cuBLAS adds up in one order
 LOG_LINES = 20  # of the end of the log, reported where training failed
@@ -54,8 +54,7 @@ class Nodes:
     rendezvous: str = ""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.count <= MOST_NODES:
-            raise InputError(f"--nodes {self.count} is not a number of machines: give one from 1 to {MOST_NODES}.")
+        PROCESSES.check("--nodes", self.count)
         if not 0 <= self.rank < self.count:
             raise InputError(
                 f"--node-rank {self.rank} is not the number of one of {self.count} machines: the first is 0, the last "

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from corpora.store.settings import check_range
+from corpora.store.settings import EPOCH
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.records import ExampleRecords, Record, RecordNames
 
@@ -90,5 +90,5 @@ class ExampleDataset(Dataset[Record]):
 
     def set_epoch(self, epoch: int) -> None:
         """Read another epoch: another order, and other masks where they are drawn."""
-        check_range("epoch", epoch, 0, 1 << 32)
+        EPOCH.check("epoch", epoch)
         self._epoch.fill_(epoch)

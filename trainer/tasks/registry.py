@@ -12,7 +12,7 @@ from typing import Any
 from corpora.entry_points import Kinds
 from corpora.errors import InputError
 from corpora.store.manifest import Json
-from corpora.store.settings import bind, unknown_key
+from corpora.store.settings import bind, check_keys
 from trainer.settings.model import family_of
 from trainer.tasks.contract import Task
 from trainer.tasks.kinds.answers import SpanTask
@@ -67,11 +67,10 @@ def task_and_settings(
     defaults: of the task, where nothing else is given; elsewhere: keys read before; without: keys not to be given
     """
     of_task, of_training = field_names(task_class(kind)), field_names(FinetuneSettings) - {*without}
-    for key in given:
-        if key not in of_task | of_training:
-            if key in OTHER_NAMES:
-                raise InputError(f"{where} has no key {key!r}: it is called {OTHER_NAMES[key]!r}.")
-            raise InputError(unknown_key(key, sorted({*of_task, *of_training, *elsewhere}), where))
+    strange = [key for key in given if key not in of_task | of_training]
+    if others := [key for key in strange if key in OTHER_NAMES]:
+        raise InputError(f"{where} has no key {others[0]!r}: it is called {OTHER_NAMES[others[0]]!r}.")
+    check_keys(strange, sorted({*of_task, *of_training, *elsewhere}), where)
     task = {"kind": kind, **defaults, **{key: value for key, value in given.items() if key in of_task}}
     _ = read_task(task, where)
     return task, bind(FinetuneSettings, {key: v for key, v in given.items() if key not in of_task}, where)

@@ -21,7 +21,7 @@ from corpora.entry_points import load_point, package_of
 from corpora.errors import InputError
 from corpora.sources.contract import Drop, Record
 from corpora.store.manifest import Json
-from corpora.store.settings import bind, check_choice, convert, settings_json
+from corpora.store.settings import bind, check_choice, convert, settings_json, suggest
 
 GROUP = "cloze.steps"
 PLACES = ("parse", "clean", "rules")  # an added step comes directly after one of these
@@ -69,10 +69,9 @@ def make_step(table: Mapping[str, Json]) -> StepEntry:
     kind, after = table.get("kind"), table.get("after", "rules")
     points = {point.name: point for point in entry_points(group=GROUP)}
     if not isinstance(kind, str) or kind not in points:
-        names = ", ".join(sorted(points)) or "none"
         raise InputError(
-            f"[[step]] kind = {kind!r}: no installed package has a step of that name under the entry point {GROUP!r} "
-            f"(there is {names}). Install the package into the environment that runs Cloze."
+            f"[[step]] kind = {kind!r}: no installed package has a step of that name under the entry point {GROUP!r}: "
+            f"{suggest(str(kind), sorted(points))} Or install its package into the environment that runs Cloze."
         )
     check_choice("step.after", str(after), PLACES)
     sources = convert(table.get("sources", []), tuple[str, ...], "step.sources")

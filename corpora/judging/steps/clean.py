@@ -30,7 +30,6 @@ import numpy as np
 import pyarrow as pa
 from ftfy import TextFixerConfig
 
-from corpora.errors import InputError
 from corpora.store.settings import added, check_choice
 from corpora.text.buffers import TextBuffers, text_buffers
 from corpora.text.mojibake import line_signs, lines_to_mend
@@ -59,9 +58,7 @@ class CleanSettings:
     def __post_init__(self) -> None:
         check_choice("clean.quotes", self.quotes, ("kept", "straight"))
         check_choice("clean.widths", self.widths, ("kept", "narrow"))
-        if self.profile not in PROFILES:
-            choice = ", ".join(f'"{name}"' for name in PROFILES)
-            raise InputError(f'clean.profile is "{self.profile}", which is no profile: use one of {choice}.')
+        check_choice("clean.profile", self.profile, PROFILES)
 
 
 @cache

@@ -40,6 +40,10 @@ def raw_path(text: str) -> Path:
     >>> raw_path("/raw/a.txt"), str(raw_path("s3://news/2026/a b.txt"))
     (PosixPath('/raw/a.txt'), 's3://news/2026/a%20b.txt')
     """
+    try:
+        Path(text).expanduser()
+    except RuntimeError as error:
+        raise InputError(f"{text} is in the home folder of nobody here: write ./{text} for a path below.") from error
     archive, member = split_member(text)
     if member and os.path.lexists(text):  # a folder whose name ends so
         return Path(text)

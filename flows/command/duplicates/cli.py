@@ -5,13 +5,12 @@ It calls one module, and shows the result.
 
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from corpora.errors import InputError
-from flows.command.arguments import STANDARD_INPUT, AsJson, Workers
+from flows.command.arguments import STANDARD_INPUT, AsJson, Share, Workers
 from flows.command.terminal.output import print_json, say
 
 duplicates_app = App(name="duplicates")
@@ -32,7 +31,7 @@ def dedup(
         str | None, Parameter(help="Write nothing: show the near-duplicates of this text in a corpus; - reads stdin.")
     ] = None,
     against: Annotated[str, Parameter(help="Also drop what this has: a corpus in a store, or files.")] = "",
-    threshold: Annotated[float, Parameter(help="Similarity from which a row is a near-duplicate.")] = 0.8,
+    threshold: Annotated[Share, Parameter(help="Similarity from which a row is a near-duplicate.")] = 0.8,
     rule: Annotated[str, Parameter(help='"contained": remove only rows of which nothing is lost.')] = "similar",
     keep: Annotated[str, Parameter(help='Of several rows: the "first", the "longest" or "none".')] = "first",
     exact_only: Annotated[bool, Parameter(help="Only texts that are equal, byte for byte.", negative=())] = False,
@@ -60,6 +59,7 @@ def dedup(
     *inputs, output = paths
     from flows.command.duplicates.display import summary
     from flows.dedup.run import DedupSettings, dedup
+    from flows.export.export import local_target
 
     settings = DedupSettings(
         threshold=threshold,
@@ -72,7 +72,7 @@ def dedup(
         exact_only=exact_only,
         parts=parts,
     )
-    outcome = dedup(inputs, Path(output), settings, workers or default_workers())
+    outcome = dedup(inputs, local_target(output), settings, workers or default_workers())
     if as_json:
         print_json({"output": output, **asdict(outcome)})
     else:

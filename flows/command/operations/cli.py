@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from corpora.errors import InputError
-from flows.command.arguments import AsJson, StoreAddress
+from flows.command.arguments import AsJson, Count, Days, Position, StoreAddress
 from flows.command.terminal.output import console, print_json, say
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ operations_app = App(name="operations")
 def runs(
     of: Annotated[str, Parameter(name="store", help="A store, or a recipe: then only its runs.")] = "store",
     *,
-    limit: Annotated[int, Parameter(name=("--limit", "-n"), help="List at most this many runs; 0 lists all.")] = 20,
+    limit: Annotated[
+        Position, Parameter(name=("--limit", "-n"), help="List at most this many runs; 0 lists all.")
+    ] = 20,
     as_json: AsJson = False,
 ) -> None:
     """List the runs of a store, newest first.
@@ -34,8 +36,6 @@ def runs(
     from flows.run.record.listed_runs import files_of_runs, run_states
     from flows.run.short_ids import short_run_ids
 
-    if limit < 0:
-        raise InputError(f"--limit {limit} must be a whole number from 0 up.")
     place, recipe = _store_or_recipe(of)
     states = run_states(place, recipe, limit or None)
     if as_json:
@@ -71,12 +71,12 @@ def gc(
     *,
     delete: Annotated[bool, Parameter(help="Remove it; otherwise it is only shown.", negative=())] = False,
     dry_run: Annotated[bool, Parameter(help="Only show what would go, as without --delete.", negative=())] = False,
-    keep: Annotated[int, Parameter(help="Keep the artifacts of this many completed runs of each recipe.")] = 3,
+    keep: Annotated[Count, Parameter(help="Keep the artifacts of this many completed runs of each recipe.")] = 3,
     days: Annotated[
-        float | None,
+        Days | None,
         Parameter(name="--keep-days", help="Also keep what was among those in this many days; default: 0, on s3:// 7."),
     ] = None,
-    keep_runs: Annotated[int, Parameter(help="Keep the records of this many runs of each recipe.")] = 500,
+    keep_runs: Annotated[Count, Parameter(help="Keep the records of this many runs of each recipe.")] = 500,
     as_json: AsJson = False,
 ) -> None:
     """Show what a store no longer needs; --delete removes it.

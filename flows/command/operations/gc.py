@@ -6,7 +6,6 @@ from dataclasses import asdict
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
-from corpora.store.settings import check_range
 from flows.command.terminal.output import print_json, say
 from flows.maintenance.garbage import Garbage, Policy, garbage, look, unneeded
 from flows.maintenance.removal import clear_store
@@ -22,10 +21,7 @@ QUIET_SECONDS = 10.0
 
 def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete: bool, as_json: bool) -> None:
     """Show what goes, or remove it. Raises InputError."""
-    check_range("--keep", keep, 1)
-    check_range("--keep-runs", keep_runs, 1)
     policy = Policy(keep=keep, days=days if days is not None else 0.0 if place.is_local else OBJECT_DAYS)
-    check_range("--keep-days", policy.days, 0, 36_500)
     if not place.sizes("runs"):
         raise InputError(
             f"No run is on record in {place.at('')}, so nobody knows what is needed. Give a store's folder or its "

@@ -27,7 +27,9 @@ def release(
     approve: Annotated[
         str | None, Parameter(help="Release it for this reason although bounds are crossed; else the UI asks a person.")
     ] = None,
-    wait: Annotated[int, Parameter(help="Seconds to wait for an answer; after that, it is rejected.")] = 86_400,
+    wait: Annotated[
+        arguments.Seconds, Parameter(help="Seconds to wait for an answer; after that, it is rejected.")
+    ] = 86_400,
     port: arguments.Port = 4200,
     as_json: arguments.AsJson = False,
 ) -> int:
@@ -35,13 +37,10 @@ def release(
 
     Its files are verified first. Figures outside the recipe's bounds need the approval of a person.
     """
-    from corpora.errors import InputError
     from flows.command.releases.display import show_entry
     from flows.orchestration.releases.release import PersonsWord, promotion_of, run_at, run_of_recipe
     from flows.run.short_ids import is_run_id
 
-    if wait < 1:
-        raise InputError(f"--wait {wait} must be a whole number of seconds from 1 up.")
     if "/runs/" in run or (is_run_id(run) and not Path(run).exists()):
         recipe, record = run_at(run, store or "store")
     else:
@@ -102,7 +101,7 @@ def rollback(
     name: Annotated[str, Parameter(help="The name of a release.")],
     *,
     store: arguments.StoreAddress = "store",
-    to: Annotated[int | None, Parameter(help="The number to go back to; default: the one before.")] = None,
+    to: Annotated[arguments.Count | None, Parameter(help="The number to go back to; default: the one before.")] = None,
     reason: Reason = "",
     as_json: arguments.AsJson = False,
 ) -> None:

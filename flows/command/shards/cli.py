@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from flows.command.arguments import AsJson, Shown
+from flows.command.arguments import AsJson, Epoch, Position, Shown
 from flows.command.terminal.output import print_json, say
 
 shards_app = App(name="shards", help="Write the examples that a training reads.", default_parameter=Shown)
@@ -20,11 +20,11 @@ def materialise(
         str, Parameter(help="A shards artifact (folder or short id), a release (STORE@NAME), or a store.")
     ],
     *,
-    epoch: Annotated[int, Parameter(help="The epoch, from 0.")],
+    epoch: Annotated[Epoch, Parameter(help="The epoch, from 0.")],
     to: Annotated[str, Parameter(help="The folder to write; it must be empty or not exist.")],
     split: Annotated[str, Parameter(help="train or held-out.")] = "train",
     seed: Annotated[
-        int | None,
+        Position | None,
         Parameter(help="The seed of a training: rows are in the order in which it reads them, else in the shards'."),
     ] = None,
     as_json: AsJson = False,

@@ -11,7 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from corpora.errors import InputError
-from corpora.store.settings import check_choice, check_range
+from corpora.store.settings import check_choice
+from flows.export.export import local_target
 from flows.export.folder import new_folder
 from flows.run.record.counts_text import counted
 from flows.run.store_address import Artifact
@@ -20,7 +21,6 @@ from shards.reading.files.shard_set import ShardSet
 from shards.reading.materialised import epoch_rows, epoch_schema
 
 FILE_ROWS = 1 << 18
-LAST_EPOCH = 1 << 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +47,7 @@ class EpochFiles:
 def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int | None) -> EpochFiles:
     """Write the examples of an epoch to a new folder. Raises InputError."""
     check_choice("--split", split, SPLITS)
-    check_range("--epoch", epoch, 0, LAST_EPOCH)
-    if seed is not None:
-        check_range("--seed", seed, 0, (1 << 64) - 1)
-    shard_set, folder = ShardSet(artifact.place, artifact.manifest, split), Path(to).expanduser().absolute()
+    shard_set, folder = ShardSet(artifact.place, artifact.manifest, split), local_target(to).absolute()
     if not len(shard_set):
         raise InputError(f"{artifact.manifest.folder} has no {split} example: there is nothing to write.")
     rows = epoch_rows(shard_set, epoch, seed)

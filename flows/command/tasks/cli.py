@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from flows.command.arguments import AsJson
+from flows.command.arguments import AsJson, Count, Position, is_standard_output
 from flows.command.tasks import options
 from flows.command.terminal.output import print_json, say, teller
 
@@ -28,7 +28,9 @@ def finetune(
     evaluate: Annotated[
         Path | None, Parameter(help="Labeled examples to judge by after every epoch; default: a tenth of --train.")
     ] = None,
-    folds: Annotated[int, Parameter(help="Fine-tune once for each of so many parts of --train, judged by it.")] = 0,
+    folds: Annotated[
+        Position, Parameter(help="Fine-tune once for each of so many parts of --train, judged by it.")
+    ] = 0,
     group: Annotated[str, Parameter(help="A column whose values --train is divided by, instead of its texts.")] = "",
     data: Annotated[Path | None, Parameter(help="For a published set its folder, in place of the two files.")] = None,
     reading: options.FileAsked = options.FILE_ASKED,
@@ -94,7 +96,9 @@ def predict(
     model: Annotated[str, Parameter(help="The folder that `cloze finetune` wrote, or one of Hugging Face's form.")],
     file: Annotated[Path, Parameter(help="Records to predict; - reads the standard input.")],
     *,
-    output: Annotated[Path, Parameter(help="File for the answers: a line of JSON for each record.")],
+    output: Annotated[
+        Path | None, Parameter(help="File for the answers, a line of JSON for each record; default: standard output.")
+    ] = None,
     reading: options.FileAsked = options.FILE_ASKED,
     keep: Annotated[
         list[str] | None,
@@ -106,11 +110,20 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Write a fine-tuned model's answer to each record of a file."""
-    from flows.command.tasks.predict import predict_file
+    from corpora.errors import InputError
+    from flows.command.tasks.predict import predict_file, print_predictions
 
-    facts = predict_file(model, reading.of(file, keep or ()), output, labelled, teller(as_json))
+    asked = reading.of(file, keep or ())
+    if output is None or is_standard_output(output):
+        if as_json:
+            raise InputError("--json prints one document, and the answers are lines: name their file (--output FILE).")
+        print_predictions(model, asked, labelled, teller(as_json=True))
+        return
+    facts = predict_file(model, asked, output, labelled, teller(as_json))
     if as_json:
         print_json(facts)
+    else:
+        say(f"Answers: {output}")
 
 
 @tasks_app.command
@@ -133,7 +146,9 @@ def embed(
         Path, Parameter(help="Records with a text and, if any, an id; - reads the standard input. Or their vectors.")
     ],
     *,
-    output: Annotated[Path | None, Parameter(help="Parquet file for the vectors.")] = None,
+    output: Annotated[
+        Path | None, Parameter(help="Parquet file for the vectors; with a query it may be left out.")
+    ] = None,
     reading: options.FileAsked = options.FILE_ASKED,
     asked: options.Vectors | None = None,
     search: options.Search | None = None,
@@ -146,9 +161,8 @@ def embed(
     from flows.command.tasks.embed import embed_texts
     from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
 
-    facts = embed_texts(
-        model, reading.of(file), asked or EmbedSettings(), output, teller(as_json), search or SearchSettings()
-    )
+    tell, given = teller(as_json or output is None), search or SearchSettings()
+    facts = embed_texts(model, reading.of(file), asked or EmbedSettings(), output, tell, given, teller(as_json))
     if as_json:
         print_json(facts)
 
@@ -158,7 +172,7 @@ def fill(
     model: options.Model,
     text: Annotated[str, Parameter(help="A text with [MASK] in place of each word to guess.")],
     *,
-    top: Annotated[int, Parameter(help="Words to show for each mask.")] = 5,
+    top: Annotated[Count, Parameter(help="Words to show for each mask.")] = 5,
     as_json: AsJson = False,
 ) -> None:
     """Show the most probable words for each [MASK] of a text."""

@@ -13,6 +13,7 @@ from flows.run.record.counts_text import counted
 from flows.run.task_lines import ledger_line
 from flows.signals import scratch_folder
 from trainer.metrics import Event
+from trainer.tasks.embeddings import is_vector_file
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.job import EmbedJob
 from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
@@ -28,9 +29,12 @@ def embed_texts(
     output: Path | None,
     tell: Callable[[str], None],
     search: SearchSettings = NO_SEARCH,
+    show: Callable[[str], None] | None = None,
 ) -> Event:
-    """Write a row for each text, word or token, and find what is most like a query; print what was done; return it.
+    """Write a row for each text, word or token, and find what is most like a query; return what was done.
 
+    output: None for a file of vectors, and if only what is found is wanted
+    tell:   called with lines about the work; show: with what is found, if that goes elsewhere
     Raises InputError, or TrainingFailed.
     """
     with ExitStack() as held:
@@ -49,10 +53,16 @@ def embed_texts(
         elif search.query:
             queries = replace(file, path=absolute(Path(search.query)))
             job = replace(job, queries=held.enter_context(from_pipe(queries)))
+        if output is None and search.query and not is_vector_file(Path(job.file.path)):
+            job = replace(job, output=str(held.enter_context(scratch_folder()) / "vectors.parquet"))
         path = held.enter_context(job_file(job))
         for event in trainer_events("embed", path):
-            for line in event_lines(event, job):
+            for line in event_lines(event):
                 tell(line)
+            if output is not None and "rows" in event and event["event"] == "done":
+                tell(f"{output.resolve()}: {counted(event['rows'], 'vector')} of {counted(event['width'], 'number')}")
+            for line in found_lines(event, job.search):
+                (show or tell)(line)
     return {name: value for name, value in event.items() if name != "event"}
 
 
@@ -81,14 +91,16 @@ def is_query(query: str) -> bool:
     return True
 
 
-def event_lines(event: Event, job: EmbedJob) -> Iterator[str]:
-    """Yield an event as lines."""
+def event_lines(event: Event) -> Iterator[str]:
+    """Yield an event of the work on texts as lines."""
     if event["event"] == "step":
         yield f"{counted(event['step'], 'text')} read, {counted(event['rows'], 'vector')} written"
-        return
-    if "rows" in event:
+    elif "rows" in event:
         yield f"read: {ledger_line(event['ledger'])}"
-        yield f"{job.output}: {counted(event['rows'], 'vector')} of {counted(event['width'], 'number')}"
+
+
+def found_lines(event: Event, search: SearchSettings) -> Iterator[str]:
+    """Yield what a search has found as lines; none for another event."""
     if "results" not in event:
         return
     yield f"{counted(event['queries'], 'query', 'queries')} compared with {counted(event['documents'], 'text')}"
@@ -98,10 +110,10 @@ def event_lines(event: Event, job: EmbedJob) -> Iterator[str]:
         yield f"{counted(event['missing'], 'relevant text')} not among those of the file, and never found"
     for name, value in event["scores"].items():
         yield f"{name} {value:.4f}"
-    for result in () if job.search.judgements else event["results"]:
+    for result in () if search.judgements else event["results"]:
         yield f"{result['query']}: {result['text']}"
         for rank, document in enumerate(result["documents"], 1):
             yield f"  {rank}. {document['id']}  {document['score']:.4f}  {document['text'][:LONGEST]}"
     for name in ("training", "pairs"):
-        if path := getattr(job.search, name):
+        if path := getattr(search, name):
             yield f"{name}: {path}"

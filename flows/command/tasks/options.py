@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from flows.command.arguments import Share
 from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class FileAsked:
     ] = None
     format: Annotated[str, Parameter(help="The files' format, where their endings do not show it.")] = ""
     header: Annotated[bool, Parameter(help="Whether the first line of a table names the columns.")] = True
-    max_unusable: Annotated[float, Parameter(help="Largest share of records that may be unusable.")] = 0.01
+    max_unusable: Annotated[Share, Parameter(help="Largest share of records that may be unusable.")] = 0.01
 
     def of(self, path: Path | None, keep: Sequence[str] = ()) -> "FileSettings":
         """Return the settings of a file, or of one that is named later. Raises InputError.

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from flows.command.arguments import Position, Processes
 from flows.command.terminal.output import say
 
 training_app = App(name="training")
@@ -27,8 +28,8 @@ def train(
     teacher: Annotated[
         str | None, Parameter(help="The folder of the model to learn from, if not where the job says.")
     ] = None,
-    nodes: Annotated[int, Parameter(help="Number of machines that train together; each runs this command.")] = 1,
-    node_rank: Annotated[int, Parameter(help="The number of this machine, from 0.")] = 0,
+    nodes: Annotated[Processes, Parameter(help="Number of machines that train together; each runs this command.")] = 1,
+    node_rank: Annotated[Position, Parameter(help="The number of this machine, from 0.")] = 0,
     rendezvous: Annotated[str, Parameter(help="HOST:PORT of the first machine, where the others meet it.")] = "",
 ) -> None:
     """Train a model from a job file, without a run around it.

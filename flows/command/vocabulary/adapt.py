@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from flows.command.arguments import AsJson, NamesStore, VocabularyName
+from flows.command.arguments import AsJson, Count, NamesStore, VocabularyName
 from flows.command.terminal.output import console, print_json, say
 
 
@@ -20,13 +20,13 @@ def adapt(
         list[str], Parameter(help="Files, a folder or a corpus of the store; may be given again.", negative=())
     ],
     output: Annotated[Path, Parameter(help="Folder for the new vocabulary; it must be empty or not exist.")],
-    tokens: Annotated[int | None, Parameter(help="How many tokens to add, in unused slots first.")] = None,
+    tokens: Annotated[Count | None, Parameter(help="How many tokens to add, in unused slots first.")] = None,
     fill: Annotated[bool, Parameter(help="Add as many as there are [unusedN] slots.", negative=())] = False,
     append: Annotated[bool, Parameter(help="Leave unused slots as they are.", negative=())] = False,
     checkpoint: Annotated[
         str | None, Parameter(help="A model that was trained with the vocabulary: give it rows for the new tokens.")
     ] = None,
-    min_count: Annotated[int, Parameter(help="Ignore words that occur less often.")] = 5,
+    min_count: Annotated[Count, Parameter(help="Ignore words that occur less often.")] = 5,
     digits: Annotated[bool, Parameter(help="Also take words with digits.", negative=())] = False,
     text: Annotated[str, Parameter(help="The field or column that holds the text.")] = "text",
     store: NamesStore = "store",

@@ -20,6 +20,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from flows.integrity.inventory import faults_of
 from flows.recipes.recipe import Recipe
+from flows.recipes.settings.release import check_release_name
 from flows.run.record.bounds import crossings_of_run
 from flows.run.record.figures import Figures, figures_before, figures_of_run
 from flows.run.record.releases import (
@@ -27,7 +28,6 @@ from flows.run.record.releases import (
     Released,
     add_release,
     artifacts_of_run,
-    check_release_name,
     current_release,
     names_of_releases,
     this_user,
@@ -113,7 +113,7 @@ def run_at(address: str, store: str = "store") -> tuple[Recipe, RunRecord]:
 
 def promotion_of(recipe: Recipe, record: RunRecord, name: str) -> Promotion:
     """Return what is to be released of a run, verified and compared with its recipe's bounds. Raises InputError."""
-    check_release_name(name)
+    check_release_name("--name", name)
     place = Place(recipe.store)
     artifacts = artifacts_of_run(place, record)
     _verify(place, artifacts)

@@ -21,6 +21,7 @@ from corpora.store.manifest import Json
 from corpora.store.places.address import without_password
 from corpora.store.places.files import disk_refusal, replaced_file
 from corpora.store.places.place import Place
+from corpora.store.settings import PROCESSES
 from corpora.store.workers.pool import WorkerPool
 from flows.engines.open_engine import MAX_FORKS, engine_at_work, is_safe_to_fork
 from flows.engines.shared_paths import Sight
@@ -57,7 +58,6 @@ from flows.run.policies import default_workers, workers_for
 from flows.run.record.counts_text import counted
 from flows.run.record.figures import keep_figures, recount_figures
 from flows.run.record.heartbeat import Advance, Pulse, names_of, unless_begun
-from flows.run.record.releases import check_release_name
 from flows.run.record.run_record import StageRecord, begin_run, new_run_id, now_text, recipe_file
 from flows.signals import give_way, last_word
 
@@ -164,8 +164,8 @@ def begin(
     recipe: Recipe, home: Path, tell: Tell, workers: int | None = None, begun: Tell = lambda run_id: None
 ) -> RunState:
     """Find the raw files, write the lock, and put the recipe on record. Raises InputError."""
-    if recipe.release.name:
-        check_release_name(recipe.release.name)
+    if workers is not None:
+        PROCESSES.check("the number of workers", workers)
     if (recipe.tasks or (recipe.model is not None and recipe.engine == LOCAL)) and find_spec("torch") is None:
         raise InputError(
             f"The recipe {recipe.name!r} has a [model], and torch is not installed here to train it: run `make "
@@ -337,8 +337,9 @@ class RunPlan:
 
 def plan(recipe: Recipe, home: Path) -> RunPlan:
     """Plan what a run would do now, and find new raw files. Builds and writes nothing in the store."""
+    labelled = [*labelled_lines(Place(recipe.store), recipe)]
     resolved = resolve_inputs(recipe, home)
-    notes = input_lines(recipe, resolved)
+    notes = [*input_lines(recipe, resolved), *labelled]
     stages = plan_run(Place(recipe.store), recipe, resolved.lock, notes.append)
     inputs = looked_json(resolved.looked, recipe.privacy.samples)
     return RunPlan(notes=tuple(notes), inputs=inputs, stages=tuple(stages), lock=resolved.lock)

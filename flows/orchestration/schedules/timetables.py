@@ -10,6 +10,7 @@ from zoneinfo import available_timezones
 from prefect.schedules import Cron, Interval, Schedule
 
 from corpora.errors import InputError
+from corpora.store.settings import PROCESSES, SECONDS
 from flows.recipes.recipe import Recipe
 
 FORBIDDEN = "%&<>"  # in the name of a deployment
@@ -23,8 +24,7 @@ def timetable(cron: str | None, every_seconds: int | None, since: datetime | Non
     if (cron is None) == (every_seconds is None):
         raise InputError('Say when it is to run: --cron "0 3 * * *", or --every SECONDS (one of the two).')
     if every_seconds is not None:
-        if every_seconds < 1:
-            raise InputError(f"--every {every_seconds} must be a whole number of seconds from 1 up.")
+        SECONDS.check("--every", every_seconds)
         return Interval(every_seconds, anchor_date=since)
     assert cron is not None
     try:
@@ -46,8 +46,8 @@ def check_deployable(recipe: Recipe, workers: int | None) -> None:
     """Raise InputError if a recipe's name cannot be a deployment's, or there are no workers."""
     if set(recipe.name) & set(FORBIDDEN):
         raise InputError(f"name = {recipe.name!r}: a recipe on a schedule cannot have any of {FORBIDDEN} in its name.")
-    if workers is not None and workers < 1:
-        raise InputError(f"--workers {workers} must be a whole number from 1 up.")
+    if workers is not None:
+        PROCESSES.check("--workers", workers)
 
 
 def given_parameters(recipe: Recipe, store: str | None, workers: int | None) -> dict[str, Any]:

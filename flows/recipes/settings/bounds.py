@@ -10,13 +10,13 @@ They decide no bytes and are in no fingerprint: a run that crosses one completes
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import isfinite
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.store.settings import bind
+from corpora.store.settings import bind, suggest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,23 @@ class Bound:
         """Return whether it limits the figure of that name."""
         pattern = ".*".join(map(re.escape, self.figure.split("*")))
         return re.fullmatch(pattern, name, re.DOTALL) is not None
+
+    def can_be_of(self, name: str) -> bool:
+        """Return whether it limits the figure of a name, or one of those that begin so if the name ends in a space."""
+        if not name.endswith(" "):
+            return self.is_of(name)
+        head, star, _ = self.figure.partition("*")
+        return head.startswith(name) or bool(star and name.startswith(head))
+
+
+def check_names(bounds: Sequence[Bound], names: Callable[[], Iterable[str]]) -> None:
+    """Raise InputError for a bound of a figure that no run of its recipe has. names: of figures, as `can_be_of`"""
+    for bound in bounds:
+        if not any(map(bound.can_be_of, names())):
+            known = (f"{name}*" if name.endswith(" ") else name for name in names())
+            raise InputError(
+                f'bounds."{bound.figure}" is of a figure that no run of this recipe has: {suggest(bound.figure, known)}'
+            )
 
 
 def read_bounds(table: Mapping[str, Any]) -> tuple[Bound, ...]:

@@ -7,10 +7,10 @@ import re
 from typing import Any
 
 from corpora.errors import InputError
+from corpora.store.settings import PORT
 
 LOCAL = "local"
 _CLUSTER = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
-_MOST_PORT = 65_535
 
 
 def check_engine(engine: Any) -> str:
@@ -20,7 +20,7 @@ def check_engine(engine: Any) -> str:
     ('local', 'tcp://scheduler:8786')
     """
     match = _CLUSTER.fullmatch(engine) if isinstance(engine, str) else None
-    if engine == LOCAL or (match is not None and 0 < int(match[3]) <= _MOST_PORT):
+    if engine == LOCAL or (match is not None and PORT.holds(int(match[3]))):
         return str(engine)
     shown = "a text of another form" if isinstance(engine, str) and "@" in engine else repr(engine)
     raise InputError(

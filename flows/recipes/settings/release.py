@@ -2,6 +2,18 @@
 
 from dataclasses import dataclass
 
+from corpora.errors import InputError
+from flows.recipes.tables import check_name
+
+NO_NAME = "@:?&#"  # of the addresses of releases and stores
+
+
+def check_release_name(key: str, name: str) -> None:
+    """Raise InputError for what cannot name a release. key: under which the name was given"""
+    check_name(key, name)
+    if set(name) & set(NO_NAME) or name != name.strip():
+        raise InputError(f"{key} = {name!r}: the name of a release has none of {NO_NAME}, and no space at its ends.")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseSettings:
@@ -14,3 +26,7 @@ class ReleaseSettings:
     """
 
     name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.name:
+            check_release_name("release.name", self.name)

@@ -23,6 +23,7 @@ from corpora.acquire.wanted import AcquireSettings, folder_of
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile, StatCache
 from corpora.store.manifest import Json
+from corpora.store.settings import check_choice
 from flows.recipes.tables import dotted
 from flows.run.record.counts_text import counted
 
@@ -126,12 +127,9 @@ def _chosen(tables: Tables, options: FetchOptions) -> Tables:
             'fetch = { catalogue = "wikipedia", dump = "enwiki-latest" }.'
         )
     _check_folders(tables)
+    if options.source is not None:
+        check_choice("--source", options.source, tables)
     chosen = {name: settings for name, settings in tables.items() if options.source in (None, name)}
-    if not chosen:
-        fetched = ", ".join(map(repr, tables))
-        raise InputError(
-            f"--source {options.source} has no `fetch` table, or is not in this recipe; these have one: {fetched}."
-        )
     if options.limit is None:
         return chosen
     return {name: replace(settings, limit=options.limit) for name, settings in chosen.items()}

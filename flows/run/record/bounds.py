@@ -1,7 +1,8 @@
 """Bounds: finds the figures of a run that are outside the bounds of its recipe.
 
-Promise: a bound that names no figure is reported as crossed, so that a mistake in its name does not go unnoticed; so is
-one whose figure is not a finite number. Comparisons with the run before are skipped if there is none.
+Promise: a bound of a figure that the run does not have is reported as crossed, and so is one whose figure is not a
+finite number. A mistake in a name is refused when the recipe is read (`flows.recipes.settings.bounds`). What compares
+with the run before is skipped if there is none.
 Cost: negligible.
 """
 

@@ -31,7 +31,7 @@ from corpora.store.places.files import disk_refusal
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from flows.recipes.settings.privacy import visible
-from flows.recipes.tables import check_name
+from flows.recipes.settings.release import check_release_name
 from flows.run.faults.gc_lock import wait_for_clearing
 from flows.run.faults.held_file import held_alone
 from flows.run.record.run_record import RunRecord, now_text, sealed, to_stderr, unsealed
@@ -40,7 +40,6 @@ from flows.run.stage_kinds import STAGES
 RELEASES = "releases"
 RELEASED = "released"  # in the folder of a run, for copies of its entries
 REASON_CHARACTERS = 1_000
-NO_NAME = "@:?&#"  # of the addresses of releases and stores
 _ENTRY = re.compile(r"(\d{6,})-[0-9a-f]{8}\.json")
 _ADDRESS = re.compile(r"(?P<store>.+)@(?P<name>[^/@:?&#]+)(?::(?P<number>\d{1,9}))?")
 
@@ -94,13 +93,6 @@ class Release:
     crossed: tuple[str, ...] = ()
     back_to: int | None = None
     figures: Mapping[str, Any] = field(default_factory=dict)
-
-
-def check_release_name(name: str) -> None:
-    """Raise InputError for what cannot name a release."""
-    check_name("--name", name)
-    if set(name) & set(NO_NAME) or name != name.strip():
-        raise InputError(f"--name {name!r}: the name of a release has none of {NO_NAME}, and no space at its ends.")
 
 
 def artifacts_of_run(place: Place, record: RunRecord) -> tuple[Released, ...]:
@@ -223,7 +215,7 @@ def add_release(place: Place, entry: Release) -> Release:
 
     Raises InputError if a clean-up of the store was faster, and what it names is gone.
     """
-    check_release_name(entry.name)
+    check_release_name("--name", entry.name)
     wait_for_clearing(place, to_stderr)
     with _alone(place, entry.name):
         entries = release_entries(place, entry.name)

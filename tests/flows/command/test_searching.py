@@ -8,13 +8,10 @@ import pytest
 
 from corpora.errors import InputError
 from flows.command.cli import run_command_line
-from flows.command.tasks.embed import event_lines, is_query
+from flows.command.tasks.embed import found_lines, is_query
 from flows.command.tasks.piped import from_pipe
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.vectors.job import EmbedJob
-from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
-
-JOB = EmbedJob(model="m", file=FileSettings(path="c"), output="", settings=EmbedSettings())
+from trainer.tasks.vectors.settings import SearchSettings
 
 
 def test_a_search_is_told_in_lines() -> None:
@@ -30,15 +27,14 @@ def test_a_search_is_told_in_lines() -> None:
         "results": [found],
     }
     search = SearchSettings(query="q", judgements="qrels", pairs="pairs.jsonl")
-    job = EmbedJob(model="m", file=FileSettings(path="c"), output="", settings=EmbedSettings(), search=search)
-    assert [*event_lines(event, job)] == [
+    assert [*found_lines(event, search)] == [
         "3 queries compared with 1,400 texts",
         "1 query without judgments, which are not scored",
         "2 relevant texts not among those of the file, and never found",
         "ndcg@10 0.5000",
         "pairs: pairs.jsonl",
     ]
-    lines = [*event_lines({**event, "unjudged": 0, "missing": 0, "scores": {}}, JOB)]
+    lines = [*found_lines({**event, "unjudged": 0, "missing": 0, "scores": {}}, SearchSettings())]
     assert lines[1:] == ["1: flutter", f"  1. d  0.5000  {'x' * 160}"]
 
 

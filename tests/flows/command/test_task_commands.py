@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
@@ -11,12 +13,15 @@ import pytest
 
 pytest.importorskip("torch", reason="the trainer is not installed")
 from labelled_world import labelled_file, trainer_here
+from launched import ROOT, environment, new_home
 from small_models import write_model
 from small_recipe import Run
 
+from corpora.errors import InputError
 from flows.command.cli import run_command_line
 
 pytestmark = pytest.mark.slow
+LONG = pytest.mark.long
 
 SUITE = """
 name = "own"
@@ -97,3 +102,39 @@ def test_a_trained_job_has_its_tokenizer_and_fills_gaps(
         [config] = work.glob("**/tokenizer.json")
         assert run_command_line(["fill", str(config.parent), "the [MASK] was here", "--top", "3"], home) == 0
     assert "[MASK]" in capsys.readouterr().out
+
+
+ROWS = 4_000  # more answers than a pipe holds
+
+
+@pytest.mark.parametrize(
+    ("line", "answers", "code"),
+    [
+        ("predict {task} - < few.jsonl | wc -l", "9", 0),
+        pytest.param("predict {task} - --output - < rows.jsonl 2> err | head -n 1", '{"line": 1', 141, marks=LONG),
+        pytest.param("embed {model} - --query 'a boat' --top 2 < few.jsonl 2> err | grep -c boat", "3", 0, marks=LONG),
+        pytest.param("fill {model} 'the [MASK] was here' 2> err | grep -c MASK", "1", 0, marks=LONG),
+    ],
+)
+def test_answers_go_through_a_pipe(line: str, answers: str, code: int, learnt: Run, tmp_path: Path) -> None:
+    """Fails where an answer needs a file, a message gets between answers, or who stops reading is met by an error."""
+    rows = [json.dumps({"id": str(number), "text": f"a boat and a lighthouse {number}"}) for number in range(ROWS)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    (tmp_path / "few.jsonl").write_text("\n".join(rows[:9]))
+    folders = {kind: learnt.place.full_path(learnt.manifest(f"{kind}s").folder) for kind in ("task", "model")}
+    command = f"{sys.executable} -m flows.main {line.format(**folders)}; echo ${{PIPESTATUS[0]}}"
+    home = {**environment(new_home(tmp_path)), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=home, capture_output=True, text=True, check=True)
+    [*printed, ended] = done.stdout.splitlines()
+    assert "Traceback" not in done.stderr and int(ended) == code, done.stderr
+    assert printed[0].startswith(answers) and len(printed) == 1
+    left = (tmp_path / "err").read_text() if (tmp_path / "err").exists() else ""
+    assert "Traceback" not in left and "rror" not in left, left
+
+
+def test_one_document_and_answers_do_not_share_standard_output(learnt: Run, tmp_path: Path) -> None:
+    """Fails where --json without a file mixes the document with the answers."""
+    (tmp_path / "rows.jsonl").write_text('{"text": "a boat"}')
+    task = learnt.place.full_path(learnt.manifest("tasks").folder)
+    with pytest.raises(InputError, match="--json prints one document, and the answers are lines: name their file"):
+        run_command_line(["predict", task, str(tmp_path / "rows.jsonl"), "--json"], tmp_path / "home")

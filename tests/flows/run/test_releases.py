@@ -146,7 +146,7 @@ def test_what_is_gone_or_another_is_said(place: Place, finished: Run) -> None:
 def test_names_that_no_address_could_say_are_refused(name: str) -> None:
     """Fails where something is released under a name that `STORE@NAME` cannot mean."""
     with pytest.raises(InputError, match="--name"):
-        module.check_release_name(name)
+        module.check_release_name("--name", name)
 
 
 def test_a_folder_with_the_sign_is_a_folder(tmp_path: Path) -> None:

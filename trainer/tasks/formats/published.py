@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from corpora.errors import InputError
 from corpora.sources.bytes.endings import PACKED_ENDINGS
-from corpora.store.settings import bind, toml_table, unknown_key
+from corpora.store.settings import bind, check_keys, toml_table
 from trainer.tasks.formats.records import FileSettings, lines_of, opened
 
 TRAINED = ("train", "dev")
@@ -109,8 +109,7 @@ def published(name: str, folder: str, splits: Sequence[str] = TRAINED) -> FoundS
 
 def published_set(name: str) -> PublishedSet:
     """The set of that name. Raises InputError."""
-    if name not in PUBLISHED:
-        raise InputError(unknown_key(name, list(PUBLISHED), "The table of published sets"))
+    check_keys([name], PUBLISHED, "The table of published sets")
     return PUBLISHED[name]
 
 

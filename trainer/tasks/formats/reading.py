@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from corpora.errors import InputError
 from corpora.sources.bytes.unchanged import states_of, unchanged
+from corpora.store.settings import check_choice, suggest
 from trainer.tasks.formats.layouts.choices import CHOICE_ROLES, copa_records, race_records, swag_records
 from trainer.tasks.formats.layouts.conll import (
     SENTENCE_ROLES,
@@ -148,8 +149,7 @@ def format_of(settings: FileSettings, wanted: Wanted) -> ReadFormat:
     CoNLL's.
     """
     if settings.format:
-        if settings.format not in FORMATS:
-            raise InputError(f"{settings.path}: there is no format {settings.format!r}, only {', '.join(FORMATS)}.")
+        check_choice(f"{settings.path}: format", settings.format, FORMATS)
         return FORMATS[settings.format]
     if "choices" in wanted.needed and Path(settings.path).is_dir():
         return FORMATS["race"]
@@ -178,8 +178,8 @@ def check_columns(settings: FileSettings, roles: Sequence[str], reader: str) -> 
     unknown = [role for role in settings.columns if role not in (*roles, *settings.kept)]
     if unknown:
         raise InputError(
-            f"{settings.path}: a column is named for {unknown[0]!r}, but {reader} reads {', '.join(roles)}: name it "
-            "for one of these."
+            f"{settings.path}: a column is named for {unknown[0]!r}, which {reader} does not read: "
+            f"{suggest(unknown[0], roles)}"
         )
 
 

@@ -22,6 +22,7 @@ from typing import Any, TextIO
 from corpora.errors import InputError
 from corpora.sources.bytes.raw_files import Line
 from corpora.sources.files.fields import objects_in
+from corpora.store.settings import suggest
 from trainer.tasks.formats.records import (
     MOST_CHARACTERS,
     FileSettings,
@@ -194,11 +195,10 @@ def _number(role: str, header: list[str] | None, settings: FileSettings) -> int:
 
 def no_column(path: str, role: str, name: str, header: Sequence[str], where: str = "line 1") -> InputError:
     """Return the error for a file that lacks a column. where: it names its columns"""
-    names = ", ".join(map(repr, header))[:500] or "empty"
     purpose = "" if name == role else f" for {role}"
     return InputError(
-        f"{path}, {where}, has no column {name!r}{purpose}: its header is {names}. Name one of these or its number; if "
-        "the file has no header, say so."
+        f"{path}, {where}, has no column {name!r}{purpose}: {suggest(name, header)} Its number does as well; if the "
+        "file has no header, say so."
     )
 
 

@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int32s
+from corpora.store.settings import COUNT
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import load
 from trainer.model.objective import build_model
@@ -62,8 +63,7 @@ def fill_masks(folder: Path, text: str, top: int) -> list[list[Guess]]:
 
     Raises InputError for a text without a mask or longer than the model reads, and for a folder without a model.
     """
-    if top < 1:
-        raise InputError(f"--top {top}: ask for one token or more.")
+    COUNT.check("--top", top)
     if not any(mask in text for mask in MASKS):
         raise InputError(f"The text has no mask: write {MASKS[0]} where a word is to be guessed.")
     check_model(folder)

@@ -30,7 +30,8 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.sources.bytes.objects import raw_path
-from corpora.store.settings import bind, check_range, toml_table, unknown_key
+from corpora.store.settings import POSITION, bind, check_choice, check_keys, suggest, toml_table
+from trainer.tasks.contract import Task
 from trainer.tasks.formats.published import FoundSet, PublishedSet, published, published_set
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import field_names, read_task, task_and_settings, task_class
@@ -152,7 +153,7 @@ def _toml(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(
             f"There is no suite {path}: give a TOML file of tasks, or one that comes with the program: "
-            f"{', '.join(shipped_suites())}."
+            f"{suggest(path.name, shipped_suites())}"
         )
     try:
         return toml_table(path.read_text(encoding="utf-8"))
@@ -165,9 +166,7 @@ def _check_names(path: Path, names: Sequence[str], table: SuiteTable) -> None:
         raise InputError(f"{path} names no task: list some under `tasks`, or give each a table [task.NAME].")
     if len({*names}) < len(names):
         raise InputError(f"{path} names a task twice: give one another name, and say which `set` it is.")
-    for name in table.task:
-        if name not in names:
-            raise InputError(unknown_key(name, names, f"{path}: `tasks`"))
+    check_keys(table.task, names, f"{path}: `tasks`")
     check_seeds(str(path), table.seeds)
 
 
@@ -176,7 +175,7 @@ def check_seeds(where: str, seeds: Sequence[int]) -> None:
     if len({*seeds}) < max(1, len(seeds)):
         raise InputError(f"{where}: seeds = {list(seeds)}: give one or more different numbers.")
     for seed in seeds:
-        check_range(f"{where}: seeds", seed, 0, (1 << 63) - 1)
+        POSITION.check(f"{where}: seeds", seed)
 
 
 def suite_task(name: str, given: Mapping[str, Any], root: Path, where: str) -> SuiteTask:
@@ -194,10 +193,17 @@ def suite_task(name: str, given: Mapping[str, Any], root: Path, where: str) -> S
     more = {key: value for key, value in given.items() if key not in of_table}
     defaults = settings_of_set(dataset.published) if dataset else {}
     task, settings = task_and_settings(kind, more, where, defaults, of_table, without=("seed",))
+    check_metrics(where, own.metrics, read_task(task, where), dataset.published if dataset else None)
     if not splits[0].metrics:
         splits = tuple(replace(split, metrics=read_task(task, where).metrics) for split in splits)
     also = [split for other in own.also for split in _also(other, root, where)]
     return SuiteTask(name=name, task=task, training=training, splits=(*splits, *also), settings=settings)
+
+
+def check_metrics(where: str, metrics: Sequence[str], task: Task, published: PublishedSet | None) -> None:
+    """Raise InputError for a metric that neither a task nor a published set has."""
+    for metric in metrics:
+        check_choice(f"{where}.metrics", metric, (*task.metrics, *(published.metrics if published else ())))
 
 
 def _published(name: str, folder: Path, where: str, splits: Sequence[str] = (TRAIN, DEV)) -> FoundSet:

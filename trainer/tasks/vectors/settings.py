@@ -30,7 +30,7 @@ class EmbedSettings:
     """Cut texts after this many tokens."""
 
     def __post_init__(self) -> None:
-        from corpora.store.settings import check_choice
+        from corpora.store.settings import COUNT, check_choice
         from trainer.tasks.kinds.vectors import check_pooling
 
         check_choice("by", self.by, BY)
@@ -38,6 +38,8 @@ class EmbedSettings:
         check_pooling(self.pooling)
         check_choice("side", self.side, ("first", "second"))
         check_choice("precision", self.precision, ("float32", "float16"))
+        if self.max_length is not None:
+            COUNT.check("max_length", self.max_length)
         if not self.layers or len({*self.layers}) < len(self.layers):
             raise InputError("layers: name one or more, each once: -1 is the last.")
         if self.prompt and self.by != "text":
@@ -62,10 +64,10 @@ class SearchSettings:
     """Irrelevant texts for each relevant one in these rows."""
 
     def __post_init__(self) -> None:
-        from corpora.store.settings import check_range
+        from corpora.store.settings import COUNT, POSITION
 
-        check_range("top", self.top, 1, 1_000_000)
-        check_range("negatives", self.negatives, 0, 1_000)
+        COUNT.check("top", self.top)
+        POSITION.check("negatives", self.negatives)
         if self.judgements and not self.query:
             raise InputError("Judgements are of queries, and none are given: name them (--query FILE).")
         if (self.training or self.pairs) and not self.judgements:

@@ -259,7 +259,7 @@ def test_files_without_such_records_are_refused(tmp_path: Path) -> None:
         ({"record": "x:entry"}, "without its prefix"),
         ({"preset": "pubmeed"}, "'pubmeed' is not known"),
         ({"fields": {"key": "@id"}}, "`fields` has no text"),
-        ({"fields": {"txt": "a"}}, "Did you mean 'text'"),
+        ({"fields": {"txt": "a"}}, "did you mean 'text'"),
         ({"fields": {"text": 5}}, "neither a path nor a list"),
         ({"fields": {"text": ["a", "b["]}}, "is no path"),
         ({"marks": ["a/b"]}, "not one element"),

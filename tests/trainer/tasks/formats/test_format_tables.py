@@ -264,15 +264,15 @@ def test_too_many_unusable_records_are_refused(tmp_path: Path) -> None:
     ("name", "content", "settings", "message"),
     [
         ("rows.txt", "a", {}, r"rows\.txt is none of \.tsv, \.csv, \.jsonl"),
-        ("rows.txt", "a", {"format": "xls"}, "there is no format 'xls', only tsv, csv"),
+        ("rows.txt", "a", {"format": "xls"}, "format = 'xls' is not known: did you mean 'xlsx'"),
         ("rows.tsv", None, {}, r"Cannot read .*rows\.tsv: No such file"),
         ("rows.parquet", None, {}, r"rows\.parquet is damaged or no Parquet file"),
         ("rows.parquet.gz", "PAR1", {}, "packed around Parquet"),
-        ("rows.tsv", "", {}, "line 1, has no column 'text': its header is empty"),
+        ("rows.tsv", "", {}, "line 1, has no column 'text': it must be one of none"),
         ("rows.tsv", "text\tlabel\n", {}, "has no rows"),
         ("rows.jsonl", "\n\n", {}, "has no rows"),
         ("rows.json", "[]", {}, "has no rows"),
-        ("rows.tsv", "sentence\tlabel\na\t1\n", {}, "has no column 'text': its header is 'sentence', 'label'"),
+        ("rows.tsv", "sentence\tlabel\na\t1\n", {}, "has no column 'text': it must be one of 'sentence', 'label'"),
         ("rows.tsv", "a\tb\n", {"columns": {"text": "3", "label": "1"}}, "has no column '3' for text"),
         ("rows.tsv", "a\tb\n", {"header": False}, "give the number of the column of text, not 'text'"),
         ("rows.csv", 'text,label\n"a,1\nb,2\n', {}, r"begins in line 2, is not CSV \(unexpected end of data\)"),
@@ -399,7 +399,7 @@ def test_the_rows_of_all_sheets_that_have_the_columns(tmp_path: Path) -> None:
     records, _ = read(path)
     assert [(record.line, record.values["label"]) for record in records] == [(2, "good"), (3, "bad")]
     with pytest.raises(
-        InputError, match=r"a\.xlsx, the head of its sheet, has no column 'body' for text: its header is"
+        InputError, match=r"a\.xlsx, the head of its sheet, has no column 'body' for text: did you mean 'by'"
     ):
         read(path, columns={"text": "body"})
 

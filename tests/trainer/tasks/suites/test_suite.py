@@ -91,5 +91,5 @@ def test_what_is_wrong_is_told_in_one_paragraph(tmp_path: Path, text: str, messa
 
 
 def test_a_suite_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="glue, superglue"):
+    with pytest.raises(InputError, match="did you mean 'glue'"):
         read_suite(str(tmp_path / "gleu"))
