@@ -300,13 +300,29 @@ def in_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
         yield batch
 
 
-def check_damage(place: Place, manifest: Manifest, settings: DocumentsSettings) -> None:
-    """Stop a run whose source is damaged beyond its bound: the rest is then not to be trusted either."""
+def count_damaged(manifest: Manifest, settings: DocumentsSettings) -> tuple[int, int]:
+    """Return how many records of documents are damaged, and how many records there are."""
     ledger, left_out = manifest.ledger, manifest.settings.get("left_out")
-    total, damaged = ledger.account("records").total, ledger.figures.get("damaged records", 0)
-    if settings.max_damaged_share >= MOST and isinstance(left_out, Sized):
-        total, damaged = total + len(left_out), damaged + len(left_out)
-    if damaged > settings.max_damaged_share * total:
+    files = len(left_out) if settings.max_damaged_share >= MOST and isinstance(left_out, Sized) else 0
+    return ledger.figures.get("damaged records", 0) + files, ledger.account("records").total + files
+
+
+def check_damage(
+    place: Place, manifest: Manifest, settings: DocumentsSettings, earlier: Sequence[tuple[int, int]] = ()
+) -> None:
+    """Stop a run whose source is damaged beyond its bound: the rest is then not to be trusted either.
+
+    Less than `rule_share_from` records say too little, so they are judged together with those that came before.
+
+    earlier: damaged and all records of each earlier generation, the oldest first
+    """
+    damaged, total = count_damaged(manifest, settings)
+    is_over = damaged > settings.max_damaged_share * total
+    for more_damaged, more in reversed(earlier):
+        if total >= settings.rule_share_from:
+            break
+        damaged, total = damaged + more_damaged, total + more
+    if is_over and damaged > settings.max_damaged_share * total:
         rows = dropped_rows(read_table(place, manifest, "dropped", DROPPED.names))
         detail = next((row.detail for row in rows if row.reason == "damaged" and row.detail), "")
         remedy = "Fix the source's settings"
