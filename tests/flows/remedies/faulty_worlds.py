@@ -7,7 +7,6 @@ returns are options of the next run.
 
 import gzip
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -228,21 +227,11 @@ def gone_raw(bench: Bench) -> None:
     shutil.rmtree(bench.store / "corpora")
 
 
-def gone_part(bench: Bench) -> None:
+def damaged_part(bench: Bench) -> None:
     bench.set_aside(bench.raw("base-0.txt"))
-    bench.stored("documents/notes/*.arrow").unlink()
-    shutil.rmtree(bench.store / "corpora")
-
-
-def other_bytes(bench: Bench) -> None:
-    path = bench.raw("base-0.txt")
-    bench.kept[path] = path.read_bytes()
-    shutil.rmtree(bench.store / "corpora")
-    part = bench.stored("documents/notes/*.arrow")
+    part = bench.stored("documents/notes/*/*.documents.arrow")
     part.write_bytes(flipped(part.read_bytes()))
-    before = path.stat()
-    path.write_bytes(flipped(path.read_bytes()))
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    shutil.rmtree(bench.store / "corpora")
 
 
 def flipped_lock(bench: Bench) -> None:
@@ -365,15 +354,10 @@ FAULTS: dict[str, Fault] = {
         said=r"Source 'notes': 1 raw file of an older generation is gone \(first: base-0\.txt\)",
         remedies={r"Bring the files back": bring_back, r"delete the lock next to the recipe": delete_lock},
     ),
-    "a part gone whose raw file is gone": Fault(
-        harm=gone_part,
+    "a damaged part whose raw file is gone": Fault(
+        harm=damaged_part,
         said=r"files of part .* are missing or damaged, and the raw files that it was made from are gone",
         remedies={r"Bring them back, then run again": bring_back},
-    ),
-    "documents damaged and their raw file changed": Fault(
-        harm=other_bytes,
-        said=r"has other bytes than base-0\.txt in the lock",
-        remedies={r"get it again, then run again": bring_back},
     ),
     "a lock with a flipped bit": Fault(
         harm=flipped_lock,
