@@ -300,29 +300,41 @@ def in_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
         yield batch
 
 
-def count_damaged(manifest: Manifest, settings: DocumentsSettings) -> tuple[int, int]:
-    """Return how many records of documents are damaged, and how many records there are."""
+def count_damaged(manifest: Manifest, settings: DocumentsSettings) -> Counter[str]:
+    """Return how many records of documents are damaged, and how many are sound."""
     ledger, left_out = manifest.ledger, manifest.settings.get("left_out")
+    damaged = ledger.figures.get("damaged records", 0)
     files = len(left_out) if settings.max_damaged_share >= MOST and isinstance(left_out, Sized) else 0
-    return ledger.figures.get("damaged records", 0) + files, ledger.account("records").total + files
+    return Counter(damaged=damaged + files, sound=ledger.account("records").total - damaged)
+
+
+def pooled(counts: Sequence[Counter[str]], enough: int) -> Counter[str]:
+    """Return the last of some counts, together with as many earlier ones as it takes to count enough.
+
+    >>> pooled([Counter(damaged=5), Counter(sound=9), Counter(damaged=1)], 10)
+    Counter({'sound': 9, 'damaged': 1})
+    """
+    together = Counter[str]()
+    for each in reversed(counts):
+        together += each
+        if together.total() >= enough:
+            break
+    return together
 
 
 def check_damage(
-    place: Place, manifest: Manifest, settings: DocumentsSettings, earlier: Sequence[tuple[int, int]] = ()
+    place: Place, manifest: Manifest, settings: DocumentsSettings, earlier: Sequence[Counter[str]] = ()
 ) -> None:
     """Stop a run whose source is damaged beyond its bound: the rest is then not to be trusted either.
 
     Less than `rule_share_from` records say too little, so they are judged together with those that came before.
 
-    earlier: damaged and all records of each earlier generation, the oldest first
+    earlier: counts of each earlier generation, the oldest first
     """
-    damaged, total = count_damaged(manifest, settings)
-    is_over = damaged > settings.max_damaged_share * total
-    for more_damaged, more in reversed(earlier):
-        if total >= settings.rule_share_from:
-            break
-        damaged, total = damaged + more_damaged, total + more
-    if is_over and damaged > settings.max_damaged_share * total:
+    own = count_damaged(manifest, settings)
+    together = pooled([*earlier, own], settings.rule_share_from)
+    damaged, total = together["damaged"], together.total()
+    if all(counts["damaged"] > settings.max_damaged_share * counts.total() for counts in (own, together)):
         rows = dropped_rows(read_table(place, manifest, "dropped", DROPPED.names))
         detail = next((row.detail for row in rows if row.reason == "damaged" and row.detail), "")
         remedy = "Fix the source's settings"

@@ -1,4 +1,4 @@
-"""Nights of a schedule on which bad files come: what they are, what is done about them, and what each cell must come to.
+"""Nights of a schedule on which bad files come: what they are, what is done about them, what each cell must come to.
 
 nights = Nights(folder, [Cell(fault="cut", new=1, after="deleted")])
 nights.come()          the new files of the second night; `nights.act()` does something about the bad ones

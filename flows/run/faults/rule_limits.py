@@ -20,7 +20,7 @@ import pyarrow as pa
 from corpora.errors import InputError
 from corpora.judging.batch_state import BatchState
 from corpora.judging.batches import judge_records
-from corpora.judging.documents import RuleOverLimit, check_damage, count_damaged, rules_over_limit
+from corpora.judging.documents import RuleOverLimit, check_damage, count_damaged, pooled, rules_over_limit
 from corpora.judging.inputs import read_inputs
 from corpora.judging.samples import sample_records
 from corpora.judging.settings import DocumentsSettings
@@ -78,11 +78,11 @@ def refuse_bad_sources(
     faults = _damage(place, judged, accepted)
     damaged, lines = [source for source, _ in faults], [line for _, line in faults]
     stopping, keys = [], dict[str, None]()
-    earlier: dict[str, list[Mapping[str, int]]] = {}
+    counts: dict[str, list[Counter[str]]] = {}
     for source in judged:
-        before = earlier.setdefault(source.manifest.name, [])
-        over = _rules_over_limit(source, before)
-        before.append(_outcomes(source))
+        so_far = counts.setdefault(source.manifest.name, [])
+        so_far.append(Counter(_outcomes(source)))
+        over = _rules_over_limit(source, so_far)
         later = _later_rules(source, over) if over else []
         sets = _sets(source, [rule.reason for rule in over if rule.step == "rules"] + [rule.reason for rule in later])
         if any(rule.stops for rule in over):
@@ -122,7 +122,7 @@ def _outcomes(source: JudgedSource) -> Mapping[str, int]:
 
 def _damage(place: Place, judged: Sequence[JudgedSource], accepted: int) -> list[tuple[JudgedSource, str]]:
     """Return the sources with too many damaged records, each with its message."""
-    found, counts = list[tuple[JudgedSource, str]](), dict[str, list[tuple[int, int]]]()
+    found, counts = list[tuple[JudgedSource, str]](), dict[str, list[Counter[str]]]()
     for source in judged:
         earlier = counts.setdefault(source.manifest.name, [])
         try:
@@ -134,20 +134,18 @@ def _damage(place: Place, judged: Sequence[JudgedSource], accepted: int) -> list
     return found
 
 
-def _rules_over_limit(source: JudgedSource, earlier: Sequence[Mapping[str, int]]) -> list[RuleOverLimit]:
-    """Return the rules that drop too much; fewer documents than `rule_share_from` stop no run if earlier ones do not.
+def _rules_over_limit(source: JudgedSource, counts: Sequence[Counter[str]]) -> list[RuleOverLimit]:
+    """Return the rules that drop too much; few documents stop no run if they do not together with earlier ones.
 
-    earlier: the outcomes of each earlier generation, the oldest first
+    counts: the outcomes of each generation until this one
     """
-    settings, outcomes = source.entry.documents, Counter(_outcomes(source))
-    over = rules_over_limit(source.manifest.name, outcomes, settings)
-    for more in reversed(earlier if over else ()):
-        if outcomes.total() >= settings.rule_share_from:
-            break
-        outcomes.update(more)
-    pooled = rules_over_limit(source.manifest.name, outcomes, settings)
-    stopping = {(rule.step, rule.reason) for rule in pooled if rule.stops}
-    return [replace(rule, stops=rule.stops and (rule.step, rule.reason) in stopping) for rule in over]
+    name, settings = source.manifest.name, source.entry.documents
+    own, together = (
+        rules_over_limit(name, outcomes, settings)
+        for outcomes in (counts[-1], pooled(counts, settings.rule_share_from))
+    )
+    stopping = {(rule.step, rule.reason) for rule in together if rule.stops}
+    return [replace(rule, stops=rule.stops and (rule.step, rule.reason) in stopping) for rule in own]
 
 
 def _shown(place: Place, manifest: Manifest, rule: RuleOverLimit, privacy: Privacy) -> list[str]:

@@ -37,6 +37,7 @@ from flows.run.faults.rule_limits import RefusedSources
 from flows.run.record.counts_text import counted
 
 SHOWN = 10  # files, each on a line
+UNREADABLE = "as unreadable"
 
 
 def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[FileFault], tell: Tell) -> Lock:
@@ -55,7 +56,8 @@ def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[FileFault], tell: Tel
         raise (ending or every)[0]
     refuse_empty_sources(recipe, after, every)
     change_lock(recipe.lock_path, tell, without)
-    for line in (*_left_out_lines(recipe, met), *_lost_lines(recipe, [*lost.values()])):
+    gone = [entry_of(recipe, fault) for fault in lost.values()]
+    for line in (*_left_out_lines(recipe, met), *_left_out_lines(recipe, gone, "of this run")):
         tell(line)
     return after
 
@@ -69,10 +71,12 @@ def leave_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tell
         raise refused
     met = []
     for judged in refused.damaged:
-        damaged, total = count_damaged(judged.manifest, judged.entry.documents)
+        counts = count_damaged(judged.manifest, judged.entry.documents)
         rows = dropped_rows(read_table(Place(recipe.store), judged.manifest, "dropped", DROPPED.names))
-        bad = {row.locator.sha256 for row in rows if row.reason == "damaged"} if damaged > total / 2 else ()
-        why = f"Most of what came with it is damaged: {damaged:,} of {counted(total, 'record')}."
+        is_most = counts["damaged"] > counts["sound"]
+        bad = {row.locator.sha256 for row in rows if row.reason == "damaged"} if is_most else ()
+        of = f"{counts['damaged']:,} of {counted(counts.total(), 'record')}"
+        why = f"Most of what came with it is damaged: {of}."
         name, digest = judged.manifest.name, settings_digest(_entry(recipe, judged.manifest.name).source)
         met += [
             LeftOut(source=name, name=file.name, sha256=file.sha256, settings=digest, why=why)
@@ -164,29 +168,19 @@ def left_out_lines(recipe: Recipe, lock: Lock) -> list[str]:
     return _left_out_lines(recipe, [file for file in files if (file.source, file.sha256) in here])
 
 
-def _left_out_lines(recipe: Recipe, files: Sequence[LeftOut]) -> list[str]:
+def _left_out_lines(recipe: Recipe, files: Sequence[LeftOut], how: str = UNREADABLE) -> list[str]:
     """Return a line for each of the first files, and one for the others."""
-    lines = [described(file, recipe.privacy.samples) for file in files[:SHOWN]]
+    lines = [described(file, recipe.privacy.samples, how) for file in files[:SHOWN]]
     more = counted(len(files) - SHOWN, "more file", "more files")
-    return [*lines, f"Left out as unreadable: {more}; the report and the lock list them."] if files[SHOWN:] else lines
+    return [*lines, f"Left out {how}: {more}; the report lists them."] if files[SHOWN:] else lines
 
 
-def described(file: LeftOut, privacy: str) -> str:
+def described(file: LeftOut, privacy: str, how: str = UNREADABLE) -> str:
     """Describe a file that is left out, without its name if text may not be shown."""
     digest = f"sha256 {file.sha256[:12]}"
     if privacy != "text":
-        return f"{file.source}: left out as unreadable: a file with the {digest}."
-    return f"{file.source}: left out as unreadable: {visible(file.name, TITLE_CHARACTERS)} ({digest}): {file.why}"
-
-
-def _lost_lines(recipe: Recipe, lost: Sequence[FileFault]) -> list[str]:
-    """Return a line for each of the first files that were lost during a run, and one for the others."""
-    lines = [f"{fault.source}: left out of this run: a file that was lost." for fault in lost[:SHOWN]]
-    if recipe.privacy.samples == "text":
-        named = [(fault, visible(fault.file, TITLE_CHARACTERS)) for fault in lost[:SHOWN]]
-        lines = [f"{fault.source}: left out of this run: {name}: {_why(fault)}" for fault, name in named]
-    more = counted(len(lost) - SHOWN, "more file", "more files")
-    return [*lines, f"Left out of this run: {more}."] if lost[SHOWN:] else lines
+        return f"{file.source}: left out {how}: a file with the {digest}."
+    return f"{file.source}: left out {how}: {visible(file.name, TITLE_CHARACTERS)} ({digest}): {file.why}"
 
 
 def _why(fault: FileFault) -> str:

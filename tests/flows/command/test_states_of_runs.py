@@ -1,4 +1,4 @@
-"""How a run ended is the same word at every door: `cloze runs`, `status`, the report, the UI, the exit code, notices."""
+"""How a run ended is the same word at every door: `cloze runs`, `status`, the report, the UI, the exit code."""
 
 import json
 from dataclasses import replace

@@ -5,7 +5,6 @@ is good is in the corpus, and what is put right is in it the next night.
 """
 
 import os
-import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -14,18 +13,16 @@ import pytest
 from launched import new_home
 from nights import AFTER, FAULTS, Cell, Nights
 from served_command import free_port, serving
-from small_recipe import prose
 
-from corpora.errors import InputError
 from flows.environment import prepare
 from flows.orchestration.runs.run_recipe import execute
-from flows.recipes.lock import read_lock
 
+QUICK = [Cell(fault="noise", new=2, after="replaced"), Cell(fault="cut", new=1, after="deleted")]
 MATRIX = [Cell(fault=fault, new=new, after=after) for fault in FAULTS for new in (1, 100) for after in AFTER]
 
 
 @pytest.fixture
-def night(monkeypatch: pytest.MonkeyPatch) -> Callable[[Nights], list[str]]:
+def night() -> Callable[[Nights], list[str]]:
     """A night in this process, as a schedule runs it, without a server; what it says."""
     home = prepare(os.environ)
 
@@ -39,12 +36,9 @@ def night(monkeypatch: pytest.MonkeyPatch) -> Callable[[Nights], list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cells", [[Cell(fault="noise", new=2, after="replaced"), Cell(fault="cut", new=1, after="deleted")]])
-def test_bad_files_are_set_aside_and_the_others_go_on(
-    cells: list[Cell], tmp_path: Path, night: Callable[[Nights], list[str]]
-) -> None:
+def test_bad_files_are_set_aside_and_the_others_go_on(tmp_path: Path, night: Callable[[Nights], list[str]]) -> None:
     """Fails if a bad file ends a night, is told twice, or what became of it does not count."""
-    nights = Nights(tmp_path, cells)
+    nights = Nights(tmp_path, QUICK)
     night(nights)
     nights.come()
     night(nights)

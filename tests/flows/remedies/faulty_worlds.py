@@ -177,7 +177,9 @@ def lost_source(bench: Bench) -> None:
 def in_shift_jis(bench: Bench) -> None:
     bench.edit_recipe('path = "raw/notes"\n', 'path = "raw/notes"\nencoding = "utf-8"\n')
     for number in range(3):
-        bench.raw(f"j{number}.txt").write_bytes(("東京の天気は晴れです。明日も晴れるでしょう。" * 9).encode("shift_jis"))
+        bench.raw(f"j{number}.txt").write_bytes(
+            ("東京の天気は晴れです。明日も晴れるでしょう。" * 9).encode("shift_jis")
+        )
 
 
 def wide_lines(bench: Bench) -> None:
@@ -341,11 +343,13 @@ FAULTS: dict[str, Fault] = {
                 found[1]: "1000000",
                 f"source.notes.{found[2]}": "1000000",
             },
-            r"or cut the files": lambda bench, _: [
-                bench.raw("large.txt").unlink(),
-                bench.raw("cut.txt").write_text(prose(70)),
-            ]
-            and None,
+            r"or cut the files": lambda bench, _: (
+                [
+                    bench.raw("large.txt").unlink(),
+                    bench.raw("cut.txt").write_text(prose(70)),
+                ]
+                and None
+            ),
             r"add text": lambda bench, _: bench.raw("more.txt").write_text(prose(71)) and None,
         },
     ),
