@@ -343,7 +343,7 @@ def check_damage(
         raise InputError(
             f"Source {manifest.name!r}: {damaged} of {total} records are damaged, more than documents."
             f"max_damaged_share = {settings.max_damaged_share} allows{f' (the first: {detail})' if detail else ''}. "
-            f"{remedy}, get the raw files again, or raise the bound; "
+            f"{remedy}, get the raw files again or take them away, or raise the bound; "
             f"`cloze inspect {quote(place.at(manifest.folder))}` shows the damaged records."
         )
 

@@ -279,6 +279,7 @@ FAULTS: dict[str, Fault] = {
         said=r"Source 'notes': 1 of 14 records are damaged",
         remedies={
             r"get the raw files again": good_document,
+            r"or take them away": lambda bench, _: bench.raw("bad.docx").unlink(),
             r"more than (documents\.max_damaged_share) = .* or raise the bound": lambda bench, found: {found[1]: "1"},
             r"`(cloze inspect [^`]+)` shows": type_command,
         },
