@@ -197,7 +197,8 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
     A file is identified by its content. Reads every raw file once; later runs ask `cache`.
     """
     unopened: dict[str, list[tuple[str, str, str]]] = {}
-    now = {entry.source.name: _hashed(entry, recipe, cache, unopened) for entry in recipe.sources}
+    earlier = {name for generation in lock.generations for name in generation} if recipe.scheduled else set()
+    now = {entry.source.name: _hashed(entry, recipe, cache, unopened, earlier) for entry in recipe.sources}
     here = {name: {file.sha256: file.path for file in files} for name, files in now.items()}
     lock = without_files(lock, lambda name, file: name not in now)
     lock, gone = _without_gone(lock, here)
@@ -236,10 +237,15 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
 
 
 def _hashed(
-    entry: SourceEntry, recipe: Recipe, cache: StatCache, unopened: dict[str, list[tuple[str, str, str]]]
+    entry: SourceEntry,
+    recipe: Recipe,
+    cache: StatCache,
+    unopened: dict[str, list[tuple[str, str, str]]],
+    earlier: Collection[str],
 ) -> list[RawFile]:
     """Return the raw files of a source; `unopened` gets those that are left out. Raises InputError.
 
+    earlier: names of sources that go on with the files of earlier generations, however many cannot be opened
     An object store that fails ends the run: its objects are there again when it answers.
     """
     files = files_of(entry.source, recipe)
@@ -247,7 +253,7 @@ def _hashed(
         return hash_files(files, cache)
     faults: list[tuple[str, Path, OSError]] = []
     hashed = hash_files(files, cache, lambda *fault: faults.append(fault))
-    if len(faults) > len(hashed):
+    if len(faults) > len(hashed) and entry.source.name not in earlier:
         _, path, error = faults[0]
         raise InputError(
             f"Source {entry.source.name!r}: {len(faults):,} of {len(files):,} raw files cannot be opened, such as "

@@ -45,7 +45,7 @@ def cut(path: Path, text: str) -> None:
 
 
 def noise(path: Path, text: str) -> None:
-    path.write_bytes(docx(text)[:300].translate(bytes(reversed(range(256)))))
+    path.write_bytes(text.encode().translate(bytes(reversed(range(256)))))
 
 
 def password(path: Path, text: str) -> None:

@@ -59,21 +59,24 @@ def with_lost(looked: Mapping[str, Looked], before: Lock, after: Lock) -> Mappin
 
     before, after: the lock, which does not name the lost ones any more
     """
-    names = {source: _names(before, source) - _names(after, source) for source in looked}
     return {
-        source: replace(of, num_read=of.num_read - gone.total(), passed_over=(_lost(gone), *of.passed_over))
-        if (gone := names[source])
-        else of
+        source: _with_lost(of, gone) if (gone := _names(before, source) - _names(after, source)) else of
         for source, of in looked.items()
     }
 
 
+def _with_lost(of: Looked, gone: Counter[str]) -> Looked:
+    """Add files to those that were lost in this run."""
+    earlier = [group for group in of.passed_over if group.kind == LOST]
+    number = gone.total() + sum(group.number for group in earlier)
+    names = sorted([*gone, *(name for group in earlier for name in group.names)])[:MOST_NAMES]
+    lost = FileGroup(kind=LOST, number=number, names=tuple(names))
+    others = [group for group in of.passed_over if group.kind != LOST]
+    return replace(of, num_read=of.num_read - gone.total(), passed_over=(lost, *others))
+
+
 def _names(lock: Lock, source: str) -> Counter[str]:
     return Counter(file.name for generation in lock.generations for file in generation.get(source, ()))
-
-
-def _lost(names: Counter[str]) -> FileGroup:
-    return FileGroup(kind=LOST, number=names.total(), names=tuple(sorted(names)[:MOST_NAMES]))
 
 
 def set_aside_in_words(set_aside: Iterable[SetAside]) -> str:

@@ -227,6 +227,9 @@ def test_files_that_cannot_be_opened_are_named_unless_they_are_most(
     closed["gone.jsonl"] = False
     with pytest.raises(InputError, match=r"2 of 3 raw files cannot be opened, such as .*Check their permissions"):
         resolve(world.recipe(), Lock(), StatCache())
+    before = Lock(generations=({"notes": (RawFile(name="a", sha256="00", size_bytes=1, path=""),)},))
+    on_schedule = resolve(world.recipe().on_schedule(), before, StatCache())
+    assert [file.name for file in on_schedule.added["notes"]] == ["good.jsonl"]
     closed.pop("secret.jsonl")
     assert "1 vanished file (gone.jsonl)" in str(
         totals_lines(resolve(world.recipe(), Lock(), StatCache()).looked, "text")
