@@ -9,9 +9,11 @@ import gzip
 import json
 import re
 import shutil
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from integrity.harm import flipped
 from small_recipe import prose
@@ -22,6 +24,7 @@ from flows.orchestration.runs.run_recipe import execute
 from flows.orchestration.runs.run_state import RunState
 from flows.recipes.recipe import parse_recipe
 from flows.recipes.tables import read_override
+from flows.run.store_address import find_artifacts
 
 RECIPE = """
 name = "small"
@@ -66,10 +69,10 @@ class Bench:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    def run(self, overrides: Overrides = {}, workers: int = 1) -> RunState:  # noqa: B006
+    def run(self, overrides: Overrides = MappingProxyType({})) -> RunState:
         """Run the recipe as `cloze run` does. Raises InputError."""
         recipe = parse_recipe(self.recipe_path.read_text(), self.recipe_path, overrides)
-        return execute(recipe, self.home, self.said.append, workers, watch=False)
+        return execute(recipe, self.home, self.said.append, 1, watch=False)
 
     def command(self, *arguments: str) -> int:
         return run_command_line([*arguments], self.home)
@@ -102,16 +105,15 @@ Do = Callable[[Bench, "re.Match[str]"], Overrides | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """Something that ends a run. harm: does it; said: begins of the message; remedies: what to do, by its words
+    """Something that ends a run. harm: does it; said: of the message; remedies: what to do, by its words
 
-    overrides, workers: of the run that meets it; ends: for a fault that another command meets
+    overrides: of the run that meets it; ends: for a fault that another command meets
     """
 
     harm: Callable[[Bench], object]
     said: str
     remedies: Mapping[str, Do]
     overrides: Mapping[str, str] = field(default_factory=dict)
-    workers: int = 1
     ends: Callable[[Bench], object] | None = None
 
 
@@ -132,11 +134,10 @@ def type_option(bench: Bench, found: "re.Match[str]") -> Overrides:
 def type_command(bench: Bench, found: "re.Match[str]") -> None:
     """Type what is between backquotes, with the store or the recipe that a person would add."""
     words = found[1].split()[1:]
-    added = {"verify": [str(bench.store)], "run": [], "runs": [str(bench.store)]}.get(words[0], [])
-    if words[0] == "run":
+    if words == ["run"]:
         bench.run()
     else:
-        bench.command(*words, *added)
+        bench.command(*words, *([str(bench.store)] if words == ["verify"] else []))
 
 
 def run_again(bench: Bench, _: "re.Match[str]") -> None:
@@ -268,6 +269,48 @@ def damaged_list(bench: Bench) -> None:
 def nothing(bench: Bench) -> None: ...
 
 
+def release(bench: Bench) -> None:
+    bench.command("release", str(bench.recipe_path), "--name", "own")
+
+
+def damaged_shards(bench: Bench) -> None:
+    part = bench.stored("shards/small/*/*.arrow")
+    part.write_bytes(flipped(part.read_bytes()))
+
+
+def verify_and_run(bench: Bench, _: "re.Match[str]") -> None:
+    assert bench.command("verify", str(bench.store)) == 1
+    bench.run()
+
+
+def gone_shards(bench: Bench) -> None:
+    release(bench)
+    shutil.rmtree(bench.store / "shards")
+
+
+def run_while_it_grows(bench: Bench) -> None:
+    """Run while somebody writes a file, which `kept` remembers."""
+    path, over = bench.raw("log.txt"), threading.Event()
+    if path.exists() and not bench.kept:
+        bench.run()
+        return
+    path.write_text(prose(80))
+    bench.kept[path] = b""
+
+    def write() -> None:
+        while not over.wait(0.002):
+            with path.open("a") as file:
+                file.write("One more line of the log.\n")
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        bench.run()
+    finally:
+        over.set()
+        writer.join()
+
+
 def set_key(key: str) -> Do:
     """Set a key to what the message says, in the pattern's first group."""
     return lambda bench, found: {key: found[1]}
@@ -393,12 +436,40 @@ FAULTS: dict[str, Fault] = {
     "a release that is not there": Fault(
         harm=nothing,
         said=r"There is no release 'own'",
-        ends=lambda bench: bench.command("rollback", "own", "--store", str(bench.store)),
+        ends=lambda bench: bench.command("releases", str(bench.store), "--name", "own"),
         remedies={
             r"`(cloze release)` makes one": lambda bench, found: (
                 bench.command(*found[1].split()[1:], str(bench.recipe_path), "--name", "own") and None
             )
         },
+    ),
+}
+FAULTS |= {
+    "a release before the first run": Fault(
+        harm=lambda bench: shutil.rmtree(bench.store),
+        said=r"No run of 'small' in .* is complete",
+        ends=release,
+        remedies={r"`(cloze run)` comes first": type_command},
+    ),
+    "a release of damaged shards": Fault(
+        harm=damaged_shards,
+        said=r"is damaged, so it is not released",
+        ends=release,
+        remedies={
+            r"`cloze verify` on the store lists what is damaged, and the next `cloze run` builds it": verify_and_run
+        },
+    ),
+    "a release whose artifact is gone": Fault(
+        harm=gone_shards,
+        said=r"is gone, which the release 'own' \(number 1\) names",
+        ends=lambda bench: find_artifacts(f"{bench.store}@own", "shards"),
+        remedies={r"Run its recipe again, which builds the same artifact": run_again},
+    ),
+    "a raw file that grows": Fault(
+        harm=nothing,
+        said=r"log\.txt changed while it was read",
+        ends=run_while_it_grows,
+        remedies={r"Run again when nothing writes it any more": lambda bench, _: bench.kept.clear()},
     ),
 }
 CASES = [(name, words) for name, fault in FAULTS.items() for words in fault.remedies]
