@@ -18,11 +18,15 @@ from flows.recipes.settings.privacy import Privacy, visible
 from flows.run.faults.skipped_files import left_out_files
 from flows.run.inputs.unread_files import LOST
 from flows.run.record.counts_text import counted
-from flows.run.record.run_record import SetAside
+from flows.run.record.run_record import QUARANTINED, SetAside
 
 REASONS = ("damaged", "encrypted", "drm", "too large")  # of the step that parses
-ASIDE = {"damaged": "damaged record", "encrypted": "encrypted record", "drm": "locked record"}
-ASIDE["quarantined"] = "record in quarantine"
+ASIDE = {
+    "damaged": "damaged record",
+    "encrypted": "encrypted record",
+    "drm": "locked record",
+    "quarantined": QUARANTINED,
+}
 NAMED, CHARACTERS = 10, 100  # records, and of why each could not be read
 
 

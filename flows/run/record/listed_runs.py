@@ -14,6 +14,7 @@ from corpora.store.leases.active_runs import Present, read_presence
 from corpora.store.places.place import Place
 from flows.run.record.heartbeat import names_of, running_path
 from flows.run.record.run_record import (
+    QUARANTINED,
     Cost,
     RunRecord,
     moment_of,
@@ -48,6 +49,12 @@ class ListedRun:
     def outcome(self) -> str:
         """How it ended, in words, or that it has not."""
         return ", ".join(self.record.outcome) if self.record is not None else self.state
+
+    @property
+    def number_in_quarantine(self) -> int:
+        """How many records it passed over because they ended worker processes."""
+        aside = self.record.set_aside if self.record is not None else ()
+        return sum(each.number for each in aside if each.kind == QUARANTINED)
 
     @property
     def seconds(self) -> float | None:
@@ -177,6 +184,7 @@ class StoreStatus:
             "lost": [state.run_id for state in self.lost],
             "schedules": [*map(_reported, self.schedules)],
             "waiting": [*map(_reported, self.waiting)],
+            "quarantine": {state.recipe: number for state in self.ended if (number := state.number_in_quarantine)},
             "ended": [state.to_json() for state in self.ended],
         }
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
+QUARANTINED = "record in quarantine"  # of what is set aside
 CLOCKS_DIFFER = timedelta(minutes=5)  # of machines that share a store, without anything being wrong
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from integrity.harm import flipped
 from small_recipe import prose
 from ugly_folders import docx
 
@@ -115,6 +114,13 @@ class Fault:
     remedies: Mapping[str, Do]
     overrides: Mapping[str, str] = field(default_factory=dict)
     ends: Callable[[Bench], object] | None = None
+
+
+def flip(path: Path) -> None:
+    """Flip a bit in the middle of a file."""
+    data = path.read_bytes()
+    middle = len(data) // 2
+    path.write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
 
 
 def packed(text: str) -> bytes:
@@ -232,8 +238,7 @@ def gone_raw(bench: Bench) -> None:
 
 def damaged_part(bench: Bench) -> None:
     bench.set_aside(bench.raw("base-0.txt"))
-    part = bench.stored("documents/notes/*/*.documents.arrow")
-    part.write_bytes(flipped(part.read_bytes()))
+    flip(bench.stored("documents/notes/*/*.documents.arrow"))
     shutil.rmtree(bench.store / "corpora")
 
 
@@ -274,8 +279,7 @@ def release(bench: Bench) -> None:
 
 
 def damaged_shards(bench: Bench) -> None:
-    part = bench.stored("shards/small/*/*.arrow")
-    part.write_bytes(flipped(part.read_bytes()))
+    flip(bench.stored("shards/small/*/*.arrow"))
 
 
 def verify_and_run(bench: Bench, _: "re.Match[str]") -> None:

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from carried_out import BY_HAND, ELSEWHERE, MET, ROOMS, RUNBOOK, TO_DO
 from checkout import ROOT
-from command.test_messages import messages, rendered
-from remedies.carried_out import BY_HAND, ELSEWHERE, MET, ROOMS, RUNBOOK, TO_DO
-from remedies.faulty_worlds import CASES, FAULTS, FILES, RECIPE, Bench
+from faulty_worlds import CASES, FAULTS, FILES, RECIPE, Bench
+from message_templates import messages, rendered
 from small_recipe import prose
 from test_runbook import entries
 from tiers import mostly_long
