@@ -147,6 +147,8 @@ def _lock_of(fields: dict[str, Any]) -> Lock:
         for each in fields.pop("generations")
     )
     lock = replace(bind(Lock, fields, "it"), generations=generations)
+    if not 0 <= lock.pending <= len(generations) >= lock.accepted >= 0:
+        raise ValueError(f"pending = {lock.pending}, accepted = {lock.accepted} are not of its {len(generations)}")
     if not 1 <= lock.vocabulary_generation <= max(1, len(generations)):
         raise ValueError(f"vocabulary_generation = {lock.vocabulary_generation} is none of its {len(generations)}")
     return lock

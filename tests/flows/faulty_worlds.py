@@ -477,3 +477,8 @@ FAULTS |= {
     ),
 }
 CASES = [(name, words) for name, fault in FAULTS.items() for words in fault.remedies]
+QUICK = {  # those of `make test`
+    ("one damaged document among two new ones", r"or take them away"),
+    ("a packed file that is cut off", r"Get it again"),
+    ("a rule that drops much", r"switch the rules off:\n(.*)\n"),
+}

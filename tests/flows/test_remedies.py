@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 from carried_out import BY_HAND, ELSEWHERE, MET, ROOMS, RUNBOOK, TO_DO
 from checkout import ROOT
-from faulty_worlds import CASES, FAULTS, FILES, RECIPE, Bench
+from faulty_worlds import CASES, FAULTS, FILES, QUICK, RECIPE, Bench
 from message_templates import messages, rendered
 from small_recipe import prose
 from test_runbook import entries
-from tiers import mostly_long
 
 from corpora.errors import InputError
 from flows.environment import prepare
@@ -41,7 +40,9 @@ def bench(finished_bench: Path, tmp_path: Path) -> Bench:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", mostly_long(CASES, 3), ids=" -> ".join)
+@pytest.mark.parametrize(
+    "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.long) for case in CASES], ids=" -> ".join
+)
 def test_what_a_message_says_helps(case: tuple[str, str], bench: Bench) -> None:
     """Fails if a remedy that a message names leads nowhere, or the message no longer names it."""
     name, words = case

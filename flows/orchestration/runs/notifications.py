@@ -69,7 +69,7 @@ class Notifier:
                 named = dict.fromkeys(bounds, now_text())
         elif bounds:
             self.tell(f"No notice: the one of {max(named.values())} has named the bounds that are crossed.")
-        aside = {f"{each.number} {each.kind}: {each.place}": each for each in record.set_aside}
+        aside = {f"{each.kind}: {each.place}": each for each in record.set_aside}
         named |= {what: before[what] for what in aside if what in before}
         new = {what: each for what, each in aside.items() if what not in before}
         if new and "damage" in self.settings.on:

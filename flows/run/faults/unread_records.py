@@ -4,6 +4,7 @@ A damaged, locked or too large file or row is one record that its source drops a
 it. Cost: nothing without such a record; else the dropped rows of the parts that have the first of them.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from shlex import quote
@@ -44,15 +45,25 @@ def find_set_aside(
         for reason, kind in ASIDE.items()
         if (number := manifest.ledger.account("records").outcomes.get(f"dropped: parse: {reason}", 0))
     ]
-    found += [("unreadable file", 1, f"{file.source} {file.sha256}") for file in left_out_files(lock, documents)]
+    came_with = {
+        (name, file.sha256): number
+        for number, generation in enumerate(lock.generations, 1)
+        for name, files in generation.items()
+        for file in files
+    }
+    left_out = [(file.source, came_with.get((file.source, file.sha256))) for file in left_out_files(lock, documents)]
+    found += [("unreadable file", number, f"{name} {place}") for (name, place), number in Counter(left_out).items()]
     found += [
         (group.kind, group.number, f"{source} {fingerprint(names=group.names)}")
         for source, files in looked.items()
         for group in files.passed_over
         if group.kind in (*UNOPENED, LOST)
     ]
-    known = {(each.kind, each.number, each.place) for each in before}
-    return tuple(SetAside(kind=one[0], number=one[1], place=one[2], is_new=one not in known) for one in found)
+    known = {(each.kind, each.place): each.number for each in before}
+    return tuple(
+        SetAside(kind=kind, number=number, place=place, new=max(0, number - known.get((kind, place), 0)))
+        for kind, number, place in found
+    )
 
 
 def unread_lines(place: Place, documents: Manifest, samples: str) -> list[str]:

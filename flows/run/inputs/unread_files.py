@@ -82,7 +82,7 @@ def _names(lock: Lock, source: str) -> Counter[str]:
 def set_aside_in_words(set_aside: Iterable[SetAside]) -> str:
     """Count what a run goes on without, by its kinds.
 
-    >>> set_aside_in_words([SetAside(kind="damaged record", number=2, place="documents/notes/ab12")])
+    >>> set_aside_in_words([SetAside(kind="damaged record", number=2, place="documents/notes/ab12", new=0)])
     '2 damaged records'
     """
     numbers = Counter[str]()

@@ -127,15 +127,15 @@ class StageHistory:
 class SetAside:
     """Files or records of one kind that a run goes on without because they cannot be read.
 
-    kind:   what they are, in words: damaged record
-    place:  where they are: an artifact of documents, or a source and a digest
-    is_new: whether no complete run before it went on without them
+    kind:  what they are, in words: damaged record
+    place: where they are: an artifact of documents; a source, and a generation or a digest of names
+    new:   how many of them the complete run before it did not go on without
     """
 
     kind: str
     number: int
     place: str
-    is_new: bool = True
+    new: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +191,7 @@ class RunRecord:
         """How it ended, as everything that shows a run says it: completed; drifted, not released, 2 set aside."""
         drifted = ("drifted",) if self.is_drifted else ()
         released = ("not released",) if self.withheld else ()
-        number = sum(each.number for each in self.set_aside if each.is_new)
+        number = sum(each.new for each in self.set_aside)
         return (self.state, *drifted, *released, *((f"{number:,} set aside",) if number else ()))
 
     @property

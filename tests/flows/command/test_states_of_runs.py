@@ -20,8 +20,8 @@ from flows.run.record.run_record import RunRecord, SetAside, begin_run, write_ru
 
 CROSSED = ("documents is 1 document: the bound is min = 2",)
 WITHHELD = ("documents is 1 document and was 9 documents: the bound is fall = 0.1",)
-ASIDE = SetAside(kind="damaged record", number=2, place="documents/pages/ab")
-KNOWN = replace(ASIDE, number=1, place="documents/pages/cd", is_new=False)
+ASIDE = SetAside(kind="damaged record", number=2, place="documents/pages/ab", new=2)
+KNOWN = replace(ASIDE, number=1, place="documents/pages/cd", new=0)
 # What is on record of a run, the words of all doors, and the name of its state in the UI if it is complete.
 STATES: list[tuple[dict[str, Any], str, str]] = [
     ({}, "completed", "Completed"),

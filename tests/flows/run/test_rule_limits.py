@@ -89,16 +89,6 @@ def test_all_sources_and_all_their_rules_are_told_at_once(short_world: World) ->
     ]
 
 
-def test_the_options_that_are_named_let_the_run_go_on(short_world: World) -> None:
-    """Fails where one run after another ends for the next rule."""
-    with pytest.raises(InputError) as caught:
-        short_world.run()
-    options = dict(part.split("=") for part in str(caught.value).split() if part.startswith("source.pages"))
-    recipe = parse_recipe(short_world.text, short_world.recipe_path, options)
-    lock = resolve(recipe, Lock(), StatCache()).lock
-    assert run_lock(short_world.place, recipe, lock).documents()["pages"].rows("documents") == 130
-
-
 @pytest.mark.parametrize("reason", DETAILS)
 def test_every_rule_can_be_switched_off_as_it_is_said(reason: str) -> None:
     """Fails where a rule's setting is not called as a run says, or its value does not switch it off."""
