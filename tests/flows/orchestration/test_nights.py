@@ -13,9 +13,12 @@ from launched import new_home
 from nights import AFTER, FAULTS, Cell, Nights
 from served_command import free_port, serving
 
+from corpora.store.leases.active_runs import Presence
+from corpora.store.places.place import Place
 from flows.environment import prepare
-from flows.orchestration.runs.run_recipe import execute
+from flows.orchestration.runs.run_recipe import as_it_runs, execute
 from flows.recipes.recipe import Recipe
+from flows.run.record.listed_runs import schedule_path
 
 QUICK = [Cell(fault="noise", new=2, after="replaced"), Cell(fault="cut", new=1, after="deleted")]
 ALL_BAD = [
@@ -62,3 +65,15 @@ def test_the_whole_matrix_through_a_schedule(database: Path, tmp_path: Path) -> 
         nights.check()
         assert f"; {len(MATRIX)} set aside" in " ".join(run["state"]["message"] for run in service.runs("Completed"))
         assert service.stop(signal.SIGTERM) == []
+
+
+def test_a_run_that_a_person_starts_while_the_recipe_is_on_a_schedule_is_like_its_nights(tmp_path: Path) -> None:
+    """Fails if a person's run, or a plan, is ended by what a schedule that runs now would set aside."""
+    recipe = Nights(tmp_path, QUICK).world.recipe()
+    schedule = Presence(Place(recipe.store), schedule_path(recipe.name), dict)
+    try:
+        served = as_it_runs(recipe)
+        assert served.scheduled and {entry.on_damage for entry in served.sources} == {"skip"}
+    finally:
+        schedule.end()
+    assert as_it_runs(recipe) == recipe
