@@ -61,7 +61,7 @@ class Run:
     @property
     def crossed(self) -> list[str]:
         """The bounds of the recipe that its figures cross, in words."""
-        return [*self._record.crossed]
+        return [*self._record.all_crossed]
 
     @property
     def report(self) -> str:

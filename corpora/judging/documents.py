@@ -300,13 +300,41 @@ def in_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
         yield batch
 
 
-def check_damage(place: Place, manifest: Manifest, settings: DocumentsSettings) -> None:
-    """Stop a run whose source is damaged beyond its bound: the rest is then not to be trusted either."""
+def count_damaged(manifest: Manifest, settings: DocumentsSettings) -> Counter[str]:
+    """Return how many records of documents are damaged, and how many are sound."""
     ledger, left_out = manifest.ledger, manifest.settings.get("left_out")
-    total, damaged = ledger.account("records").total, ledger.figures.get("damaged records", 0)
-    if settings.max_damaged_share >= MOST and isinstance(left_out, Sized):
-        total, damaged = total + len(left_out), damaged + len(left_out)
-    if damaged > settings.max_damaged_share * total:
+    damaged = ledger.figures.get("damaged records", 0)
+    files = len(left_out) if settings.max_damaged_share >= MOST and isinstance(left_out, Sized) else 0
+    return Counter(damaged=damaged + files, sound=ledger.account("records").total - damaged)
+
+
+def pooled(counts: Sequence[Counter[str]], enough: int) -> Counter[str]:
+    """Return the last of some counts, together with as many earlier ones as it takes to count enough.
+
+    >>> pooled([Counter(damaged=5), Counter(sound=9), Counter(damaged=1)], 10)
+    Counter({'sound': 9, 'damaged': 1})
+    """
+    together = Counter[str]()
+    for each in reversed(counts):
+        together += each
+        if together.total() >= enough:
+            break
+    return together
+
+
+def check_damage(
+    place: Place, manifest: Manifest, settings: DocumentsSettings, earlier: Sequence[Counter[str]] = ()
+) -> None:
+    """Stop a run whose source is damaged beyond its bound: the rest is then not to be trusted either.
+
+    Less than `rule_share_from` records say too little, so they are judged together with those that came before.
+
+    earlier: counts of each earlier generation, the oldest first
+    """
+    own = count_damaged(manifest, settings)
+    together = pooled([*earlier, own], settings.rule_share_from)
+    damaged, total = together["damaged"], together.total()
+    if all(counts["damaged"] > settings.max_damaged_share * counts.total() for counts in (own, together)):
         rows = dropped_rows(read_table(place, manifest, "dropped", DROPPED.names))
         detail = next((row.detail for row in rows if row.reason == "damaged" and row.detail), "")
         remedy = "Fix the source's settings"
@@ -315,7 +343,7 @@ def check_damage(place: Place, manifest: Manifest, settings: DocumentsSettings) 
         raise InputError(
             f"Source {manifest.name!r}: {damaged} of {total} records are damaged, more than documents."
             f"max_damaged_share = {settings.max_damaged_share} allows{f' (the first: {detail})' if detail else ''}. "
-            f"{remedy}, get the raw files again, or raise the bound; "
+            f"{remedy}, get the raw files again or take them away, or raise the bound; "
             f"`cloze inspect {quote(place.at(manifest.folder))}` shows the damaged records."
         )
 

@@ -156,7 +156,7 @@ def run(
 
     finished = _built(lambda: load_recipe(recipe, source, store, overrides, engine), workers, own_server, watch)
     show_summary(console, finished)
-    return 1 if finished.record.crossed else 0
+    return 1 if finished.record.is_drifted else 0
 
 
 @app.command

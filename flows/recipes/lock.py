@@ -58,8 +58,9 @@ class Lock:
     """Generations in order: for each, source name -> its raw files. `quarantine`: records that must not be read.
 
     left_out: raw files that must not be read
-    unread:   raw files that ended a run; no document was made of one, so once it is gone (repaired or removed) it is
-              taken out of its generation
+    pending:  how many of the newest generations no run has judged to its end; nothing was made of them, so a file of
+              one that is gone by now (replaced or removed) is taken out of it
+    accepted: how many of the first generations a run on a schedule went on with although too much was damaged
     vocabulary_generation: the generation that the vocabulary is trained on
     fetched: for each source with a `fetch` table, what it was resolved to (`flows.run.inputs.fetch`)
     guessed: for each source whose recipe does not name the text field, the names that were guessed
@@ -72,7 +73,8 @@ class Lock:
     generations: tuple[Mapping[str, tuple[RawFile, ...]], ...] = ()
     quarantine: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
-    unread: tuple[LeftOut, ...] = ()
+    pending: int = 0
+    accepted: int = 0
     vocabulary_generation: int = 1
     fetched: Mapping[str, Any] = field(default_factory=dict)
     guessed: Guessed = field(default_factory=dict)
@@ -144,11 +146,15 @@ def _lock_of(fields: dict[str, Any]) -> Lock:
         raise ValueError(f"its format is not {VERSION}")
     if fields.pop("digest", ""):
         raise ValueError("it does not end with its digest")
+    if fields.pop("unread", ()):  # of an older version: files that ended a run
+        fields["pending"] = 1
     generations = tuple(
         {source: tuple(bind(RawFile, {**file, "path": ""}, source) for file in files) for source, files in each.items()}
         for each in fields.pop("generations")
     )
     lock = replace(bind(Lock, fields, "it"), generations=generations)
+    if not 0 <= lock.pending <= len(generations) >= lock.accepted >= 0:
+        raise ValueError(f"pending = {lock.pending}, accepted = {lock.accepted} are not of its {len(generations)}")
     if not 1 <= lock.vocabulary_generation <= max(1, len(generations)):
         raise ValueError(f"vocabulary_generation = {lock.vocabulary_generation} is none of its {len(generations)}")
     return lock
@@ -182,11 +188,13 @@ def write_lock(path: Path, lock: Lock) -> None:
 class ResolvedLock:
     """A lock with the paths of all its files: `lock` itself, `added` what is new since the last run.
 
+    gone:   names of the files that were taken out of a pending generation
     looked: by source, what else was where its raw files are; guesses: the guesses for new files
     """
 
     lock: Lock
     added: Mapping[str, tuple[RawFile, ...]] = field(default_factory=dict)
+    gone: tuple[str, ...] = ()
     looked: Mapping[str, Looked] = field(default_factory=dict)
     guesses: Mapping[str, FoundText] = field(default_factory=dict)
 
@@ -197,9 +205,11 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
     A file is identified by its content. Reads every raw file once; later runs ask `cache`.
     """
     unopened: dict[str, list[tuple[str, str, str]]] = {}
-    now = {entry.source.name: _hashed(entry, recipe, cache, unopened) for entry in recipe.sources}
+    earlier = {name for generation in lock.generations for name in generation} if recipe.scheduled else set()
+    now = {entry.source.name: _hashed(entry, recipe, cache, unopened, earlier) for entry in recipe.sources}
     here = {name: {file.sha256: (file.path, file.state) for file in files} for name, files in now.items()}
-    lock = _without_gone_unread(without_files(lock, lambda name, file: name not in now), here)
+    lock = without_files(lock, lambda name, file: name not in now)
+    lock, gone = _without_gone(lock, here)
     generations = [
         {name: _placed(files, here.get(name, {})) for name, files in generation.items()}
         for generation in lock.generations
@@ -228,16 +238,22 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
             chosen=lock.chosen if recipe.chosen is None else recipe.chosen,
         ),
         added=added,
+        gone=gone,
         looked=look_around(recipe, now, set().union(*without.values()), unopened),
         guesses=guesses,
     )
 
 
 def _hashed(
-    entry: SourceEntry, recipe: Recipe, cache: StatCache, unopened: dict[str, list[tuple[str, str, str]]]
+    entry: SourceEntry,
+    recipe: Recipe,
+    cache: StatCache,
+    unopened: dict[str, list[tuple[str, str, str]]],
+    earlier: Collection[str],
 ) -> list[RawFile]:
     """Return the raw files of a source; `unopened` gets those that are left out. Raises InputError.
 
+    earlier: names of sources that go on with the files of earlier generations, however many cannot be opened
     An object store that fails ends the run: its objects are there again when it answers.
     """
     files = files_of(entry, recipe)
@@ -245,7 +261,7 @@ def _hashed(
         return hash_files(files, cache)
     faults: list[tuple[str, Path, OSError]] = []
     hashed = hash_files(files, cache, lambda *fault: faults.append(fault))
-    if len(faults) > len(hashed):
+    if len(faults) > len(hashed) and entry.source.name not in earlier:
         _, path, error = faults[0]
         raise InputError(
             f"Source {entry.source.name!r}: {len(faults):,} of {len(files):,} raw files cannot be opened, such as "
@@ -273,8 +289,8 @@ def files_of(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]:
     ]
     if found and not left:
         raise InputError(
-            f"Source {entry.source.name!r}: each of the {len(found):,} files that it finds is in a store of Cloze, and what "
-            "runs wrote is not read. Give its `path` another folder."
+            f"Source {entry.source.name!r}: each of the {len(found):,} files that it finds is in a store of Cloze, and "
+            "what runs wrote is not read. Give its `path` another folder."
         )
     return left
 
@@ -363,14 +379,15 @@ def look_around(
     }
 
 
-def _without_gone_unread(lock: Lock, here: Mapping[str, Mapping[str, tuple[str, str]]]) -> Lock:
-    """Return the lock without files that ended a run and are gone.
+def _without_gone(lock: Lock, here: Mapping[str, Mapping[str, tuple[str, str]]]) -> tuple[Lock, tuple[str, ...]]:
+    """Return the lock without the files of pending generations that are gone, and the names of these.
 
     here: by source, sha256 -> path and state of its files
     """
-    gone = {(file.source, file.sha256) for file in lock.unread if file.sha256 not in here.get(file.source, {})}
-    kept = tuple(file for file in lock.unread if (file.source, file.sha256) not in gone)
-    return without_files(replace(lock, unread=kept), lambda name, file: (name, file.sha256) in gone)
+    pending = lock.generations[len(lock.generations) - lock.pending :]
+    files = [(name, file) for generation in pending for name, group in generation.items() for file in group]
+    gone = {(name, file.sha256): file.name for name, file in files if file.sha256 not in here.get(name, {})}
+    return without_files(lock, lambda name, file: (name, file.sha256) in gone), tuple(gone.values())
 
 
 def without_files(lock: Lock, is_gone: Callable[[str, RawFile], bool]) -> Lock:
@@ -388,7 +405,14 @@ def without_files(lock: Lock, is_gone: Callable[[str, RawFile], bool]) -> Lock:
         name: tuple(replace(one, generation=sum(kept[: one.generation - 1]) + 1) for one in names)
         for name, names in lock.guessed.items()
     }
-    return replace(lock, generations=generations, vocabulary_generation=max(1, before), guessed=guessed)
+    return replace(
+        lock,
+        generations=generations,
+        pending=sum(kept[len(kept) - lock.pending :]),
+        accepted=sum(kept[: lock.accepted]),
+        vocabulary_generation=max(1, before),
+        guessed=guessed,
+    )
 
 
 def _placed(files: Sequence[RawFile], here: Mapping[str, tuple[str, str]]) -> tuple[RawFile, ...]:

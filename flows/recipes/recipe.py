@@ -121,6 +121,7 @@ class Recipe:
     fitted: what the defaults of a folder were fitted to; None of a recipe that a person wrote
     chosen: what `--set` gave a folder, now and earlier, which its lock keeps; None of a recipe that a person wrote
     replaces: the text of the folder's recipe without what is new now
+    scheduled: whether the run is one of a schedule, which sets damage aside and goes on
     """
 
     name: str
@@ -146,6 +147,12 @@ class Recipe:
     fitted: Fitted | None = None
     chosen: Mapping[str, str] | None = None
     replaces: str = ""
+    scheduled: bool = False
+
+    def on_schedule(self) -> "Recipe":
+        """Return the recipe as a schedule runs it: nobody is there to be asked about a damaged file."""
+        sources = tuple(replace(entry, on_damage="skip") for entry in self.sources)
+        return replace(self, sources=sources, scheduled=True)
 
     def artifact_name(self, entry: str) -> str:
         """Return what the artifacts of a named table are called in the store."""

@@ -12,7 +12,7 @@ from jinja2 import Template
 from corpora.schema import excerpt
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from flows.recipes.lock import LeftOut, Lock
+from flows.recipes.lock import Lock
 from flows.recipes.settings.privacy import Privacy, without_folders
 from flows.report import front
 from flows.report.compared import change_text, figure_text
@@ -26,7 +26,7 @@ from flows.report.tasks import task_views
 from flows.report.templates import environment_of_pages
 from flows.report.texts import duplicate_view, example_views, reason_groups
 from flows.report.vocabularies import vocabulary_views
-from flows.run.faults.skipped_files import described
+from flows.run.faults.skipped_files import described, left_out_files
 from flows.run.inputs.unread_files import looked_from_json, looked_lines
 from flows.run.record import ledger_balance as accounts
 from flows.run.record.counts_text import counted, parent_name, readable_moment, readable_seconds, rows_in_words
@@ -56,7 +56,8 @@ def build_page(
     compared, not_compared = front.compared_with(run)
     parsed = accounts.of_kind(run.manifests, "documents")
     drawn_flow = flow.run_flow(run.manifests)
-    passed_over = [*left_out_rows(run), *looked_lines(looked_from_json(record.inputs), privacy)]
+    left_out = [described(file, privacy) for file in left_out_files(run.lock, run.manifests)]
+    passed_over = [*left_out, *looked_lines(looked_from_json(record.inputs), privacy)]
     training = training_view(run)
     return _template(run.privacy).render(
         run=run,
@@ -114,16 +115,6 @@ def _template(privacy: Privacy) -> Template:
         "num_files": num_files,
     }
     return environment.get_template("template.html")
-
-
-def left_out_rows(run: RunView) -> list[str]:
-    """Return a line for each raw file that could not be read and was left out."""
-    files = {
-        (manifest.name, sha256): LeftOut(source=manifest.name, name=name, sha256=sha256, settings="", why=why)
-        for manifest in accounts.of_kind(run.manifests, "documents")
-        for name, sha256, why in manifest.settings.get("left_out", ())
-    }
-    return [described(file, run.privacy.samples) for file in files.values()]
 
 
 def shard_views(run: RunView) -> list[View]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from flows.recipes.settings.privacy import visible
 from flows.report.compared import Compared, by_source, change_text, figure_text, parted
 from flows.report.run import RunView
+from flows.run.faults.skipped_files import left_out_files
 from flows.run.record.counts_text import counted
 from flows.run.record.example_shares import telling_looks, warnings_of
 from flows.run.record.figures import SHARE, Change
@@ -75,7 +76,7 @@ def _damage(run: RunView) -> Iterator[Remark]:
 def _left_out(run: RunView) -> Iterator[Remark]:
     """Yield what the run left out."""
     parsed = of_kind(run.manifests, "documents")
-    if files := sum(len(manifest.settings.get("left_out", ())) for manifest in parsed):
+    if files := len(left_out_files(run.lock, parsed)):
         yield _look("in", f"{counted(files, 'raw file')} could not be read and left out.")
     if records := len({place for manifest in parsed for place in manifest.settings.get("quarantine", ())}):
         yield _look("losses", f"{counted(records, 'record')} in quarantine: they ended worker processes.")

@@ -108,7 +108,7 @@ def run_recipe(
     existing = existing_vocabularies(recipe)
     start = start and fitting(start, recipe, existing)
     parsed = make_documents(place, recipe, lock, perform, settle)
-    refuse_bad_sources(place, judged_sources(parsed, lock), recipe.privacy.samples, tell)
+    refuse_bad_sources(place, judged_sources(parsed, lock), recipe.privacy.samples, tell, lock.accepted)
     vocabularies, measures = dict[str, Manifest](), list[Stage]()
     for number, corpus in make_corpora(place, recipe, lock, parsed, perform):
         last = number == len(lock.generations)
@@ -206,6 +206,7 @@ def judged_sources(parsed: Parsed, lock: Lock) -> list[JudgedSource]:
             manifest=manifest,
             files=readable(lock, entry, lock.generations[number - 1]),
             quarantine=lock.quarantine,
+            generation=number,
         )
         for (number, entry), manifest in zip(parsed.sources, parsed.documents, strict=True)
     ]

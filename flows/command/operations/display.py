@@ -10,6 +10,7 @@ from rich.text import Text
 from corpora.store.leases.active_runs import Present
 from flows.command.terminal.tables import plain_table
 from flows.recipes.settings.privacy import printable
+from flows.run.inputs.unread_files import set_aside_in_words
 from flows.run.record.counts_text import counted, progress_text, readable_seconds
 from flows.run.record.ledger_balance import readable_bytes
 from flows.run.record.listed_runs import ListedRun, StoreStatus, new_parts
@@ -29,7 +30,7 @@ def show_runs(states: Sequence[ListedRun], short: Mapping[str, str], width: int)
             Text(printable(short.get(state.run_id, state.run_id))),
             when(state.started),
             Text(printable(state.recipe)),
-            Text(state.state, STYLES.get(state.state, "")),
+            Text(state.outcome, STYLES.get(state.outcome, STYLES.get(state.state, ""))),
             what_was_new(state),
             *_columns(costs_of(state), width),
         )
@@ -79,8 +80,10 @@ def status_lines(status: StoreStatus) -> Iterator[str]:
             f"{printable(state.recipe)}: the run that began {when(state.started)} is lost: its process is gone without "
             "a word. What it has finished is kept; run the recipe again to continue from there."
         )
-    for recipe, number in status.quarantine.items():
-        yield f"{printable(recipe)}: {counted(number, 'record')} in quarantine; its lock names them."
+    for state in status.ended:
+        kinds = set_aside_in_words(state.record.set_aside) if state.record is not None else ""
+        aside = f" It goes on without {kinds}; its report names them." if kinds else ""
+        yield f"{printable(state.recipe)}: the newest run, which began {when(state.started)}: {state.outcome}.{aside}"
 
 
 def running_lines(state: ListedRun, present: Present) -> Iterator[str]:

@@ -111,13 +111,16 @@ def run_at(address: str, store: str = "store") -> tuple[Recipe, RunRecord]:
     return recorded_recipe(record, place.address), record
 
 
-def promotion_of(recipe: Recipe, record: RunRecord, name: str) -> Promotion:
-    """Return what is to be released of a run, verified and compared with its recipe's bounds. Raises InputError."""
+def promotion_of(recipe: Recipe, record: RunRecord, name: str, figures: Figures | None = None) -> Promotion:
+    """Return what is to be released of a run, verified and compared with its recipe's bounds. Raises InputError.
+
+    figures: of the run, if they are known
+    """
     check_release_name("--name", name)
     place = Place(recipe.store)
     artifacts = artifacts_of_run(place, record)
     _verify(place, artifacts)
-    figures = figures_of_run(place, record)
+    figures = figures or figures_of_run(place, record)
     if figures is None:
         raise InputError(f"Artifacts of the run {record.run_id} are gone: run its recipe again.")
     before, against = _before(place, record, name)
@@ -133,15 +136,9 @@ def promotion_of(recipe: Recipe, record: RunRecord, name: str) -> Promotion:
     )
 
 
-def release_by_itself(recipe: Recipe, record: RunRecord, tell: Callable[[str], None]) -> None:
-    """Release a run under the name in its recipe, if it names one, its bounds hold, and that is not released already.
-
-    Raises InputError.
-    """
-    name = recipe.release.name
-    if not name:
-        return
-    promotion = promotion_of(recipe, record, name)
+def release_by_itself(promotion: Promotion, tell: Callable[[str], None]) -> None:
+    """Release a run if its bounds hold and that is not released already. Raises InputError."""
+    name = promotion.name
     for crossing in promotion.crossed:
         tell(f"Not released as {name}: a bound is crossed against {promotion.against}: {crossing}.")
     is_new = name not in names_of_releases(promotion.place)

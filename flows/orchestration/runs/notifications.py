@@ -20,8 +20,9 @@ from corpora.generic_types import Tell
 from corpora.store.places.place import Place
 from flows.recipes.recipe import Recipe, read_recipe
 from flows.recipes.settings.notify import notify_of_text
+from flows.run.inputs.unread_files import set_aside_in_words
 from flows.run.record.bounds import bound_of
-from flows.run.record.notifications import Notice, is_due, keep_named, named_bounds, notify, settings_at_work
+from flows.run.record.notifications import Notice, is_due, keep_named, named_earlier, notify, settings_at_work
 from flows.run.record.run_record import RunRecord, now_text
 from flows.signals import give_way
 
@@ -51,19 +52,31 @@ class Notifier:
         return notify(self.settings, notice, folder, self.tell)
 
     def judged(self, record: RunRecord, report: str) -> None:
-        """Send the notice that a complete run crosses bounds of its recipe, unless a recent notice named them all."""
-        if not (self.settings.somebody and "bounds" in self.settings.on and self.recipe.bounds):
+        """Send the notices that a complete run crosses bounds of its recipe, and that it set something aside.
+
+        None of bounds if a recent notice named them all, and none of what any notice said is set aside.
+        """
+        if not self.settings.somebody:
             return
-        place, bounds = Place(self.recipe.store), [*map(bound_of, record.crossed)]
-        before = named_bounds(place, record.recipe)
+        place = Place(self.recipe.store)
+        before = named_earlier(place, record.recipe)
+        bounds = [*map(bound_of, record.all_crossed)] if "bounds" in self.settings.on else []
         named = {bound: before[bound] for bound in bounds if bound in before}
         if any(bound not in named or is_due(named[bound]) for bound in bounds):
-            crossed = "; ".join(record.crossed)
+            crossed = "; ".join(record.all_crossed)
             text = f"The run of {record.recipe} is complete and crosses {len(bounds)} of its bounds. {crossed}."
-            if self.send("bounds", text, bounds=record.crossed, report=report):
+            if self.send("bounds", text, bounds=record.all_crossed, report=report):
                 named = dict.fromkeys(bounds, now_text())
         elif bounds:
             self.tell(f"No notice: the one of {max(named.values())} has named the bounds that are crossed.")
+        aside = {f"{each.kind}: {each.place}": each for each in record.set_aside}
+        named |= {what: before[what] for what in aside if what in before}
+        new = {what: each for what, each in aside.items() if what not in before}
+        if new and "damage" in self.settings.on:
+            kinds = set_aside_in_words(new.values())
+            text = f"The run of {record.recipe} is complete and goes on without {kinds}. Its report names them."
+            if self.send("damage", text, report=report):
+                named |= dict.fromkeys(new, now_text())
         if named != before:
             try:
                 keep_named(place, record.recipe, named)

@@ -30,7 +30,7 @@ from flows.orchestration.pages.page_artifacts import flow_run_at
 from flows.orchestration.releases.release import release_by_itself
 from flows.orchestration.runs.late_record import STOPPED, end_of_failed, keep_late_run, send_late_run
 from flows.orchestration.runs.notifications import LifeSigns, Notifier, failure_reported, stalls_reported
-from flows.orchestration.runs.run_state import RunState, no_advance
+from flows.orchestration.runs.run_state import DRIFTED, RunState, no_advance
 from flows.orchestration.runs.unchanged_run import NOTHING_NEW, whole_in_the_store
 from flows.orchestration.runs.unwatched_run import is_watched, run_alone
 from flows.orchestration.server.api_recorder import (
@@ -58,6 +58,7 @@ from flows.run.policies import default_workers, workers_for
 from flows.run.record.counts_text import counted
 from flows.run.record.figures import keep_figures, recount_figures
 from flows.run.record.heartbeat import Advance, Pulse, names_of, unless_begun
+from flows.run.record.listed_runs import is_on_schedule
 from flows.run.record.run_record import StageRecord, begin_run, new_run_id, now_text, recipe_file
 from flows.signals import give_way, last_word
 
@@ -154,7 +155,7 @@ def execute_below(
     begun:   is called with the run's id, before its first line
     """
     with failure_reported(recipe, tell) as notifier:
-        run = begin(recipe, home, tell, workers, begun)
+        run = begin(recipe.on_schedule(), home, tell, workers, begun)
         with on_record(run), at_work(run, None):
             finish(run, notifier, carry_out(run, perform, notifier))
     return run
@@ -171,6 +172,7 @@ def begin(
             f"The recipe {recipe.name!r} has a [model], and torch is not installed here to train it: run `make "
             "install` without TORCH=none, or take [model] and [training] out of the recipe."
         )
+    recipe = as_it_runs(recipe)
     place, started = Place(recipe.store), now_text()
     run_id = new_run_id(place, recipe.name)
     begun(run_id)
@@ -182,7 +184,8 @@ def begin(
             run.tell(line)
         with recipe_held(recipe.lock_path, pulse.waiting(run.tell)):
             resolved = resolve_inputs(recipe, home)
-            run.lock, run.looked = resolved.lock, resolved.looked
+            run.lock = replace(resolved.lock, pending=resolved.lock.pending + bool(resolved.added))
+            run.looked = resolved.looked
             if workers is None:
                 pulse.workers = workers_for(run.lock.raw_bytes)
             for line in input_lines(recipe, resolved, totals_lines):
@@ -196,6 +199,11 @@ def begin(
                 write_lock(recipe.lock_path, run.lock)
         run.mending.distrust_listed(names_of(recipe))
     return run
+
+
+def as_it_runs(recipe: Recipe) -> Recipe:
+    """Return a recipe as a schedule runs it, if it is on one: whoever starts a run, the same becomes of its files."""
+    return recipe.on_schedule() if is_on_schedule(Place(recipe.store), recipe.name) else recipe
 
 
 @contextmanager
@@ -219,13 +227,14 @@ def is_reused(run: RunState, home: Path, own_server: bool) -> bool:
     """
     outcome = whole_in_the_store(run)
     if outcome is None or (report := _report_of_reused(run, outcome)) is None:
-        run.stages, run.manifests, run.crossed = {}, {}, ()
+        run.stages, run.manifests, run.crossed, run.promotion = {}, {}, (), None
         return False
     for record, manifest in zip(run.records, run.manifests.values(), strict=True):
         run.say_stage(record, manifest)
     put_on_record(run, answering_api(home, own_server), "nothing new")
     run.write(run.record, report)
-    release_by_itself(run.recipe, run.record, run.tell)
+    if run.promotion is not None:
+        release_by_itself(run.promotion, run.tell)
     run.tell(NOTHING_NEW)
     return True
 
@@ -234,7 +243,7 @@ def _report_of_reused(run: RunState, outcome: Outcome) -> str | None:
     """Return the report of a run that built nothing; None if a full run has to repair it, or mark it on its pages."""
     try:
         run.judge(outcome)
-        return None if run.crossed else end_well(run, outcome)
+        return None if run.end_name == DRIFTED else end_well(run, outcome)
     except Damaged:
         return None
 
@@ -304,7 +313,8 @@ def put_on_record(run: RunState, api: str, kind: str, embedded: bool = False) ->
 def finish(run: RunState, notifier: Notifier, report: str) -> None:
     """Keep the record and the report of a run, and send a notice if it crosses its bounds."""
     run.write(run.record, report)
-    release_by_itself(run.recipe, run.record, run.tell)
+    if run.promotion is not None:
+        release_by_itself(run.promotion, run.tell)
     notifier.judged(run.record, run.report_path)
 
 
@@ -337,6 +347,7 @@ class RunPlan:
 
 def plan(recipe: Recipe, home: Path) -> RunPlan:
     """Plan what a run would do now, and find new raw files. Builds and writes nothing in the store."""
+    recipe = as_it_runs(recipe)
     labelled = [*labelled_lines(Place(recipe.store), recipe)]
     resolved = resolve_inputs(recipe, home)
     notes = [*input_lines(recipe, resolved), *labelled]
@@ -437,9 +448,11 @@ def input_lines(
     what = f"new in generation {len(generations)}: {new}" if new else "none is new"
     first = f"{counted(total, 'raw file')} in {counted(len(generations), 'generation')}; {what}."
     looked = looked_lines(resolved.looked, recipe.privacy.samples)
+    number = counted(len(resolved.gone), "raw file is gone that", "raw files are gone that")
+    gone = f"{number} no run has finished with: the lock forgets about them." if resolved.gone else ""
     fitted = fitted_line(recipe.name, recipe.fitted) if recipe.fitted is not None and resolved.added else ""
     chosen = chosen_line(recipe.name, recipe.chosen or {})
-    lines = [*guess_lines(recipe, resolved), *looked, *left_out_lines(recipe, resolved.lock), fitted, chosen]
+    lines = [*guess_lines(recipe, resolved), *looked, *left_out_lines(recipe, resolved.lock), gone, fitted, chosen]
     start, teacher = resolved.lock.start, resolved.lock.teacher
     begins = f"Training begins with the model in {start.folder} ({start.content})." if start is not None else ""
     learns = f"Training learns from the model in {teacher.folder} ({teacher.content})." if teacher is not None else ""

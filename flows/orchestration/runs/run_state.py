@@ -18,18 +18,28 @@ from flows.engines.contract import RunEngine
 from flows.orchestration.pages.late_runs import EndedTask
 from flows.orchestration.pages.markdown import log
 from flows.orchestration.pages.page_artifacts import conclusion, line
+from flows.orchestration.releases.release import Promotion, promotion_of
 from flows.orchestration.server.api_recorder import KeptPages
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.faults.rebuild_damaged import DamageTracker
-from flows.run.faults.unread_records import unread_lines
+from flows.run.faults.recipe_lock import change_lock
+from flows.run.faults.unread_records import find_set_aside, unread_lines
 from flows.run.inputs.unread_files import looked_json
 from flows.run.pipeline import Outcome
 from flows.run.record.bounds import crossings_of_run
 from flows.run.record.example_shares import telling_looks, warnings_of
-from flows.run.record.figures import Figures, figures_at_end, figures_before
+from flows.run.record.figures import Figures, figures_at_end, figures_before, run_before
 from flows.run.record.heartbeat import Advance, Pulse, StageProgress, names_of
-from flows.run.record.run_record import FlowRun, RunRecord, StageHistory, StageRecord, machine_versions, write_run
+from flows.run.record.run_record import (
+    FlowRun,
+    RunRecord,
+    SetAside,
+    StageHistory,
+    StageRecord,
+    machine_versions,
+    write_run,
+)
 from flows.signals import give_way
 
 DRIFTED = "Drifted"  # the state of a run that is complete and crosses a bound of its recipe
@@ -46,9 +56,11 @@ class RunState:
     terminal: is called with each line of the run
     watch:    is called with the progress of its stages and its training
     lock:     as it is now
+    set_aside: what it went on without, once it has succeeded
     stages:   by the artifact's folder, and so are manifests
     deaths:   of workers, by the record that each was reading
     crossed:  the bounds of the recipe that its figures cross, in words
+    promotion: what is to be released of it, if its recipe names a release
     settled:  folders of the artifacts of earlier generations that it does not look at again
     watched:  whether it is a flow of Prefect
     pages, tasks: what its pages would have shown, and its tasks, if it is none
@@ -64,6 +76,7 @@ class RunState:
     watch: Advance = no_advance
     lock: Lock = field(default_factory=Lock)
     looked: Mapping[str, Looked] = field(default_factory=dict)
+    set_aside: tuple[SetAside, ...] = ()
     clock: float = field(default_factory=time.monotonic)
     stages: dict[str, StageHistory] = field(default_factory=dict)
     manifests: dict[str, Manifest] = field(default_factory=dict)
@@ -72,6 +85,7 @@ class RunState:
     tasks: list[EndedTask] = field(default_factory=list)
     deaths: Counter[str] = field(default_factory=Counter)
     crossed: tuple[str, ...] = ()
+    promotion: Promotion | None = None
     settled: tuple[str, ...] = ()
     flow_run: FlowRun | None = None
     pool: RunEngine = field(init=False, repr=False)
@@ -98,11 +112,13 @@ class RunState:
     @property
     def end_name(self) -> str:
         """The name of the final state of a run that succeeds; one that crosses a bound has its own, to filter by."""
-        return DRIFTED if self.crossed else "Completed"
+        return DRIFTED if self.record_now("completed").is_drifted else "Completed"
 
     def conclude(self, outcome: Outcome) -> str:
         """Describe the results of the run in a few words."""
-        return "; ".join([conclusion(outcome), *self.crossed])
+        record = self.record_now("completed")
+        more = ", ".join(record.outcome[1:])
+        return "; ".join([conclusion(outcome), *filter(None, [more]), *record.all_crossed])
 
     def tell(self, text: str, level: str = "info") -> None:
         """Print a line on the terminal, and in the log of the flow run if the run has one by now."""
@@ -131,7 +147,20 @@ class RunState:
     def end_stage(self, manifest: Manifest, seconds: float) -> None:
         """Put a stage that is whole on record, and report it."""
         self.manifests[manifest.folder] = manifest
+        if manifest.kind == "verdicts":  # what it is made of has been judged
+            self.settle_generations()
         self.say_stage(self.stages[manifest.folder].end(manifest, seconds), manifest)
+
+    def settle_generations(self) -> None:
+        """Let the lock say that all generations of the run are judged: from now on their files are missed if gone."""
+        if self.lock.pending:
+            number = len(self.lock.generations)
+            self.lock = replace(self.lock, pending=0)
+            change_lock(
+                self.recipe.lock_path,
+                self.terminal,
+                lambda on_disk: replace(on_disk, pending=max(0, len(on_disk.generations) - number)),
+            )
 
     def put_last(self, folder: str) -> None:
         """Let a stage be the last on record: past damage a run goes through its stages again, and then through more."""
@@ -151,6 +180,7 @@ class RunState:
 
     def judge(self, outcome: Outcome) -> None:
         """Count the figures of a run that succeeded, and compare them with the bounds of its recipe. Raises Damaged."""
+        self.settle_generations()
         self.settled = outcome.settled
         record, bounds = self.record_now("completed"), self.recipe.bounds
         self.figures = figures_at_end(self.place, record)
@@ -158,6 +188,11 @@ class RunState:
             self.tell(looks)
         before = figures_before(self.place, record, self.tell) if bounds else None
         self.crossed = crossings_of_run(self.place, bounds, record, self.figures, before)
+        name = self.recipe.release.name
+        self.promotion = promotion_of(self.recipe, record, name, self.figures) if name else None
+        earlier = run_before(self.place, record, self.tell)
+        known = earlier.set_aside if earlier is not None else ()
+        self.set_aside = find_set_aside(self.lock, outcome.documents, self.looked, known)
 
     def record_now(self, state: str, error: str = "") -> RunRecord:
         """Return the record of the run as if it ended now. error: what ended one that failed"""
@@ -177,6 +212,8 @@ class RunState:
             inputs=looked_json(self.looked, recipe.privacy.samples),
             names=names_of(recipe),
             crossed=self.crossed,
+            withheld=self.promotion.crossed if self.promotion is not None else (),
+            set_aside=self.set_aside,
             settled=self.settled,
             flow_run=self.flow_run,
             watched=self.watched,

@@ -32,7 +32,8 @@ from flows.orchestration.runs.work import (
 )
 from flows.run.faults.quarantine import MOST, no_record_to_blame, quarantine_record
 from flows.run.faults.rebuild_damaged import run_past_damage
-from flows.run.faults.skipped_files import leave_out
+from flows.run.faults.rule_limits import RefusedSources
+from flows.run.faults.skipped_files import leave_damage, leave_out
 from flows.run.inputs.unread_files import with_lost
 from flows.run.pipeline import Outcome, run_recipe
 from flows.run.plan.plan import explain
@@ -92,6 +93,8 @@ def run_with_quarantine(performer: "Performer") -> Outcome:
             if not to_blame or len(barred) - quarantined == MOST:
                 raise InputError(no_record_to_blame(error)) from error
             run.lock = quarantine_record(recipe, run.lock, error, run.tell)
+        except RefusedSources as refused:
+            run.lock = leave_damage(recipe, run.lock, refused, run.warn)
         except FileFault as fault:
             before = run.lock
             run.lock = leave_out(recipe, before, [fault, *performer.take_unreadable()], run.warn)

@@ -12,17 +12,17 @@ from corpora.errors import InputError
 from corpora.store.settings import bind, check_choice, check_range, toml_table
 from flows.recipes.tables import override
 
-EVENTS = ("failure", "stall", "bounds", "approval")
+EVENTS = ("failure", "stall", "bounds", "damage", "approval")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifySettings:
-    """Notifications that a run failed, stalls, crosses a bound, or that a release waits for approval.
+    """Notifications that a run failed, stalls, crosses a bound or sets damage aside, or a release waits for approval.
 
     webhook:         the name of an environment variable with the address: of http, to which a JSON object is posted, or
                      another that Apprise knows (mailto://, slack://)
     command:         a program and its arguments, which reads the same JSON object on its standard input
-    on:              of what: failure, stall, bounds, approval
+    on:              of what: failure, stall, bounds, damage, approval
     stall_seconds:   without a finished part, a record or a step of training after which a run is said to stand still
     command_seconds: that the command may take
     """

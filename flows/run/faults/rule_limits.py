@@ -9,8 +9,9 @@ are loosened, and sources with too many damaged records. A small source gets a w
 Costs: nothing if no rule is over its bound; else a look at `LOOKED_AT` documents of each reported source.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from shlex import quote
 
@@ -19,7 +20,7 @@ import pyarrow as pa
 from corpora.errors import InputError
 from corpora.judging.batch_state import BatchState
 from corpora.judging.batches import judge_records
-from corpora.judging.documents import RuleOverLimit, check_damage, rules_over_limit
+from corpora.judging.documents import RuleOverLimit, check_damage, count_damaged, pooled, rules_over_limit
 from corpora.judging.inputs import read_inputs
 from corpora.judging.samples import sample_records
 from corpora.judging.settings import DocumentsSettings
@@ -50,19 +51,38 @@ class JudgedSource:
     manifest: Manifest
     files: tuple[RawFile, ...]
     quarantine: tuple[str, ...] = ()
+    generation: int = 1
+
+
+class RefusedSources(InputError):
+    """Sources that lose too much. damaged: those of them with too many damaged records"""
+
+    def __init__(self, text: str, damaged: Sequence[JudgedSource] = ()) -> None:
+        super().__init__(text)
+        self.damaged = tuple(damaged)
 
 
 def refuse_bad_sources(
-    place: Place, judged: Sequence[JudgedSource], samples: str, tell: Callable[[str], None] = lambda line: None
+    place: Place,
+    judged: Sequence[JudgedSource],
+    samples: str,
+    tell: Callable[[str], None] = lambda line: None,
+    accepted: int = 0,
 ) -> None:
-    """Raise one InputError for all sources that are damaged beyond their bound, or lose too much to a rule.
+    """Raise one RefusedSources for all that are damaged beyond their bound, or lose too much to a rule.
 
-    samples: the recipe's `privacy.samples`, for the texts that are shown. tell: is called for small sources
+    judged:   the oldest generation first
+    samples:  the recipe's `privacy.samples`, for the texts that are shown. tell: is called for small sources
+    accepted: the damage of so many first generations has been accepted
     """
-    lines = [fault for source in judged if (fault := _damage(place, source))]
+    faults = _damage(place, judged, accepted)
+    damaged, lines = [source for source, _ in faults], [line for _, line in faults]
     stopping, keys = [], dict[str, None]()
+    counts: dict[str, list[Counter[str]]] = {}
     for source in judged:
-        over = rules_over_limit(source.manifest.name, _outcomes(source), source.entry.documents)
+        so_far = counts.setdefault(source.manifest.name, [])
+        so_far.append(Counter(_outcomes(source)))
+        over = _rules_over_limit(source, so_far)
         later = _later_rules(source, over) if over else []
         sets = _sets(source, [rule.reason for rule in over if rule.step == "rules"] + [rule.reason for rule in later])
         if any(rule.stops for rule in over):
@@ -77,7 +97,7 @@ def refuse_bad_sources(
     if not lines and judged and not any(source.manifest.rows("documents") for source in judged):
         lines = [_nothing_left(judged)]
     if lines:
-        raise InputError("\n".join(lines))
+        raise RefusedSources("\n".join(lines), damaged)
 
 
 def _nothing_left(judged: Sequence[JudgedSource]) -> str:
@@ -100,13 +120,32 @@ def _outcomes(source: JudgedSource) -> Mapping[str, int]:
     return source.manifest.ledger.account("records").outcomes
 
 
-def _damage(place: Place, source: JudgedSource) -> str:
-    """Return the message for a source with too many damaged records; "" if it does not have too many."""
-    try:
-        check_damage(place, source.manifest, source.entry.documents)
-    except InputError as error:
-        return str(error)
-    return ""
+def _damage(place: Place, judged: Sequence[JudgedSource], accepted: int) -> list[tuple[JudgedSource, str]]:
+    """Return the sources with too many damaged records, each with its message."""
+    found, counts = list[tuple[JudgedSource, str]](), dict[str, list[Counter[str]]]()
+    for source in judged:
+        earlier = counts.setdefault(source.manifest.name, [])
+        try:
+            if source.generation > accepted:
+                check_damage(place, source.manifest, source.entry.documents, earlier)
+        except InputError as error:
+            found.append((source, str(error)))
+        earlier.append(count_damaged(source.manifest, source.entry.documents))
+    return found
+
+
+def _rules_over_limit(source: JudgedSource, counts: Sequence[Counter[str]]) -> list[RuleOverLimit]:
+    """Return the rules that drop too much; few documents stop no run if they do not together with earlier ones.
+
+    counts: the outcomes of each generation until this one
+    """
+    name, settings = source.manifest.name, source.entry.documents
+    own, together = (
+        rules_over_limit(name, outcomes, settings)
+        for outcomes in (counts[-1], pooled(counts, settings.rule_share_from))
+    )
+    stopping = {(rule.step, rule.reason) for rule in together if rule.stops}
+    return [replace(rule, stops=rule.stops and (rule.step, rule.reason) in stopping) for rule in own]
 
 
 def _shown(place: Place, manifest: Manifest, rule: RuleOverLimit, privacy: Privacy) -> list[str]:

@@ -7,28 +7,41 @@ that lock every machine leaves the same files out, and reports it. A file is rea
 another file then, and comes with a new generation), when its source's settings change, or when its line is taken out of
 the lock.
 
+A run on a schedule has nobody to ask. It leaves unreadable files out whatever `on_damage` says, and goes on without the
+damaged records of a source that has too many. If most of what came is damaged, the files with damage are left out
+whole, because what can be read of them is not to be trusted either. The lock says up to which generation that was
+accepted, so that a run by hand does the same.
+
 A file that is lost during the run (it is gone, closed to this user, written by another program, or on a disk that
 fails) does not go onto that list, because its bytes are not the reason: it is taken out of its generation, and a later
 run that can read it makes a new generation of it. A source none of whose files can be read ends the run.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from corpora.errors import FileFault, InputError, LostFile
+from corpora.generic_types import Tell
+from corpora.judging.documents import count_damaged
+from corpora.schema import DROPPED, dropped_rows
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.unchanged import changed_words
 from corpora.sources.contract import StatCache, readable
+from corpora.store.manifest import Manifest
+from corpora.store.places.place import Place
+from corpora.store.tables import read_table
 from flows.recipes.lock import LeftOut, Lock, settings_digest, without_files
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.recipes.settings.privacy import DETAIL_CHARACTERS, TITLE_CHARACTERS, visible
 from flows.run.faults.recipe_lock import change_lock
+from flows.run.faults.rule_limits import RefusedSources
 from flows.run.record.counts_text import counted
 
 SHOWN = 10  # files, each on a line
+UNREADABLE = "as unreadable"
 
 
-def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[FileFault], tell: Callable[[str], None]) -> Lock:
+def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[FileFault], tell: Tell) -> Lock:
     """Leave these files out of a lock, also on disk. Raises InputError if one ends the run."""
     every = [*{(f.source, f.path): _as_it_is(f) for fault in faults for f in (fault, *fault.others)}.values()]
     lost = {(f.source, f.file, f.sha256): f for f in every if isinstance(f, LostFile)}
@@ -41,13 +54,53 @@ def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[FileFault], tell: Cal
     after = without(lock)
     ending = [fault for fault in every if _entry(recipe, fault.source).on_damage != "skip"]
     if ending or after == lock:
-        change_lock(recipe.lock_path, tell, lambda on_disk: replace(on_disk, unread=_united(on_disk.unread, met)))
         raise (ending or every)[0]
     refuse_empty_sources(recipe, after, every)
     change_lock(recipe.lock_path, tell, without)
-    for line in (*_left_out_lines(recipe, met), *_lost_lines(recipe, [*lost.values()])):
+    gone = [entry_of(recipe, fault) for fault in lost.values()]
+    for line in (*_left_out_lines(recipe, met), *_left_out_lines(recipe, gone, "of this run")):
         tell(line)
     return after
+
+
+def leave_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tell) -> Lock:
+    """Accept the damage of all generations for a run on a schedule, also on disk. Raises `refused` in any other run.
+
+    Files with damage are left out if most of the new records of their source are damaged.
+    """
+    if not recipe.scheduled or not refused.damaged:
+        raise refused
+    met = []
+    for judged in refused.damaged:
+        counts = count_damaged(judged.manifest, judged.entry.documents)
+        rows = dropped_rows(read_table(Place(recipe.store), judged.manifest, "dropped", DROPPED.names))
+        is_most = counts["damaged"] > counts["sound"]
+        bad = {row.locator.sha256 for row in rows if row.reason == "damaged"} if is_most else ()
+        of = f"{counts['damaged']:,} of {counted(counts.total(), 'record')}"
+        why = f"Most of what came with it is damaged: {of}."
+        name, digest = judged.manifest.name, settings_digest(_entry(recipe, judged.manifest.name).source)
+        met += [
+            LeftOut(source=name, name=file.name, sha256=file.sha256, settings=digest, why=why)
+            for file in judged.files
+            if file.sha256 in bad
+        ]
+
+    def accepting(before: Lock) -> Lock:
+        return replace(before, left_out=_united(before.left_out, met), accepted=len(lock.generations))
+
+    after = accepting(lock)
+    if any(_is_empty(after, entry) and not _is_empty(lock, entry) for entry in recipe.sources):
+        raise refused
+    change_lock(recipe.lock_path, tell, accepting)
+    for line in _left_out_lines(recipe, met):
+        tell(line)
+    return after
+
+
+def _is_empty(lock: Lock, entry: SourceEntry) -> bool:
+    """Return whether no file of a source is read."""
+    left = lock.left_out_of(entry.source)
+    return all(raw.sha256 in left for files in lock.generations for raw in files.get(entry.source.name, ()))
 
 
 def entry_of(recipe: Recipe, fault: FileFault) -> LeftOut:
@@ -83,43 +136,52 @@ def sha256_of_raw(path: str) -> str:
 def refuse_empty_sources(recipe: Recipe, lock: Lock, faults: Iterable[FileFault]) -> None:
     """Stop if no file of a source is left. Raises InputError."""
     for name, fault in {fault.source: fault for fault in faults}.items():
-        left = lock.left_out_of(_entry(recipe, name).source)
-        if all(raw.sha256 in left for files in lock.generations for raw in files.get(name, ())):
+        if _is_empty(lock, _entry(recipe, name)):
             raise InputError(
                 f'Source {name!r}: none of its raw files can be read, so on_damage = "skip" would leave nothing of '
                 f"it. The last: {fault.file}: {_why(fault)} Fix the source's settings or its files, or remove it."
             )
 
 
+def left_out_files(lock: Lock, documents: Iterable[Manifest]) -> list[LeftOut]:
+    """Return the files that a run with these documents of all its sources left out, except those that are gone.
+
+    Documents name theirs; where no file of a source is left in a generation there are none, and the lock does.
+    """
+    documents = [manifest for manifest in documents if manifest.kind == "documents"]
+    named = {
+        (manifest.name, sha256): LeftOut(source=manifest.name, name=name, sha256=sha256, settings="", why=why)
+        for manifest in documents
+        for name, sha256, why in manifest.settings.get("left_out", ())
+    }
+    listed = {(file.source, file.sha256): file for file in lock.left_out}
+    parsed = {(manifest.name, file.sha256) for manifest in documents for file in lock.raw_files(manifest)}
+    come = {(name, f.sha256): f.path for group in lock.generations for name, files in group.items() for f in files}
+    rest = {key: file for key, file in listed.items() if key in come.keys() - parsed}
+    return [file for key, file in (named | rest).items() if come.get(key, "unknown")]
+
+
 def left_out_lines(recipe: Recipe, lock: Lock) -> list[str]:
     """Return lines about the files that a run with this lock leaves out."""
     shown = {entry.source.name: lock.left_out_of(entry.source) for entry in recipe.sources}
-    return _left_out_lines(recipe, [file for file in lock.left_out if file.sha256 in shown.get(file.source, {})])
+    here = {(name, f.sha256) for group in lock.generations for name, files in group.items() for f in files if f.path}
+    files = [file for file in lock.left_out if file.sha256 in shown.get(file.source, {})]
+    return _left_out_lines(recipe, [file for file in files if (file.source, file.sha256) in here])
 
 
-def _left_out_lines(recipe: Recipe, files: Sequence[LeftOut]) -> list[str]:
+def _left_out_lines(recipe: Recipe, files: Sequence[LeftOut], how: str = UNREADABLE) -> list[str]:
     """Return a line for each of the first files, and one for the others."""
-    lines = [described(file, recipe.privacy.samples) for file in files[:SHOWN]]
+    lines = [described(file, recipe.privacy.samples, how) for file in files[:SHOWN]]
     more = counted(len(files) - SHOWN, "more file", "more files")
-    return [*lines, f"Left out as unreadable: {more}; the report and the lock list them."] if files[SHOWN:] else lines
+    return [*lines, f"Left out {how}: {more}; the report lists them."] if files[SHOWN:] else lines
 
 
-def described(file: LeftOut, privacy: str) -> str:
+def described(file: LeftOut, privacy: str, how: str = UNREADABLE) -> str:
     """Describe a file that is left out, without its name if text may not be shown."""
     digest = f"sha256 {file.sha256[:12]}"
     if privacy != "text":
-        return f"{file.source}: left out as unreadable: a file with the {digest}."
-    return f"{file.source}: left out as unreadable: {visible(file.name, TITLE_CHARACTERS)} ({digest}): {file.why}"
-
-
-def _lost_lines(recipe: Recipe, lost: Sequence[FileFault]) -> list[str]:
-    """Return a line for each of the first files that were lost during a run, and one for the others."""
-    lines = [f"{fault.source}: left out of this run: a file that was lost." for fault in lost[:SHOWN]]
-    if recipe.privacy.samples == "text":
-        named = [(fault, visible(fault.file, TITLE_CHARACTERS)) for fault in lost[:SHOWN]]
-        lines = [f"{fault.source}: left out of this run: {name}: {_why(fault)}" for fault, name in named]
-    more = counted(len(lost) - SHOWN, "more file", "more files")
-    return [*lines, f"Left out of this run: {more}."] if lost[SHOWN:] else lines
+        return f"{file.source}: left out {how}: a file with the {digest}."
+    return f"{file.source}: left out {how}: {visible(file.name, TITLE_CHARACTERS)} ({digest}): {file.why}"
 
 
 def _why(fault: FileFault) -> str:

@@ -4,19 +4,66 @@ A damaged, locked or too large file or row is one record that its source drops a
 it. Cost: nothing without such a record; else the dropped rows of the parts that have the first of them.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from shlex import quote
 
 from corpora.schema import DROPPED, Dropped, dropped_rows
-from corpora.store.manifest import Manifest
+from corpora.sources.passed_over import UNOPENED, Looked
+from corpora.store.manifest import Manifest, fingerprint
 from corpora.store.places.place import Place
 from corpora.store.tables import open_table
+from flows.recipes.lock import Lock
 from flows.recipes.settings.privacy import Privacy, visible
+from flows.run.faults.skipped_files import left_out_files
+from flows.run.inputs.unread_files import LOST
 from flows.run.record.counts_text import counted
+from flows.run.record.run_record import QUARANTINED, SetAside
 
 REASONS = ("damaged", "encrypted", "drm", "too large")  # of the step that parses
+ASIDE = {
+    "damaged": "damaged record",
+    "encrypted": "encrypted record",
+    "drm": "locked record",
+    "quarantined": QUARANTINED,
+}
 NAMED, CHARACTERS = 10, 100  # records, and of why each could not be read
+
+
+def find_set_aside(
+    lock: Lock, documents: Sequence[Manifest], looked: Mapping[str, Looked], before: Collection[SetAside]
+) -> tuple[SetAside, ...]:
+    """Return what a run goes on without because it cannot be read.
+
+    documents: of all sources and generations; looked: by source, files that are not read
+    before: what the complete run before it went on without
+    """
+    found = [
+        (kind, number, manifest.folder)
+        for manifest in documents
+        for reason, kind in ASIDE.items()
+        if (number := manifest.ledger.account("records").outcomes.get(f"dropped: parse: {reason}", 0))
+    ]
+    came_with = {
+        (name, file.sha256): number
+        for number, generation in enumerate(lock.generations, 1)
+        for name, files in generation.items()
+        for file in files
+    }
+    left_out = [(file.source, came_with.get((file.source, file.sha256))) for file in left_out_files(lock, documents)]
+    found += [("unreadable file", number, f"{name} {place}") for (name, place), number in Counter(left_out).items()]
+    found += [
+        (group.kind, group.number, f"{source} {fingerprint(names=group.names)}")
+        for source, files in looked.items()
+        for group in files.passed_over
+        if group.kind in (*UNOPENED, LOST)
+    ]
+    known = {(each.kind, each.place): each.number for each in before}
+    return tuple(
+        SetAside(kind=kind, number=number, place=place, new=max(0, number - known.get((kind, place), 0)))
+        for kind, number, place in found
+    )
 
 
 def unread_lines(place: Place, documents: Manifest, samples: str) -> list[str]:

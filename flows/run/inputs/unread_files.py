@@ -4,7 +4,7 @@ File names may name a person, so they are shown only if the recipe lets text be 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -16,9 +16,12 @@ from flows.recipes.lock import Lock, ResolvedLock
 from flows.recipes.recipe import Recipe
 from flows.recipes.settings.privacy import TITLE_CHARACTERS, visible
 from flows.run.record.counts_text import counted
+from flows.run.record.run_record import SetAside
 
 KINDS, NAMES = 8, 3  # shown in a line, and of each
 MOST_KINDS = 50  # kept in a record
+LOST = "file lost during the run"
+AND_MORE = ("file ", "record ")  # begin words of which the first has the plural
 
 
 def looked_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
@@ -56,21 +59,37 @@ def with_lost(looked: Mapping[str, Looked], before: Lock, after: Lock) -> Mappin
 
     before, after: the lock, which does not name the lost ones any more
     """
-    names = {source: _names(before, source) - _names(after, source) for source in looked}
     return {
-        source: replace(of, num_read=of.num_read - gone.total(), passed_over=(_lost(gone), *of.passed_over))
-        if (gone := names[source])
-        else of
+        source: _with_lost(of, gone) if (gone := _names(before, source) - _names(after, source)) else of
         for source, of in looked.items()
     }
+
+
+def _with_lost(of: Looked, gone: Counter[str]) -> Looked:
+    """Add files to those that were lost in this run."""
+    earlier = [group for group in of.passed_over if group.kind == LOST]
+    number = gone.total() + sum(group.number for group in earlier)
+    names = sorted([*gone, *(name for group in earlier for name in group.names)])[:MOST_NAMES]
+    lost = FileGroup(kind=LOST, number=number, names=tuple(names))
+    others = [group for group in of.passed_over if group.kind != LOST]
+    return replace(of, num_read=of.num_read - gone.total(), passed_over=(lost, *others))
 
 
 def _names(lock: Lock, source: str) -> Counter[str]:
     return Counter(file.name for generation in lock.generations for file in generation.get(source, ()))
 
 
-def _lost(names: Counter[str]) -> FileGroup:
-    return FileGroup(kind="file lost during the run", number=names.total(), names=tuple(sorted(names)[:MOST_NAMES]))
+def set_aside_in_words(set_aside: Iterable[SetAside]) -> str:
+    """Count what a run goes on without, by its kinds.
+
+    >>> set_aside_in_words([SetAside(kind="damaged record", number=2, place="documents/notes/ab12", new=0)])
+    '2 damaged records'
+    """
+    numbers = Counter[str]()
+    for each in set_aside:
+        numbers[each.kind] += each.number
+    groups = [FileGroup(kind=kind, number=number, names=()) for kind, number in numbers.most_common()]
+    return groups_in_words(groups, named=False)
 
 
 def guess_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
@@ -114,7 +133,7 @@ def _in_words(group: FileGroup, named: bool) -> str:
 
 
 def _words(group: FileGroup) -> tuple[str, str]:
-    first, _, rest = group.kind.partition(" ") if group.kind.startswith("file ") else (group.kind, "", "")
+    first, _, rest = group.kind.partition(" ") if group.kind.startswith(AND_MORE) else (group.kind, "", "")
     plural = f"{first}s {rest}" if rest else f"{group.kind}s"
     return {
         "pipe, socket or device": ("pipe, socket or device", "pipes, sockets or devices"),

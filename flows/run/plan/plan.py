@@ -20,7 +20,8 @@ from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.examples import existing_vocabularies, word_rules
 from flows.run.faults.rebuild_damaged import DamageTracker
-from flows.run.faults.skipped_files import leave_out
+from flows.run.faults.rule_limits import RefusedSources
+from flows.run.faults.skipped_files import leave_damage, leave_out
 from flows.run.inputs.start_model import begun
 from flows.run.pipeline import run_recipe
 from flows.run.record.counts_text import parent_name
@@ -72,6 +73,9 @@ def plan_run(
             return planned + _following(recipe, lock, planned)
         except FileFault as fault:
             lock = leave_out(recipe, lock, [fault], tell)
+            continue
+        except RefusedSources as refused:
+            lock = leave_damage(recipe, lock, refused, tell)
             continue
         except Damaged as fault:
             if fault.path in damage.distrusted:  # rows that the next stage is planned from

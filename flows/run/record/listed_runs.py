@@ -3,7 +3,7 @@
 Cost: a listing of `runs/`, and a small file for each listed run.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
@@ -14,13 +14,11 @@ from corpora.store.leases.active_runs import Present, read_presence
 from corpora.store.places.place import Place
 from flows.run.record.heartbeat import names_of, running_path
 from flows.run.record.run_record import (
+    QUARANTINED,
     Cost,
-    DamagedRun,
     RunRecord,
     moment_of,
-    passed_over,
     readable_runs,
-    recorded_lock,
     to_stderr,
 )
 
@@ -48,6 +46,17 @@ class ListedRun:
     present: Present | None = None
 
     @property
+    def outcome(self) -> str:
+        """How it ended, in words, or that it has not."""
+        return ", ".join(self.record.outcome) if self.record is not None else self.state
+
+    @property
+    def number_in_quarantine(self) -> int:
+        """How many records it passed over because they ended worker processes."""
+        aside = self.record.set_aside if self.record is not None else ()
+        return sum(each.number for each in aside if each.kind == QUARANTINED)
+
+    @property
     def seconds(self) -> float | None:
         """The time that it took."""
         return self.record.seconds if self.record is not None else None
@@ -60,6 +69,7 @@ class ListedRun:
             "run_id": self.run_id,
             "recipe": self.recipe,
             "state": self.state,
+            "outcome": self.outcome,
             "started": self.started,
             "seconds": self.seconds,
             "workers": record.workers if record is not None else None,
@@ -158,14 +168,14 @@ class StoreStatus:
     lost:       the newest run of a recipe, if its process ended without a record
     schedules:  reports of the processes that run a recipe on a schedule
     waiting:    reports of the processes that wait for a person to approve a release
-    quarantine: records that the newest run of a recipe passes over, by recipe
+    ended:      the newest run of a recipe, if it has ended
     """
 
     running: tuple[ListedRun, ...]
     lost: tuple[ListedRun, ...]
     schedules: tuple[Present, ...]
     waiting: tuple[Present, ...]
-    quarantine: Mapping[str, int]
+    ended: tuple[ListedRun, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return a form for scripts."""
@@ -174,7 +184,8 @@ class StoreStatus:
             "lost": [state.run_id for state in self.lost],
             "schedules": [*map(_reported, self.schedules)],
             "waiting": [*map(_reported, self.waiting)],
-            "quarantine": dict(self.quarantine),
+            "quarantine": {state.recipe: number for state in self.ended if (number := state.number_in_quarantine)},
+            "ended": [state.to_json() for state in self.ended],
         }
 
 
@@ -198,24 +209,19 @@ def store_status(place: Place) -> StoreStatus:
         lost=tuple(state for state in of_newest if state.state == "lost"),
         schedules=_present(place, SCHEDULES),
         waiting=_present(place, WAITING),
-        quarantine={state.recipe: number for state in of_newest if (number := _in_quarantine(place, state))},
+        ended=tuple(state for state in of_newest if state.record is not None),
     )
-
-
-def _in_quarantine(place: Place, state: ListedRun) -> int:
-    """Count the records that a run has passed over, according to its lock."""
-    if state.record is None:  # it is under way, or was killed
-        return 0
-    try:
-        return len(recorded_lock(place, state.run_id).quarantine)
-    except DamagedRun as fault:
-        to_stderr(passed_over(fault))
-        return 0
 
 
 def schedule_path(name: str) -> str:
     """Return the path where a process reports that it runs a recipe on a schedule. name: of the recipe"""
     return f"{SCHEDULES}/{name}.json"
+
+
+def is_on_schedule(place: Place, recipe: str) -> bool:
+    """Return whether a process runs a recipe of a name on a schedule now."""
+    present = read_presence(place, schedule_path(recipe))
+    return present is not None and not present.is_gone
 
 
 def waiting_path(release: str) -> str:

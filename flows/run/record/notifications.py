@@ -1,4 +1,4 @@
-"""Notices: an address or a command is notified that a run failed, stalled, or crossed a bound.
+"""Notices: an address or a command is notified that a run failed, stalled, crossed a bound, or set something aside.
 
 Promise: a notice that cannot be sent is logged, and changes nothing about the run: not its state, not its exit code,
 and not its time by more than SECONDS. The address comes from the environment and is never shown, because it may be a
@@ -7,7 +7,8 @@ that nobody named. Apprise sends it: the object below is posted to an http addre
 addresses (`mailto://`, `slack://`).
 
 A bound that stays crossed by one run after the other is named in one notice, and again a day later; when a run was
-within it, and the next one is not, it is named at once. A notice that nobody got does not count.
+within it, and the next one is not, it is named at once. What is set aside is named once. A notice that nobody got does
+not count.
 
     {"event": "failure", "recipe": "news", "run": "20261122T0300...-news", "text": "news failed: ...", ...}
 
@@ -47,7 +48,7 @@ APPRISE_FIELDS = {"version": "", "title": "", "attachments": "", "type": "", "me
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A notice that is sent. event: failure, stall, bounds or approval; text: all of it, in words"""
+    """A notice that is sent. event: one of `flows.recipes.settings.notify.EVENTS`; text: all of it, in words"""
 
     event: str
     recipe: str
@@ -66,8 +67,8 @@ class Notice:
         return {**asdict(self), "text": shown}
 
 
-def named_bounds(place: Place, recipe: str) -> Mapping[str, str]:
-    """Return the bounds of a recipe that its newest run crossed and a notice named, with the time of the notice.
+def named_earlier(place: Place, recipe: str) -> Mapping[str, str]:
+    """Return what notices of a recipe named that its newest run crossed or set aside, with the time of the notice.
 
     Nothing where the file is not there, or not as `keep_named` writes it: then they are named once more.
     """

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
+QUARANTINED = "record in quarantine"  # of what is set aside
 CLOCKS_DIFFER = timedelta(minutes=5)  # of machines that share a store, without anything being wrong
 
 
@@ -123,6 +124,21 @@ class StageHistory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetAside:
+    """Files or records of one kind that a run goes on without because they cannot be read.
+
+    kind:  what they are, in words: damaged record
+    place: where they are: an artifact of documents; a source, and a generation or a digest of names
+    new:   how many of them the complete run before it did not go on without
+    """
+
+    kind: str
+    number: int
+    place: str
+    new: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
     """A whole run. `state` is completed, failed or interrupted.
 
@@ -130,6 +146,8 @@ class RunRecord:
     names:  of the artifacts that it may have used or built
     cost:   None until it is written
     crossed: the bounds of the recipe that its figures cross, in words
+    withheld: likewise, against the release that it would have replaced
+    set_aside: what it goes on without because it cannot be read
     settled: folders of the artifacts of earlier generations that it took as they were
     flow_run: in the orchestrator; None if it has none
     watched:  whether it was a flow of Prefect while it went; else it is put on record there afterwards
@@ -151,10 +169,30 @@ class RunRecord:
     names: tuple[str, ...] = ()
     cost: Cost | None = None
     crossed: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+    set_aside: tuple[SetAside, ...] = ()
     settled: tuple[str, ...] = ()
     flow_run: FlowRun | None = None
     watched: bool = True
     error: str = ""
+
+    @property
+    def all_crossed(self) -> tuple[str, ...]:
+        """The bounds that it crosses, against whatever, in words."""
+        return tuple(dict.fromkeys((*self.crossed, *self.withheld)))
+
+    @property
+    def is_drifted(self) -> bool:
+        """Whether it is complete and crosses a bound, for which the command ends with exit code 1."""
+        return bool(self.all_crossed)
+
+    @property
+    def outcome(self) -> tuple[str, ...]:
+        """How it ended, as everything that shows a run says it: completed; drifted, not released, 2 set aside."""
+        drifted = ("drifted",) if self.is_drifted else ()
+        released = ("not released",) if self.withheld else ()
+        number = sum(each.new for each in self.set_aside)
+        return (self.state, *drifted, *released, *((f"{number:,} set aside",) if number else ()))
 
     @property
     def folders(self) -> set[str]:

@@ -3,6 +3,7 @@
 import errno
 import json
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,28 @@ def test_the_bound_on_damage(source: FilesSource, tmp_path: Path) -> None:
     said = r"Source 'own': 6 of 42 records are damaged, more than documents\.max_damaged_share = 0\.14 allows"
     with pytest.raises(InputError, match=said):
         check_damage(Place(str(tmp_path / "store")), manifest, DocumentsSettings(max_damaged_share=0.14))
+
+
+@pytest.mark.parametrize(
+    ("earlier", "stops"),
+    [
+        ([(0, 57)], True),  # 6 of 99 are still few
+        ([(0, 58)], False),  # 6 of 100
+        ([(9, 100)], True),  # 15 of 151
+        ([(99, 100), (0, 58)], False),  # no more are asked than it takes
+        ([(0, 30), (0, 28)], False),
+    ],
+)
+def test_a_few_records_are_judged_together_with_earlier_ones(
+    source: FilesSource, tmp_path: Path, earlier: list[tuple[int, int]], stops: bool
+) -> None:
+    """Fails if the share of a small number stops a run, or a large number is judged by what came before it."""
+    manifest, place = build(source, tmp_path / "store"), Place(str(tmp_path / "store"))
+    counts = [Counter(damaged=damaged, sound=total - damaged) for damaged, total in earlier]
+    with pytest.raises(InputError, match="records are damaged") if stops else nullcontext():
+        check_damage(place, manifest, DocumentsSettings(max_damaged_share=0.06), counts)
+    with pytest.raises(InputError, match="6 of 42 records are damaged"):
+        check_damage(place, manifest, DocumentsSettings(max_damaged_share=0.06, rule_share_from=42), counts)
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,27 @@ def test_a_renamed_source_starts_again(small: World) -> None:
     assert names(replace(small, text=text).run().lock) == [{"articles": ["a.jsonl"], "cards": ["n.jsonl"]}]
 
 
+def test_a_generation_that_no_run_has_finished_with_forgets_what_is_gone(small: World) -> None:
+    """Fails if a file that was deleted or replaced is missed, though nothing was made of it; or one is not, of which
+    something was."""
+    keep(small)
+    small.put("pages", "b", [page("2", prose(2))])
+    small.put("pages", "c", [page("3", prose(3))])
+    keep(small)
+    for name in "abc":
+        (small.folder / "raw" / "pages" / f"{name}.jsonl").unlink()
+    small.put("pages", "b", [page("4", prose(4))])
+    recipe, lock = small.recipe(), read_lock(small.recipe().lock_path)
+    finished = resolve(recipe, lock, StatCache())
+    assert names(finished.lock)[1] == {"pages": ["b.jsonl", "c.jsonl"]} and finished.gone == ()
+    older = json.dumps({**json.loads(lock.to_bytes()), "digest": "", "unread": [{"sha256": "00"}]}).encode()
+    for each in (replace(lock, pending=1, accepted=2), Lock.from_bytes(older, small.folder)):
+        left = resolve(recipe, each, StatCache())
+        assert left.gone == ("b.jsonl", "c.jsonl")
+        assert names(left.lock) == [*names(lock)[:1], {"pages": ["b.jsonl"]}]
+        assert (left.lock.pending, left.lock.accepted) == (0, min(1, each.accepted))
+
+
 LOCK: dict[str, Any] = {"version": 2, "vocabulary_generation": 1, "quarantine": [], "generations": []}
 FILE: dict[str, Any] = {"name": "a", "sha256": "00", "size_bytes": 1}
 
@@ -140,6 +161,8 @@ FILE: dict[str, Any] = {"name": "a", "sha256": "00", "size_bytes": 1}
         json.dumps({**LOCK, "vocabulary_generation": "1"}).encode(),
         json.dumps({**LOCK, "vocabulary_generation": 2, "generations": [{"a": [FILE]}]}).encode(),
         json.dumps({**LOCK, "quarantine": [1]}).encode(),
+        json.dumps({**LOCK, "pending": 1}).encode(),
+        json.dumps({**LOCK, "accepted": -1}).encode(),
     ],
 )
 def test_a_broken_lock_is_refused_with_a_remedy(tmp_path: Path, data: bytes) -> None:

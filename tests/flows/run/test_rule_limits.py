@@ -89,16 +89,6 @@ def test_all_sources_and_all_their_rules_are_told_at_once(short_world: World) ->
     ]
 
 
-def test_the_options_that_are_named_let_the_run_go_on(short_world: World) -> None:
-    """Fails where one run after another ends for the next rule."""
-    with pytest.raises(InputError) as caught:
-        short_world.run()
-    options = dict(part.split("=") for part in str(caught.value).split() if part.startswith("source.pages"))
-    recipe = parse_recipe(short_world.text, short_world.recipe_path, options)
-    lock = resolve(recipe, Lock(), StatCache()).lock
-    assert run_lock(short_world.place, recipe, lock).documents()["pages"].rows("documents") == 130
-
-
 @pytest.mark.parametrize("reason", DETAILS)
 def test_every_rule_can_be_switched_off_as_it_is_said(reason: str) -> None:
     """Fails where a rule's setting is not called as a run says, or its value does not switch it off."""
@@ -122,3 +112,17 @@ def run_notes(folder: Path, texts: list[str], short: int) -> list[str]:
     told: list[str] = []
     run_lock(world.place, recipe, resolve(recipe, Lock(), StatCache()).lock, tell=told.append)
     return told
+
+
+def test_a_few_new_documents_are_judged_together_with_earlier_ones(tmp_path: Path) -> None:
+    """Fails if a night of a dozen files, most of which a rule drops, ends a run that a hundred of them would not."""
+    world = new_world(tmp_path)
+    world.put("notes", "n", [note(1, prose(500))])
+    for name, short, of in (("first", 0, 130), ("few", 7, 12)):
+        pages = [page(f"{name} {n}", "The ferry is late." if n < short else prose(of * 100 + n)) for n in range(of)]
+        world.put("pages", name, pages)
+        run = world.run()
+    assert run.documents()["pages"].rows("dropped") == 7
+    world.put("pages", "many", [page(f"m{n}", "Late again." if n < 61 else prose(n)) for n in range(120)])
+    with pytest.raises(InputError, match=r"gopher\.min_words drops 61 of 120 documents"):
+        world.run()
