@@ -1,7 +1,7 @@
 """Releases: histories that lose nothing, addresses that mean what was released, and every way to be damaged."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +13,11 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.run.record import releases as module
 from flows.run.record.releases import Release, add_release, artifacts_of_run, current_release, history, roll_back
+from flows.run.stage_kinds import STAGES
 from flows.run.store_address import find_artifacts
 
 
-def entry(place: Place, run: Run, name: str = "prod", kinds: tuple[str, ...] = module.PROMOTED) -> Release:
+def entry(place: Place, run: Run, name: str = "prod", kinds: Collection[str] = STAGES) -> Release:
     """An entry that names a run's artifacts, of some kinds."""
     chosen = tuple(artifact for artifact in artifacts_of_run(run.place, run.record) if artifact.kind in kinds)
     return Release(
