@@ -52,7 +52,6 @@ MADE_UP = StageKind(
     counts=("documents",),
     is_released=True,
     folder="glossary",
-    files=("answers",),
     has_answers=True,
 )
 WORDS = pa.schema([("word", pa.string())])
