@@ -37,7 +37,7 @@ from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage
 from flows.run.pipeline import run_recipe
-from flows.run.stage_kinds import stages_after
+from flows.run.stage_kinds import STAGES, stage_order
 
 RECIPE = """
 name = "faults"
@@ -218,7 +218,7 @@ def _run_on(world: World, flip: Flip, folder: Path) -> str:
     """Run on a copy of the store where the stages after the harmed file must be built from it; return the outcome."""
     shutil.copytree(world.place.address, folder / "store", copy_function=os.link)
     harmed = replace(world, folder=folder)
-    for kind in stages_after(flip.path.split("/")[0]):
+    for kind in [*STAGES][stage_order(flip.path.split("/")[0]) + 1 :]:
         shutil.rmtree(folder / "store" / kind, ignore_errors=True)
     flip.apply(harmed.place)
     lines: list[str] = []

@@ -67,8 +67,8 @@ def _files(manifest: Manifest) -> dict[str, StoredFile]:
     """Return the files of an artifact that others open, by their paths in its folder."""
     if manifest.kind == "models":
         return model_files(manifest)
-    tables = STAGES[manifest.kind].files
-    files = (file for part in manifest.parts for file in part.files if file.table in tables)
+    table = "answers" if STAGES[manifest.kind].has_answers else "files"
+    files = (file for part in manifest.parts for file in part.files if file.table == table)
     return {file.path.partition("/")[2]: file for file in files}
 
 

@@ -71,7 +71,6 @@ class Outcome:
     settled: tuple[str, ...] = ()
     model: Manifest | None = None
     tasks: Mapping[str, Manifest] = field(default_factory=dict)
-    answers: Mapping[str, Manifest] = field(default_factory=dict)
 
     @property
     def vocabulary(self) -> Manifest:
@@ -82,13 +81,6 @@ class Outcome:
     def shards(self) -> Manifest:
         """The first shard set of the recipe."""
         return next(iter(self.shard_sets.values()))
-
-    @property
-    def manifests(self) -> tuple[Manifest, ...]:
-        """All of them, in the order in which they depend on each other."""
-        trained = (self.model,) if self.model is not None else ()
-        made = (*self.documents, self.corpus, *self.vocabularies.values(), *self.shard_sets.values(), *trained)
-        return (*made, *self.tasks.values(), *self.answers.values())
 
 
 def run_recipe(
@@ -117,6 +109,7 @@ def run_recipe(
     shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform, parsed.corpus, measures)
     model = train_model(place, recipe, vocabularies, shard_sets, perform, start, taught(recipe, lock))
     tasks = learn_tasks(place, recipe, model, perform) if model is not None else {}
+    answer_documents(place, recipe, corpus, tasks, perform)
     return Outcome(
         documents=tuple(parsed.documents),
         corpus=corpus,
@@ -125,7 +118,6 @@ def run_recipe(
         settled=parsed.settled.folders,
         model=model,
         tasks=tasks,
-        answers=answer_documents(place, recipe, corpus, tasks, perform),
     )
 
 
@@ -250,14 +242,9 @@ def learn_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perform)
 
 def answer_documents(
     place: Place, recipe: Recipe, corpus: Manifest, tasks: Mapping[str, Manifest], perform: Perform
-) -> dict[str, Manifest]:
+) -> None:
     """Let the fine-tuned models answer the documents that no released model of the recipe has answered."""
-    answers = {}
-    for entry in recipe.tasks:
-        asked = entry.settings
-        if asked.answers:
-            generations = corpus.facts["generations"]
-            since = answered_until(place, recipe.name, tasks[entry.name].name, asked.answers, generations)
-            stage = plan_answers(place, tasks[entry.name], corpus, since, asked.answers, asked.sources)
-            [answers[entry.name]] = perform([stage])
-    return answers
+    for name, asked in ((entry.name, entry.settings) for entry in recipe.tasks if entry.settings.answers):
+        generations = corpus.facts["generations"]
+        since = answered_until(place, recipe.name, tasks[name].name, asked.answers, generations)
+        perform([plan_answers(place, tasks[name], corpus, since, asked.answers, asked.sources)])

@@ -48,8 +48,7 @@ class StageKind:
     smaller:      what to change if its memory is not there; "" to take fewer workers, files or a larger machine
     is_released:  whether a release names it
     folder:       where an exported release has it; below, by name, if it ends with a slash; "" nowhere
-    files:        the tables of its files that others open
-    has_answers:  whether its Parquet files have a row for each document, by `id`, which `cloze trace` shows
+    has_answers:  whether its files are Parquet with a row for each document, by `id`, which `cloze trace` shows
     """
 
     names: Names = lambda recipe, rules: [""]
@@ -68,7 +67,6 @@ class StageKind:
     smaller: str = ""
     is_released: bool = False
     folder: str = ""
-    files: tuple[str, ...] = ("files",)
     has_answers: bool = False
 
     def artifact_names(self, recipe: "Recipe", rules: WordRules) -> list[str]:
@@ -202,19 +200,9 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
         smaller="Take a smaller model.size, or name fewer sources in its [[task]].",
         is_released=True,
         folder="answers/",
-        files=("answers",),
         has_answers=True,
     ),
 }
-
-
-def stages_after(kind: str) -> tuple[str, ...]:
-    """Return the kinds that come after one, without those that only many parts need.
-
-    >>> stages_after("tokens")
-    ('shards', 'models', 'tasks', 'answers')
-    """
-    return tuple(later for later in [*STAGES][stage_order(kind) + 1 :] if not STAGES[later].has_many)
 
 
 def stage_order(kind: str) -> int:

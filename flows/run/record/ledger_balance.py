@@ -128,7 +128,7 @@ def _steps(manifests: Sequence[Manifest]) -> Iterable[StepAccount]:
         yield _step("Find raw files", files_account(parsed))
     for kind, described in STAGES.items():
         for name, ledger in _ledgers(manifests, kind).items():
-            for account in ledger.accounts:
+            for account in sorted(ledger.accounts, key=_numbered):
                 if found := next(filter(None, (re.fullmatch(unit, account.unit) for unit in described.steps)), None):
                     groups = {"unit": account.unit, "name": f" ({name})" if name else "", **found.groupdict()}
                     title = described.steps[found.re.pattern].format_map(groups)
@@ -173,7 +173,12 @@ def files_account(parsed: Iterable[Manifest]) -> Account:
 def copy_accounts(shards: Manifest) -> list[Account]:
     """The accounts of tokens of a shard set, one for each copy, in the order of copies."""
     copies = [account for account in shards.ledger.accounts if account.unit.startswith(COPY_OF_TOKENS)]
-    return sorted(copies, key=lambda account: int(account.unit.removeprefix(COPY_OF_TOKENS)))
+    return sorted(copies, key=_numbered)
+
+
+def _numbered(account: Account) -> list[str]:
+    """Return what sorts accounts by their units, and copy 2 before copy 10."""
+    return [word.zfill(9) if word.isdigit() else word for word in account.unit.split()]
 
 
 def _document_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:

@@ -10,7 +10,7 @@ from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 from corpora.store.places.place import Place
 from flows.recipes.lock import Lock, resolve
-from flows.recipes.new_recipe import new_recipe, templates
+from flows.recipes.new_recipe import new_recipe, next_steps, templates
 from flows.recipes.recipe import read_recipe
 
 SMALL = {
@@ -120,3 +120,16 @@ def test_the_command_writes_a_recipe_and_says_how_to_go_on(tmp_path: Path) -> No
     done = cloze(home, "new", "notes", "--template", "tickets")
     assert done.returncode == 0 and "cloze preview notes --recipe notes.toml" in done.stdout
     assert 'name = "notes"' in (home / "notes.toml").read_text()
+
+
+def test_what_is_not_fetched_yet_is_named_with_the_command_that_fetches_it(tmp_path: Path) -> None:
+    """Fails if `cloze plan` of a fresh recipe tells a user to set a path, where its raw files are to be fetched."""
+    path = new_recipe("own", "bert-base", tmp_path)
+    recipe = read_recipe(path)
+    books = Path(recipe.sources[0].source.path)
+    books.mkdir(parents=True)
+    (books / "tides.txt").write_text(prose(1))
+    with pytest.raises(InputError, match=r"nothing is fetched yet.*`cloze fetch \S*own\.toml` brings"):
+        resolve(recipe, Lock(), StatCache())
+    assert "cloze fetch own.toml\n" in next_steps(path, "bert-base")
+    assert "cloze fetch" not in next_steps(path, "modernbert-base")

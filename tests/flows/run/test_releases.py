@@ -1,7 +1,7 @@
 """Releases: histories that lose nothing, addresses that mean what was released, and every way to be damaged."""
 
 import json
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from flows.run.stage_kinds import STAGES
 from flows.run.store_address import find_artifacts
 
 
-def entry(place: Place, run: Run, name: str = "prod", kinds: Container[str] = STAGES) -> Release:
+def entry(place: Place, run: Run, name: str = "prod", kinds: Collection[str] = STAGES) -> Release:
     """An entry that names a run's artifacts, of some kinds."""
     chosen = tuple(artifact for artifact in artifacts_of_run(run.place, run.record) if artifact.kind in kinds)
     return Release(
@@ -147,7 +147,7 @@ def test_what_is_gone_or_another_is_said(place: Place, finished: Run) -> None:
 def test_names_that_no_address_could_say_are_refused(name: str) -> None:
     """Fails where something is released under a name that `STORE@NAME` cannot mean."""
     with pytest.raises(InputError, match="--name"):
-        module.check_release_name("--name", name)
+        module.check_release_name(name)
 
 
 def test_a_folder_with_the_sign_is_a_folder(tmp_path: Path) -> None:
