@@ -17,11 +17,8 @@ import hmac
 from typing import Any
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
-from starlette.requests import HTTPConnection
-from starlette.responses import HTMLResponse, PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
-from starlette.websockets import WebSocketClose
+from fastapi.requests import HTTPConnection
+from fastapi.responses import HTMLResponse, PlainTextResponse
 
 from flows.orchestration.server.password import PROOF_PATH, USER, basic, prove
 
@@ -61,27 +58,26 @@ class Guard:
     It is around the application, not in it: Prefect's server asks itself, in memory, under a name of its own.
     """
 
-    def __init__(self, app: ASGIApp, port: int, password: str, origins: str = "") -> None:
+    def __init__(self, app: Any, port: int, password: str, origins: str = "") -> None:
         self._app, self._port, self._password = app, port, password
         given = {origin for origin in origins.split(",") if origin not in ("", "*")}
         self._origins = {f"http://127.0.0.1:{port}", f"http://localhost:{port}", *given}
         self._hosts = {urlsplit(origin).hostname for origin in self._origins}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         app = self._app if scope["type"] == "lifespan" else self._answer_to(scope)
         await app(scope, receive, send)
 
-    def _answer_to(self, scope: Scope) -> Any:
+    def _answer_to(self, scope: dict[str, Any]) -> Any:
         """Return what answers a request: the application, or an answer of our own."""
-        headers, path = Headers(scope=scope), scope["path"]
+        asked, path = HTTPConnection(scope), scope["path"]
+        headers = asked.headers
         hosts = {host.rpartition(":")[0] or host for host in headers.getlist("host")}
         framed = headers.get("sec-fetch-dest") in FRAMES
         if framed or not (hosts <= self._hosts and {*headers.getlist("origin")} <= self._origins):
-            is_socket = scope["type"] == "websocket"
-            return WebSocketClose() if is_socket else PlainTextResponse("This server answers its own pages only.", 403)
+            return PlainTextResponse("This server answers its own pages only.", 403)
         if path == PROOF_PATH:
-            challenge = HTTPConnection(scope).query_params.get("challenge", "")
-            return PlainTextResponse(prove(self._password, self._port, challenge))
+            return PlainTextResponse(prove(self._password, self._port, asked.query_params.get("challenge", "")))
         shown = hmac.compare_digest(headers.get("authorization", "").encode(), basic(self._password).encode())
         if path == OPEN_PATH or (path.startswith(REPORTS_PATH) and not shown):
             return HTMLResponse(PAGE, 200 if path == OPEN_PATH else 401, HEADERS)
