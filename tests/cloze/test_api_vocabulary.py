@@ -1,5 +1,6 @@
 """Vocabularies of the Python API: a call is that of transformers' tokenizer of the same folder."""
 
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 from small_recipe import prose
 from strange_text import TEXTS
 from tiers import examples
+from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 
 import cloze
+from cloze.encoding import CallOptions, TokenizerCall
 
 ALGORITHMS = ("wordpiece", "byte-bpe", "unigram")
 WRITTEN = st.one_of(TEXTS, st.sampled_from(["[MASK]", "<mask> a", "[CLS] x [SEP]", "", " ", "<s>"]))
@@ -137,3 +140,23 @@ def test_a_vocabulary_of_nothing_is_refused() -> None:
         cloze.train_vocabulary(["a text"], size=5)
     with pytest.raises(cloze.InputError, match="There is no tokenizer"):
         cloze.load_vocabulary("no/such/folder")
+
+
+@pytest.mark.parametrize("given", ["Amsterdam is older  than Ulm.", ["Amsterdam", "is", "older"]])
+def test_a_token_begins_where_its_word_does(given: str | list[str]) -> None:
+    """Fails if a token loses the first letter of its word to a space that the tokenizer put before it (RobBERT)."""
+    tokenizer = Tokenizer(models.BPE())
+    rules = [pre_tokenizers.Whitespace(), pre_tokenizers.ByteLevel(add_prefix_space=True), pre_tokenizers.Punctuation()]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(rules)
+    letters = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=600, initial_alphabet=letters, show_progress=False)
+    tokenizer.train_from_iterator(["Amsterdam is older than Ulm ."] * 2, trainer)
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=True)
+    split = isinstance(given, list)
+    options = {name: each.default for name, each in signature(cloze.Vocabulary.__call__).parameters.items()}
+    options |= {"return_offsets_mapping": True, "is_split_into_words": split}
+    asked = CallOptions(**{name: value for name, value in options.items() if name not in ("self", "text", "text_pair")})
+    told = TokenizerCall(tokenizer, {}, {}).encode(given, None, asked)
+    texts = [given[word] if split else given for word in told.word_ids()]
+    words = [text[begin:end] for text, (begin, end) in zip(texts, told.offset_mapping, strict=True)]
+    assert [word for word in words if word] == ["Amsterdam", "is", "older", *([] if split else ["than", "Ulm", "."])]

@@ -10,29 +10,49 @@ spaces around it. A piece of spaces alone is empty. Cost: a microsecond a piece.
 """
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from tokenizers import Encoding, Tokenizer
 
-MARKS = "\u0120\u2581 "  # of a space, in the names of pieces
+MARKS = "\u0120\u2581 "  # of a space, in the names of pieces; the first and the last are taken off by post-processors
 
 
-def keep_spaces(tokenizer: Tokenizer) -> None:
-    """Let the pieces of a tokenizer have all their characters, the spaces too."""
+def keep_spaces(tokenizer: Tokenizer) -> bool | None:
+    """Let the pieces of a tokenizer have all their characters, the spaces too.
+
+    Return None if they have them already, else the flag `add_prefix_space` of the post-processor that took them off.
+    """
     processor: Any = tokenizer.post_processor
     state = json.loads(processor.__getstate__()) if processor is not None else {}
-    if _trims(state):
-        processor.__setstate__(json.dumps(state).encode())
-        tokenizer.post_processor = processor
+    flags = [*_kept(state)]
+    if not flags:
+        return None
+    processor.__setstate__(json.dumps(state).encode())
+    tokenizer.post_processor = processor
+    return flags[-1]
 
 
-def _trims(state: dict[str, Any]) -> bool:
-    """Set a post-processor, and those in it, to take no spaces off; return whether one did."""
-    inner = [_trims(each) for each in state.get("processors", ())]
-    own = state.get("trim_offsets", False)
-    if own:
+def _kept(state: dict[str, Any]) -> Iterator[bool]:
+    """Set a post-processor, and those in it, to take no spaces off; yield a flag of each that did."""
+    for inner in state.get("processors", ()):
+        yield from _kept(inner)
+    if state.get("trim_offsets", False):
         state["trim_offsets"] = False
-    return own or any(inner)
+        yield bool(state.get("add_prefix_space", False))
+
+
+def without_spaces(text: str, piece: str, place: tuple[int, int], prefixed: bool) -> tuple[int, int]:
+    """The place that a post-processor gives a piece of `keep_spaces`, but for spaces that are not in the text.
+
+    prefixed: the first space of the piece stays, as the post-processor takes it for one that the tokenizer put in
+    """
+    begin, end = place
+    inside, marks = text[begin:end], len(piece) - len(piece.lstrip(MARKS[::2]))
+    if marks == len(piece) and not inside[:1].isspace():
+        return begin, begin
+    begin += min(max(0, marks - prefixed), len(inside) - len(inside.lstrip()))
+    return begin, max(begin, end - min(len(piece) - len(piece.rstrip(MARKS[::2])), len(inside) - len(inside.rstrip())))
 
 
 def borders(text: str, encoding: Encoding) -> list[tuple[int, int]]:

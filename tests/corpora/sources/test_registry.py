@@ -9,7 +9,16 @@ from installed_source import GOOD, Site, installed_at
 
 from corpora.errors import InputError
 from corpora.sources.files.source import FilesSource
-from corpora.sources.registry import SOURCES, defaults_of, kinds, make_source, origin, source_class
+from corpora.sources.registry import (
+    SOURCES,
+    defaults_of,
+    is_kind,
+    kinds,
+    make_source,
+    origin,
+    source_class,
+    takes_license,
+)
 
 
 @pytest.fixture
@@ -76,3 +85,10 @@ def test_two_packages_with_one_kind_are_refused(site: Site) -> None:
 def test_a_kind_of_ours_is_never_taken_over(site: Site) -> None:
     site.install("taker", "taker_one", GOOD.replace('"good"', '"files"'), "files = taker_one:Good")
     assert source_class("files") is FilesSource and kinds().count("files") == 1
+
+
+def test_nothing_is_looked_for_among_packages_for_a_kind_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails if each source of a recipe asks all installed packages: a plan of 1,000 sources took a minute so."""
+    monkeypatch.setattr("corpora.entry_points.entry_points", lambda **_: pytest.fail("packages are asked"))
+    for kind in SOURCES:
+        assert is_kind(kind) and origin(kind) is None and takes_license(kind) in (True, False)
