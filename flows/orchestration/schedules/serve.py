@@ -101,8 +101,6 @@ def serve_on(
 
 def check_server_port(home: Path, port: int) -> None:
     """Raise InputError for an invalid port, and for one that anything but a server of this home uses."""
-    if not 0 < port < 1 << 16:
-        raise InputError(f"--port {port} must be a whole number from 1 to 65535.")
     with starting_turn(home / "prefect"):  # waits for a server that has the port and does not answer yet
         if not keeps_runs_of(home, port):
             check_port(port)
