@@ -100,7 +100,7 @@ def serve_on(
 
 
 def check_server_port(home: Path, port: int) -> None:
-    """Raise InputError for an invalid port, and for one that anything but a server of this home uses."""
+    """Raise InputError for a port that anything but a server of this home uses."""
     with starting_turn(home / "prefect"):  # waits for a server that has the port and does not answer yet
         if not keeps_runs_of(home, port):
             check_port(port)

@@ -141,7 +141,7 @@ def test_mistakes_are_said_before_anything_starts(
                 "60",
                 "--port",
                 "70000",
-            ): 'Invalid value "70000" for --port. It must be a whole number from 1 to 65,535',
+            ): '"70000" for --port. It must be a whole number from 1 to 65,535',
             ("absent.toml", "--every", "60"): "Cannot read the recipe absent.toml",
         }
         for arguments, words in cases.items():
