@@ -115,7 +115,13 @@ def test_mistakes_are_said_before_anything_starts(
         cases = {
             (recipe, "--cron", "61 * * * *"): r"--cron '61 \* \* \* \*' is not a cron expression",
             (recipe, "--every", "60", "--port", port): f"Port {port} is in use",
-            (recipe, "--every", "60", "--port", "70000"): "--port 70000 must be a whole number from 1 to 65535",
+            (
+                recipe,
+                "--every",
+                "60",
+                "--port",
+                "70000",
+            ): '"70000" for --port. It must be a whole number from 1 to 65,535',
             ("absent.toml", "--every", "60"): "Cannot read the recipe absent.toml",
         }
         for arguments, words in cases.items():

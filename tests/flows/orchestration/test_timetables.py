@@ -17,7 +17,7 @@ def test_a_timetable_is_one_of_two() -> None:
         with pytest.raises(InputError, match=r"is not a cron expression: write minute, hour"):
             timetable(cron, None)
     for every in (0, -5):
-        with pytest.raises(InputError, match="from 1 up"):
+        with pytest.raises(InputError, match="from 1 to"):
             timetable(None, every)
 
 

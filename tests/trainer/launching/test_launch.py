@@ -432,7 +432,7 @@ def test_commands(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "nodes, said",
     [
-        ({"count": 0}, "--nodes 0 is not a number of machines"),
+        ({"count": 0}, "--nodes = 0 is out of range"),
         ({"count": 2, "rank": 2, "rendezvous": "first:1"}, "--node-rank 2 is not the number of one of 2 machines"),
         ({"count": 2}, "--rendezvous '' is not an address"),
         ({"count": 2, "rendezvous": "first"}, "give HOST:PORT of the first of the 2"),

@@ -85,7 +85,7 @@ def test_what_cannot_be_filled_is_told(tmp_path: Path) -> None:
     for text, top, message in (
         ("a film", 5, r"has no mask: write \[MASK\]"),
         ("[MASK]" + " film" * 38, 5, "has 41 tokens, and the model reads 40"),
-        ("[MASK]", 0, "--top 0"),
+        ("[MASK]", 0, "--top = 0"),
     ):
         with pytest.raises(InputError, match=message):
             fill_masks(tmp_path, text, top)
