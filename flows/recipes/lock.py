@@ -89,6 +89,16 @@ class Lock:
         files = (file for generation in self.generations for some in generation.values() for file in some)
         return sum(file.size_bytes for file in files)
 
+    @property
+    def places(self) -> dict[tuple[str, str], tuple[int, str]]:
+        """The generation and the path of each raw file, by its source and digest."""
+        return {
+            (name, file.sha256): (number, file.path)
+            for number, generation in enumerate(self.generations, 1)
+            for name, files in generation.items()
+            for file in files
+        }
+
     def to_bytes(self) -> bytes:
         """Return a form for the disk, sealed."""
         stored = replace(self, generations=(), start=None, teacher=None)

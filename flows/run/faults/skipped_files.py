@@ -156,17 +156,17 @@ def left_out_files(lock: Lock, documents: Iterable[Manifest]) -> list[LeftOut]:
     }
     listed = {(file.source, file.sha256): file for file in lock.left_out}
     parsed = {(manifest.name, file.sha256) for manifest in documents for file in lock.raw_files(manifest)}
-    come = {(name, f.sha256): f.path for group in lock.generations for name, files in group.items() for f in files}
-    rest = {key: file for key, file in listed.items() if key in come.keys() - parsed}
-    return [file for key, file in (named | rest).items() if come.get(key, "unknown")]
+    places = lock.places
+    rest = {key: file for key, file in listed.items() if key in places.keys() - parsed}
+    return [file for key, file in (named | rest).items() if key not in places or places[key][1]]
 
 
 def left_out_lines(recipe: Recipe, lock: Lock) -> list[str]:
     """Return lines about the files that a run with this lock leaves out."""
     shown = {entry.source.name: lock.left_out_of(entry.source) for entry in recipe.sources}
-    here = {(name, f.sha256) for group in lock.generations for name, files in group.items() for f in files if f.path}
-    files = [file for file in lock.left_out if file.sha256 in shown.get(file.source, {})]
-    return _left_out_lines(recipe, [file for file in files if (file.source, file.sha256) in here])
+    here = {key for key, (_, path) in lock.places.items() if path}
+    files = [file for file in lock.left_out if (file.source, file.sha256) in here]
+    return _left_out_lines(recipe, [file for file in files if file.sha256 in shown.get(file.source, {})])
 
 
 def _left_out_lines(recipe: Recipe, files: Sequence[LeftOut], how: str = UNREADABLE) -> list[str]:

@@ -31,6 +31,9 @@ ASIDE = {
 NAMED, CHARACTERS = 10, 100  # records, and of why each could not be read
 
 
+NOWHERE = (0, "")  # the place of a file that is in no generation
+
+
 def find_set_aside(
     lock: Lock, documents: Sequence[Manifest], looked: Mapping[str, Looked], before: Collection[SetAside]
 ) -> tuple[SetAside, ...]:
@@ -39,20 +42,16 @@ def find_set_aside(
     documents: of all sources and generations; looked: by source, files that are not read
     before: what the complete run before it went on without
     """
+    places = lock.places
     found = [
         (kind, number, manifest.folder)
         for manifest in documents
         for reason, kind in ASIDE.items()
         if (number := manifest.ledger.account("records").outcomes.get(f"dropped: parse: {reason}", 0))
     ]
-    came_with = {
-        (name, file.sha256): number
-        for number, generation in enumerate(lock.generations, 1)
-        for name, files in generation.items()
-        for file in files
-    }
-    left_out = [(file.source, came_with.get((file.source, file.sha256))) for file in left_out_files(lock, documents)]
-    found += [("unreadable file", number, f"{name} {place}") for (name, place), number in Counter(left_out).items()]
+    files = left_out_files(lock, documents)
+    left_out = Counter((file.source, places.get((file.source, file.sha256), NOWHERE)[0]) for file in files)
+    found += [("unreadable file", number, f"{name} {came}") for (name, came), number in left_out.items()]
     found += [
         (group.kind, group.number, f"{source} {fingerprint(names=group.names)}")
         for source, files in looked.items()
