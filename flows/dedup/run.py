@@ -214,7 +214,7 @@ def _read_sets(
     held: Path,
     settings: DuplicateSettings,
 ) -> Iterator[UInt64s]:
-    """Yield the shingle sets of ascending rows, piece by piece; texts are read again where a file does not hold them."""
+    """Yield the shingle sets of ascending rows, piece by piece; texts are read again if a file does not hold them."""
     firsts = np.searchsorted(rows, starts)
     own = [rows[first:last] - start for (first, last), start in zip(pairwise(firsts.tolist()), starts, strict=False)]
     again = [at for at in range(len(pieces)) if len(own[at]) and found[at].held < 0]
