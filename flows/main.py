@@ -44,6 +44,7 @@ def read_names_as_utf8() -> None:
         os.environ["PYTHONUTF8"] = "1"
         os.environ.setdefault("PYTHONIOENCODING", f"{locale.getencoding()}:replace")
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    os.environ.pop("PYTHONIOENCODING", None)  # the processes that this one starts answer it in UTF-8
 
 
 def print_anything(stream: TextIO) -> None:

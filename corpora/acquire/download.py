@@ -11,7 +11,7 @@ block of the network's.
 
 import hashlib
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,11 +54,8 @@ def download(
     hosts: Hosts,
     cache: StatCache | None = None,
     progress: ProgressCallback = no_progress,
-    fetched: Collection[str] = (),
 ) -> RawFile:
     """The file, in `folder` under its name. Raises InputError and Stopped; what was received by then is kept.
-
-    fetched: sha256 of files that an earlier fetch brought: no other file is replaced
 
     cache: sha256 of files by their state on the disk: of one that is there, and of one that comes, which is then not
     hashed again and is known to come from a fetch
@@ -69,7 +66,7 @@ def download(
         progress(remote.name, existing.size_bytes, existing.size_bytes)
         return existing
     replaces = is_there(target)
-    if replaces and not _may_be_replaced(target, cache, fetched):
+    if replaces and not _was_fetched(target, cache):
         raise in_the_way(target)
     with open_part(target, remote, replaces) as part:
         _Download(part, hosts, progress).run()
@@ -81,12 +78,10 @@ def download(
     return landed
 
 
-def _may_be_replaced(target: Path, cache: StatCache, fetched: Collection[str]) -> bool:
-    """Return True if what is at a path is what a fetch brought: the lock knows its bytes, or this machine does."""
-    if target.is_symlink():
-        return False
-    sha256 = cache.sha256(target)[1]
-    return sha256 in fetched or cache.entries.get(FETCHED + str(target), [""])[-1] == sha256
+def _was_fetched(target: Path, cache: StatCache) -> bool:
+    """Return True if what is at a path is what a fetch of this machine put there."""
+    known = cache.entries.get(FETCHED + str(target), [""])[-1]
+    return not target.is_symlink() and known == cache.sha256(target)[1]
 
 
 class _Download:

@@ -7,7 +7,7 @@ Costs: a thread for each connection, 32 at most.
 """
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from corpora.acquire.download import ProgressCallback, download, no_progress
@@ -35,12 +35,10 @@ def fetch_files(
     hosts: Hosts,
     cache: StatCache | None = None,
     progress: ProgressCallback = no_progress,
-    fetched: Collection[str] = (),
 ) -> list[RawFile]:
     """All files, in `folder` under their names, in their order. Raises NotAllFetched when the others are done.
 
     progress: called from several threads with a file's name, the bytes of it that are here, and its length or None
-    fetched:  sha256 of files that an earlier fetch brought: no other file is replaced
     """
     hashes = cache if cache is not None else StatCache()
     landed: dict[str, RawFile] = {}
@@ -56,7 +54,7 @@ def fetch_files(
         for lane in left:
             for file in lane:
                 try:
-                    landed[file.name] = download(file, folder, hosts, hashes, progress, fetched)
+                    landed[file.name] = download(file, folder, hosts, hashes, progress)
                 except InputError as error:
                     faults[file.name] = str(error)
                 except Stopped:

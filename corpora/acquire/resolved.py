@@ -8,7 +8,7 @@ Costs: two small documents for a dump, one list for a month or a crawl. The lock
 22 MB and is read in 2 s: give a crawl a limit.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,21 +30,17 @@ class Resolved:
     asked:    the keys of the `fetch` table that decide it
     fixed:    the dump ("enwiki-20261101"), the months, the crawl or the list
     complete: whether `files` are all of them, or as many as the limit needed
-    replaces: sha256 of files that were fetched and are to be replaced
     """
 
     asked: Mapping[str, Json]
     fixed: tuple[str, ...]
     files: tuple[RemoteFile, ...]
     complete: bool = True
-    replaces: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """A form for the lock."""
         files = [file.to_json() for file in self.files]
-        replaces = {"replaces": list(self.replaces)} if self.replaces else {}
-        own = {"asked": dict(self.asked), "fixed": list(self.fixed), "complete": self.complete, "files": files}
-        return {**own, **replaces}
+        return {"asked": dict(self.asked), "fixed": list(self.fixed), "complete": self.complete, "files": files}
 
     @staticmethod
     def from_json(data: Mapping[str, Json], where: str) -> "Resolved":
@@ -60,10 +56,6 @@ class Resolved:
     def wanted(self, limit: int | None) -> list[RemoteFile]:
         """The files that a limit leaves."""
         return first_files(self.files, limit)
-
-    def replacing(self, fetched: Collection[str]) -> "Resolved":
-        """Return this, from which it is known what of earlier fetches may be replaced. fetched: sha256"""
-        return replace(self, replaces=tuple(sorted({*fetched} - {file.sha256 for file in self.files})))
 
     def with_landed(self, landed: Sequence[RawFile]) -> "Resolved":
         """Return this with the size and sha256 of files that were fetched."""

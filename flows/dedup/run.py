@@ -214,10 +214,7 @@ def _read_sets(
     held: Path,
     settings: DuplicateSettings,
 ) -> Iterator[UInt64s]:
-    """Yield the shingle sets of ascending rows, piece by piece; texts are read again where a file does not hold them.
-
-    Raises InputError where a file changed meanwhile.
-    """
+    """Yield the shingle sets of ascending rows, piece by piece; texts are read again if a file does not hold them."""
     firsts = np.searchsorted(rows, starts)
     own = [rows[first:last] - start for (first, last), start in zip(pairwise(firsts.tolist()), starts, strict=False)]
     again = [at for at in range(len(pieces)) if len(own[at]) and found[at].held < 0]
@@ -229,10 +226,7 @@ def _read_sets(
         if len(here) and found[at].held >= 0:
             sort_sets(np.fromfile(held, np.uint64, ends[-1], offset=found[at].held), ends, here, values)
         elif len(here):
-            sets = next(others)
-            if len(sets.values) != len(values):
-                raise InputError("A file changed while it was read. Run again when nothing writes the inputs any more.")
-            values = sets.values
+            values = next(others).values
         yield values
 
 

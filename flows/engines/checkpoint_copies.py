@@ -33,10 +33,11 @@ def keep_copy(place: Place, stage: Stage, work: Path) -> None:
 
 def fetch_copy(place: Place, stage: Stage, work: Path) -> None:
     """Put the copy in a store into a work folder, where its step is later than the folder's own."""
+    if not (stored := _steps_there(place, stage)):
+        return
     work.mkdir(parents=True, exist_ok=True)
     with held(work / "fetching"):
-        stored = _steps_there(place, stage)
-        if not stored or _steps_here(work)[-1:] >= stored[-1:]:
+        if _steps_here(work)[-1:] >= stored[-1:]:
             return
         base, final = f"{_base(stage)}/", work / CHECKPOINTS / stored[-1]
         new = final.with_name(f"fetched-{final.name}")  # until it is whole: not the name of a checkpoint

@@ -28,6 +28,7 @@ from corpora.sources.passed_over import Apart, Looked, absolute, look, nowhere, 
 from corpora.store.damage import Damaged, digest_in, seal, unseal
 from corpora.store.manifest import Manifest, fingerprint
 from corpora.store.places.files import replaced_file
+from corpora.store.places.pipes import open_file
 from corpora.store.settings import bind
 from flows.recipes.guesses.fields import WITHOUT, Guessed, guess_new, refuse_nothing_left, without_text
 from flows.recipes.guesses.fitted_defaults import Fitted
@@ -179,7 +180,8 @@ def read_lock(path: Path | None) -> Lock:
     """Return the lock in a file; an empty one where there is none."""
     if path is None or not path.exists():
         return Lock()
-    return Lock.from_bytes(path.read_bytes(), path)
+    with open_file(path) as file:
+        return Lock.from_bytes(file.read(), path)
 
 
 def write_lock(path: Path, lock: Lock) -> None:

@@ -20,6 +20,7 @@ from corpora.judging.steps.added import make_step
 from corpora.sources.contract import Source
 from corpora.sources.registry import OBJECT_KINDS, defaults_of, make_source, takes_license
 from corpora.store.places.address import plain_address
+from corpora.store.places.pipes import refuse_pipe
 from corpora.store.settings import POSITION, bind, check_choice, check_keys, check_range, convert, toml_table
 from corpora.store.workers.pool import Limits
 from flows.recipes.figure_names import figure_names
@@ -176,8 +177,7 @@ def read_recipe(path: Path, overrides: Mapping[str, str] | None = None) -> Recip
 
     Relative paths in it are relative to the recipe's own folder. Raises InputError.
     """
-    if path.is_fifo():
-        raise InputError(f"The recipe {path} is a pipe, and its lock is kept next to it: write it to a file.")
+    refuse_pipe(path)
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.store.manifest import fingerprint
+from corpora.store.places.pipes import refuse_pipe
 from trainer.huggingface.config import CONFIG, read_json
 from trainer.huggingface.sentences import MODULES
 from trainer.jobs.job import CACHE
@@ -45,8 +46,7 @@ def todays_folder(folder: Path, digest: Callable[[Path], str] = sha256_of) -> Pa
     """Return a model's folder, or the copy of an older one. digest: of a file. Raises InputError if it has no model."""
     inside = [*folder.glob("*"), *(folder.glob("*/*") if (folder / MODULES).is_file() else ())]
     for path in inside:
-        if path.is_fifo():  # what opens it would wait for ever
-            raise InputError(f"{path} is a pipe: a model's folder holds files. Copy the folder again.")
+        refuse_pipe(path)
     if not is_older(folder):
         return folder
     paths = sorted(path for path in inside if path.suffix in READ and path.is_file())

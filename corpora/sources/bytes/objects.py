@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from corpora.errors import InputError
-from corpora.sources.bytes.pipes import open_file
 from corpora.sources.bytes.zip_members import MemberPath, member_path, split_member
 from corpora.store.places.address import ObjectAddress, is_object_address, parse_object_address
 from corpora.store.places.object_store import ObjectFile
+from corpora.store.places.pipes import open_file
 from corpora.store.places.place import Place
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from corpora.sources.bytes.encodings.wide import HEAD, wide_encoding
 from corpora.sources.bytes.faults import BadRecord, DamagedBytes, needs_memory, refusing_damage
 from corpora.sources.bytes.objects import named_or_open
 from corpora.sources.bytes.packed_stream import PIECE_BYTES, file_reads
-from corpora.sources.bytes.pipes import open_file
+from corpora.store.places.pipes import open_file
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -26,6 +26,7 @@ from corpora.generic_types import Result
 from corpora.store.places.address import ObjectAddress, is_object_address, parse_object_address, plain_address
 from corpora.store.places.files import UNFINISHED, open_in_folder, put_file, readable, remedied, unfinished
 from corpora.store.places.object_store import AT_ONCE, ObjectFile, ObjectFiles
+from corpora.store.places.pipes import open_file, refuse_pipe
 
 KEPT_BYTES = 64 << 20  # of objects that are written once, in each process
 
@@ -167,8 +168,8 @@ class Place:
                 size, data = stream.size(), bytes(stream.read())
             if len(data) == size and (once or data.endswith(b'"\n}\n') or self.size(path) == size):
                 return data
-        with readable(full):
-            return Path(full).read_bytes()
+        with readable(full), open_file(Path(full)) as file:
+            return file.read()
 
     def read_sound(self, path: str, parse: Callable[[bytes], Result]) -> Result:
         """What `parse` makes of a file that is written once. It raises where the bytes are not those that were written.
@@ -188,7 +189,10 @@ class Place:
         """A file opened for reading at any offset, mapped into memory where it is local."""
         full, files = self.full_path(path), self._files
         with readable(self.at(path)):
-            return files.open_input_file(full, self.at(path)) if isinstance(files, ObjectFiles) else pa.memory_map(full)
+            if isinstance(files, ObjectFiles):
+                return files.open_input_file(full, self.at(path))
+            refuse_pipe(Path(full))
+            return pa.memory_map(full)
 
     def write(self, path: str, data: bytes, once: bool = False) -> None:
         """Put a file in one step: readers see the old one or the new one, never half. once: for `read_sound`"""

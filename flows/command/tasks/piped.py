@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import cast
 
 from corpora.errors import InputError
-from corpora.sources.bytes.pipes import open_file
+from corpora.store.places.pipes import open_file
 from flows.command.arguments import STANDARD_INPUT
 from flows.signals import scratch_folder
 from trainer.tasks.formats.records import FileSettings

@@ -266,8 +266,6 @@ def prepare_server(home: Path, port: int, days: float, tell: Callable[[str], Non
 
     Waits for one that starts. Raises InputError for a port that is used by something else, and for a bad database.
     """
-    if not 0 < port < 1 << 16:
-        raise InputError(f"--port {port} must be a whole number from 1 to 65535.")
     keep_history(days)
     with starting_turn(home / "prefect"):
         if keeps_runs_of(home, port):

@@ -6,8 +6,6 @@ InputError names all faults. A file that exists whole is not downloaded again.
 Costs: the network; an existing file is hashed once, 0.8 GB/s, and then recognized by its state on the disk.
 """
 
-import json
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -84,20 +82,18 @@ def fetch_recipe(
 
     def fetch(name: str, settings: AcquireSettings) -> tuple[RawFile, ...]:
         """Resolve, fetch, and write down the results of one source. Raises InputError."""
-        locked = all_resolved.get(name)
-        again = locked is not None and not asked.refresh
-        before = Resolved.from_json(locked, f"The lock, for source {name!r},") if again else None
-        fetched = set(re.findall("[0-9a-f]{64}", json.dumps(locked)))  # of all files that the lock knows
+        again = name in all_resolved and not asked.refresh
+        before = Resolved.from_json(all_resolved[name], f"The lock, for source {name!r},") if again else None
         with closing(Hosts(settings, patience)) as hosts:
-            resolution = resolve(settings, hosts, root, before, asked.refresh).replacing(fetched)
+            resolution = resolve(settings, hosts, root, before, asked.refresh)
             keep(name, resolution)
             folder = Path(folder_of(settings, root))
             try:
-                landed = fetch_files(resolution.wanted(settings.limit), folder, hosts, hashes, progress, fetched)
+                landed = fetch_files(resolution.wanted(settings.limit), folder, hosts, hashes, progress)
             except NotAllFetched as error:
                 keep(name, resolution.with_landed(error.landed))
                 raise
-        keep(name, resolution.with_landed(landed).replacing(()))
+        keep(name, resolution.with_landed(landed))
         return tuple(landed)
 
     lines, files, faults = [], {}, []

@@ -209,6 +209,17 @@ def test_redirects_are_followed_and_circles_are_not(server: Site) -> None:
         server.get(server.serve("/d", Answer(status=301, headers={"Location": "file:///etc/hosts"})))
 
 
+def test_a_signature_that_a_redirect_adds_is_written_nowhere(server: Site) -> None:
+    """Fails where what only this request may know is in a note, a record or an error."""
+    signed = "/b?X-Amz-Signature=hunter2"
+    server.serve(signed, Answer(body=BODY, etag='"1"', cut=100_000), Answer(status=404))
+    url = server.serve("/a", Answer(status=302, headers={"Location": signed}))
+    with pytest.raises(InputError, match="no such file") as refused:
+        server.get(url)
+    written = [str(refused.value), *(path.read_text("latin-1") for path in server.folder.iterdir())]
+    assert len(written) == 3 and not any("hunter2" in text for text in written)
+
+
 def test_the_proxy_of_the_environment_is_asked(server: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NO_PROXY", "no_proxy", "http_proxy", "https_proxy", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)

@@ -58,11 +58,14 @@ def test_what_another_fetch_brought_is_replaced_and_no_other_file(server: Site, 
     target = server.folder / "a.bin"
     target.write_bytes(there)
     remote = RemoteFile(url=server.serve("/a", Answer(body=BODY)), name="a.bin", sha1=SHA1)
+    cache = StatCache()
     with pytest.raises(InputError, match=r"a\.bin is in the way.*Move it away, then fetch again"):
-        download(remote, server.folder, server.new_hosts())
+        download(remote, server.folder, server.new_hosts(), cache)
     assert target.read_bytes() == there and len(list(server.folder.iterdir())) == 1
-    brought = hashlib.sha256(there).hexdigest()
-    assert is_right(download(remote, server.folder, server.new_hosts(), fetched=[brought]), server.folder)
+    target.rename(server.folder.with_name("away"))
+    assert is_right(download(remote, server.folder, server.new_hosts(), cache), server.folder)
+    later = RemoteFile(url=server.serve("/a", Answer(body=OTHER)), name="a.bin", sha1=hashlib.sha1(OTHER).hexdigest())
+    assert is_right(download(later, server.folder, server.new_hosts(), cache), server.folder, OTHER)
 
 
 @pytest.mark.parametrize("taken", ["a.bin", "a.bin.part", "a.bin.part.json", ".a.bin.part.json.tmp"])

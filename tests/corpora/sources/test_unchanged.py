@@ -15,15 +15,17 @@ import pytest
 
 from corpora.errors import InputError
 from corpora.judging.documents import read_slices
-from corpora.sources.bytes import pipes
 from corpora.sources.bytes.raw_files import open_raw
 from corpora.sources.bytes.unchanged import states_of, unchanged
 from corpora.sources.contract import StatCache, Tally, hash_files
 from corpora.sources.files.source import FilesSource
+from corpora.store.places import pipes
+from corpora.store.places.place import Place
 from flows.command.tasks.piped import from_pipe
 from flows.command.vocabulary.domain_counts import _of_files
 from flows.dedup import run as deduplicating
 from flows.dedup.run import DedupSettings, dedup
+from flows.recipes.lock import read_lock
 from flows.recipes.recipe import read_recipe
 from trainer.huggingface.todays_form import todays_folder
 from trainer.tasks.formats.reading import read_examples
@@ -163,6 +165,9 @@ WAITERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "a text of xz": ("a.txt.xz", open_raw),
     "labelled records": ("a.jsonl", _open_labelled),
     "a recipe": ("a.toml", read_recipe),
+    "a lock": ("a.lock", read_lock),
+    "a file of a store, read": ("manifest.json", lambda path: Place(str(path.parent)).read(path.name)),
+    "a file of a store, mapped": ("a.arrow", lambda path: Place(str(path.parent)).open(path.name)),
     "weights": ("model.safetensors", lambda path: todays_folder(path.parent)),
     "a configuration": ("config.json", lambda path: todays_folder(path.parent)),
     "a table of columns": (

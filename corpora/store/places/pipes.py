@@ -22,3 +22,9 @@ def open_file(path: Path) -> BufferedReader:
         raise InputError(f"{path} is a pipe, and nothing came through it for {WRITER_SECONDS:.0f} s: name a file.")
     os.set_blocking(number, True)
     return os.fdopen(number, "rb")
+
+
+def refuse_pipe(path: Path) -> None:
+    """Raise InputError for a pipe: what opens it would wait for ever, or read it only once."""
+    if path.is_fifo():
+        raise InputError(f"{path} is a pipe, and must be a file: write to one what comes through it.")
