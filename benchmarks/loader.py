@@ -75,7 +75,7 @@ class Given(NamedTuple):
 def benchmark(texts: Sequence[str], rounds: int, copies: int = COPIES) -> list[Report]:
     """Compare reading the examples of texts, by every library that is installed."""
     with tempfile.TemporaryDirectory() as folder:
-        given = _build(texts, Path(folder), copies)
+        given = build_given(texts, Path(folder), copies)
         _check(given)
         sides, missing = [Side(name="Loader", call=loader(given))], []
         for name, packages, make in PEERS:
@@ -96,7 +96,7 @@ def benchmark(texts: Sequence[str], rounds: int, copies: int = COPIES) -> list[R
         return [side_by_side("loader", texts, sides, rounds, notes, amounts)]
 
 
-def _build(texts: Sequence[str], folder: Path, copies: int) -> Given:
+def build_given(texts: Sequence[str], folder: Path, copies: int) -> Given:
     lines = (json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts)
     (folder / "texts.jsonl").write_text("".join(lines), encoding="utf-8")
     recipe = parse_recipe(RECIPE.format(copies=copies), folder / "recipe.toml", {})

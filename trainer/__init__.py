@@ -24,7 +24,6 @@ learns the size of the vocabulary and the special ids from the manifests of the 
     reading/      shards for other training loops: datasets of torch
 
 `build.py` is the stage `models` (`tasks/build.py` the stage `tasks`), `auto_settings.py` resolves "auto" for the
-machines of a training, `metrics.py` defines what a run reports, and `complete_folders.py` marks a checkpoint or an
-export as complete. None of these imports torch, nor do jobs, launching, settings, families and objectives, because the
-flow uses them.
+machines of a training, `metrics.py` defines what a run reports, and `complete_folders.py` lets outputs appear whole.
+None of these imports torch, nor do jobs, launching, settings, families and objectives, because the flow uses them.
 """

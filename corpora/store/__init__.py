@@ -7,8 +7,9 @@
     5. `tables.py` reads the columns and rows that are asked for, and checks their digests before decoding.
 
 `ledger.py` proves that nothing was lost, `settings.py` says which settings decide bytes, `randomness.py` addresses
-every random choice, `damage.py` names a file that is not what was written, `file_check.py` checks whole files, and
-`current_record.py` is what a worker reports about itself, and `merging.py` plans the merging of many parts.
+every random choice, `damage.py` names a file that is not what was written, `file_check.py` checks whole files,
+`checked_folder.py` folders that say what they hold, as models do, `current_record.py` is what a worker reports about
+itself, and `merging.py` plans the merging of many parts.
 
     digests/   content, and where the columns of an Arrow file lie
     places/    a local folder or an object store; files that appear whole; locks

@@ -29,6 +29,7 @@ from flows.run.record.figures import figures_file, kept_figures
 from flows.run.record.listed_runs import recipe_of
 from flows.run.record.releases import RELEASED, RELEASES, DamagedRelease, Released, read_release, release_entries
 from flows.run.record.run_record import (
+    REMOVED,
     DamagedRun,
     RunRecord,
     read_run,
@@ -166,8 +167,12 @@ def _files_by_run(sizes: Iterable[str]) -> dict[str, frozenset[str]]:
 
 
 def _is_recorded(files: Collection[str]) -> bool:
-    """True if the run with these files has a record, or had one: what is written with it, and no sign of life."""
-    return "run.json" in files or ({"recipe.toml", "recipe.lock"} <= {*files} and "running.json" not in files)
+    """True if the run with these files has a record, or had one: what is written with it, and no sign of life.
+
+    One that is being removed has none any more.
+    """
+    had_one = {"recipe.toml", "recipe.lock"} <= {*files} and "running.json" not in files
+    return REMOVED not in files and ("run.json" in files or had_one)
 
 
 def _is_manifest(path: str) -> bool:

@@ -20,6 +20,7 @@ from corpora.store.places.place import Place
 from flows.maintenance.garbage import Garbage, Look, Policy, garbage, look, unneeded
 from flows.maintenance.run_records import old_runs, remove
 from flows.run.faults.gc_lock import Clearing, clearing, clearings
+from flows.run.record.run_record import removal_mark
 
 Advance = Callable[[int], None]  # bytes freed so far
 
@@ -33,8 +34,11 @@ def clear_store(place: Place, policy: Policy, keep_runs: int, advance: Advance =
         freed = _Freed(place, turn, advance)
         removed = [folder for folder in wanted if freed.artifact(folder, seen)]
         gone, runs = garbage(seen, keep_runs, removed), old_runs(place, keep_runs)
-        for files in (gone.files, *runs.values()):
-            for path, size in files.items():
+        for path, size in gone.files.items():
+            freed.file(path, size)
+        for run_id, files in runs.items():
+            place.write(removal_mark(run_id), b"")
+            for path, size in {**files, removal_mark(run_id): 0}.items():
                 freed.file(path, size)
         for path, present in clearings(place).items():
             if present.is_gone:

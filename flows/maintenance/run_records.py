@@ -1,8 +1,8 @@
 """Records of runs: the newest of each recipe stay, and those that something refers to.
 
 A run that is under way, one that a release was promoted from, and the last completed runs, which show what a store
-needs, are never removed. A run's recipe goes first and its record second, so that a half-removed one
-is taken neither for lost nor for damaged.
+needs, are never removed. A run's recipe goes first and its record second, and all the while a file says so, so that a
+half-removed one is taken neither for lost nor for damaged.
 
 Cost: a listing of `runs/`; where there are too many, the records of the newest.
 """
@@ -16,6 +16,7 @@ from corpora.store.places.files import remove_empty_folders
 from corpora.store.places.place import Place
 from flows.run.record.listed_runs import UNTOLD, files_of_runs, recipe_of, state_of_run
 from flows.run.record.releases import released_runs
+from flows.run.record.run_record import REMOVED, removal_mark
 
 COMPLETED = 10  # completed runs of a recipe that stay, however few records are kept
 FIRST = ("recipe.toml", "running.json", "run.json")
@@ -56,14 +57,16 @@ def _beyond(place: Place, ids: list[str], files: Mapping[str, Mapping[str, int]]
 
 def _in_order(run_id: str, files: Mapping[str, int]) -> dict[str, int]:
     names = sorted(files, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
-    return {f"runs/{run_id}/{name}": files[name] for name in names}
+    return {f"runs/{run_id}/{name}": files[name] for name in names if name != REMOVED}
 
 
 def keep_newest(place: Place, recipe: str, keep: int, tell: Callable[[str], None]) -> None:
     """Remove the records of old runs of a recipe; a failure is reported, not raised."""
     try:
-        for path in (path for files in old_runs(place, keep, recipe).values() for path in files):
-            remove(place, path)
+        for run_id, files in old_runs(place, keep, recipe).items():
+            place.write(removal_mark(run_id), b"")
+            for path in (*files, removal_mark(run_id)):
+                remove(place, path)
     except InputError as error:
         tell(f"Records of old runs stay: {error}")
 

@@ -3,6 +3,7 @@
     config.json, model.safetensors    what Hugging Face's class of the task opens; where it has none, the encoder alone
     task.safetensors                  what that class has no place for, under our names; only where there is something
     finetune.json                     the task, how it was learnt, and digests of the files of weights
+    complete.json                     digests of all files
 
 Of a task with vectors also the files of sentence-transformers (`trainer.huggingface.sentences`); what follows a pooling
 is in its folder there alone. A model with an encoder of its own for passages has no such files, for they know one.

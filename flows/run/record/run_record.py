@@ -42,6 +42,9 @@ class DamagedRun(Damaged):
         )
 
 
+REMOVED = "removed"
+
+
 def to_stderr(line: str) -> None:
     """Print a line to stderr, where it is not taken for output."""
     print(line, file=sys.stderr)
@@ -263,6 +266,11 @@ def machine_versions() -> dict[str, str]:
 def begin_run(place: Place, run_id: str, recipe: "Recipe") -> None:
     """Write the recipe of a run that begins; a store that cannot be written is detected before anything starts."""
     place.write(recipe_file(run_id), recipe.text.encode())
+
+
+def removal_mark(run_id: str) -> str:
+    """Return the path of the file that is in the folder of a run as long as it is being removed."""
+    return f"runs/{run_id}/{REMOVED}"
 
 
 def recipe_file(run_id: str) -> str:

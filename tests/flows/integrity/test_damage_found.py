@@ -34,10 +34,7 @@ FILES = {
 }
 MAY_BE_GONE = {
     UNPUBLISHED: "its files have no name then",
-    "a list of what was forgotten": "as where nothing was forgotten",
-    "a record of a run": "as of a run that was killed",
     "the figures of a run": "as of an earlier version",
-    "an entry of a release": "as where nothing was released",
 }
 
 

@@ -6,7 +6,7 @@ import pytest
 from recorded_run import made_record
 
 from corpora.store.places.place import Place
-from flows.integrity.inventory import check_run
+from flows.integrity.inventory import find_faults, read_holdings
 from flows.maintenance import run_records as records
 from flows.maintenance.run_records import keep_newest, old_runs
 from flows.recipes.lock import Lock
@@ -48,10 +48,20 @@ def test_the_last_completed_runs_stay_behind_many_that_failed(place: Place) -> N
 
 def test_a_half_removed_run_is_neither_lost_nor_damaged(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a process that is killed as it removes a record leaves one that is told as something else."""
-    ids = [put(place, second) for second in range(1, 5)]
-    files = list(old_runs(place, 2)[ids[0]])
-    for path in files[:-1]:
-        place.delete(path)
+    ids, delete = [put(place, second) for second in range(1, 5)], Place.delete
+    files = list(old_runs(place, 3)[ids[0]])
+
+    def delete_one(self: Place, path: str) -> None:
+        delete(self, path)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Place, "delete", delete_one)
+    for path in files:
+        with pytest.raises(KeyboardInterrupt):
+            keep_newest(place, "small", 3, print)
+        assert place.size(path) is None
         assert {state.state for state in run_states(place)} == {"completed"}
-        assert [fault for run_id in list_runs(place) for fault in check_run(place, run_id)] == []
-    assert {path for run in old_runs(place, 2).values() for path in run if ids[0] in path} == {files[-1]}
+        assert list(find_faults(read_holdings(place))) == []
+    monkeypatch.undo()
+    keep_newest(place, "small", 3, print)
+    assert {path.split("/")[1] for path in place.sizes("runs")} == {*ids[1:]}
