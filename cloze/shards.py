@@ -157,7 +157,7 @@ def build_shards(
         words = manifest_of(vocab, workspace, given._recipe)
         return build_shard_sets(given._recipe, corpus, {"": words}, workspace.perform)[""]
 
-    manifest = workspace.past_damage(work)
+    manifest = given._past_faults(work)
     return Shards(ShardSet(workspace.place, manifest), 0, seed, workspace)
 
 

@@ -165,7 +165,7 @@ def train_vocabulary(
         workspace.perform(measures)
         return vocabularies[""]
 
-    manifest = workspace.past_damage(work)
+    manifest = made._past_faults(work)
     return Vocabulary(read_vocabulary(workspace.place, manifest), table, (workspace, manifest))
 
 

@@ -47,7 +47,8 @@ class CleanSettings:
     profile: "cased" leaves it at that. "uncased" makes it lower-case (`str.lower`; accents stay: whether they
     are stripped is the tokenizer's affair, as in BERT). "roberta-brief" makes it lower-case, turns quotes,
     dashes, ellipses and full-width forms into ASCII and removes every character that is not a letter, a
-    number, a mark, white space or one of . , ; : ! ? ' " ( ) -
+    number, a mark, white space or one of . , ; : ! ? ' " ( ) -. "none" leaves texts as their files have them:
+    nothing is repaired either
     quotes: "kept", or "straight": curly ones become ' and ", as ftfy has it
     widths: "kept", or "narrow": full-width and half-width forms become the ordinary ones, as ftfy has it
     """
@@ -82,6 +83,8 @@ def clean_text(text: str, settings: CleanSettings) -> str:
     >>> clean_text("The Mona Lisa doesnâ€™t have\teyebrows. \r\n\r\n\r\nTrue.", CleanSettings())
     'The Mona Lisa doesn’t have eyebrows.\n\nTrue.'
     """
+    if settings.profile == NONE:
+        return text
     mended = _mend(LINE_BREAK.sub("\n", text), fixes(settings))
     return tidy_text(PROFILES[settings.profile](mended.text))
 
@@ -117,7 +120,8 @@ def _brief(text: str) -> str:
     return _lower(kept)
 
 
-PROFILES: dict[str, Callable[[str], str]] = {"cased": str, "uncased": _lower, "roberta-brief": _brief}
+NONE = "none"
+PROFILES: dict[str, Callable[[str], str]] = {"cased": str, "uncased": _lower, "roberta-brief": _brief, NONE: str}
 
 
 def clean(texts: pa.Array, settings: CleanSettings) -> pa.Array:
@@ -130,6 +134,8 @@ def clean(texts: pa.Array, settings: CleanSettings) -> pa.Array:
 
 def clean_and_count(texts: pa.Array, settings: CleanSettings) -> tuple[pa.Array, int]:
     """`clean`, and how many lines were repaired in part only."""
+    if settings.profile == NONE:
+        return texts, 0
     mended, given_up = _mend_lines(text_buffers(texts), settings)
     if settings.quotes == "straight":  # a line that is not repaired holds nothing else that they could change
         mended = TextBuffers(*straighten(*mended))
