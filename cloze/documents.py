@@ -36,13 +36,13 @@ from corpora.store.places.address import is_object_address
 from corpora.store.places.files import replaced_file
 from corpora.store.settings import toml_table, unknown_key
 from corpora.store.tables import read_table
+from flows.command.duplicates.display import similar_facts
+from flows.dedup.similar import find_similar
 from flows.recipes.guesses.fields import reading
 from flows.recipes.lock import Lock, read_lock
 from flows.recipes.recipe import name_of_folder
 from flows.recipes.settings.privacy import visible
 from flows.recipes.tables import dotted, resolved_path, toml
-from flows.command.duplicates.display import similar_facts
-from flows.dedup.similar import find_similar
 from flows.run.faults.skipped_files import leave_out
 from flows.run.inputs.folder_defaults import recipe_of_folder
 from flows.run.pipeline import Parsed, make_corpora, make_documents
@@ -203,7 +203,7 @@ class Documents:
 
     def _past_faults(self, work: Callable[[], Result]) -> Result:
         """Do some work on these documents; raw files that cannot be read are left out, or end it with an InputError."""
-        opened, tell = self._opened, self._workspace.bars.tell
+        opened, tell = self._opened, self._workspace.tell
         with in_python(self._workspace.folder):
             while True:
                 try:
@@ -343,7 +343,8 @@ def clean(docs: Any, *, progress: bool | None = None, **settings: Any) -> Docume
     ["It doesn't matter."]
     """
     given = documents_of(docs, progress)
-    return given._in_form_of(docs, given._with("documents", progress=progress, clean=settings))
+    made: Documents = given._in_form_of(docs, given._with("documents", progress=progress, clean=settings))
+    return made
 
 
 def judge(
@@ -379,7 +380,8 @@ def judge(
     given = documents_of(docs, progress)
     fitted = {"rules": {}, "language": {}, **given._opened.fitted("rules", "language", "documents")}
     asked = {**fitted, **languages, **({} if rules is None else {"rules": rules}), **tables}
-    return given._in_form_of(docs, given._with("documents", progress=progress, **asked))
+    made: Documents = given._in_form_of(docs, given._with("documents", progress=progress, **asked))
+    return made
 
 
 def deduplicate(
@@ -410,8 +412,9 @@ def deduplicate(
     share = {} if held_out is None else {"share": held_out}
     given = documents_of(docs, progress)
     asked = {"duplicates": {}, **given._opened.fitted("duplicates"), **({"duplicates": settings} if settings else {})}
-    made = given._with("corpus", name, progress=progress, **asked, held_out=share, seed=seed)
-    return given._in_form_of(docs, made)
+    corpus = given._with("corpus", name, progress=progress, **asked, held_out=share, seed=seed)
+    made: Documents = given._in_form_of(docs, corpus)
+    return made
 
 
 def similar(corpus: Any, text: str, *, threshold: float = 0.8) -> list[dict[str, Any]]:
@@ -427,6 +430,8 @@ def similar(corpus: Any, text: str, *, threshold: float = 0.8) -> list[dict[str,
     if documents is not None and documents._form != "corpus":
         raise InputError("similar asks a corpus: give what cloze.deduplicate returns.")
     if documents is None and not isinstance(corpus, str | Path):
-        raise InputError(f"corpus is of the type {type(corpus).__name__}: give what cloze.deduplicate returns, or its address.")
+        raise InputError(
+            f"corpus is of the type {type(corpus).__name__}: give what cloze.deduplicate returns, or its address."
+        )
     address = str(corpus) if documents is None else documents._workspace.place.at(documents._corpus.folder)
     return [similar_facts(each) for each in find_similar(address, text, threshold)]

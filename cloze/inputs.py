@@ -11,8 +11,8 @@ Cost: rows and tables are written once, into the folder of a workspace.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import accumulate, chain
 from pathlib import Path
 from tempfile import mkdtemp
@@ -51,6 +51,7 @@ class Given:
     written:   whether it was written there for the caller
     texts:     whether it is a list of texts, in the column `text`
     documents: whether it has the columns of documents
+    num_rows:  of what was written; None of files
     dataset:   the `datasets.Dataset` that it is, else None
     """
 
@@ -59,6 +60,7 @@ class Given:
     written: bool = True
     texts: bool = False
     documents: bool = False
+    num_rows: int | None = None
     dataset: Any = None
 
 
@@ -76,9 +78,9 @@ def look_at(value: Any, argument: str, folder: Path, name: str = "") -> Given:
         raise InputError(f"{argument} is {refusal}")
     if _is_dataset(value):
         tables = chain([value.features.arrow_schema.empty_table()], value.with_format("arrow").iter(ROWS))
-        return Given(_write_table(tables, argument, path), dataset=value)
+        return replace(_write_table(tables, argument, path), dataset=value)
     if (table := _table(value, argument)) is not None:
-        return Given(_write_table(table, argument, path))
+        return _write_table(table, argument, path)
     return _rows(value, argument, path.with_suffix(".jsonl"))
 
 
@@ -118,7 +120,9 @@ def _artifact(address: str, argument: str) -> Artifact:
         if of_kind:
             return newest(of_kind)
     kind = found[-1].manifest.kind
-    raise InputError(f"{argument}: {address} is of a store, and of the kind {kind}. {OTHERS.get(kind, 'It is no text.')}")
+    raise InputError(
+        f"{argument}: {address} is of a store, and of the kind {kind}. {OTHERS.get(kind, 'It is no text.')}"
+    )
 
 
 def _documents(batches: Iterable[pa.RecordBatch], path: Path) -> Given:
@@ -129,7 +133,7 @@ def _documents(batches: Iterable[pa.RecordBatch], path: Path) -> Given:
         ids = pa.array([id.hex() for id in batch.column("id").to_pylist()])
         return pa.table([*(batch.column(name) for name in OF_DOCUMENTS), ids], schema=schema)
 
-    return Given(_write_table(chain([schema.empty_table()], map(plain, batches)), path.name, path), documents=True)
+    return replace(_write_table(chain([schema.empty_table()], map(plain, batches)), path.name, path), documents=True)
 
 
 def _is_ours(value: Any, name: str = "") -> bool:
@@ -144,14 +148,14 @@ def _is_dataset(value: Any) -> bool:
 def _refusal(value: Any) -> str:
     """Return what a value is that is no texts, rows or files, with what to write instead; "" of others."""
     kind = type(value).__name__
-    if _is_ours(value):
+    if _is_ours(value) and kind != "Documents":
         return f"a {kind}, which has no texts: give documents, texts, rows or a file."
     if isinstance(value, bytes | bytearray | memoryview):
         return f"{kind}: give a text in a list, [value.decode()], or the path of a file."
     if isinstance(value, set | frozenset):
         return f"a {kind}, which has no order: give sorted(...) of it."
     if hasattr(value, "read"):
-        return f"an open file: give its path{f', {value.name!r}' if isinstance(getattr(value, 'name', None), str) else ''}."
+        return "an open file: give its path."
     if isinstance(value, Mapping) and value and all(hasattr(each, "column_names") for each in value.values()):
         return f"a {kind}: give one of its splits, as in dataset[{next(iter(value))!r}]."
     if isinstance(value, Mapping) and not all(_is_column(each) for each in value.values()):
@@ -179,17 +183,18 @@ def _table(value: Any, argument: str) -> Iterable[pa.Table] | None:
         return [pa.table(value)] if named and exports else None
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise InputError(
-            f"{argument}: this table cannot be written as Arrow: {str(error).rstrip('.')}. Give columns of one type each."
+            f"{argument}: Arrow cannot hold this table: {str(error).rstrip('.')}. Give columns of one type each."
         ) from error
 
 
-def _write_table(tables: Iterable[pa.Table], argument: str, path: Path) -> str:
-    """Write tables of one schema as Parquet; returns where."""
-    whole, writer = path.with_suffix(".parquet"), None
+def _write_table(tables: Iterable[pa.Table], argument: str, path: Path) -> Given:
+    """Write tables of one schema as Parquet."""
+    whole, writer, num_rows = path.with_suffix(".parquet"), None, 0
     try:
         for table in tables:
             writer = writer or pq.ParquetWriter(whole, table.schema, store_schema=False)
             writer.write_table(table, ROWS)
+            num_rows += len(table)
     except (pa.ArrowException, ValueError) as error:
         raise InputError(f"{argument}: this table cannot be written as Parquet: {str(error).rstrip('.')}.") from error
     finally:
@@ -197,11 +202,11 @@ def _write_table(tables: Iterable[pa.Table], argument: str, path: Path) -> str:
             writer.close()
     if writer is None:
         raise InputError(f"{argument} is a table without rows and columns: give one that has rows.")
-    return str(whole)
+    return Given(str(whole), num_rows=num_rows)
 
 
 def group_begins(path: Path) -> dict[int, int]:
-    """Return of each row group of a file of Parquet that was written here its first row, by where it counts to begin."""
+    """Return the first row of each row group of a file that was written here, by where the group counts to begin."""
     with open_parquet(path) as table:
         groups = range(table.metadata.num_row_groups)
         firsts = accumulate((table.metadata.row_group(group).num_rows for group in groups), initial=0)
@@ -210,13 +215,13 @@ def group_begins(path: Path) -> dict[int, int]:
 
 def _rows(value: Any, argument: str, path: Path) -> Given:
     """Write texts, and dictionaries, as lines of JSON. Raises InputError for other rows."""
-    only_texts = True
+    only_texts, number = True, -1
     with path.open("w", encoding="utf-8") as file:
         for number, row in enumerate(iter(value)):
             record = _record(row, f"{argument}[{number}]")
             only_texts = only_texts and record.keys() == {"text"}
             file.write(_json(record, f"{argument}[{number}]") + "\n")
-    return Given(str(path), texts=only_texts)
+    return Given(str(path), texts=only_texts, num_rows=number + 1)
 
 
 def _record(row: Any, place: str) -> Mapping[str, Any]:
@@ -245,3 +250,21 @@ def _json(record: Mapping[str, Any], place: str) -> str:
         return json.dumps(record, default=plain)
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{place} holds {str(error)[:200]}, which JSON does not have: make a text of it.") from error
+
+
+def texts_of(value: Any, argument: str, words: bool = False) -> Any:
+    """Return a text, or a list of texts; with words a list of words, or a list of these. Raises InputError."""
+    if isinstance(value, str) and not words:
+        return str(value)
+    named = isinstance(value, Mapping) or hasattr(value, "columns") or hasattr(value, "column_names")
+    if isinstance(value, str | Path) or named or _refusal(value) or _is_ours(value):
+        what = "words" if words else "a text or several"
+        raise InputError(
+            f"{argument} is of the type {type(value).__name__}: give {what} in a list, or a column of them."
+        )
+    texts = [row.as_py() if isinstance(row, pa.Scalar) else row for row in value]
+    texts = [[*row] if words and isinstance(row, list | tuple) else row for row in texts]
+    for number, row in enumerate(texts):
+        if not all(isinstance(each, str) for each in (row if words and isinstance(row, list) else [row])):
+            raise InputError(f"{argument}[{number}] is of the type {type(row).__name__}, and no text: give texts.")
+    return texts

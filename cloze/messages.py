@@ -4,9 +4,10 @@
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from corpora.errors import InputError
 from flows.recipes.recipe import SOURCE_KEYS
@@ -20,7 +21,7 @@ _RECIPE = re.compile(r"^\S*\.toml: |\bsource \d+: | in the \[\[source\]\] '[^']*
 
 
 @contextmanager
-def in_python(folder: Path) -> Iterator[None]:
+def in_python(folder: Path | None = None) -> Iterator[None]:
     """Have InputErrors name arguments of Python for the time of the block. folder: of the files that were written"""
     try:
         yield
@@ -28,18 +29,29 @@ def in_python(folder: Path) -> Iterator[None]:
         raise InputError(python_words(str(error), folder)) from error.__cause__
 
 
-def python_words(message: str, folder: Path) -> str:
+def python_words(message: str, folder: Path | None = None) -> str:
     """Return a message with Python's arguments in the place of options, keys of a recipe and our files.
 
-    >>> python_words("source 1: Name one with --set source.tickets.fields.text=NAME.", Path("/tmp/x"))
+    >>> python_words("source 1: Name one with --set source.tickets.fields.text=NAME.")
     'Name one with fields={"text": "NAME"}.'
-    >>> python_words("Use --max-unusable, or --column label=topic.", Path("/tmp/x"))
+    >>> python_words("Use --max-unusable, or --column label=topic.")
     'Use max_unusable, or columns={"label": "topic"}.'
     """
-    message = re.sub(rf"{re.escape(str(folder))}/[^/\s]+/(\w+)\.(?:jsonl|parquet)", r"\1", message)
+    for path in () if folder is None else (*folder.glob("*/*.jsonl"), *folder.glob("*/*.parquet")):
+        name = rf"{re.escape(str(path))}|(?<![\w/.]){re.escape(path.name)}\b"
+        message = re.sub(name, path.stem, message)
     message = _SET.sub(_as_argument, _RECIPE.sub("", message))
     message = _COLUMN.sub(r'columns={"\1": "\2"}', message)
     return _OPTION.sub(lambda match: match[1].replace("-", "_"), message)
+
+
+def in_words(value: Any, folder: Path) -> Any:
+    """Return a value of JSON with Python's words in its texts."""
+    if isinstance(value, Mapping):
+        return {python_words(key, folder): in_words(each, folder) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [in_words(each, folder) for each in value]
+    return python_words(value, folder) if isinstance(value, str) else value
 
 
 def _as_argument(match: re.Match[str]) -> str:
@@ -55,4 +67,6 @@ def _as_argument(match: re.Match[str]) -> str:
 
 
 def _shown(value: object) -> str:
+    if value == "...":
+        return "..."
     return f'"{value}"' if isinstance(value, str) and '"' not in value else repr(value)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from weakref import finalize
 
+from cloze.messages import python_words
 from cloze.progress import Bars
 from corpora.generic_types import Result
 from corpora.sources.contract import StatCache
@@ -56,7 +57,7 @@ class Workspace:
         self.bars = Bars(progress)
         self._origin: Workspace | None = None
         self._workers = workers
-        self._damage = DamageTracker(place=self.place, tell=self.bars.tell)
+        self._damage = DamageTracker(place=self.place, tell=self.tell)
 
     def showing(self, progress: bool | None) -> "Workspace":
         """Return this workspace with bars or without; None: as it is."""
@@ -64,8 +65,12 @@ class Workspace:
             return self
         other = copy(self)
         other.bars, other._origin = Bars(progress), self  # whose folder goes with the last of them
-        other._damage = replace(self._damage, tell=other.bars.tell)
+        other._damage = replace(self._damage, tell=other.tell)
         return other
+
+    def tell(self, line: str) -> None:
+        """Print a line, in Python's words, if bars are shown."""
+        self.bars.tell(python_words(line, self.folder))
 
     @property
     def recipes(self) -> Path:
@@ -122,7 +127,7 @@ class Workspace:
         with (
             ThreadPoolExecutor(self._workers) as threads,
             WorkerPool(self._workers) as pool,
-            compiled_meanwhile(self.bars.tell),
+            compiled_meanwhile(self.tell),
         ):
             built = [threads.submit(pool.run, build_parts, self.place, bare, [*group], distrusted) for group in groups]
             try:

@@ -34,6 +34,7 @@ from trainer.jobs.start import Start
 
 VERSION = 2
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
     """A raw file that could not be read.

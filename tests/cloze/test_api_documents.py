@@ -129,7 +129,10 @@ def test_records_keep_their_fields() -> None:
         (lambda: cloze.judge(["a"], languages="de"), "judge"),
         (lambda: cloze.judge(["a"], language="xx"), "xx"),
         (lambda: cloze.deduplicate(["a"], threshold=2.0), "threshold"),
-        (lambda: cloze.clean("a text"), r"docs: there is no file or folder .a text.\. A text is given in a list: \[text\]"),
+        (
+            lambda: cloze.clean("a text"),
+            r"docs: there is no file or folder .a text.\. A text is given in a list: \[text\]",
+        ),
     ],
 )
 def test_mistakes_are_input_errors_that_name_them(call: Any, message: str) -> None:
