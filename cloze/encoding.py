@@ -154,21 +154,20 @@ class TokenizerCall:
         if single:
             columns = {name: [values] for name, values in columns.items()}
         lengths = [len(ids) for ids in columns["input_ids"]]
-        masked = (
-            "attention_mask" in self.names if options.return_attention_mask is None else options.return_attention_mask
-        )
-        if masked and "attention_mask" not in columns:
+        filled, asked = dict(FILLS), options.return_attention_mask
+        if not ("attention_mask" in self.names if asked is None else asked):
+            del filled["attention_mask"]
+        elif "attention_mask" not in columns:
             columns["attention_mask"] = [[1] * length for length in lengths]
         if options.padding_name != "do_not_pad":
             width = options.max_length if options.padding_name == "max_length" else None
             width, multiple = max(lengths, default=0) if width is None else width, options.pad_to_multiple_of or 1
             width = -(-width // multiple) * multiple
             left = (options.padding_side or self.padding_side) == "left"
-            for name, fill in {"input_ids": self.pad_id, **FILLS}.items():
-                fills = [[fill] * (width - len(row)) for row in columns.get(name, ())]
-                pairs = zip(columns.get(name, ()), fills, strict=True)
-                if name in columns:
-                    columns[name] = [[*more, *row] if left else [*row, *more] for row, more in pairs]
+            filled["input_ids"] = self.pad_id
+            for name in filled.keys() & columns.keys():
+                pairs = [(row, [filled[name]] * (width - len(row))) for row in columns[name]]
+                columns[name] = [[*more, *row] if left else [*row, *more] for row, more in pairs]
         if single:
             columns = {name: values[0] for name, values in columns.items()}
         return Encoding(_arrays(columns, options.return_tensors) if options.return_tensors else columns)

@@ -17,6 +17,11 @@ NESTED = ("fields", *SOURCE_KEYS)  # keys of a source; what follows `source.` el
 _SET = re.compile(r"--set ('[^']*'|[^\s']\S*?(?=[.,;:)]?(?:\s|$)))")
 _COLUMN = re.compile(r"--column ([a-z]+)=([^\s,;:)]+?)(?=[.,;:)]?(?:\s|$))")
 _OPTION = re.compile(r"--(?:no-)?([a-z][a-z-]*)")
+_ACCEPT = re.compile(r"--accept ([a-z][a-z-]*)")
+_TABLE = re.compile(
+    r"^(?:vocabulary|shards|clean|duplicates|training\.phase(?:\[0\])?|training|finetune|embed)\.(?=[a-z])"
+)
+_ONLY = re.compile(r"^(held_out)\.share\b|^(language)\.keep\b")
 _RECIPE = re.compile(r"^\S*\.toml: |\bsource \d+: | in the \[\[source\]\] '[^']*'")
 
 
@@ -36,12 +41,16 @@ def python_words(message: str, folder: Path | None = None) -> str:
     'Name one with fields={"text": "NAME"}.'
     >>> python_words("Use --max-unusable, or --column label=topic.")
     'Use max_unusable, or columns={"label": "topic"}.'
+    >>> python_words("vocabulary.size is 3; if that is meant so, add --accept one-class.")
+    'size is 3; if that is meant so, add accept=["one-class"].'
     """
     for path in () if folder is None else (*folder.glob("*/*.jsonl"), *folder.glob("*/*.parquet")):
         name = rf"{re.escape(str(path))}|(?<![\w/.]){re.escape(path.name)}\b"
         message = re.sub(name, path.stem, message)
-    message = _SET.sub(_as_argument, _RECIPE.sub("", message))
-    message = _COLUMN.sub(r'columns={"\1": "\2"}', message)
+    message = _SET.sub(_as_argument, _RECIPE.sub("", message)).replace("Set its `path` to", "Give")
+    message = _ONLY.sub(lambda match: match[1] or match[2], _TABLE.sub("", message))
+    message = _ACCEPT.sub(r'accept=["\1"]', message)
+    message = _COLUMN.sub(lambda match: f'columns={{"{match[1]}": {_shown(match[2])}}}', message)
     return _OPTION.sub(lambda match: match[1].replace("-", "_"), message)
 
 

@@ -41,7 +41,7 @@ from trainer.settings.training import TrainingSettings
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.settings import EmbedSettings
 
-LOST = 0.01  # of the rows to learn from and to judge by, as for the command
+LEARNT = {"max_unusable": FileSettings(path="").max_unusable}  # of rows that are only answered all may be
 
 if TYPE_CHECKING:
     from trainer.tasks.prediction.loaded import LoadedModel
@@ -77,13 +77,20 @@ class Model:
         return {name: value for name, value in last.items() if isinstance(value, float)}
 
     def encode(
-        self, texts: Any, *, columns: Mapping[str, str] | None = None, progress: bool = True, **settings: Any
+        self,
+        texts: Any,
+        *,
+        columns: Mapping[str, str] | None = None,
+        reading: Mapping[str, Any] | None = None,
+        progress: bool = True,
+        **settings: Any,
     ) -> npt.NDArray[np.float32]:
         """Return a vector for each text: float32 [N, H], in the order of the texts.
 
         texts:    texts, dictionaries with `text`, a table or a file; of a `datasets.Dataset` such a one comes back,
                   with the column `vector`
         columns:  where the rows have another name for a role: `{"text": "sentence"}`
+        reading:  how a file is read: `format`, `header` (False: it has no names of columns), `ragged`
         settings: `pooling` ("mean", "cls", "max", ...), `prompt` (one of the folder's), `layers`, `combine`,
                   `max_length`, `by` ("text", "word" or "token": then N is their number), ...
 
@@ -92,7 +99,7 @@ class Model:
         workspace = Workspace(progress=progress)
         with in_python(workspace.folder):
             asked = bind(EmbedSettings, listed(settings), "embed")
-            given, file = rows_file(texts, "texts", workspace, columns)
+            given, file = rows_file(texts, "texts", workspace, columns, reading)
             loaded = self._load(("models", "tasks"))
             with workspace.bars.of("texts", max(1, given.num_rows or 0)) as advance:
                 vectors = loaded.embed(file, asked, advance, empty=given.num_rows == 0)
@@ -103,20 +110,26 @@ class Model:
         return dataset
 
     def predict(
-        self, rows: Any, *, columns: Mapping[str, str] | None = None, progress: bool = True
+        self,
+        rows: Any,
+        *,
+        columns: Mapping[str, str] | None = None,
+        reading: Mapping[str, Any] | None = None,
+        progress: bool = True,
     ) -> list[dict[str, Any]]:
         """Return what this fine-tuned model predicts for each row: a dictionary as a line of `cloze predict` is.
 
         rows:    texts, dictionaries as in fine-tuning, a table or a file; of a `datasets.Dataset` such a one comes
                  back, with a column for each key of the dictionaries, `predicted_...` if it has such a column
         columns: where the rows have another name for a role
+        reading: how a file is read: `format`, `header` (False: it has no names of columns), `ragged`
 
         A dictionary has `line`, the number of its row from 1; of "classes" `label` and `probabilities`. A row that
         cannot be used has the reason, `unusable`. Raises InputError: rows of another task, no fine-tuned model.
         """
         workspace = Workspace(progress=progress)
         with in_python(workspace.folder):
-            given, file = rows_file(rows, "rows", workspace, columns)
+            given, file = rows_file(rows, "rows", workspace, columns, reading)
             loaded = self._load(("tasks", "models"))
             with workspace.bars.of("rows", max(1, given.num_rows or 0)):
                 answers = [*loaded.predict(file, given.written)] if given.num_rows != 0 else []
@@ -196,9 +209,10 @@ def train(
     workspace, manifest = shards._workspace.showing(progress), shards._set.manifest
     if problem := nothing_said(manifest.name, manifest):
         raise InputError(problem)
-    settings = bind(ModelSettings, listed(family_table(model) if isinstance(model, str) else model), "model")
-    table = {**training, "phase": [{"steps": steps, "batch": batch, **(phase or {})}]}
-    learnt = bind(TrainingSettings, listed(table), "training")
+    with in_python(workspace.folder):
+        settings = bind(ModelSettings, listed(family_table(model) if isinstance(model, str) else model), "model")
+        table = {**training, "phase": [{"steps": steps, "batch": batch, **(phase or {})}]}
+        learnt = bind(TrainingSettings, listed(table), "training")
     place = workspace.place
 
     def work() -> Manifest:
@@ -233,6 +247,7 @@ def finetune(
     *,
     output: str | Path | None = None,
     columns: Mapping[str, str] | None = None,
+    reading: Mapping[str, Any] | None = None,
     progress: bool = True,
     accept: Sequence[str] = (),
     **settings: Any,
@@ -246,6 +261,7 @@ def finetune(
     output:   folder of the result, empty or new; default: a temporary one. Called again with the same arguments, an
               interrupted fine-tuning resumes there
     columns:  where the rows have another name for a role: `{"text": "sentence"}`
+    reading:  how they are read: `format`, `header` (False: no names of columns), `max_unusable` (0.01 of the rows)
     accept:   findings of `cloze check` that stop nothing, by name
     settings: of the task and of the fine-tuning: `epochs`, `learning_rate`, `batch`, `seed`, `restarts`, ...
 
@@ -255,8 +271,8 @@ def finetune(
     output = Path(output or mkdtemp(dir=workspace.folder) + "/model")
     with in_python(workspace.folder):
         files = TaskFiles(
-            training=rows_file(train, "train", workspace, columns, LOST)[1],
-            evaluation=rows_file(evaluate, "evaluate", workspace, columns, LOST)[1],
+            training=rows_file(train, "train", workspace, columns, {**LEARNT, **(reading or {})})[1],
+            evaluation=rows_file(evaluate, "evaluate", workspace, columns, {**LEARNT, **(reading or {})})[1],
         )
         asked = FinetuneAsked(task, model_of(model).address, files, output, settings, accept)
         history = learn(finetune_events(asked), task, workspace)
@@ -283,10 +299,15 @@ def learn(events: Iterator[Event], task: str, workspace: Workspace) -> list[Even
 
 
 def predict(
-    model: Model | str | Path, rows: Any, *, columns: Mapping[str, str] | None = None, progress: bool = True
+    model: Model | str | Path,
+    rows: Any,
+    *,
+    columns: Mapping[str, str] | None = None,
+    reading: Mapping[str, Any] | None = None,
+    progress: bool = True,
 ) -> list[dict[str, Any]]:
     """Return what a fine-tuned model predicts for each row: `load_model(model).predict(rows)`."""
-    return model_of(model).predict(rows, columns=columns, progress=progress)
+    return model_of(model).predict(rows, columns=columns, reading=reading, progress=progress)
 
 
 def embed(
@@ -294,11 +315,12 @@ def embed(
     texts: Any,
     *,
     columns: Mapping[str, str] | None = None,
+    reading: Mapping[str, Any] | None = None,
     progress: bool = True,
     **settings: Any,
 ) -> npt.NDArray[np.float32]:
     """Return a vector for each text: `load_model(model).encode(texts)`."""
-    return model_of(model).encode(texts, columns=columns, progress=progress, **settings)
+    return model_of(model).encode(texts, columns=columns, reading=reading, progress=progress, **settings)
 
 
 def fill(model: Model | str | Path, text: str, *, top: int = 5) -> list[list[dict[str, Any]]]:
@@ -312,6 +334,7 @@ def check(
     *evaluate: Any,
     model: Model | str | Path | None = None,
     columns: Mapping[str, str] | None = None,
+    reading: Mapping[str, Any] | None = None,
     accept: Sequence[str] = (),
     **settings: Any,
 ) -> dict[str, Any]:
@@ -327,7 +350,8 @@ def check(
     workspace = Workspace(progress=False)
     with in_python(workspace.folder):
         named = [("train", train), *((f"evaluate{number or ''}", rows) for number, rows in enumerate(evaluate))]
-        files = [rows_file(rows, name, workspace, columns)[1] for name, rows in named]
+        asked = {**LEARNT, **(reading or {})}
+        files = [rows_file(rows, name, workspace, columns, asked)[1] for name, rows in named]
         address = None if model is None else model_of(model).address
         report: dict[str, Any] = in_words(
             check_data(files, task, listed(settings), address, accept).to_json(), workspace.folder
@@ -387,13 +411,17 @@ def model_of(model: Any) -> Model:
 
 
 def rows_file(
-    rows: Any, name: str, workspace: Workspace, columns: Mapping[str, str] | None, lost: float = 1.0
+    rows: Any,
+    name: str,
+    workspace: Workspace,
+    columns: Mapping[str, str] | None,
+    reading: Mapping[str, Any] | None = None,
 ) -> tuple[Given, FileSettings]:
-    """Return what a caller gave, and the file that it is in. lost: the largest share of rows that may be unusable"""
+    """Return what a caller gave, and the file that it is in. reading: further settings of the file"""
     given = look_at(rows, name, workspace.folder)
     own = {"text": "text"} if given.texts or given.documents else {}  # whatever it was called where the model learnt
-    path = str(Path(given.path).resolve())
-    return given, FileSettings(path=path, columns={**own, **(columns or {})}, max_unusable=lost)
+    settings = {"max_unusable": 1.0, **(reading or {}), "columns": {**own, **(columns or {})}}
+    return given, bind(FileSettings, {**settings, "path": str(Path(given.path).resolve())}, "reading")
 
 
 def with_columns(dataset: Any, columns: Mapping[str, pa.Array]) -> Any:

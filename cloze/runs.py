@@ -18,9 +18,10 @@ from typing import Any
 from cloze.models import Model
 from cloze.shards import Shards, open_shards
 from cloze.vocabulary import Vocabulary
-from cloze.workspace import listed
+from cloze.workspace import MOST_WORKERS, listed
 from corpora.errors import InputError
 from corpora.store.places.place import Place
+from corpora.store.settings import check_range
 from corpora.store.stage import read_manifest
 from flows.command.arguments import load_recipe
 from flows.recipes.tables import toml
@@ -113,6 +114,8 @@ def run(
 
     Raises InputError: what is wrong with the recipe, the files or the store; RunFailed where it ends otherwise.
     """
+    if workers is not None:
+        check_range("workers", workers, 1, MOST_WORKERS)
     folder = Path(recipe) if Path(recipe).is_dir() else None
     pairs = [f"{key}={toml(listed(value))}" for key, value in (settings or {}).items()]
     address = None if store is None else str(store)

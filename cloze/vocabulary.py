@@ -23,13 +23,17 @@ from tokenizers_train.build import plan_brought, read_vocabulary
 from tokenizers_train.vocabularies.files import CONFIG, ROLES
 from tokenizers_train.vocabularies.vocabulary import Vocabulary as Words
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary as load_words
+from trainer.complete_folders import refusing
 
 
 class Vocabulary:
     """A vocabulary. `len(vocab)` is the number of its tokens, whose ids run from 0; `"[MASK]" in vocab`.
 
-    It is called as a tokenizer of transformers is, and stands in for its call.
+    It is called as a tokenizer of transformers is, and stands in for one where texts are encoded and batched: in calls,
+    in data collators and in `Trainer`. It has `mask_token`, `mask_token_id` and so on for pad, unk, cls and sep.
     """
+
+    is_fast = True  # which transformers asks before it uses offsets
 
     def __init__(self, words: Words, tables: Tables | None = None, made: tuple[Workspace, Manifest] | None = None):
         """For the functions of this package. made: where the vocabulary was trained, and its artifact there."""
@@ -160,8 +164,9 @@ class Vocabulary:
         return (self.special_ids if kind == "token_id" else self._words.special_tokens).get(role)
 
     def save(self, folder: str | Path) -> None:
-        """Write the files of the vocabulary into a folder, which tokenizers and AutoTokenizer open."""
-        self._words.save(Path(folder))
+        """Write its files into a folder, which tokenizers and AutoTokenizer open. Raises InputError."""
+        with refusing(Path(folder)):
+            self._words.save(Path(folder))
 
     save_pretrained = save
 
@@ -177,8 +182,8 @@ class Vocabulary:
         return self._words.size
 
     def __getitem__(self, at: int | slice) -> Any:
-        """Return the token with an id, or those of a slice. Raises IndexError."""
-        return self._words.tokens[at]
+        """Return the token with an id, or those of a slice as a list. Raises IndexError."""
+        return [*self._words.tokens[at]] if isinstance(at, slice) else self._words.tokens[at]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._words.tokens)

@@ -36,6 +36,7 @@ from trainer.jobs.job import TrainingJob
 from trainer.launching.launch import train
 
 Tables = Mapping[str, Any]
+MOST_WORKERS = 4_096
 
 
 class Workspace:
@@ -50,7 +51,7 @@ class Workspace:
     """
 
     def __init__(self, store: str | Path | None = None, workers: int = 1, progress: bool = True) -> None:
-        check_range("workers", workers, 1, 4_096)
+        check_range("workers", workers, 1, MOST_WORKERS)
         self.folder = Path(tempfile.mkdtemp(prefix="cloze-"))
         finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         self.place = Place(str(store if store is not None else self.folder / "store"))

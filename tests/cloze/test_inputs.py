@@ -20,9 +20,9 @@ from small_recipe import prose
 import cloze
 
 pytest.importorskip("torch")
-from small_tasks import exported_model  # noqa: E402
+from small_tasks import exported_model
 
-from trainer.tasks.kinds.texts import ClassesTask  # noqa: E402
+from trainer.tasks.kinds.texts import ClassesTask
 
 TEXTS = [prose(n) for n in range(6)]
 LABELS = [f"label {n % 2}" for n in range(6)]
