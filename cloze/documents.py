@@ -426,12 +426,10 @@ def similar(corpus: Any, text: str, *, threshold: float = 0.8) -> list[dict[str,
 
     Each is a dictionary as `cloze dedup --similar ... --json` has it. Raises InputError if there is no corpus.
     """
-    documents = corpus if isinstance(corpus, Documents) else None
-    if documents is not None and documents._form != "corpus":
-        raise InputError("similar asks a corpus: give what cloze.deduplicate returns.")
-    if documents is None and not isinstance(corpus, str | Path):
-        raise InputError(
-            f"corpus is of the type {type(corpus).__name__}: give what cloze.deduplicate returns, or its address."
-        )
-    address = str(corpus) if documents is None else documents._workspace.place.at(documents._corpus.folder)
+    if isinstance(corpus, Documents) and corpus._form == "corpus":
+        address = corpus._workspace.place.at(corpus._corpus.folder)
+    elif isinstance(corpus, str | Path):
+        address = str(corpus)
+    else:
+        raise InputError("corpus: give what cloze.deduplicate returns, or the address of a corpus in a store.")
     return [similar_facts(each) for each in find_similar(address, text, threshold)]

@@ -24,7 +24,6 @@ PADDINGS = {False: "do_not_pad", True: "longest"}
 TRUNCATIONS = {None: "do_not_truncate", False: "do_not_truncate", True: "longest_first"}
 FILLS = {"attention_mask": 0, "token_type_ids": 0, "special_tokens_mask": 1}  # of what is no text
 WITH_SEGMENTS = ("Bert", "Electra", "Albert")  # classes of tokenizers whose models have two segments
-Texts = str | Sequence[str] | Sequence[Sequence[str]]
 
 
 class Encoding(dict[str, Any]):
@@ -229,7 +228,7 @@ class TokenizerCall:
         )
 
 
-def _pairs(text: Texts, pair: Texts | None) -> list[Any]:
+def _pairs(text: list[Any], pair: Any) -> list[Any]:
     if pair is None:
         return list(text)
     if isinstance(pair, str) or len(pair) != len(text):

@@ -44,7 +44,7 @@ from trainer.tasks.vectors.settings import EmbedSettings
 LEARNT = {"max_unusable": FileSettings(path="").max_unusable}  # of rows that are only answered all may be
 
 if TYPE_CHECKING:
-    from trainer.tasks.prediction.loaded import LoadedModel
+    from trainer.tasks.loaded import LoadedModel
 
 
 class Model:
@@ -158,7 +158,7 @@ class Model:
     def _load(self, kinds: Sequence[str]) -> "LoadedModel":
         """Return the model of an address, loaded; of a store the newest of the first kind that it has."""
         if kinds not in self._loaded:
-            from trainer.tasks.prediction.loaded import LoadedModel  # torch is slow to import
+            from trainer.tasks.loaded import LoadedModel  # torch is slow to import
 
             self._loaded[kinds] = LoadedModel(self._held.enter_context(model_folder(self.address, kinds)))
         return self._loaded[kinds]
@@ -298,29 +298,14 @@ def learn(events: Iterator[Event], task: str, workspace: Workspace) -> list[Even
     return history
 
 
-def predict(
-    model: Model | str | Path,
-    rows: Any,
-    *,
-    columns: Mapping[str, str] | None = None,
-    reading: Mapping[str, Any] | None = None,
-    progress: bool = True,
-) -> list[dict[str, Any]]:
-    """Return what a fine-tuned model predicts for each row: `load_model(model).predict(rows)`."""
-    return model_of(model).predict(rows, columns=columns, reading=reading, progress=progress)
+def predict(model: Model | str | Path, rows: Any, **asked: Any) -> list[dict[str, Any]]:
+    """Return what a fine-tuned model predicts for each row: `load_model(model).predict(rows, ...)`."""
+    return model_of(model).predict(rows, **asked)
 
 
-def embed(
-    model: Model | str | Path,
-    texts: Any,
-    *,
-    columns: Mapping[str, str] | None = None,
-    reading: Mapping[str, Any] | None = None,
-    progress: bool = True,
-    **settings: Any,
-) -> npt.NDArray[np.float32]:
-    """Return a vector for each text: `load_model(model).encode(texts)`."""
-    return model_of(model).encode(texts, columns=columns, reading=reading, progress=progress, **settings)
+def embed(model: Model | str | Path, texts: Any, **asked: Any) -> npt.NDArray[np.float32]:
+    """Return a vector for each text: `load_model(model).encode(texts, ...)`."""
+    return model_of(model).encode(texts, **asked)
 
 
 def fill(model: Model | str | Path, text: str, *, top: int = 5) -> list[list[dict[str, Any]]]:

@@ -1,18 +1,20 @@
 """Vocabularies, shards and models in the tools of others: data collators, `Trainer`, sentence-transformers."""
 
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
-from small_models import write_model
 from small_recipe import prose
 
 import cloze
 
-torch: ModuleType = pytest.importorskip("torch")
-transformers: ModuleType = pytest.importorskip("transformers")
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+import torch
+import transformers
+from small_models import write_model
+
 TEXTS = ["The young keeper.", "A long film, and a short one.", "[MASK] is written out."]
 
 

@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_models import write_model
 from small_recipe import prose
 
 import cloze
 
 pytest.importorskip("torch")
+from small_models import write_model
 from small_tasks import exported_model
 
 from trainer.tasks.kinds.texts import ClassesTask
