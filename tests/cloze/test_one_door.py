@@ -19,7 +19,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_parts, publish, survey_stage
 from corpora.store.tables import read_table
-from flows.command.arguments import load_recipe
+from flows.command.arguments import find_recipe
 from flows.recipes.lock import Lock, resolve, write_lock
 from flows.run.faults.skipped_files import leave_out
 from flows.run.pipeline import make_documents
@@ -36,7 +36,7 @@ GAUNTLET = Path(__file__).resolve().parents[3] / "shared" / "data" / "gauntlet"
 
 def documents_of_command(folder: Path, *given: str) -> tuple[Place, Lock, list[Manifest]]:
     """The documents stage of `cloze run --source`, in this process; its lock is written. given: of `--set`"""
-    recipe = load_recipe(None, folder, overrides=[*given])
+    recipe = find_recipe(None, folder, overrides=[*given])
     place, lock = Place(recipe.store), resolve(recipe, Lock(), StatCache()).lock
 
     def perform(stages: Any) -> list[Manifest]:
