@@ -191,13 +191,19 @@ class Documents:
     def _as_dataset(self, dataset: Any) -> Any:
         """Return the rows of a `datasets.Dataset` that are documents, with their texts."""
         rows = self.to_arrow().select(["locator", "text"]).to_pylist()
+        if not rows:
+            return dataset.select([])
         begins = group_begins(Path(self._opened.given.path))
         numbers = [begins[row["locator"]["stream"]] + row["locator"]["offset"] for row in rows]
         [entry] = self._recipe.sources
         names = reading(entry.source, self._opened.lock.guessed, 1).settings().get("fields", {})["text"]
-        name = next(each for each in ([names] if isinstance(names, str) else names) if each in dataset.column_names)
+        found = [each for each in ([names] if isinstance(names, str) else names) if each in dataset.column_names]
+        if not found:
+            raise InputError(
+                f"docs: the texts of this Dataset are not in a column of it, but in {names}: read it first."
+            )
         table = dataset.select(numbers).with_format("arrow")[:]
-        at = table.schema.get_field_index(name)
+        at = table.schema.get_field_index(found[0])
         texts = pa.array([row["text"] for row in rows], pa.string()).cast(table.schema.field(at).type)
         return type(dataset)(table.set_column(at, table.schema.field(at), texts), split=dataset.split)
 
@@ -312,7 +318,7 @@ def _of_files(given: Given, name: str | None, workspace: Workspace, settings: Ta
     """Open files of text as `cloze run --source` does. Raises InputError."""
     path = given.path
     if not is_object_address(path):
-        path = resolved_path(path, Path.cwd() / "recipe.toml")
+        path = resolved_path(str(Path(path).expanduser()) if path[:1] == "~" else path, Path.cwd() / "recipe.toml")
     overrides = {dotted(["source", key]): toml(listed(value)) for key, value in settings.items()}
     if name is not None:
         overrides |= {key: toml(name) for key in ("name", "source.name")}

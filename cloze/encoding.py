@@ -119,6 +119,8 @@ class TokenizerCall:
         text = texts_of(text, "text", options.is_split_into_words)
         pair = None if pair is None else texts_of(pair, "text_pair", options.is_split_into_words)
         nested = isinstance(text, list)
+        if pair is not None and isinstance(pair, list) != nested:
+            raise InputError("text_pair must be as text is: a text with a text, or a list with a list of as many.")
         batched = bool(nested and text and isinstance(text[0], list)) if options.is_split_into_words else nested
         rows = _pairs(text, pair) if batched else [(text, pair) if pair else text]
         if not rows:

@@ -154,15 +154,19 @@ def _refusal(value: Any) -> str:
         return f"{kind}: give a text in a list, [value.decode()], or the path of a file."
     if isinstance(value, set | frozenset):
         return f"a {kind}, which has no order: give sorted(...) of it."
-    if hasattr(value, "read"):
+    if hasattr(value, "read") and hasattr(value, "close"):
         return "an open file: give its path."
     if isinstance(value, Mapping) and value and all(hasattr(each, "column_names") for each in value.values()):
         return f"a {kind}: give one of its splits, as in dataset[{next(iter(value))!r}]."
     if isinstance(value, Mapping) and not all(_is_column(each) for each in value.values()):
         return "a dictionary whose values are no columns: of one record make a list, [record]."
-    if isinstance(value, type) or not (hasattr(value, "__iter__") or hasattr(value, "__getitem__")):
+    if isinstance(value, type) or getattr(value, "shape", None) == () or not _gives_rows(value):
         return f"{'a class' if isinstance(value, type) else f'of the type {kind}'}: give texts, rows or a file."
     return ""
+
+
+def _gives_rows(value: Any) -> bool:
+    return hasattr(value, "__iter__") or hasattr(value, "__getitem__")
 
 
 def _is_column(value: Any) -> bool:
@@ -200,8 +204,8 @@ def _write_table(tables: Iterable[pa.Table], argument: str, path: Path) -> Given
     finally:
         if writer is not None:
             writer.close()
-    if writer is None:
-        raise InputError(f"{argument} is a table without rows and columns: give one that has rows.")
+    if not num_rows:
+        return _rows((), argument, path.with_suffix(".jsonl"))
     return Given(str(whole), num_rows=num_rows)
 
 
@@ -217,7 +221,7 @@ def _rows(value: Any, argument: str, path: Path) -> Given:
     """Write texts, and dictionaries, as lines of JSON. Raises InputError for other rows."""
     only_texts, number = True, -1
     with path.open("w", encoding="utf-8") as file:
-        for number, row in enumerate(iter(value)):
+        for number, row in enumerate(value):
             record = _record(row, f"{argument}[{number}]")
             only_texts = only_texts and record.keys() == {"text"}
             file.write(_json(record, f"{argument}[{number}]") + "\n")
@@ -253,7 +257,7 @@ def _json(record: Mapping[str, Any], place: str) -> str:
 
 
 def texts_of(value: Any, argument: str, words: bool = False) -> Any:
-    """Return a text, or a list of texts; with words a list of words, or a list of these. Raises InputError."""
+    """Return a text, or a list of texts or pairs; with words a list of words, or of such. Raises InputError."""
     if isinstance(value, str) and not words:
         return str(value)
     named = isinstance(value, Mapping) or hasattr(value, "columns") or hasattr(value, "column_names")
@@ -265,6 +269,8 @@ def texts_of(value: Any, argument: str, words: bool = False) -> Any:
     texts = [row.as_py() if isinstance(row, pa.Scalar) else row for row in value]
     texts = [[*row] if words and isinstance(row, list | tuple) else row for row in texts]
     for number, row in enumerate(texts):
-        if not all(isinstance(each, str) for each in (row if words and isinstance(row, list) else [row])):
+        nested = isinstance(row, list) if words else isinstance(row, tuple) and len(row) == 2
+        parts = row if nested else [row]
+        if not all(isinstance(each, str) for each in parts):
             raise InputError(f"{argument}[{number}] is of the type {type(row).__name__}, and no text: give texts.")
     return texts

@@ -411,7 +411,8 @@ def rows_file(
 
 def with_columns(dataset: Any, columns: Mapping[str, pa.Array]) -> Any:
     """Return a `datasets.Dataset` with further columns; one whose name it has gets another."""
-    table = dataset.with_format("arrow")[:]
     for name, column in columns.items():
-        table = table.append_column(f"predicted_{name}" if name in table.column_names else name, column)
-    return type(dataset)(table.replace_schema_metadata(None), split=dataset.split)
+        while name in dataset.column_names:
+            name = f"predicted_{name}"
+        dataset = dataset.add_column(name, column)
+    return dataset

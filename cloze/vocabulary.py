@@ -178,6 +178,9 @@ class Vocabulary:
             self.save(folder)
             return AutoTokenizer.from_pretrained(folder)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Vocabulary, (self._words, self._tables)
+
     def __len__(self) -> int:
         return self._words.size
 

@@ -461,7 +461,7 @@ def folder_recipe(folder: Path | str, store: str, fitted: Fitted | None = None) 
     """Return the text of a recipe for a folder of files of any readable kind, for `cloze run --source FOLDER`."""
     fitted = fitted or Fitted()
     tables = replace(fitted, tables=merged_tables(BOUNDS_OF_FOLDERS, fitted.tables)).to_toml()
-    name = name_of_folder(Path(folder))
+    name = name_of_folder(Path(str(folder).partition("?")[0] if is_object_address(str(folder)) else folder))
     return (
         f'name = "{name}"\nstore = {toml(store)}\n\n[[source]]\nkind = "files"\nname = "{name}"\n'
         f"path = {toml(resolved_source(folder))}\n"

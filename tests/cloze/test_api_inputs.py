@@ -201,6 +201,36 @@ def test_a_call_takes_columns_of_texts_and_nothing_else(made: Made) -> None:
             made.vocab(value)
 
 
+def test_what_is_empty_is_empty(made: Made) -> None:
+    """Fails if an input without rows is refused, or gives a row."""
+    empty = table().slice(0, 0)
+    for value in ([], iter(()), {}, {"text": []}, empty, empty.to_pandas(), dataset(made).select([])):
+        docs = cloze.clean(value, progress=False)
+        assert [*docs] == []
+        assert made.model.predict(value, progress=False)[:] in ([], {"text": [], "label": []})
+        assert len(made.model.encode(value, progress=False)) == 0
+
+
+def test_a_dataset_keeps_its_rows(made: Made) -> None:
+    """Fails if the rows of a Dataset that are left are not its own, in its order, with all their columns."""
+    datasets = pytest.importorskip("datasets")
+    texts = [f"{'A  doubled' if n % 3 else 'Another'} text {n // 2}." for n in range(30)]
+    given = datasets.Dataset.from_dict({"body": texts, "number": range(30), "predicted_label": texts})
+    given = given.select([n for n in range(29, -1, -1) if n != 7])
+    cleaned = cloze.clean(given, progress=False)
+    assert cleaned["number"] == given["number"] and cleaned["predicted_label"] == given["predicted_label"]
+    assert cleaned["body"] == [text.replace("  ", " ") for text in given["body"]]
+    kept = cloze.deduplicate(given, progress=False)
+    assert kept["number"] == sorted(kept["number"], reverse=True) and len({*kept["body"]}) == len(kept) < 29
+    answered = made.model.predict(given, columns={"text": "body"}, progress=False)
+    assert (
+        answered["predicted_label"] == given["predicted_label"]
+        and "predicted_predicted_label" not in given.column_names
+    )
+    with pytest.raises(cloze.InputError, match=r"not in a column of it, but in more\.text: read"):
+        cloze.clean(datasets.Dataset.from_dict({"more": [{"text": prose(n)} for n in range(3)]}), progress=False)
+
+
 FUNCTIONS: dict[str, Callable[[Made, Any], Any]] = {
     **{name: lambda made, given, call=call: call(given) for name, call in OF_DOCUMENTS.items()},
     "train_vocabulary": lambda made, given: cloze.train_vocabulary(given, size=200),

@@ -113,3 +113,17 @@ def test_python_reads_what_the_lock_of_a_store_says(tmp_path: Path, monkeypatch:
     with pytest.raises(cloze.InputError, match=r'broken.*on_damage = "skip": it is then left out') as refusal:
         len(stopped)
     assert "[[source]]" not in str(refusal.value)
+
+
+@pytest.mark.server
+def test_objects_are_read_as_the_same_files_of_a_folder(tmp_path: Path, s3_store: Place) -> None:
+    """Fails if files in an object store are guessed, fitted, dropped or left out otherwise than in a folder."""
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    KINDS["one_in_twenty_broken"](folder, FILES)
+    for path in folder.iterdir():
+        s3_store.write(f"raw/{path.name}", path.read_bytes())
+    here, there = (cloze.judge(cloze.read(each, progress=False)) for each in (folder, s3_store.at("raw")))
+    assert here.to_arrow().drop_columns("locator").equals(there.to_arrow().drop_columns("locator"))
+    assert here.dropped == there.dropped and len(here) > 30
+    assert [file.name for file in here._opened.lock.left_out] == [file.name for file in there._opened.lock.left_out]

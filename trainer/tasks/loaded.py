@@ -3,7 +3,8 @@
     folder ─► predict: a dictionary for each record     embed: a vector for each text     fill: words for each mask
 
 Promise: answers and vectors are those of `cloze predict` and `cloze embed`, to rounding, on the same device. Nothing of
-torch is set for the whole process. Cost: each kind of question loads the folder's weights once, when it is first asked.
+torch is set for the whole process. Cost: each kind of question loads the folder's weights when it is first asked, and
+vectors again when their settings change.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +33,7 @@ class LoadedModel:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._ranks = folder, by_itself()
-        self._embedders = dict[EmbedSettings, Embedder]()
+        self._embedder: tuple[EmbedSettings, Embedder] | None = None
 
     @cached_property
     def _task(self) -> Loaded:
@@ -62,9 +63,9 @@ class LoadedModel:
         empty: whether the file has no texts, and none are read
         Raises InputError, also for a record that cannot be used, because a vector would be missing.
         """
-        if settings not in self._embedders:
-            self._embedders[settings] = Embedder.of(self._folder, settings, self._ranks.device)
-        embedder, counts, done = self._embedders[settings], RowCounts(), 0
+        if self._embedder is None or self._embedder[0] != settings:
+            self._embedder = settings, Embedder.of(self._folder, settings, self._ranks.device)
+        embedder, counts, done = self._embedder[1], RowCounts(), 0
         schema = vector_schema(embedder.made, embedder.width, settings.precision)
         vectors = [np.empty((0, embedder.width), np.float32)]
         named = iter(()) if empty else named_texts(file, counts)

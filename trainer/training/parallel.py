@@ -200,12 +200,13 @@ def joined(device: str = "auto") -> Iterator[Ranks]:
     dist.destroy_process_group()
 
 
-def by_itself(device: str = "auto") -> Ranks:
+def by_itself() -> Ranks:
     """Return this process without a process group, which another library may have: for what exchanges nothing.
 
-    device: as in the settings. Raises InputError if a GPU is asked for and there is none.
+    On the GPU that torch has in use, if there is one; nothing is set for the process.
     """
-    return Ranks(rank=0, count=1, device=_own_device(device, 0))
+    device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+    return Ranks(rank=0, count=1, device=device)
 
 
 class PeersLost(Exception):
