@@ -3,7 +3,8 @@ r"""Cleaning: text as its author meant it, in one form of Unicode, white space a
 Promise: `clean` equals `clean_text` row by row; the definition is `clean_text`, which is ftfy 6 and a few
 lines of our own. What comes out is NFC, without control characters, with `\n` as the only line break and
 the space as the only other white space; no line begins or ends with a space, at most one blank line is
-between two lines, and nothing but text is at either end. Case, NFC and classes of characters are those
+between two lines, and nothing but text is at either end. Only the profile "none" leaves texts as they come. Case, NFC
+and classes of characters are those
 of Python's Unicode tables.
 
 ftfy repairs mojibake and HTML entities, takes terminal escapes and control characters out and Latin
@@ -60,8 +61,8 @@ class CleanSettings:
     def __post_init__(self) -> None:
         check_choice("clean.quotes", self.quotes, ("kept", "straight"))
         check_choice("clean.widths", self.widths, ("kept", "narrow"))
-        if self.profile not in PROFILES:
-            choice = ", ".join(f'"{name}"' for name in PROFILES)
+        if self.profile not in (*PROFILES, NONE):
+            choice = ", ".join(f'"{name}"' for name in (*PROFILES, NONE))
             raise InputError(f'clean.profile is "{self.profile}", which is no profile: use one of {choice}.')
 
 
@@ -120,8 +121,8 @@ def _brief(text: str) -> str:
     return _lower(kept)
 
 
-NONE = "none"
-PROFILES: dict[str, Callable[[str], str]] = {"cased": str, "uncased": _lower, "roberta-brief": _brief, NONE: str}
+NONE = "none"  # the profile of a text that is left as it is
+PROFILES: dict[str, Callable[[str], str]] = {"cased": str, "uncased": _lower, "roberta-brief": _brief}
 
 
 def clean(texts: pa.Array, settings: CleanSettings) -> pa.Array:
