@@ -7,7 +7,8 @@
 
 Nothing is computed twice, and nothing here is a second way to do it: each call adds to the tables of a recipe, and has
 the stages built that a run of that recipe has (workspace.py, progress.py), here or in a store that runs share.
-encoding.py calls a vocabulary as Hugging Face's tokenizers are called.
+inputs.py looks at what a caller gives for texts, rows or files; messages.py tells errors in Python's words; encoding.py
+calls a vocabulary as Hugging Face's tokenizers are called.
 
 Importing the package imports none of them: a name is looked up when it is first used. docs/api.md says which names stay
 as they are, and a test holds their signatures.
@@ -17,27 +18,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cloze.documents import Documents, clean, deduplicate, judge, read
+    from cloze.documents import Documents, clean, deduplicate, judge, read, similar
     from cloze.encoding import Encoding
-    from cloze.models import Model, embed, finetune, predict, train
+    from cloze.models import Model, check, embed, evaluate, fill, finetune, load_model, predict, train
     from cloze.runs import Run, RunFailed, run
-    from cloze.shards import Shards, build_shards, open_shards
+    from cloze.shards import Shards, build_shards, open_shards, trace
     from cloze.vocabulary import Vocabulary, load_vocabulary, train_vocabulary
     from corpora.errors import InputError
     from trainer.launching.launch import TrainingFailed
 
 __all__ = [
     "Documents", "Encoding", "InputError", "Model", "Run", "RunFailed", "Shards", "TrainingFailed", "Vocabulary",
-    "build_shards", "clean", "deduplicate", "embed", "finetune", "judge", "load_vocabulary", "open_shards",
-    "predict", "read", "run", "train", "train_vocabulary",
+    "build_shards", "check", "clean", "deduplicate", "embed", "evaluate", "fill", "finetune", "judge", "load_model",
+    "load_vocabulary", "open_shards", "predict", "read", "run", "similar", "trace", "train", "train_vocabulary",
 ]  # fmt: skip
 
 _MODULES = {
-    "cloze.documents": ("Documents", "clean", "deduplicate", "judge", "read"),
+    "cloze.documents": ("Documents", "clean", "deduplicate", "judge", "read", "similar"),
     "cloze.encoding": ("Encoding",),
-    "cloze.models": ("Model", "embed", "finetune", "predict", "train"),
+    "cloze.models": ("Model", "check", "embed", "evaluate", "fill", "finetune", "load_model", "predict", "train"),
     "cloze.runs": ("Run", "RunFailed", "run"),
-    "cloze.shards": ("Shards", "build_shards", "open_shards"),
+    "cloze.shards": ("Shards", "build_shards", "open_shards", "trace"),
     "cloze.vocabulary": ("Vocabulary", "load_vocabulary", "train_vocabulary"),
     "corpora.errors": ("InputError",),
     "trainer.launching.launch": ("TrainingFailed",),

@@ -9,9 +9,10 @@ Each call returns new documents and computes nothing: rows are made when they ar
 run. These clean before they judge, in whatever order they are called, and what is judged is always cleaned.
 """
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from html import escape
 from itertools import islice
@@ -19,31 +20,61 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from cloze.workspace import Tables, Workspace
+from cloze.inputs import OF_DOCUMENTS, Given, group_begins, look_at
+from cloze.messages import in_python
+from cloze.workspace import Tables, Workspace, listed
 from corpora.build import CORPUS, REMOVED, Corpus
-from corpora.errors import InputError
-from corpora.judging.batches import STEP_TABLES, STEPS, Judged, judge_records
-from corpora.judging.documents import cut_files, in_batches, read_slices
+from corpora.errors import FileFault, InputError
+from corpora.generic_types import Result
+from corpora.judging.batches import STEP_TABLES
 from corpora.schema import DOCUMENTS, DROPPED
-from corpora.sources.contract import Tally
 from corpora.store.ledger import Account
 from corpora.store.manifest import Manifest
-from corpora.store.settings import check_keys
+from corpora.store.places.address import is_object_address
+from corpora.store.places.files import replaced_file
+from corpora.store.settings import check_keys, toml_table
 from corpora.store.tables import read_table
+from flows.command.duplicates.display import similar_facts
+from flows.dedup.similar import find_similar
 from flows.recipes.guesses.fields import reading
-from flows.recipes.lock import Lock
+from flows.recipes.lock import Lock, read_lock
 from flows.recipes.recipe import name_of_folder
 from flows.recipes.settings.privacy import visible
+from flows.recipes.tables import dotted, resolved_path, toml
+from flows.run.faults.skipped_files import leave_out
+from flows.run.inputs.folder_defaults import recipe_of_folder
 from flows.run.pipeline import Parsed, make_corpora, make_documents
+from trainer.complete_folders import refusing
 
 NOTHING_JUDGED: Tables = {
     "language": {"keep": []},
     "rules": {rule.name: {"enabled": False} for rule in fields(STEP_TABLES["rules"])},
 }
+AS_READ: Tables = {"clean": {"profile": "none"}}
 KEPT_AS_THEY_ARE: Tables = {"duplicates": {"enabled": False}}
 JUDGED = (*(name for name in STEP_TABLES if name != "clean"), "documents")
 SHOWN_ROWS, SHOWN_CHARACTERS = 5, 160
+ROWS = "rows"  # what the file of rows is called
+
+
+@dataclass
+class Opened:
+    """What documents were read from, which all that are made of them share.
+
+    given: what the caller gave
+    tables: those of a folder's recipe, which are fitted to its texts
+    lock:  its raw files, of which those that cannot be read are left out when they are met
+    """
+
+    given: Given
+    tables: Tables
+    lock: Lock
+
+    def fitted(self, *names: str) -> dict[str, Any]:
+        """Return those of a folder's tables that are fitted to its texts."""
+        return {name: self.tables[name] for name in names if name in self.tables}
 
 
 class Documents:
@@ -54,42 +85,41 @@ class Documents:
     documents have `held_out`, too.
     """
 
-    def __init__(self, workspace: Workspace, tables: Tables, lock: Lock | None = None, form: str = "raw") -> None:
+    def __init__(self, workspace: Workspace, tables: Tables, opened: Opened, form: str = "raw") -> None:
         """For the functions of this package. form: "raw", "documents" or "corpus"."""
-        self._workspace, self._tables, self._form = workspace, tables, form
-        self._recipe = workspace.recipe({**NOTHING_JUDGED, **KEPT_AS_THEY_ARE, **tables})
-        self._lock = workspace.resolved(self._recipe) if lock is None else lock
+        self._workspace, self._tables, self._opened, self._form = workspace, tables, opened, form
+        usual = {**NOTHING_JUDGED, **KEPT_AS_THEY_ARE, **tables}
+        with in_python(workspace.folder):
+            self._recipe = workspace.recipe({**usual, **AS_READ} if form == "raw" else usual)
 
-    def _with(self, form: str, name: str = "", /, **tables: Any) -> "Documents":
+    def _with(self, form: str, name: str = "", /, progress: bool | None = None, **tables: Any) -> "Documents":
         """Return the documents with other tables of the recipe."""
         named = {"name": name} if name else {}
         form = "corpus" if self._form == "corpus" else form
-        return Documents(self._workspace, {**self._tables, **named, **tables}, self._lock, form)
+        workspace = self._workspace.showing(progress)
+        return Documents(workspace, {**self._tables, **named, **tables}, self._opened, form)
 
     def __len__(self) -> int:
-        if self._form == "raw":
-            rows: int = self.to_arrow().num_rows
-            return rows
         return sum(account.outcomes.get(kept, 0) for account, kept in self._accounts())
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for batch in self.batches():
             yield from batch.to_pylist()
 
-    def __getitem__(self, at: int | str) -> Any:
-        """Return a row by its number, or a column by its name. Raises IndexError or KeyError."""
+    def __getitem__(self, at: int | slice | str) -> Any:
+        """Return a row by its number, rows as a list, or a column by its name. Raises IndexError or KeyError."""
         table = self.to_arrow()
         if isinstance(at, str):
             return table.column(at).to_pylist()
+        if isinstance(at, slice):
+            return table.take(pa.array(range(len(table))[at], pa.int64())).to_pylist()
         if not -len(table) <= at < len(table):
             raise IndexError(f"document {at} of {len(table)}")
         return table.slice(at % len(table), 1).to_pylist()[0]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows as record batches, in the order of the raw files: a few megabytes of memory at a time."""
-        if self._form == "raw":
-            yield from (judged.documents for judged in self._raw())
-        elif self._form == "corpus":
+        if self._form == "corpus":
             yield from Corpus(self._workspace.place, self._corpus).batches()
         else:
             for manifest in self._documents:
@@ -103,25 +133,26 @@ class Documents:
         """Return all rows as a frame of pandas. Raises ImportError where pandas is not installed."""
         return self._table.to_pandas()
 
+    def save(self, path: str | Path) -> None:
+        """Write all rows into a file, which `cloze.read` reads: `.parquet`, or lines of JSON (`.jsonl`).
+
+        Raises InputError for another ending, or a folder that cannot be written.
+        """
+        write_rows(self.batches(), self._schema, Path(path))
+
     @property
     def dropped(self) -> dict[str, int]:
         """How many records were dropped so far, by step and reason, the most frequent first."""
-        if self._form == "raw":
-            counts = Counter(reason for judged in self._raw() for reason in judged.reasons)
-        else:
-            counts = Counter()
-            for account, kept in self._accounts(all_of_them=True):
-                counts.update({name: number for name, number in account.outcomes.items() if name != kept and number})
+        counts = Counter[str]()
+        for account, kept in self._accounts(all_of_them=True):
+            counts.update({name: number for name, number in account.outcomes.items() if name != kept and number})
         return {name.removeprefix("dropped: ").removeprefix("removed: "): n for name, n in counts.most_common()}
 
     def dropped_rows(self) -> pa.Table:
         """Return what was dropped: its place, title and beginning, step, reason, detail; of copies the survivor."""
         tables: list[pa.Table] = []
-        if self._form == "raw":
-            batches = [judged.dropped for judged in self._raw()]
-        else:
-            place = self._workspace.place
-            batches = [b for manifest in self._documents for b in read_table(place, manifest, "dropped", DROPPED.names)]
+        place = self._workspace.place
+        batches = [b for manifest in self._documents for b in read_table(place, manifest, "dropped", DROPPED.names)]
         if self._form == "corpus":
             tables = [pa.Table.from_batches(Corpus(place, self._corpus).removed(), REMOVED)]
         dropped = pa.Table.from_batches(batches, DROPPED)
@@ -145,36 +176,65 @@ class Documents:
 
     @cached_property
     def _table(self) -> pa.Table:
-        schema = CORPUS if self._form == "corpus" else DOCUMENTS
-        return pa.Table.from_batches(self.batches(), schema)
+        return pa.Table.from_batches(self.batches(), self._schema)
 
-    def _raw(self) -> Iterator[Judged]:
-        """Yield the records as their sources give them, in batches."""
-        steps = [step for step in STEPS if step.name != "clean"]
-        for entry in self._recipe.sources:
-            source, files = reading(entry.source, self._lock.guessed, 1), self._lock.generations[0]
-            slices = cut_files(source, files.get(source.name, ()))
-            for records in in_batches(read_slices(source, slices, Tally())):
-                yield judge_records(records, source.name, entry.documents, steps=steps)
+    @property
+    def _schema(self) -> pa.Schema:
+        return CORPUS if self._form == "corpus" else DOCUMENTS
+
+    def _in_form_of(self, given: Any, made: "Documents") -> Any:
+        """Return documents that were made of these; of a `datasets.Dataset` its rows that are left, with new texts."""
+        if given is self or self._opened.given.dataset is None:
+            return made
+        return made._as_dataset(given)
+
+    def _as_dataset(self, dataset: Any) -> Any:
+        """Return the rows of a `datasets.Dataset` that are documents, with their texts."""
+        rows = self.to_arrow().select(["locator", "text"]).to_pylist()
+        if not rows:
+            return dataset.select([])
+        begins = group_begins(Path(self._opened.given.path))
+        numbers = [begins[row["locator"]["stream"]] + row["locator"]["offset"] for row in rows]
+        [entry] = self._recipe.sources
+        names = reading(entry.source, self._opened.lock.guessed, 1).settings().get("fields", {})["text"]
+        found = [each for each in ([names] if isinstance(names, str) else names) if each in dataset.column_names]
+        if not found:
+            raise InputError(
+                f"docs: the texts of this Dataset are not in a column of it, but in {names}: read it first."
+            )
+        table = dataset.select(numbers).with_format("arrow")[:]
+        at = table.schema.get_field_index(found[0])
+        texts = pa.array([row["text"] for row in rows], pa.string()).cast(table.schema.field(at).type)
+        return type(dataset)(table.set_column(at, table.schema.field(at), texts), split=dataset.split)
+
+    def _past_faults(self, work: Callable[[], Result]) -> Result:
+        """Do some work on these documents; raw files that cannot be read are left out, or end it with an InputError."""
+        opened, tell = self._opened, self._workspace.tell
+        with in_python(self._workspace.folder):
+            while True:
+                try:
+                    return self._workspace.past_damage(work)
+                except FileFault as fault:
+                    opened.lock = leave_out(self._recipe, opened.lock, [fault], tell)
 
     def _made(self) -> Parsed:
         """Have the documents made, by the stages of a run."""
         workspace = self._workspace
-        return make_documents(workspace.place, self._recipe, self._lock, workspace.perform)
+        return make_documents(workspace.place, self._recipe, self._opened.lock, workspace.perform)
 
     def _made_corpus(self) -> Manifest:
         """Have the corpus of the documents made."""
         workspace, parsed = self._workspace, self._made()
-        corpora = make_corpora(workspace.place, self._recipe, self._lock, parsed, workspace.perform)
+        corpora = make_corpora(workspace.place, self._recipe, self._opened.lock, parsed, workspace.perform)
         return [corpus for _, corpus in corpora][-1]
 
     @cached_property
     def _documents(self) -> Sequence[Manifest]:
-        return self._workspace.past_damage(self._made).documents
+        return self._past_faults(self._made).documents
 
     @cached_property
     def _corpus(self) -> Manifest:
-        return self._workspace.past_damage(self._made_corpus)
+        return self._past_faults(self._made_corpus)
 
     def _accounts(self, all_of_them: bool = False) -> list[tuple[Account, str]]:
         """Return what became of the records: of the documents, of the corpus; with the outcome that is no drop."""
@@ -185,8 +245,24 @@ class Documents:
         return [*documents, *corpus] if all_of_them else corpus
 
 
+def write_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path) -> None:
+    """Write rows into a file, in one step. Raises InputError."""
+    if path.suffix not in (".parquet", ".jsonl"):
+        raise InputError(f"{path}: name a file that ends in .parquet or .jsonl.")
+    with refusing(path), replaced_file(path) as new:
+        if path.suffix == ".parquet":
+            with pq.ParquetWriter(new, schema) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+            return
+        with new.open("w", encoding="utf-8") as file:
+            for batch in batches:
+                rows = ({**row, "id": row["id"].hex()} for row in batch.to_pylist())
+                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
 def read(
-    source: str | Path | Iterable[str] | Iterable[Mapping[str, Any]],
+    source: Any,
     *,
     kind: str = "files",
     name: str | None = None,
@@ -195,9 +271,10 @@ def read(
     progress: bool = True,
     **settings: Any,
 ) -> Documents:
-    """Read a source: files of text, a dump, an object store, or a list of texts or of records.
+    """Read a source: files of text, a dump, an object store, a table, or texts or records.
 
-    source:   a file, a folder or a glob, or `s3://bucket/prefix`; or texts, or dictionaries
+    source:   a file, a folder or a glob, or `s3://bucket/prefix`; texts or dictionaries; a table (DataFrame, Arrow,
+              `datasets.Dataset`, a dictionary of columns); or a store, whose newest corpus is read
     kind:     of the source, as in a recipe: "files" (text, JSON lines, CSV, Parquet, HTML, EPUB, WARC, ...),
               "wikipedia", "cc-news", "bookcorpus", "xml", ...
     name:     of the source and of what is made of it; default: that of the file or folder
@@ -207,6 +284,8 @@ def read(
     progress: whether bars are shown
     settings: keys of the source's table in a recipe: `fields`, `encoding`, `on_damage`, ...
 
+    Files of text are read as `cloze run --source` reads them: with the same guesses, and without those that cannot be
+    read, unless `on_damage="stop"`. Of a store in which that ran they have the generations and settings of its lock.
     Files are read once for their digests; their records when rows are asked for. What cannot be read is dropped, and
     counted in `dropped`. Raises InputError: nothing to read, or an unknown setting.
 
@@ -214,28 +293,54 @@ def read(
     >>> len(docs), docs[0]["text"], docs.dropped
     (2, 'A first text.', {})
     """
-    workspace = Workspace(store, workers, progress)
-    if isinstance(source, str | Path):
-        path, name = str(source), name or name_of_folder(Path(str(source)))
-    else:
-        rows = [{"text": row} if isinstance(row, str) else row for row in source]
-        name = name or "texts"
-        path = str(workspace.write_rows(rows, "rows"))
-        if all(row.keys() == {"text"} for row in rows):
+    return _opened(source, "source", Workspace(store, workers, progress), kind, name, settings)
+
+
+def _opened(
+    source: Any, argument: str, workspace: Workspace, kind: str, name: str | None, settings: Tables
+) -> Documents:
+    """Open what a caller gave. argument: what messages call it. Raises InputError."""
+    with in_python(workspace.folder):
+        given = look_at(source, argument, workspace.folder, ROWS)
+        if kind == "files" and not given.written:
+            return _of_files(given, name, workspace, settings)
+        if given.texts:
             settings = {"fields": {"text": "text"}, **settings}
-    return Documents(workspace, {"name": name, "source": [{"kind": kind, "name": name, "path": path, **settings}]})
+        if given.documents:
+            settings = {"fields": {**{name: name for name in OF_DOCUMENTS}, "key": "id"}, **settings}
+        name = name or ("texts" if given.written else name_of_folder(Path(given.path)))
+        tables = {"name": name, "source": [{"kind": kind, "name": name, "path": given.path, **settings}]}
+        recipe = workspace.recipe(tables)
+        return Documents(workspace, tables, Opened(given, {}, workspace.resolved(recipe, Lock())))
 
 
-def documents_of(docs: Documents | Iterable[str]) -> Documents:
-    """Return documents, made of a list of texts where they are none."""
-    if isinstance(docs, str):
-        raise InputError(f"{visible(docs, 60)!r} is a text or a path: read it first, as in cloze.read([text]).")
-    return docs if isinstance(docs, Documents) else read(docs)
+def _of_files(given: Given, name: str | None, workspace: Workspace, settings: Tables) -> Documents:
+    """Open files of text as `cloze run --source` does. Raises InputError."""
+    path = given.path
+    if not is_object_address(path):
+        path = resolved_path(str(Path(path).expanduser()) if path[:1] == "~" else path, Path.cwd() / "recipe.toml")
+    overrides = {dotted(["source", key]): toml(listed(value)) for key, value in settings.items()}
+    if name is not None:
+        overrides |= {key: toml(name) for key in ("name", "source.name")}
+    recipe = recipe_of_folder(path, workspace.recipes, overrides)
+    tables = toml_table(recipe.text)
+    lock = workspace.resolved(recipe, read_lock(recipe.lock_path))
+    kept = {key: tables[key] for key in ("name", "source", "documents")}
+    return Documents(workspace, kept, Opened(given, tables, lock))
 
 
-def clean(docs: Documents | Iterable[str], **settings: Any) -> Documents:
+def documents_of(docs: Any, progress: bool | None = None) -> Documents:
+    """Return documents, made of texts, rows, a table or files where they are none. Raises InputError."""
+    if isinstance(docs, Documents):
+        return docs
+    return _opened(docs, "docs", Workspace(progress=progress is not False), "files", None, {})
+
+
+def clean(docs: Any, *, progress: bool | None = None, **settings: Any) -> Documents:
     r"""Repair texts and normalize them: mojibake, HTML entities, control characters, white space, Unicode NFC.
 
+    docs:     documents, or what `read` takes; of a `datasets.Dataset` such a one comes back, with all its columns
+    progress: whether bars are shown; default: as for the documents
     settings: keys of a recipe's table `[clean]`: `profile` ("cased", "uncased", "roberta-brief"), `quotes`, `widths`
 
     Raises InputError for an unknown setting.
@@ -243,26 +348,31 @@ def clean(docs: Documents | Iterable[str], **settings: Any) -> Documents:
     >>> clean(["It doesn\u00e2\u20ac\u2122t   matter. "], quotes="straight")["text"]
     ["It doesn't matter."]
     """
-    return documents_of(docs)._with("documents", clean=settings)
+    given = documents_of(docs, progress)
+    made: Documents = given._in_form_of(docs, given._with("documents", progress=progress, clean=settings))
+    return made
 
 
 def judge(
-    docs: Documents | Iterable[str],
+    docs: Any,
     *,
     rules: Mapping[str, Any] | None = None,
     language: str | Sequence[str] | Mapping[str, Any] | None = None,
+    progress: bool | None = None,
     **tables: Mapping[str, Any],
 ) -> Documents:
     """Drop documents in other languages and those that fail a quality rule; `dropped` counts them by reason.
 
+    docs:     documents, or what `read` takes; of a `datasets.Dataset` such a one comes back
     rules:    the table `[rules]` of a recipe: `{"gopher": {"min_words": 20}, "c4": {"enabled": False}}`
-    language: what is kept: a code ("de"), several, or the table `[language]`; default: English, as in a recipe; `[]`
-              for all languages
+    language: what is kept: a code ("de"), several, or the table `[language]`; `[]` for all languages
+    progress: whether bars are shown; default: as for the documents
     tables:   further ones of a recipe: `lines`, `repeated_lines`, `personal_data`, `contamination`, `selection`,
               `documents`
 
-    Unlike a run, it does not stop where a rule drops many documents: look at `dropped`. Raises InputError for an
-    unknown table or key.
+    What is not given is as in a recipe: English, and the rules of web pages; but of files those that fit a sample of
+    their texts, as for `cloze run --source`. Unlike a run, it does not stop if a rule drops many documents: look at
+    `dropped`. Raises InputError for an unknown table or key.
 
     >>> docs = judge(["Too short to say much."], language=[])
     >>> len(docs), docs.dropped
@@ -270,19 +380,31 @@ def judge(
     """
     check_keys(tables, JUDGED, "judge")
     kept = [language] if isinstance(language, str) else language
-    languages = {} if kept is None else kept if isinstance(kept, Mapping) else {"keep": [*kept]}
-    return documents_of(docs)._with("documents", rules=rules or {}, language=languages, **tables)
+    languages = {"language": kept if isinstance(kept, Mapping) else {"keep": [*kept]}} if kept is not None else {}
+    given = documents_of(docs, progress)
+    fitted = {"rules": {}, "language": {}, **given._opened.fitted("rules", "language", "documents")}
+    asked = {**fitted, **languages, **({} if rules is None else {"rules": rules}), **tables}
+    made: Documents = given._in_form_of(docs, given._with("documents", progress=progress, **asked))
+    return made
 
 
 def deduplicate(
-    docs: Documents | Iterable[str], *, name: str = "", held_out: float | None = None, seed: int = 42, **settings: Any
+    docs: Any,
+    *,
+    name: str = "",
+    held_out: float | None = None,
+    seed: int = 42,
+    progress: bool | None = None,
+    **settings: Any,
 ) -> Documents:
     """Remove exact and near duplicates: of each group of them one stays, by source, quality and id.
 
+    docs:     documents, or what `read` takes; of a `datasets.Dataset` such a one comes back
     name:     of the corpus, as a recipe's `name`; default: that of the source
     held_out: share of the documents that are set apart for evaluation, by a hash of their group or id; default: a
               hundredth, as in a recipe
     seed:     of that hash
+    progress: whether bars are shown; default: as for the documents
     settings: keys of the table `[duplicates]`: `threshold` (0.8 of their shingles), `shingle_words`, `enabled`, ...
 
     Raises InputError for an unknown setting.
@@ -292,4 +414,26 @@ def deduplicate(
     2
     """
     share = {} if held_out is None else {"share": held_out}
-    return documents_of(docs)._with("corpus", name, duplicates=settings, held_out=share, seed=seed)
+    given = documents_of(docs, progress)
+    asked = {"duplicates": {}, **given._opened.fitted("duplicates"), **({"duplicates": settings} if settings else {})}
+    corpus = given._with("corpus", name, progress=progress, **asked, held_out=share, seed=seed)
+    made: Documents = given._in_form_of(docs, corpus)
+    return made
+
+
+def similar(corpus: Any, text: str, *, threshold: float = 0.8) -> list[dict[str, Any]]:
+    """Return the documents of a corpus that are similar to a text, the most similar first.
+
+    corpus:    deduplicated documents; or the address of a corpus, of a store or of a release (STORE@NAME)
+    text:      the text
+    threshold: similarity from which a document is returned: the share of shingles that both have
+
+    Each is a dictionary as `cloze dedup --similar ... --json` has it. Raises InputError if there is no corpus.
+    """
+    if isinstance(corpus, Documents) and corpus._form == "corpus":
+        address = corpus._workspace.place.at(corpus._corpus.folder)
+    elif isinstance(corpus, str | Path):
+        address = str(corpus)
+    else:
+        raise InputError("corpus: give what cloze.deduplicate returns, or the address of a corpus in a store.")
+    return [similar_facts(each) for each in find_similar(address, text, threshold)]

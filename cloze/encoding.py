@@ -7,7 +7,7 @@ the encoding of documents for shards, it takes a special token that is written o
 Cost: that of the library `tokenizers`, 2 to 4 MB of text a second of one core.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from threading import Lock
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import tokenizers
 
+from cloze.inputs import texts_of
 from corpora.errors import InputError
 from corpora.store.settings import check_choice
 from tokenizers_train.vocabularies.borders import keep_spaces, without_spaces
@@ -23,8 +24,8 @@ from tokenizers_train.vocabularies.bounds import refused_by_tokenizers
 NO_LENGTH = 10**20  # of a folder that sets no longest text, as transformers has it
 PADDINGS = {False: "do_not_pad", True: "longest"}
 TRUNCATIONS = {None: "do_not_truncate", False: "do_not_truncate", True: "longest_first"}
+FILLS = {"attention_mask": 0, "token_type_ids": 0, "special_tokens_mask": 1}  # of what is no text
 WITH_SEGMENTS = ("Bert", "Electra", "Albert")  # classes of tokenizers whose models have two segments
-Texts = str | Sequence[str] | Sequence[Sequence[str]]
 
 
 class Encoding(dict[str, Any]):
@@ -64,21 +65,21 @@ class CallOptions:
     """The options of a call, checked; as transformers names them."""
 
     _: KW_ONLY
-    add_special_tokens: bool
+    add_special_tokens: bool = True
     padding: bool | str
-    truncation: bool | str | None
+    truncation: bool | str | None = None
     max_length: int | None
-    stride: int
-    is_split_into_words: bool
+    stride: int = 0
+    is_split_into_words: bool = False
     pad_to_multiple_of: int | None
     padding_side: str | None
     return_tensors: str | None
-    return_token_type_ids: bool | None
+    return_token_type_ids: bool | None = None
     return_attention_mask: bool | None
-    return_overflowing_tokens: bool
-    return_special_tokens_mask: bool
-    return_offsets_mapping: bool
-    return_length: bool
+    return_overflowing_tokens: bool = False
+    return_special_tokens_mask: bool = False
+    return_offsets_mapping: bool = False
+    return_length: bool = False
 
     def __post_init__(self) -> None:
         check_choice("padding", self.padding_name, ("longest", "max_length", "do_not_pad"))
@@ -116,10 +117,14 @@ class TokenizerCall:
         self.names = list(config.get("model_input_names", usual))
         self.longest = int(config.get("model_max_length") or NO_LENGTH)
 
-    def encode(self, text: Texts, pair: Texts | None, options: CallOptions) -> Encoding:
+    def encode(self, text: Any, pair: Any, options: CallOptions) -> Encoding:
         """Encode a text, or several. Raises InputError."""
-        nested = isinstance(text, list | tuple)
-        batched = bool(nested and text and isinstance(text[0], list | tuple)) if options.is_split_into_words else nested
+        text = texts_of(text, "text", options.is_split_into_words)
+        pair = None if pair is None else texts_of(pair, "text_pair", options.is_split_into_words)
+        nested = isinstance(text, list)
+        if pair is not None and isinstance(pair, list) != nested:
+            raise InputError("text_pair must be as text is: a text with a text, or a list with a list of as many.")
+        batched = bool(nested and text and isinstance(text[0], list)) if options.is_split_into_words else nested
         rows = _pairs(text, pair) if batched else [(text, pair) if pair else text]
         if not rows:
             return Encoding({name: [] for name in self.names})
@@ -137,16 +142,57 @@ class TokenizerCall:
         if overflow:
             columns["overflow_to_sample_mapping"] = [number for number, _ in numbered]
         if options.return_tensors:
-            columns = {name: _array(name, values) for name, values in columns.items()}
+            columns = _arrays(columns, options.return_tensors)
         elif not batched and not overflow:
             columns = {name: values[0] if isinstance(values[0], list) else values for name, values in columns.items()}
-        if options.return_tensors == "pt":
-            from trainer.reading.datasets import as_tensors  # torch is slow to import
-
-            columns = as_tensors(columns)
         encoding = Encoding(columns)
         object.__setattr__(encoding, "encodings", [e for _, e in numbered])
         return encoding
+
+    def pad(self, rows: Any, options: CallOptions) -> Encoding:
+        """Fill encoded texts to one length: a dictionary, of one or of several, or a list of such of one each."""
+        if not isinstance(rows, Mapping):
+            rows = [*rows]
+            rows = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
+        if "input_ids" not in rows:
+            raise InputError(f"pad fills what a call gives, with `input_ids`, and got {', '.join(rows) or 'nothing'}.")
+        columns: dict[str, list[Any]] = {name: [*map(_plain, values)] for name, values in rows.items()}
+        single = not all(isinstance(ids, list) for ids in columns["input_ids"])
+        if single:
+            columns = {name: [values] for name, values in columns.items()}
+        lengths = [len(ids) for ids in columns["input_ids"]]
+        filled, asked = dict(FILLS), options.return_attention_mask
+        if not ("attention_mask" in self.names if asked is None else asked):
+            del filled["attention_mask"]
+        elif "attention_mask" not in columns:
+            columns["attention_mask"] = [[1] * length for length in lengths]
+        if options.padding_name != "do_not_pad":
+            width = options.max_length if options.padding_name == "max_length" else None
+            width, multiple = max(lengths, default=0) if width is None else width, options.pad_to_multiple_of or 1
+            width = -(-width // multiple) * multiple
+            left = (options.padding_side or self.padding_side) == "left"
+            filled["input_ids"] = self.pad_id
+            for name in filled.keys() & columns.keys():
+                pairs = [(row, [filled[name]] * (width - len(row))) for row in columns[name]]
+                columns[name] = [[*more, *row] if left else [*row, *more] for row, more in pairs]
+        if single:
+            columns = {name: values[0] for name, values in columns.items()}
+        return Encoding(_arrays(columns, options.return_tensors) if options.return_tensors else columns)
+
+    @property
+    def padding_side(self) -> str:
+        """The side at which texts are filled."""
+        return str(self._config.get("padding_side", "right"))
+
+    @property
+    def pad_id(self) -> int:
+        """The id that texts are filled with. Raises InputError if there is none."""
+        pad = self._special.get("pad")
+        if pad is None:
+            raise InputError("This vocabulary has no pad token to fill texts with: call it with padding=False.")
+        number = self.tokenizer.token_to_id(pad)
+        assert number is not None, "a special token is in its vocabulary"
+        return number
 
     def _columns(self, encoded: Sequence[tokenizers.Encoding], options: CallOptions) -> dict[str, Any]:
         asked = {
@@ -196,19 +242,16 @@ class TokenizerCall:
         if padding == "do_not_pad":
             self.tokenizer.no_padding()
             return
-        pad = self._special.get("pad")
-        if pad is None:
-            raise InputError("This vocabulary has no pad token to fill texts with: call it with padding=False.")
         self.tokenizer.enable_padding(
             length=length if padding == "max_length" else None,
-            direction=options.padding_side or self._config.get("padding_side", "right"),
-            pad_id=self.tokenizer.token_to_id(pad),
-            pad_token=pad,
+            direction=options.padding_side or self.padding_side,
+            pad_id=self.pad_id,
+            pad_token=self._special["pad"],
             pad_to_multiple_of=multiple,
         )
 
 
-def _pairs(text: Texts, pair: Texts | None) -> list[Any]:
+def _pairs(text: list[Any], pair: Any) -> list[Any]:
     if pair is None:
         return list(text)
     if isinstance(pair, str) or len(pair) != len(text):
@@ -216,12 +259,27 @@ def _pairs(text: Texts, pair: Texts | None) -> list[Any]:
     return list(zip(text, pair, strict=True))
 
 
-def _array(name: str, values: Iterable[Any]) -> Any:
-    """Return a column as an array. Raises InputError for texts of different lengths."""
+def _arrays(columns: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Return columns as arrays ("np") or tensors ("pt"). Raises InputError for texts of different lengths."""
+    arrays = {name: _array(name, values) for name, values in columns.items()}
+    if kind == "np":
+        return arrays
+    from trainer.reading.datasets import as_tensors  # torch is slow to import
+
+    return as_tensors(arrays)
+
+
+def _plain(values: Any) -> Any:
+    """Return an array or a tensor as a list; what else it is, as it is."""
+    return values.tolist() if hasattr(values, "tolist") else values
+
+
+def _array(name: str, values: Any) -> Any:
     try:
-        return np.asarray(values, np.int64)
+        array = np.asarray(values)
     except ValueError as error:
         raise InputError(
             f"{name}: the texts have different lengths, and an array has one: call with padding=True and truncation="
             "True, or without return_tensors."
         ) from error
+    return array.astype(np.float32 if array.dtype.kind == "f" else np.int64)

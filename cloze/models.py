@@ -10,24 +10,29 @@ fine-tuned in a folder resumes there, and what is trained in a store resumes and
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from shutil import copytree
 from tempfile import mkdtemp
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
+import pyarrow as pa
 
+from cloze.inputs import Given, look_at
+from cloze.messages import in_python, in_words
 from cloze.shards import Shards
 from cloze.workspace import Workspace, listed
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.settings import bind
-from flows.command.tasks.embed import embed_texts
+from flows.command.tasks.check import check_data
 from flows.command.tasks.finetune import FinetuneAsked, TaskFiles, finetune_events
-from flows.command.tasks.predict import predict_file
 from flows.command.trainer_process import model_folder
+from flows.export.folder import new_folder
 from flows.run.record.example_shares import nothing_said
 from trainer.build import plan_model, read_events
 from trainer.metrics import Event
@@ -36,25 +41,33 @@ from trainer.settings.training import TrainingSettings
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.settings import EmbedSettings
 
-Rows = Iterable[str] | Iterable[Mapping[str, Any]] | str | Path
+LEARNT = {"max_unusable": FileSettings(path="").max_unusable}  # of rows that are only answered all may be
+
+if TYPE_CHECKING:
+    from trainer.tasks.loaded import LoadedModel
 
 
 class Model:
     """A model in a folder of Hugging Face's form, which `AutoModel.from_pretrained(model.folder)` opens.
 
+    It stays loaded in this process: its weights are read when it is first asked, on a GPU if there is one.
+
     history: what was measured on the way, in order: a dictionary for each logged step and each evaluation
     """
 
     def __init__(self, address: str | Path, history: Iterable[Event] = (), workspace: Workspace | None = None) -> None:
-        """For the functions of this package, which take an address in place of a model."""
+        """For the functions of this package: models come from `train`, `finetune` and `load_model`."""
         self.address, self.history, self._workspace = str(address), [dict(event) for event in history], workspace
+        self._loaded = dict[Sequence[str], "LoadedModel"]()
+        self._held = ExitStack()
+        finalize(self, self._held.close)
 
     @property
     def folder(self) -> Path:
-        """The folder. Raises InputError for a model in an object store, whose address the functions here take."""
+        """The folder. Raises InputError for a model in an object store: `save` copies it."""
         with model_folder(self.address) as folder:
             if not folder.is_dir():
-                raise InputError(f"{self.address} is in an object store: give the model itself, or copy it first.")
+                raise InputError(f"{self.address} is in an object store: copy it with model.save(folder).")
             return folder
 
     @property
@@ -63,8 +76,105 @@ class Model:
         last: Event = next((event for event in reversed(self.history) if event["event"] == "evaluation"), {})
         return {name: value for name, value in last.items() if isinstance(value, float)}
 
+    def encode(
+        self,
+        texts: Any,
+        *,
+        columns: Mapping[str, str] | None = None,
+        reading: Mapping[str, Any] | None = None,
+        progress: bool = True,
+        **settings: Any,
+    ) -> npt.NDArray[np.float32]:
+        """Return a vector for each text: float32 [N, H], in the order of the texts.
+
+        texts:    texts, dictionaries with `text`, a table or a file; of a `datasets.Dataset` such a one comes back,
+                  with the column `vector`
+        columns:  where the rows have another name for a role: `{"text": "sentence"}`
+        reading:  how a file is read: `format`, `header` (False: it has no names of columns), `ragged`
+        settings: `pooling` ("mean", "cls", "max", ...), `prompt` (one of the folder's), `layers`, `combine`,
+                  `max_length`, `by` ("text", "word" or "token": then N is their number), ...
+
+        Raises InputError: an unknown setting, a text that is none.
+        """
+        workspace = Workspace(progress=progress)
+        with in_python(workspace.folder):
+            asked = bind(EmbedSettings, listed(settings), "embed")
+            given, file = rows_file(texts, "texts", workspace, columns, reading)
+            loaded = self._load(("models", "tasks"))
+            with workspace.bars.of("texts", max(1, given.num_rows or 0)) as advance:
+                vectors = loaded.embed(file, asked, advance, empty=given.num_rows == 0)
+        if given.dataset is None or asked.by != "text":
+            return vectors
+        column = pa.FixedSizeListArray.from_arrays(vectors.ravel(), vectors.shape[1])
+        dataset: npt.NDArray[np.float32] = with_columns(given.dataset, {"vector": column})
+        return dataset
+
+    def predict(
+        self,
+        rows: Any,
+        *,
+        columns: Mapping[str, str] | None = None,
+        reading: Mapping[str, Any] | None = None,
+        progress: bool = True,
+    ) -> list[dict[str, Any]]:
+        """Return what this fine-tuned model predicts for each row: a dictionary as a line of `cloze predict` is.
+
+        rows:    texts, dictionaries as in fine-tuning, a table or a file; of a `datasets.Dataset` such a one comes
+                 back, with a column for each key of the dictionaries, `predicted_...` if it has such a column
+        columns: where the rows have another name for a role
+        reading: how a file is read: `format`, `header` (False: it has no names of columns), `ragged`
+
+        A dictionary has `line`, the number of its row from 1; of "classes" `label` and `probabilities`. A row that
+        cannot be used has the reason, `unusable`. Raises InputError: rows of another task, no fine-tuned model.
+        """
+        workspace = Workspace(progress=progress)
+        with in_python(workspace.folder):
+            given, file = rows_file(rows, "rows", workspace, columns, reading)
+            loaded = self._load(("tasks", "models"))
+            with workspace.bars.of("rows", max(1, given.num_rows or 0)):
+                answers = [*loaded.predict(file, given.written)] if given.num_rows != 0 else []
+        if given.dataset is None:
+            return answers
+        names = dict.fromkeys(name for answer in answers for name in answer if name != "line")
+        columns_of = {name: pa.array([answer.get(name) for answer in answers]) for name in names}
+        dataset: list[dict[str, Any]] = with_columns(given.dataset, columns_of)
+        return dataset
+
+    def fill(self, text: str, *, top: int = 5) -> list[list[dict[str, Any]]]:
+        """Return for each [MASK] of a text the most probable tokens: `token`, `text`, `id` and `probability` of each.
+
+        Raises InputError: no mask, a text that is too long, a model that guesses no words.
+        """
+        with in_python():
+            if not isinstance(text, str):
+                raise InputError(f"text is of the type {type(text).__name__}: give one text with [MASK] in it.")
+            return self._load(("models", "tasks")).fill(text, top)
+
+    def save(self, folder: str | Path) -> None:
+        """Copy the model's files into a new folder. Raises InputError."""
+        with in_python(), model_folder(self.address) as own, new_folder(Path(folder)) as new:
+            copytree(own, new, dirs_exist_ok=True)
+
+    def _load(self, kinds: Sequence[str]) -> "LoadedModel":
+        """Return the model of an address, loaded; of a store the newest of the first kind that it has."""
+        if kinds not in self._loaded:
+            from trainer.tasks.loaded import LoadedModel  # torch is slow to import
+
+            self._loaded[kinds] = LoadedModel(self._held.enter_context(model_folder(self.address, kinds)))
+        return self._loaded[kinds]
+
     def __repr__(self) -> str:
         return f"Model({self.address!r})"
+
+
+def load_model(address: str | Path) -> Model:
+    """Open a model: a folder of ours or of Hugging Face's form, an artifact, a store, or a release (STORE@NAME).
+
+    Raises InputError if there is none.
+    """
+    model = model_of(address)
+    with in_python(), model_folder(model.address):
+        return model
 
 
 def train(
@@ -75,6 +185,7 @@ def train(
     batch: int = 32,
     name: str = "",
     phase: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
     **training: Any,
 ) -> Model:
     """Train an encoder from random weights on shards, in their store.
@@ -84,18 +195,24 @@ def train(
     batch:    examples of a step
     name:     of the artifact; default: that of the shards
     phase:    further keys of the phase: `weight_decay`, `batch_ramp`, `mask_rate`, ...
+    progress: whether bars are shown; default: as for the shards
     training: keys of the table `[training]`: `learning_rate` (1e-4), `warmup_steps`, `precision`, `seed`, ...
 
     Called again with the same arguments in the same store, it returns the same model, and resumes one that was
     interrupted. Raises InputError: an unknown setting, shards that do not suit the model, no torch; TrainingFailed
     where the trainer ends for another reason, with the end of its log.
     """
-    workspace, manifest = shards._workspace, shards._set.manifest
+    if not isinstance(shards, Shards):
+        raise InputError(
+            f"shards is of the type {type(shards).__name__}: give what cloze.build_shards or cloze.open_shards returns."
+        )
+    workspace, manifest = shards._workspace.showing(progress), shards._set.manifest
     if problem := nothing_said(manifest.name, manifest):
         raise InputError(problem)
-    settings = bind(ModelSettings, listed(family_table(model) if isinstance(model, str) else model), "model")
-    table = {**training, "phase": [{"steps": steps, "batch": batch, **(phase or {})}]}
-    learnt = bind(TrainingSettings, listed(table), "training")
+    with in_python(workspace.folder):
+        settings = bind(ModelSettings, listed(family_table(model) if isinstance(model, str) else model), "model")
+        table = {**training, "phase": [{"steps": steps, "batch": batch, **(phase or {})}]}
+        learnt = bind(TrainingSettings, listed(table), "training")
     place = workspace.place
 
     def work() -> Manifest:
@@ -104,7 +221,8 @@ def train(
         )
         return trained
 
-    trained = workspace.past_damage(work)
+    with in_python(workspace.folder):
+        trained = workspace.past_damage(work)
     return Model(place.at(trained.folder), read_events(place, trained), workspace)
 
 
@@ -124,11 +242,12 @@ def family_table(name: str) -> dict[str, str]:
 def finetune(
     model: Model | str | Path,
     task: str,
-    train: Rows,
-    evaluate: Rows,
+    train: Any,
+    evaluate: Any,
     *,
     output: str | Path | None = None,
     columns: Mapping[str, str] | None = None,
+    reading: Mapping[str, Any] | None = None,
     progress: bool = True,
     accept: Sequence[str] = (),
     **settings: Any,
@@ -142,89 +261,158 @@ def finetune(
     output:   folder of the result, empty or new; default: a temporary one. Called again with the same arguments, an
               interrupted fine-tuning resumes there
     columns:  where the rows have another name for a role: `{"text": "sentence"}`
+    reading:  how they are read: `format`, `header` (False: no names of columns), `max_unusable` (0.01 of the rows)
     accept:   findings of `cloze check` that stop nothing, by name
     settings: of the task and of the fine-tuning: `epochs`, `learning_rate`, `batch`, `seed`, `restarts`, ...
 
     `history` of the result has a dictionary for each evaluation. Raises InputError, or TrainingFailed.
     """
     workspace = Workspace(progress=progress)
-    named, output = dict(columns or {}), Path(output or mkdtemp(dir=workspace.folder) + "/model")
-    files = TaskFiles(rows_file(train, "train", workspace, named), rows_file(evaluate, "evaluate", workspace, named))
+    output = Path(output or mkdtemp(dir=workspace.folder) + "/model")
+    with in_python(workspace.folder):
+        files = TaskFiles(
+            training=rows_file(train, "train", workspace, columns, {**LEARNT, **(reading or {})})[1],
+            evaluation=rows_file(evaluate, "evaluate", workspace, columns, {**LEARNT, **(reading or {})})[1],
+        )
+        asked = FinetuneAsked(task, model_of(model).address, files, output, settings, accept)
+        history = learn(finetune_events(asked), task, workspace)
+    return Model(output, history, workspace)
+
+
+def learn(events: Iterator[Event], task: str, workspace: Workspace) -> list[Event]:
+    """Go through the events of a fine-tuning; return those that were measured."""
     history: list[Event] = []
-    events = finetune_events(FinetuneAsked(task, address_of(model), files, output, settings, accept))
     start: Event = {"steps": 0}
     for start in events:
         if start["event"] != "warning":
             break
-        workspace.bars.tell(f"warning: {start['message']}")
+        workspace.tell(f"warning: {start['message']}")
     with workspace.bars.of(f"{task} steps", max(1, start["steps"])) as advance:
         for event in events:
             if event["event"] == "warning":
-                workspace.bars.tell(f"warning: {event['message']}")
+                workspace.tell(f"warning: {event['message']}")
             if "step" in event:
                 advance(event["step"])
             if event["event"] in ("step", "evaluation"):
                 history.append(event)
-    return Model(output, history, workspace)
+    return history
 
 
-def predict(
-    model: Model | str | Path, rows: Rows, *, columns: Mapping[str, str] | None = None, progress: bool = True
-) -> list[dict[str, Any]]:
-    """Return what a fine-tuned model predicts for each row: a dictionary as a line of `cloze predict` is.
-
-    model:   what `finetune` returned, or an address
-    rows:    texts, or dictionaries as in fine-tuning, or a file of them
-    columns: where the rows have another name for a role
-
-    A dictionary has `line`, the number of its row from 1; of "classes" `label` and `probabilities`. Rows that cannot
-    be used have none. Raises InputError: rows of another task, no fine-tuned model.
-    """
-    workspace = Workspace(progress=progress)
-    file = rows_file(rows, "rows", workspace, dict(columns or {}))
-    output = workspace.folder / "answers.jsonl"
-    predict_file(address_of(model), file, output, labelled=False, tell=workspace.bars.tell)
-    with output.open(encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+def predict(model: Model | str | Path, rows: Any, **asked: Any) -> list[dict[str, Any]]:
+    """Return what a fine-tuned model predicts for each row: `load_model(model).predict(rows, ...)`."""
+    return model_of(model).predict(rows, **asked)
 
 
-def embed(
-    model: Model | str | Path,
-    texts: Rows,
-    *,
+def embed(model: Model | str | Path, texts: Any, **asked: Any) -> npt.NDArray[np.float32]:
+    """Return a vector for each text: `load_model(model).encode(texts, ...)`."""
+    return model_of(model).encode(texts, **asked)
+
+
+def fill(model: Model | str | Path, text: str, *, top: int = 5) -> list[list[dict[str, Any]]]:
+    """Return for each [MASK] of a text the most probable tokens: `load_model(model).fill(text)`."""
+    return model_of(model).fill(text, top=top)
+
+
+def check(
+    task: str,
+    train: Any,
+    *evaluate: Any,
+    model: Model | str | Path | None = None,
     columns: Mapping[str, str] | None = None,
-    progress: bool = True,
+    reading: Mapping[str, Any] | None = None,
+    accept: Sequence[str] = (),
     **settings: Any,
-) -> npt.NDArray[np.float32]:
-    """Return a vector for each text: float32 [N, H], in the order of the texts.
+) -> dict[str, Any]:
+    """Look at labelled rows before anything is learnt from them, as `finetune` does itself.
 
-    model:    any model, or the address of one
-    texts:    texts, or dictionaries with `text`, or a file of them
-    settings: `pooling` ("mean", "cls", "max", ...), `prompt` (one of the folder's), `layers`, `combine`, `max_length`,
-              `by` ("text", "word" or "token": then N is their number), ...
+    train:    rows to learn from, as for `finetune`
+    evaluate: further rows, to judge by
+    model:    whose tokenizer counts tokens
+    settings: of the task and of the fine-tuning: `labels`, `max_length`, ...
 
-    Raises InputError: an unknown setting, a text that is none.
+    Returns what `cloze check --json` prints. Raises InputError.
     """
+    workspace = Workspace(progress=False)
+    with in_python(workspace.folder):
+        named = [("train", train), *((f"evaluate{number or ''}", rows) for number, rows in enumerate(evaluate))]
+        asked = {**LEARNT, **(reading or {})}
+        files = [rows_file(rows, name, workspace, columns, asked)[1] for name, rows in named]
+        address = None if model is None else model_of(model).address
+        report: dict[str, Any] = in_words(
+            check_data(files, task, listed(settings), address, accept).to_json(), workspace.folder
+        )
+        return report
+
+
+def evaluate(
+    model: Model | str | Path,
+    suite: str | Path,
+    *,
+    data: str | Path | None = None,
+    output: str | Path = "evaluation",
+    compare: Model | str | Path | None = None,
+    control: bool = False,
+    accept: Sequence[str] = (),
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Fine-tune a model on each task of a suite, several times; return the table that `cloze evaluate` writes as JSON.
+
+    suite:   a suite's file, or the name of one that comes with Cloze: "glue", "superglue"
+    data:    folder of the tasks' files; default: the suite's own
+    output:  folder for runs and tables: what is finished there is not done again
+    compare: another model, for a paired test on the same tasks; control: the same model from first weights
+
+    Raises InputError, or TrainingFailed.
+    """
+    from flows.command.tasks.evaluate import JSON, evaluate_model  # it knows reports, exports and the command line
+    from flows.command.tasks.options import EvaluationAsked
+
     workspace = Workspace(progress=progress)
-    file, output = rows_file(texts, "texts", workspace, dict(columns or {})), workspace.folder / "vectors.parquet"
-    asked = bind(EmbedSettings, listed(settings), "embed")
-    embed_texts(address_of(model), file, asked, output, workspace.bars.tell)
-    column = pq.read_table(output, columns=["vector"]).column("vector").combine_chunks()
-    vectors: npt.NDArray[np.float32] = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
-    return vectors.reshape(len(column), column.type.list_size)
+    with in_python(workspace.folder):
+        asked = EvaluationAsked(
+            model=model_of(model).address,
+            suite=str(suite),
+            data=None if data is None else Path(data),
+            output=Path(output),
+            compare=None if compare is None else model_of(compare).address,
+            control=control,
+            accept=tuple(accept),
+        )
+        evaluate_model(asked, workspace.tell)
+        table: dict[str, Any] = json.loads((asked.output / JSON).read_text(encoding="utf-8"))
+        return table
 
 
-def address_of(model: Model | str | Path) -> str:
-    """Return where a model is."""
-    return model.address if isinstance(model, Model) else str(model)
+def model_of(model: Any) -> Model:
+    """Return a model, of its address if it is none. Raises InputError."""
+    if isinstance(model, Model):
+        return model
+    if not isinstance(model, str | Path):
+        raise InputError(
+            f"model is of the type {type(model).__name__}: give what cloze.train, cloze.finetune or cloze.load_model "
+            "returns, or the address of a model."
+        )
+    return Model(model)
 
 
-def rows_file(rows: Rows, name: str, workspace: Workspace, columns: dict[str, str]) -> FileSettings:
-    """Return the file of some rows, which are written to one where they are not in a file yet."""
-    if isinstance(rows, str | Path):
-        return FileSettings(path=str(Path(rows).resolve()), columns=columns)
-    given: list[str | Mapping[str, Any]] = list(rows)
-    if any(isinstance(row, str) for row in given):  # whatever the column was called from which the model learnt
-        columns = {"text": "text", **columns}
-    tables = ({"text": row} if isinstance(row, str) else row for row in given)
-    return FileSettings(path=str(workspace.write_rows(tables, name)), columns=columns)
+def rows_file(
+    rows: Any,
+    name: str,
+    workspace: Workspace,
+    columns: Mapping[str, str] | None,
+    reading: Mapping[str, Any] | None = None,
+) -> tuple[Given, FileSettings]:
+    """Return what a caller gave, and the file that it is in. reading: further settings of the file"""
+    given = look_at(rows, name, workspace.folder)
+    own = {"text": "text"} if given.texts or given.documents else {}  # whatever it was called where the model learnt
+    settings = {"max_unusable": 1.0, **(reading or {}), "columns": {**own, **(columns or {})}}
+    return given, bind(FileSettings, {**settings, "path": str(Path(given.path).resolve())}, "reading")
+
+
+def with_columns(dataset: Any, columns: Mapping[str, pa.Array]) -> Any:
+    """Return a `datasets.Dataset` with further columns; one whose name it has gets another."""
+    for name, column in columns.items():
+        while name in dataset.column_names:
+            name = f"predicted_{name}"
+        dataset = dataset.add_column(name, column)
+    return dataset

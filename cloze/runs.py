@@ -23,7 +23,7 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.settings import PROCESSES
 from corpora.store.stage import read_manifest
-from flows.command.arguments import load_recipe
+from flows.command.arguments import find_recipe
 from flows.recipes.tables import toml
 from flows.run.record.run_record import RunRecord, list_runs, read_run
 from trainer.build import read_events
@@ -119,7 +119,7 @@ def run(
     folder = Path(recipe) if Path(recipe).is_dir() else None
     pairs = [f"{key}={toml(listed(value))}" for key, value in (settings or {}).items()]
     address = None if store is None else str(store)
-    loaded = load_recipe(None if folder else str(recipe), folder, address, pairs)  # its mistakes are raised here
+    loaded = find_recipe(None if folder else str(recipe), folder, address, pairs)  # its mistakes are raised here
     place = Place(loaded.store)
     before = {*list_runs(place)}
     asked = ["--source", str(folder)] if folder else [str(recipe)]

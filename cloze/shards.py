@@ -6,24 +6,34 @@ shards.to_torch(), shards.to_hf()                    with the columns that model
 shards.to_arrow(), shards.to_pandas()                the examples with their masks, as they are stored
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from shutil import copyfileobj
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from cloze.documents import Documents, documents_of
+from cloze.documents import documents_of
+from cloze.messages import in_python
 from cloze.vocabulary import Vocabulary, manifest_of
 from cloze.workspace import Workspace
 from corpora.build import Corpus
+from corpora.errors import InputError
+from corpora.kernels.arrays import Int64s
 from corpora.store.manifest import Manifest
+from corpora.store.places.place import Place
 from corpora.store.settings import EPOCH, check_choice
+from corpora.store.stage import MANIFEST
+from flows.command.trace import document_facts, example_facts
+from flows.export.folder import new_folder
 from flows.run.examples import build_shard_sets
 from flows.run.store_address import Artifact, find_artifacts, newest, vocabulary_artifact
 from shards.build import SPLITS
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.materialised import ROWS, epoch_rows, epoch_schema
+from shards.reading.order import examples_at
 from shards.reading.records import ExampleRecords
 from tokenizers_train.build import read_vocabulary
 
@@ -69,8 +79,11 @@ class Shards:
     def __len__(self) -> int:
         return 0 if self._records is None else self._records.num_live
 
-    def __getitem__(self, number: int) -> dict[str, Any]:
-        """Return an example. Raises IndexError."""
+    def __getitem__(self, number: int | slice) -> Any:
+        """Return an example, or those of a slice as a list. Raises IndexError."""
+        if isinstance(number, slice):
+            numbers = range(len(self))[number]
+            return self._records.read(numbers) if self._records is not None and numbers else []
         if self._records is None or not -len(self) <= number < len(self):
             raise IndexError(f"example {number} of {len(self)}")
         return self._records[number % len(self)]
@@ -89,14 +102,18 @@ class Shards:
         """Return the same as a frame of pandas. Raises ImportError where pandas is not installed."""
         return self.to_arrow().to_pandas()
 
-    def to_hf(self) -> Any:
-        """Return a `datasets.Dataset` with the columns of `shards[0]`, in memory. Raises ImportError without datasets.
+    def to_hf(self, *, padded: bool = True) -> Any:
+        """Return a `datasets.Dataset` with the columns of `shards[0]`, in memory, for `Trainer`.
 
-        Its rows have the lengths of their examples: `DataCollatorWithPadding` and `Trainer` fill them.
+        padded: whether all rows are as wide as the longest example may be, so that any collator can batch them
+        Raises ImportError without datasets.
         """
         from datasets import Dataset  # an extra: `dev`
 
-        rows = [*self]
+        rows: list[dict[str, Any]] = []
+        if self._records is not None:
+            records = ExampleRecords(self._set, seed=self._seed, first=self._epoch, padded=padded)
+            rows = [records[number] for number in range(len(self))]
         names = rows[0] if rows else ()
         return Dataset(pa.table({name: pa.array([row[name] for row in rows]) for name in names}))
 
@@ -112,30 +129,48 @@ class Shards:
         dataset.set_epoch(self._epoch)
         return dataset
 
+    def save(self, folder: str | Path) -> None:
+        """Copy shards and vocabulary into a new folder, which `cloze.open_shards` opens. Raises InputError."""
+        source = self._set.place
+        with in_python(), new_folder(Path(folder)) as new:
+            for manifest in (self._set.manifest, self._vocabulary_artifact):
+                paths = {f"{manifest.stage_folder}/{path}" for part in manifest.parts for path in part.paths}
+                for path in (*sorted(paths), f"{manifest.folder}/{MANIFEST}"):
+                    with source.open(path) as file, Place(str(new)).create(path) as sink:
+                        copyfileobj(file, sink)
+
+    def _stored(self) -> Int64s:
+        """Return the stored number of each example, as `cloze trace` has it: [N]."""
+        if self._records is None:
+            return np.empty(0, np.int64)
+        return examples_at(self._records.slots_of(np.arange(len(self))), len(self._set), self._seed)
+
     def __repr__(self) -> str:
         facts = self._set.manifest.facts
         return f"Shards({facts['input']}, {len(self):,} examples of up to {facts['length']} tokens, {self._set.split})"
 
 
 def build_shards(
-    docs: Documents | Iterable[str],
+    docs: Any,
     vocab: Vocabulary,
     length: int = 128,
     *,
     input: str = "segment-pair",
     masking: str | Mapping[str, Any] | None = None,
     seed: int = 42,
+    progress: bool | None = None,
     **settings: Any,
 ) -> Shards:
     """Cut documents into training examples, in the store of the documents.
 
-    docs:     documents, as they are; or texts. A hundredth of them becomes the split "held-out", unless `deduplicate`
-              was told otherwise
+    docs:     documents, as they are; or what `read` takes. A hundredth of them becomes the split "held-out", unless
+              `deduplicate` was told otherwise
     vocab:    the vocabulary
     length:   tokens of the longest example, special ones included
     input:    how examples are made: "segment-pair" (BERT), "single", "sentence-order" (ALBERT), "packed", ...
     masking:  "dynamic" (drawn anew for each epoch), "static", "none", or the table `masking` of a recipe
     seed:     of the shuffle, the masks and all that is drawn
+    progress: whether bars are shown; default: as for the documents
     settings: further keys of a recipe's table `[shards]`: `copies`, `target_tokens`, and those of the input
 
     Raises InputError: an unknown setting, a vocabulary without the special tokens of a masked language model.
@@ -148,7 +183,13 @@ def build_shards(
     """
     kind = {"kind": masking} if isinstance(masking, str) else masking
     table = {"input": input, "length": length, **({} if kind is None else {"masking": kind}), **settings}
-    given = documents_of(docs)._with("corpus", seed=seed, shards=table, vocabulary=vocab._tables)
+    if not isinstance(vocab, Vocabulary):
+        raise InputError(
+            f"vocab is of the type {type(vocab).__name__}: give what cloze.train_vocabulary or load_vocabulary returns."
+        )
+    given = documents_of(docs, progress)._with(
+        "corpus", progress=progress, seed=seed, shards=table, vocabulary=vocab._tables
+    )
     workspace = given._workspace
 
     def work() -> Manifest:
@@ -156,7 +197,7 @@ def build_shards(
         words = manifest_of(vocab, workspace, given._recipe)
         return build_shard_sets(given._recipe, corpus, {"": words}, workspace.perform)[""]
 
-    manifest = workspace.past_damage(work)
+    manifest = given._past_faults(work)
     return Shards(ShardSet(workspace.place, manifest), 0, seed, workspace)
 
 
@@ -174,6 +215,33 @@ def open_shards(
 
     Raises InputError where there are none.
     """
+    if not isinstance(address, str | Path):
+        raise InputError(f"address is of the type {type(address).__name__}: give a path, or what follows s3://.")
     artifact = newest(find_artifacts(str(address), "shards"))
     workspace = Workspace(artifact.place.address, progress=progress)
     return Shards(ShardSet(artifact.place, artifact.manifest), epoch, seed, workspace).split(split)
+
+
+def trace(shards: Shards | str | Path, of: int | str | bytes) -> dict[str, Any]:
+    """Follow an example back to its documents and their raw records, or a document to its examples and answers.
+
+    shards: shards, or the address of such
+    of:     the number of an example, as in `shards[3]`; or the id of a document: 16 bytes, or their 32 digits
+
+    Returns what `cloze trace --json` prints, with examples numbered as these shards are. Raises InputError.
+    """
+    opened = shards if isinstance(shards, Shards) else open_shards(shards, progress=False)
+    artifact = Artifact(place=opened._set.place, manifest=opened._set.manifest)
+    if isinstance(of, int):
+        if not -len(opened) <= of < len(opened):
+            raise InputError(f"of = {of}: there are {len(opened):,} examples, numbered from 0.")
+        stored = int(opened._stored()[of])
+        return {**example_facts(artifact, stored, opened._set.split), "example": of % len(opened)}
+    if not isinstance(of, str | bytes):
+        raise InputError(f"of is of the type {type(of).__name__}: give an example's number, or the id of a document.")
+    facts = document_facts(artifact, of if isinstance(of, str) else of.hex())
+    numbers = {
+        split: np.flatnonzero(np.isin(opened.split(split)._stored(), stored)).tolist()
+        for split, stored in facts["examples"].items()
+    }
+    return {**facts, "examples": numbers}

@@ -11,24 +11,29 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from cloze.documents import Documents, documents_of
-from cloze.encoding import CallOptions, Encoding, Texts, TokenizerCall
+from cloze.documents import documents_of
+from cloze.encoding import CallOptions, Encoding, TokenizerCall
 from cloze.workspace import Tables, Workspace
 from corpora.build import Corpus
+from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from flows.recipes.recipe import Recipe
 from flows.run.examples import make_vocabularies
 from tokenizers_train.build import plan_brought, read_vocabulary
-from tokenizers_train.vocabularies.files import CONFIG
+from tokenizers_train.vocabularies.files import CONFIG, ROLES
 from tokenizers_train.vocabularies.vocabulary import Vocabulary as Words
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary as load_words
+from trainer.complete_folders import refusing
 
 
 class Vocabulary:
     """A vocabulary. `len(vocab)` is the number of its tokens, whose ids run from 0; `"[MASK]" in vocab`.
 
-    It is called as a tokenizer of transformers is, and stands in for its call.
+    It is called as a tokenizer of transformers is, and stands in for one where texts are encoded and batched: in calls,
+    in data collators and in `Trainer`. It has `mask_token`, `mask_token_id` and so on for pad, unk, cls and sep.
     """
+
+    is_fast = True  # which transformers asks before it uses offsets
 
     def __init__(self, words: Words, tables: Tables | None = None, made: tuple[Workspace, Manifest] | None = None):
         """For the functions of this package. made: where the vocabulary was trained, and its artifact there."""
@@ -38,8 +43,8 @@ class Vocabulary:
 
     def __call__(
         self,
-        text: Texts,
-        text_pair: Texts | None = None,
+        text: Any,
+        text_pair: Any = None,
         *,
         add_special_tokens: bool = True,
         padding: bool | str = False,
@@ -59,7 +64,7 @@ class Vocabulary:
     ) -> Encoding:
         """Encode a text or several, alone or in pairs, as transformers does with the same arguments.
 
-        text, text_pair: texts; with `is_split_into_words` lists of words
+        text, text_pair: texts, in a list, an array or a column; with `is_split_into_words` lists of words
         padding:        True or "longest", "max_length", False
         truncation:     True or "longest_first", "only_first", "only_second", False
         max_length:     tokens, special ones included; default: the `model_max_length` of the vocabulary's folder
@@ -114,9 +119,56 @@ class Vocabulary:
         """Tokens of the longest text that its models read, as far as its folder says so; else 10^20."""
         return self._call.longest
 
+    def pad(
+        self,
+        encoded_inputs: Any,
+        padding: bool | str = True,
+        max_length: int | None = None,
+        pad_to_multiple_of: int | None = None,
+        padding_side: str | None = None,
+        return_attention_mask: bool | None = None,
+        return_tensors: str | None = None,
+        verbose: bool = True,
+    ) -> Encoding:
+        """Fill encoded texts to one length, as transformers does; its data collators ask for it.
+
+        encoded_inputs: what a call gave, or a list of what calls gave for one text each
+        """
+        options = {name: value for name, value in locals().items() if name not in ("self", "encoded_inputs", "verbose")}
+        return self._call.pad(encoded_inputs, CallOptions(**options))
+
+    def get_special_tokens_mask(
+        self, token_ids_0: Any, token_ids_1: Any = None, already_has_special_tokens: bool = False
+    ) -> list[int]:
+        """Return 1 for each special token of ids that have them, and 0 for each other. Raises InputError."""
+        if not already_has_special_tokens or token_ids_1 is not None:
+            raise InputError("Special tokens are put in by a call: ask that for them, with return_special_tokens_mask.")
+        special = {*self.all_special_ids}
+        return [int(int(number) in special) for number in token_ids_0]
+
+    @property
+    def all_special_ids(self) -> list[int]:
+        """The ids of the special tokens."""
+        return [*self.special_ids.values()]
+
+    @property
+    def padding_side(self) -> str:
+        """The side at which texts are filled: "right" or "left"."""
+        return self._call.padding_side
+
+    def __getattr__(self, name: str) -> Any:
+        """Return `pad_token`, `mask_token_id` and so on: a special token of a role, or its id; None without one."""
+        role, _, kind = name.partition("_")
+        if role not in (*ROLES, "bos", "eos") or kind not in ("token", "token_id"):
+            raise AttributeError(f"a vocabulary has no {name!r}")
+        return (self.special_ids if kind == "token_id" else self._words.special_tokens).get(role)
+
     def save(self, folder: str | Path) -> None:
-        """Write the files of the vocabulary into a folder, which tokenizers and AutoTokenizer open."""
-        self._words.save(Path(folder))
+        """Write its files into a folder, which tokenizers and AutoTokenizer open. Raises InputError."""
+        with refusing(Path(folder)):
+            self._words.save(Path(folder))
+
+    save_pretrained = save
 
     def to_hf(self) -> Any:
         """Return the tokenizer of transformers. Raises ImportError where transformers is not installed."""
@@ -126,8 +178,15 @@ class Vocabulary:
             self.save(folder)
             return AutoTokenizer.from_pretrained(folder)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Vocabulary, (self._words, self._tables)
+
     def __len__(self) -> int:
         return self._words.size
+
+    def __getitem__(self, at: int | slice) -> Any:
+        """Return the token with an id, or those of a slice as a list. Raises IndexError."""
+        return [*self._words.tokens[at]] if isinstance(at, slice) else self._words.tokens[at]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._words.tokens)
@@ -140,13 +199,14 @@ class Vocabulary:
 
 
 def train_vocabulary(
-    docs: Documents | Iterable[str], algorithm: str = "wordpiece", size: int = 8000, **settings: Any
+    docs: Any, algorithm: str = "wordpiece", size: int = 8000, *, progress: bool | None = None, **settings: Any
 ) -> Vocabulary:
     """Train a vocabulary on documents, those apart that are held out for evaluation.
 
-    docs:      documents, as they are: near-duplicates count where they were not removed; or texts
+    docs:      documents, as they are: near-duplicates count if they were not removed; or what `read` takes
     algorithm: "wordpiece" (BERT), "byte-bpe" (RoBERTa) or "unigram" (ALBERT)
     size:      tokens in all, special ones included; fewer where the texts yield no more
+    progress:  whether bars are shown; default: as for the documents
     settings:  further keys of a recipe's table `[vocabulary]`: `lowercase`, `min_frequency`, `special_tokens`, ...
 
     Raises InputError: an unknown setting, a size with nothing to learn, or no words.
@@ -156,7 +216,7 @@ def train_vocabulary(
     ['the', 'tide']
     """
     table = {"algorithm": algorithm, "size": size, **settings}
-    made = documents_of(docs)._with("corpus", vocabulary=table)
+    made = documents_of(docs, progress)._with("corpus", progress=progress, vocabulary=table)
     workspace, recipe = made._workspace, made._recipe
 
     def work() -> Manifest:
@@ -165,7 +225,7 @@ def train_vocabulary(
         workspace.perform(measures)
         return vocabularies[""]
 
-    manifest = workspace.past_damage(work)
+    manifest = made._past_faults(work)
     return Vocabulary(read_vocabulary(workspace.place, manifest), table, (workspace, manifest))
 
 

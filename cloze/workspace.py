@@ -9,16 +9,17 @@ is shared between workspaces, so threads may have one each.
 Cost: parts are built in this process, one after another; with `workers` above one, on so many processes.
 """
 
-import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from weakref import finalize
 
+from cloze.messages import python_words
 from cloze.progress import Bars
 from corpora.generic_types import Result
 from corpora.sources.contract import StatCache
@@ -35,6 +36,7 @@ from trainer.jobs.job import TrainingJob
 from trainer.launching.launch import train
 
 Tables = Mapping[str, Any]
+MOST_WORKERS = 4_096
 
 
 class Workspace:
@@ -54,24 +56,36 @@ class Workspace:
         finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         self.place = Place(str(store if store is not None else self.folder / "store"))
         self.bars = Bars(progress)
+        self._origin: Workspace | None = None
         self._workers = workers
-        self._damage = DamageTracker(place=self.place, tell=self.bars.tell)
+        self._damage = DamageTracker(place=self.place, tell=self.tell)
 
-    def write_rows(self, rows: Iterable[Mapping[str, Any]], name: str) -> Path:
-        """Write rows as lines of JSON, for what reads files. Raises TypeError for a value that JSON does not have."""
-        path = Path(tempfile.mkdtemp(dir=self.folder)) / f"{name}.jsonl"
-        with path.open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
-        return path
+    def showing(self, progress: bool | None) -> "Workspace":
+        """Return this workspace with bars or without; None: as it is."""
+        if progress is None:
+            return self
+        other = copy(self)
+        other.bars, other._origin = Bars(progress), self  # whose folder goes with the last of them
+        other._damage = replace(self._damage, tell=other.tell)
+        return other
+
+    def tell(self, line: str) -> None:
+        """Print a line, in Python's words, if bars are shown."""
+        self.bars.tell(python_words(line, self.folder))
+
+    @property
+    def recipes(self) -> Path:
+        """The folder next to whose `recipes` the locks of folders are: the store, if it is one of this machine."""
+        return Path(self.place.address) if self.place.is_local else self.folder
 
     def recipe(self, tables: Tables) -> Recipe:
         """Return the recipe that tables mean in this store. Raises InputError."""
         recipe = recipe_of_tables({**listed(tables), "store": self.place.address}, Path.cwd() / "recipe.toml")
         return replace(recipe, path=None)
 
-    def resolved(self, recipe: Recipe) -> Lock:
-        """Find the raw files of a recipe: one generation. Reads each once. Raises InputError where there are none."""
-        return resolve(recipe, Lock(), StatCache()).lock
+    def resolved(self, recipe: Recipe, lock: Lock) -> Lock:
+        """Find the raw files of a recipe. Reads each once. Raises InputError if there are none."""
+        return resolve(replace(recipe, store=self.place.address), lock, StatCache()).lock
 
     def past_damage(self, work: Callable[[], Result]) -> Result:
         """Do some work that performs stages; what it finds damaged is built again. Raises InputError."""
@@ -114,7 +128,7 @@ class Workspace:
         with (
             ThreadPoolExecutor(self._workers) as threads,
             WorkerPool(self._workers) as pool,
-            compiled_meanwhile(self.bars.tell),
+            compiled_meanwhile(self.tell),
         ):
             built = [threads.submit(pool.run, build_parts, self.place, bare, [*group], distrusted) for group in groups]
             try:

@@ -178,16 +178,11 @@ def judge_records(
     settings: DocumentsSettings,
     inputs: JudgingInputs = NO_INPUTS,
     watch: Callable[[str, BatchState], None] = lambda step, batch: None,
-    steps: Sequence[JudgingStep] = STEPS,
 ) -> Judged:
-    """Take a batch through all steps in their order.
-
-    watch: called after each step with the batch's state
-    steps: other ones than all; the steps of language and of rules fill columns of the documents, and are always needed
-    """
+    """Take a batch through all steps in their order. watch: called after each step with the batch's state"""
     batch = BatchState(records, settings.max_document_bytes, watch)
     _apply_added(batch, settings, "parse")
-    for step in steps:
+    for step in STEPS:
         at_step(step.name)
         step.apply(batch, settings, inputs)
         _apply_added(batch, settings, step.name)

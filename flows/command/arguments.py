@@ -84,7 +84,18 @@ def load_recipe(
     engine: str | None = None,
 ) -> "Recipe":
     """Return the recipe that a command's arguments mean. Writes nothing. Raises InputError."""
-    arrays_without_pandas()
+    arrays_without_pandas()  # a process of the command has no use for it; a program that calls Python's doors may
+    return find_recipe(name, source, store, overrides, engine)
+
+
+def find_recipe(
+    name: str | None,
+    source: Path | None = None,
+    store: str | None = None,
+    overrides: list[str] | None = None,
+    engine: str | None = None,
+) -> "Recipe":
+    """Return the same in any process. Raises InputError."""
     from flows.recipes.recipe import read_recipe, shipped_recipe, shipped_recipes
     from flows.recipes.settings.engine import check_engine
     from flows.recipes.tables import read_override, resolved_store

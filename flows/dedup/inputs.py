@@ -22,7 +22,7 @@ from corpora.kernels.arrays import Bools
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import AUTO
 from corpora.sources.bytes.unchanged import states_of
-from corpora.sources.contract import RawFile, Slice, Tally, whole_file
+from corpora.sources.contract import RawFile, Slice, Tally, split_glob, whole_file
 from corpora.sources.files import parquet
 from corpora.sources.files.endings import JSON_ENDINGS, SHEET_ENDINGS
 from corpora.sources.files.fields import Names, settled
@@ -32,11 +32,13 @@ from corpora.sources.files.source import FilesSource
 from corpora.sources.files.tables import TextTable
 from corpora.sources.passed_over import FileGroup, absolute, look
 from corpora.store.manifest import ManifestAddress
+from corpora.store.places.address import is_object_address
 from corpora.store.places.place import Place
 from corpora.store.stage import manifest_at
 from corpora.store.tables import open_table
 from flows.dedup.columns import ADDED
 from flows.dedup.lines import Fields, Lines, blocks, parsed, read_lines, text_of
+from flows.recipes.store_folders import refuse_store
 
 CHUNK_ROWS, CHUNK_BYTES = 2_048, 4_000_000
 MOST_RECORD_BYTES = 1 << 30
@@ -116,6 +118,8 @@ def inputs_of(inputs: Sequence[str], text: str, within: str, id: str) -> Inputs:
 
 
 def _files_of(source: FilesSource) -> list[tuple[str, Path]]:
+    if not is_object_address(source.path):
+        refuse_store(split_glob(source.path)[0])
     try:
         return source.files()
     except InputError as error:  # which speaks of a recipe

@@ -9,7 +9,6 @@ digest removed, is read as it is; the next run seals it again.
 """
 
 import json
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -33,10 +32,10 @@ from corpora.store.settings import bind
 from flows.recipes.guesses.fields import WITHOUT, Guessed, guess_new, refuse_nothing_left, without_text
 from flows.recipes.guesses.fitted_defaults import Fitted
 from flows.recipes.recipe import Recipe, SourceEntry
+from flows.recipes.store_folders import is_store, is_written, refuse_store
 from trainer.jobs.start import Start
 
 VERSION = 2
-_RUN, _FINGERPRINT = re.compile(r"\d{8}T\d{12}-.+"), re.compile("[0-9a-f]{24}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,16 +313,21 @@ def stores_apart(source: Source, recipe: Recipe) -> Apart:
     """
     where, store = raw_path(str(getattr(source, "path", ""))).expanduser(), raw_path(recipe.store)
     objects = isinstance(where, ObjectPath)
-    if not hasattr(source, "path") or (not objects and where.is_file()):
+    if not hasattr(source, "path"):
+        return nowhere
+    if not objects and where.is_file():
+        refuse_store(where)
         return nowhere
     own = Path(*store.parts) if objects == isinstance(store, ObjectPath) else None  # objects' paths too are compared so
     root = Path(*takewhile(lambda part: not WILDCARDS & set(part), where.parts))
     root = root if objects else split_glob(str(where))[0].resolve()
-    if own is not None and root.is_relative_to(own) and _is_written(root, own):
+    if own is not None and root.is_relative_to(own) and is_written(root, own):
         raise InputError(
             f"Source {source.name!r}: its path {where} is in the recipe's own store, {store}, so each run would read "
             "what earlier runs wrote. Give `store` or the source's `path` another folder."
         )
+    if not objects:
+        refuse_store(root)
     if objects:
         return lambda path: own is not None and path.is_relative_to(own) and not root.is_relative_to(own)
     return _folders_apart(root, own)
@@ -341,27 +345,10 @@ def _folders_apart(root: Path, own: Path | None) -> Apart:
             unknown.append(above)
             above = above.parent
         for each in reversed(unknown):
-            known[each] = known[each.parent] or _is_store(each, own)
+            known[each] = known[each.parent] or is_store(each, own)
         return known[unknown[0] if unknown else above]
 
     return cache(is_apart)
-
-
-def _is_store(folder: Path, own: Path | None) -> bool:
-    """Return whether a folder is a recipe's own store, or holds what a run has left in another one."""
-    try:
-        if own is not None and own.exists() and folder.samefile(own):
-            return True
-        return any(_RUN.fullmatch(run.name) for run in (folder / "runs").iterdir())
-    except OSError:
-        return False
-
-
-def _is_written(folder: Path, store: Path) -> bool:
-    """Return whether a folder of a store, or the store itself, is one that runs write to."""
-    parts = folder.relative_to(store).parts
-    by_name = not parts or parts[0] in ("runs", "recipes", "releases") or any(map(_FINGERPRINT.fullmatch, parts))
-    return by_name or any(_FINGERPRINT.fullmatch(path.parent.name) for path in folder.glob("*/*/manifest.json"))
 
 
 def look_around(

@@ -19,7 +19,7 @@ from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.added import make_step
 from corpora.sources.contract import Source
 from corpora.sources.registry import OBJECT_KINDS, defaults_of, make_source, takes_license
-from corpora.store.places.address import plain_address
+from corpora.store.places.address import is_object_address, plain_address
 from corpora.store.places.pipes import refuse_pipe
 from corpora.store.settings import POSITION, bind, check_choice, check_keys, check_range, convert, toml_table
 from corpora.store.workers.pool import Limits
@@ -476,14 +476,19 @@ def settle_recipe(recipe: Recipe) -> None:
         ) from error
 
 
-def folder_recipe(folder: Path, store: str, fitted: Fitted | None = None) -> str:
+def resolved_source(source: Path | str) -> str:
+    """Return the whole path of a folder, a file or a glob, or the address of objects."""
+    return str(source) if is_object_address(str(source)) else Path(source).resolve().as_posix()
+
+
+def folder_recipe(folder: Path | str, store: str, fitted: Fitted | None = None) -> str:
     """Return the text of a recipe for a folder of files of any readable kind, for `cloze run --source FOLDER`."""
     fitted = fitted or Fitted()
     tables = replace(fitted, tables=merged_tables(BOUNDS_OF_FOLDERS, fitted.tables)).to_toml()
-    name = name_of_folder(folder)
+    name = name_of_folder(Path(str(folder).partition("?")[0] if is_object_address(str(folder)) else folder))
     return (
         f'name = "{name}"\nstore = {toml(store)}\n\n[[source]]\nkind = "files"\nname = "{name}"\n'
-        f"path = {toml(folder.resolve().as_posix())}\n"
+        f"path = {toml(resolved_source(folder))}\n"
         'encoding = "auto"        # UTF-8, else windows-1252\n'
         'on_damage = "skip"       # a file that cannot be read is left out, counted and named\n\n'
         f"{tables}[vocabulary]\nsize = 8000\n"

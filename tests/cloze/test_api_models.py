@@ -60,7 +60,18 @@ def test_a_model_is_trained_tuned_and_asked(shards: cloze.Shards, tmp_path: Path
     vectors = cloze.embed(model, [prose(1), prose(2), prose(1)], pooling="mean")
     assert (vectors.shape, vectors.dtype) == ((3, 32), np.float32)
     assert np.array_equal(vectors[0], vectors[2]) and not np.array_equal(vectors[0], vectors[1])
-    with pytest.raises(cloze.InputError):
+    with pytest.raises(cloze.InputError, match="fix the rows"):
         cloze.finetune(model, "classes", [{"text": "a"}], rows, epochs=1)
+    some: dict[str, Any] = {"columns": columns, "epochs": 1, "progress": False}
+    part = [*rows[:16], {"sentence": "a"}]
+    with pytest.raises(cloze.InputError, match=r'accept=\["unusable-rows"\]'):
+        cloze.finetune(model, "classes", part, rows[16:], **some)
+    with pytest.raises(cloze.InputError, match=r"max_unusable = 0\.01: .* or allow more"):
+        cloze.finetune(model, "classes", part, rows[16:], accept=["unusable-rows"], **some)
+    allowed: dict[str, Any] = {"accept": ["unusable-rows"], "reading": {"max_unusable": 0.1}}
+    assert cloze.finetune(model, "classes", part, rows[16:], **allowed, **some).scores
+    with pytest.raises(cloze.InputError, match=r'accept=\["evaluation-in-training"\]'):
+        cloze.finetune(model, "classes", rows, rows, **some)
+    assert cloze.finetune(model, "classes", rows, rows, accept=["evaluation-in-training"], **some).scores
     with pytest.raises(cloze.InputError):
         cloze.predict(tmp_path / "nothing", ["a"])

@@ -7,6 +7,7 @@ from small_recipe import prose
 
 import cloze
 from cloze.runs import _command
+from flows.command import arguments
 
 
 def test_a_wrong_recipe_is_refused_at_once(tmp_path: Path) -> None:
@@ -17,6 +18,17 @@ def test_a_wrong_recipe_is_refused_at_once(tmp_path: Path) -> None:
     recipe.write_text('[[source]]\nkind = "files"\nname = "a"\npath = "raw"\n[shards]\nlenght = 64\n')
     with pytest.raises(cloze.InputError, match="length"):
         cloze.run(recipe)
+
+
+def test_a_program_keeps_its_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails if a call hides pandas from pyarrow for good, as a process of the command does for itself."""
+    calls: list[str] = []
+    monkeypatch.setattr(arguments, "arrays_without_pandas", lambda: calls.append("hidden"))
+    with pytest.raises(cloze.InputError):
+        cloze.run(tmp_path / "none.toml")
+    with pytest.raises(cloze.InputError):
+        arguments.load_recipe(str(tmp_path / "none.toml"))
+    assert calls == ["hidden"]
 
 
 def test_a_notebook_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:

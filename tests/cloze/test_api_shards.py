@@ -52,7 +52,9 @@ def test_other_tools_get_the_same_examples(shards: cloze.Shards) -> None:
     pytest.importorskip("pandas")
     assert shards.to_pandas()["ids"].map(len).sum() == sum(len(row["input_ids"]) for row in rows)
     pytest.importorskip("datasets")
-    assert shards.to_hf()["labels"] == [row["labels"].tolist() for row in rows]
+    assert shards.to_hf(padded=False)["labels"] == [row["labels"].tolist() for row in rows]
+    assert {len(ids) for ids in shards.to_hf()["input_ids"]} == {64}
+    assert sum(sum(mask) for mask in shards.to_hf()["attention_mask"]) == sum(len(row["input_ids"]) for row in rows)
     pytest.importorskip("torch")
     dataset = shards.epoch(1).to_torch(padded=False)
     assert dataset[3]["input_ids"].tolist() == shards.epoch(1)[3]["input_ids"].tolist()
@@ -70,6 +72,30 @@ def test_opened_shards_are_the_built_ones(shards: cloze.Shards, tmp_path: Path) 
         cloze.open_shards(shards.artifact, split="test")
     with pytest.raises(cloze.InputError, match="epoch"):
         shards.epoch(-1)
+
+
+def test_shards_are_sliced_saved_and_traced(shards: cloze.Shards, tmp_path: Path) -> None:
+    """Fails if a slice, a copy or a trace is of other examples than those that `shards[n]` gives."""
+    assert [row["input_ids"].tolist() for row in shards[3:9:2]] == [
+        shards[number]["input_ids"].tolist() for number in (3, 5, 7)
+    ]
+    assert shards[5:2] == []
+    shards.save(tmp_path / "saved")
+    again = cloze.open_shards(tmp_path / "saved", epoch=1)
+    assert again.to_arrow().equals(shards.epoch(1).to_arrow()) and [*again.vocabulary] == [*shards.vocabulary]
+    with pytest.raises(cloze.InputError, match="not empty"):
+        shards.save(tmp_path / "saved")
+    later, vocabulary = shards.epoch(1), shards.vocabulary
+    for number in (0, -1):
+        facts = cloze.trace(later, number)
+        given = vocabulary.convert_ids_to_tokens(later[number]["input_ids"].tolist())
+        pairs = [pair for pair in zip(given, facts["tokens"], strict=True) if pair[0] != pair[1]]
+        assert len(pairs) < len(given) / 3, "all but the masks are the tokens that are traced"
+        document = facts["documents"][0]
+        assert facts["example"] in cloze.trace(later, document["id"])["examples"]["train"]
+        assert cloze.trace(later, bytes.fromhex(document["id"]))["document"]["text"] == document["text"]
+    with pytest.raises(cloze.InputError, match="numbered from 0"):
+        cloze.trace(shards, len(shards))
 
 
 def test_a_split_without_examples_is_empty() -> None:

@@ -17,7 +17,6 @@ import cloze
 ROOT = Path(__file__).resolve().parents[2]
 SURFACE = Path(__file__).with_name("surface.txt")
 SPECIAL = {"__call__", "__contains__", "__getitem__", "__iter__", "__len__", "__repr__"}
-ALIASES = {"Rows", "Texts"}  # which the types of parameters use
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -45,8 +44,6 @@ def surface_of(source: str, names: tuple[str, ...]) -> Iterator[str]:
         elif isinstance(node, ast.ClassDef) and node.name in names:
             yield f"class {node.name}({', '.join(map(ast.unparse, node.bases))})"
             yield from (f"    {line}" for line in members(node))
-        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ALIASES:
-            yield ast.unparse(node)
 
 
 def surface() -> str:

@@ -13,7 +13,7 @@
 
 `build.py` is the stage `tasks` of a run: a suite learnt by a model of a store, and what is kept of it.
 `contract.py` is what a task must offer, `registry.py` finds tasks by name, `settings.py` holds the settings of a job,
-`onnx.py` writes a model for programs without torch.
+`onnx.py` writes a model for programs without torch; `loaded.py` keeps one in memory for Python.
 `data.py` reads and encodes a whole file, `text_encoder.py` turns text into ids and `embeddings.py` handles vectors.
 What a task is in one room has the same file name in the others: `kinds/tags.py`, `heads/tags.py`, `scores/tags.py`.
 """

@@ -86,6 +86,7 @@ NOT_DETERMINISTIC = "does not have a deterministic implementation"
 class Ranks:
     """This process among all of them.
 
+    mesh:       of all processes; None of one that asked for no process group (`by_itself`)
     host_rank:  among those of this machine
     host_count: processes of this machine
     patient:    the same processes over sockets of their own, for what takes long; used by one thread at a time
@@ -96,7 +97,7 @@ class Ranks:
     rank: int
     count: int
     device: torch.device
-    mesh: DeviceMesh
+    mesh: DeviceMesh | None = None
     host_rank: int = 0
     host_count: int = 1
     patient: dist.ProcessGroup | None = None
@@ -147,6 +148,7 @@ class Ranks:
 
     def wait_no_longer_than(self, seconds: float) -> None:
         """Limit how long to wait for the others from now on, except where `wait` and `patient` allow more."""
+        assert self.mesh is not None
         for group in {dist.group.WORLD, self.mesh.get_group(), self.counting} - {None}:
             _set_pg_timeout(timedelta(seconds=seconds), group)
         if self.device.type == "cuda":
@@ -196,6 +198,15 @@ def joined(device: str = "auto") -> Iterator[Ranks]:
             dist.destroy_process_group()
         raise
     dist.destroy_process_group()
+
+
+def by_itself() -> Ranks:
+    """Return this process without a process group, which another library may have: for what exchanges nothing.
+
+    On the GPU that torch has in use, if there is one; nothing is set for the process.
+    """
+    device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+    return Ranks(rank=0, count=1, device=device)
 
 
 class PeersLost(Exception):

@@ -3,7 +3,8 @@ r"""Cleaning: text as its author meant it, in one form of Unicode, white space a
 Promise: `clean` equals `clean_text` row by row; the definition is `clean_text`, which is ftfy 6 and a few
 lines of our own. What comes out is NFC, without control characters, with `\n` as the only line break and
 the space as the only other white space; no line begins or ends with a space, at most one blank line is
-between two lines, and nothing but text is at either end. Case, NFC and classes of characters are those
+between two lines, and nothing but text is at either end. Only the profile "none" leaves texts as they come. Case, NFC
+and classes of characters are those
 of Python's Unicode tables.
 
 ftfy repairs mojibake and HTML entities, takes terminal escapes and control characters out and Latin
@@ -46,7 +47,8 @@ class CleanSettings:
     profile: "cased" leaves it at that. "uncased" makes it lower-case (`str.lower`; accents stay: whether they
     are stripped is the tokenizer's affair, as in BERT). "roberta-brief" makes it lower-case, turns quotes,
     dashes, ellipses and full-width forms into ASCII and removes every character that is not a letter, a
-    number, a mark, white space or one of . , ; : ! ? ' " ( ) -
+    number, a mark, white space or one of . , ; : ! ? ' " ( ) -. "none" leaves texts as their files have them:
+    nothing is repaired either
     quotes: "kept", or "straight": curly ones become ' and ", as ftfy has it
     widths: "kept", or "narrow": full-width and half-width forms become the ordinary ones, as ftfy has it
     """
@@ -58,7 +60,7 @@ class CleanSettings:
     def __post_init__(self) -> None:
         check_choice("clean.quotes", self.quotes, ("kept", "straight"))
         check_choice("clean.widths", self.widths, ("kept", "narrow"))
-        check_choice("clean.profile", self.profile, PROFILES)
+        check_choice("clean.profile", self.profile, (*PROFILES, NONE))
 
 
 @cache
@@ -79,6 +81,8 @@ def clean_text(text: str, settings: CleanSettings) -> str:
     >>> clean_text("The Mona Lisa doesnâ€™t have\teyebrows. \r\n\r\n\r\nTrue.", CleanSettings())
     'The Mona Lisa doesn’t have eyebrows.\n\nTrue.'
     """
+    if settings.profile == NONE:
+        return text
     mended = _mend(LINE_BREAK.sub("\n", text), fixes(settings))
     return tidy_text(PROFILES[settings.profile](mended.text))
 
@@ -114,6 +118,7 @@ def _brief(text: str) -> str:
     return _lower(kept)
 
 
+NONE = "none"  # the profile of a text that is left as it is
 PROFILES: dict[str, Callable[[str], str]] = {"cased": str, "uncased": _lower, "roberta-brief": _brief}
 
 
@@ -127,6 +132,8 @@ def clean(texts: pa.Array, settings: CleanSettings) -> pa.Array:
 
 def clean_and_count(texts: pa.Array, settings: CleanSettings) -> tuple[pa.Array, int]:
     """`clean`, and how many lines were repaired in part only."""
+    if settings.profile == NONE:
+        return texts, 0
     mended, given_up = _mend_lines(text_buffers(texts), settings)
     if settings.quotes == "straight":  # a line that is not repaired holds nothing else that they could change
         mended = TextBuffers(*straighten(*mended))

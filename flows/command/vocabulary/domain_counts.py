@@ -21,9 +21,10 @@ from corpora.errors import InputError
 from corpora.generic_types import Tell
 from corpora.judging.steps.privacy import PersonalDataSettings, mask_private
 from corpora.sources.bytes.unchanged import states_of, unchanged
-from corpora.sources.contract import RawFile, Tally
+from corpora.sources.contract import RawFile, Tally, split_glob
 from corpora.sources.files.source import FilesSource
 from corpora.store.places.place import Place
+from flows.recipes.store_folders import refuse_store
 from flows.run.record.releases import release_address
 from flows.run.store_address import find_artifacts, newest, split_address
 from tokenizers_train.adapting.adapt import known_rule
@@ -112,6 +113,7 @@ def _of_corpus(address: str) -> Texts:
 
 
 def _of_files(address: str, text: str, unread: Counter[str]) -> Texts:
+    refuse_store(split_glob(address)[0])
     name = address if has_magic(address) else Path(address).resolve().name
     source = FilesSource(name=name, path=address, fields={"text": text}, encoding="auto")
     waiting: list[str] = []

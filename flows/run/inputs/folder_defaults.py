@@ -32,7 +32,7 @@ from flows.recipes.guesses.fitted_defaults import Fitted, with_chosen
 from flows.recipes.guesses.template_hint import fitting_template
 from flows.recipes.lock import files_of, read_lock
 from flows.recipes.new_recipe import template_tables
-from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe, shortened, with_overrides
+from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe, resolved_source, shortened, with_overrides
 from flows.recipes.tables import merged_tables
 from flows.run.estimates.sampling import sample_source
 from flows.run.faults.rule_limits import texts_before_rules
@@ -50,16 +50,18 @@ OWNER = re.compile(r'^path = "([^"\\]+)"', re.MULTILINE)  # the folder of a reci
 OF_TEMPLATES = ("rules", "documents", "duplicates")
 
 
-def recipe_of_folder(source: Path, store: Path, overrides: Mapping[str, str]) -> Recipe:
+def recipe_of_folder(source: Path | str, store: Path, overrides: Mapping[str, str]) -> Recipe:
     """Return the recipe of a folder, as its lock has decided it, or fitted to its texts now. Raises InputError.
 
+    source:    the folder, a file, a glob or the address of objects
     overrides: of `--set`, over those that the lock remembers
     """
-    if readable(str(source.resolve())) != str(source.resolve()):
+    where = resolved_source(source)
+    if readable(where) != where:
         raise InputError(
-            f"--source {readable(str(source))}: the path of this folder is not UTF-8, so no recipe names it. Rename it."
+            f"--source {readable(where)}: the path of this folder is not UTF-8, so no recipe names it. Rename it."
         )
-    path = _recipe_path(source.resolve(), store / "recipes")
+    path = _recipe_path(Path(where), store / "recipes")
     lock = read_lock(path.with_suffix(".lock"))
 
     def parse(fitted: Fitted) -> Recipe:

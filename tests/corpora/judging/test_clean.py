@@ -6,6 +6,7 @@ import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -108,6 +109,14 @@ def test_lines_that_are_repaired_in_part_are_counted() -> None:
     locator = Locator(file="f", sha256="0" * 64, stream=-1, offset=0, length=1)
     judged = judge_records([Record(locator=locator, text=text) for text in texts], "s", DocumentsSettings())
     assert judged.figures["lines repaired in part"] == 3
+
+
+def test_a_text_may_be_left_as_it_is() -> None:
+    """Fails if the profile that cleans nothing changes a text, by itself or in a column."""
+    settings = CleanSettings(profile="none", quotes="straight", widths="narrow")
+    texts = ["  It doesn\u00e2\u20ac\u2122t\r\n\n\n\n matter\u200b. \uff21", "\u201cQuoted\u201d", "&amp;"]
+    assert [clean_text(text, settings) for text in texts] == texts
+    assert clean(pa.array(texts, pa.large_string()), settings).to_pylist() == texts
 
 
 def test_marks_that_meet_once_others_are_gone_are_in_order() -> None:

@@ -190,4 +190,4 @@ def _remedy(settings: FileSettings, kind: ReadFormat, wanted: Wanted, counts: Ro
     if kind.roles:
         return "fix them"
     columns = ", ".join(f"{role} = {settings.column(role)!r}" for role in wanted.needed)
-    return f"fix the rows, name other columns than {columns}"
+    return f"fix the rows or name other columns than {columns}"

@@ -156,10 +156,9 @@ class RowCounts:
         lost = self.rows - self.given
         if self.given and lost <= max_unusable * self.rows:
             return
-        raise InputError(
-            f"{path}: {lost} of {self.rows} {self.unit} cannot be used: {self.reasons}. That is more than "
-            f"max_unusable = {max_unusable}: {remedy}, or allow more."
-        )
+        more = f". That is more than max_unusable = {max_unusable}: {remedy}, or allow more"
+        least = more if self.given else f": {remedy}"
+        raise InputError(f"{path}: {lost} of {self.rows} {self.unit} cannot be used: {self.reasons}{least}.")
 
 
 # The text of a file and its lines.

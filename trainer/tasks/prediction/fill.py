@@ -54,33 +54,53 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     shown = as_json if asked.json else as_line if asked.brief else as_table
     for text in asked.texts:
-        print(shown(text, fill_masks(asked.model, text, asked.top)))
+        check_asked(text, asked.top)
+    guesser = Guesser(asked.model)
+    for text in asked.texts:
+        print(shown(text, guesser.guesses(text, asked.top)))
     return 0
 
 
 def fill_masks(folder: Path, text: str, top: int) -> list[list[Guess]]:
-    """For every mask of the text in turn its `top` most probable tokens, the most probable first.
+    """Return what a folder's model guesses at the masks of a text. Raises InputError, as `Guesser` does."""
+    check_asked(text, top)
+    return Guesser(folder).guesses(text, top)
 
-    Raises InputError for a text without a mask or longer than the model reads, and for a folder without a model.
-    """
+
+def check_asked(text: str, top: int) -> None:
+    """Raise InputError for a text without a mask, and for less than one guess."""
     COUNT.check("--top", top)
     if not any(mask in text for mask in MASKS):
         raise InputError(f"The text has no mask: write {MASKS[0]} where a word is to be guessed.")
-    check_model(folder)
-    settings, inputs, state = load(folder)
-    _check_guesses(folder, settings, inputs)
-    encoder = TextEncoder.of(folder, inputs, settings.positions)
-    ids, tokenizer = _ids(encoder, text, folder), encoder.tokenizer
-    model = build_model(settings, inputs)
-    model.load_state_dict(state)
-    with torch.inference_mode():
-        masked = np.flatnonzero(ids == inputs.special_ids.mask)
-        item = TaskItem(sequences=(Tokens(ids, np.zeros_like(ids)),), example=0, points=masked)
-        logits_MV = model.eval()(batch_of_items([item]), answering=True)
-        check_finite(logits_MV.float().numpy())
-        best = logits_MV.float().softmax(-1).topk(min(top, inputs.vocab_size))
-    pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-    return [[_guess(tokenizer, *pair) for pair in zip(*row, strict=True)] for row in pairs]
+
+
+class Guesser:
+    """A pre-trained model, loaded, that guesses masked tokens."""
+
+    def __init__(self, folder: Path) -> None:
+        """Load a folder. Raises InputError where it has no model that guesses."""
+        check_model(folder)
+        settings, self._inputs, state = load(folder)
+        _check_guesses(folder, settings, self._inputs)
+        self._folder, self._encoder = folder, TextEncoder.of(folder, self._inputs, settings.positions)
+        self._model = build_model(settings, self._inputs)
+        self._model.load_state_dict(state)
+
+    def guesses(self, text: str, top: int) -> list[list[Guess]]:
+        """For every mask of the text in turn its `top` most probable tokens, the most probable first.
+
+        Raises InputError for a text without a mask, or longer than the model reads.
+        """
+        check_asked(text, top)
+        ids = _ids(self._encoder, text, self._folder)
+        with torch.inference_mode():
+            masked = np.flatnonzero(ids == self._inputs.special_ids.mask)
+            item = TaskItem(sequences=(Tokens(ids, np.zeros_like(ids)),), example=0, points=masked)
+            logits_MV = self._model.eval()(batch_of_items([item]), answering=True)
+            check_finite(logits_MV.float().numpy())
+            best = logits_MV.float().softmax(-1).topk(min(top, self._inputs.vocab_size))
+        pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        return [[_guess(self._encoder.tokenizer, *pair) for pair in zip(*row, strict=True)] for row in pairs]
 
 
 def _check_guesses(folder: Path, settings: ModelSettings, inputs: ModelInputs) -> None:
@@ -102,10 +122,11 @@ def _ids(encoder: TextEncoder, text: str, folder: Path) -> Int32s:
     mask = str(encoder.tokenizer.id_to_token(masking))
     for spelling in MASKS:
         text = text.replace(spelling, mask)
+    before = encoder.tokens_cut
     ids = ids_of(encoder.encode([text])[0])
-    if encoder.num_cut:
+    if encoder.tokens_cut > before:
         raise InputError(
-            f"The text has {len(ids) + encoder.tokens_cut} tokens, and the model reads {len(ids)}: shorten it."
+            f"The text has {len(ids) + encoder.tokens_cut - before} tokens, and the model reads {len(ids)}: shorten it."
         )
     if masking not in ids:
         raise InputError(f"The tokenizer of {folder} does not know {mask} as one token: save the model's own there.")

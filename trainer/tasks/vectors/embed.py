@@ -207,7 +207,7 @@ def embed_file(embedder: Embedder, file: FileSettings, output: Path, say: Callab
     schema = vector_schema(embedder.made, embedder.width, precision)
     with vector_parts(output, _asked(embedder, file), schema) as parts:
         with unchanged(states):
-            windows = _windows(named_texts(file, counts), embedder.texts)
+            windows = windows_of(named_texts(file, counts), embedder.texts)
             done, tokens = _embed_windows(embedder, windows, parts, say)
         rows = parts.rows
         with new_vectors(output, schema) as write:
@@ -230,7 +230,7 @@ def _embed_windows(
         done += len(texts)
         tokens += sum(map(len, encodings))
         if number >= kept:
-            parts.add(vector_table(_rows(embedder, texts, encodings), schema))
+            parts.add(vector_table(vector_rows(embedder, texts, encodings), schema))
         if time.monotonic() - saved >= SAVE_SECONDS:
             parts.save()
             saved = time.monotonic()
@@ -255,7 +255,7 @@ def _asked(embedder: Embedder, file: FileSettings) -> dict[str, Any]:
     }
 
 
-def _rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[Encoding]) -> VectorRows:
+def vector_rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[Encoding]) -> VectorRows:
     """Return the rows of a window."""
     arrays = embedder.vectors(encodings)
     vectors = np.concatenate(arrays)
@@ -271,7 +271,7 @@ def _rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[En
     return VectorRows(ids, vectors, places, words)
 
 
-def _windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Window]:
+def windows_of(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Window]:
     """Texts and their tokens, so many together as memory is meant for."""
     batches = iter(lambda: [*islice(texts, TEXTS_AT_ONCE)], [])
     prompt = encoder.prompts[0]

@@ -1,0 +1,86 @@
+"""A model that stays loaded in this process and answers as the commands do: for Python, which asks it many times.
+
+    folder ─► predict: a dictionary for each record     embed: a vector for each text     fill: words for each mask
+
+Promise: answers and vectors are those of `cloze predict` and `cloze embed`, to rounding, on the same device. Nothing of
+torch is set for the whole process. Cost: each kind of question loads the folder's weights when it is first asked, and
+vectors again when their settings change.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Float32s
+from trainer.tasks.data import read_alike
+from trainer.tasks.embeddings import vector_schema, vector_table
+from trainer.tasks.formats.records import FileSettings, RowCounts
+from trainer.tasks.prediction.fill import Guesser
+from trainer.tasks.prediction.predict import answer_rows, answered
+from trainer.tasks.saving import Loaded, load_task
+from trainer.tasks.vectors.embed import Embedder, named_texts, vector_rows, windows_of
+from trainer.tasks.vectors.settings import EmbedSettings
+from trainer.training.parallel import by_itself
+
+
+class LoadedModel:
+    """The model of a folder. folder: which must stay"""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._ranks = folder, by_itself()
+        self._embedder: tuple[EmbedSettings, Embedder] | None = None
+
+    @cached_property
+    def _task(self) -> Loaded:
+        loaded = load_task(self._folder)
+        loaded.model.to(self._ranks.device)
+        return loaded
+
+    @cached_property
+    def _guesser(self) -> Guesser:
+        return Guesser(self._folder)
+
+    def predict(self, file: FileSettings, written: bool) -> Iterator[dict[str, Any]]:
+        """Yield the answer to each record of a file, as a line of `cloze predict` is. Raises InputError.
+
+        written: the file was written of rows, which have the names of those of training, whatever its format is
+        """
+        learnt = self._task.file
+        read = read_alike(file, {**learnt, "path": file.path, "format": ""} if written and learnt else learnt)
+        return answer_rows(self._task.task, answered(self._folder, self._task, read, False, self._ranks))
+
+    def embed(
+        self, file: FileSettings, settings: EmbedSettings, say: Callable[[int], None], empty: bool = False
+    ) -> Float32s:
+        """Return the vectors of a file's texts, words or tokens, in its order: [N, H].
+
+        say:   is called with how many texts are done
+        empty: whether the file has no texts, and none are read
+        Raises InputError, also for a record that cannot be used, because a vector would be missing.
+        """
+        if self._embedder is None or self._embedder[0] != settings:
+            self._embedder = settings, Embedder.of(self._folder, settings, self._ranks.device)
+        embedder, counts, done = self._embedder[1], RowCounts(), 0
+        schema = vector_schema(embedder.made, embedder.width, settings.precision)
+        vectors = [np.empty((0, embedder.width), np.float32)]
+        named = iter(()) if empty else named_texts(file, counts)
+        for texts, encodings in windows_of(named, embedder.texts):
+            column = vector_table(vector_rows(embedder, texts, encodings), schema).column("vector").combine_chunks()
+            numbers = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
+            vectors.append(numbers.reshape(-1, embedder.width))
+            done += len(texts)
+            say(done)
+        if counts.unusable:
+            raise InputError(
+                f"{file.path}: {counts.reasons}: a vector would be missing. Give each a text, or leave it out."
+            )
+        return np.concatenate(vectors)
+
+    def fill(self, text: str, top: int) -> list[list[dict[str, Any]]]:
+        """Return the most probable tokens for each mask of a text. Raises InputError."""
+        return [[asdict(guess) for guess in mask] for mask in self._guesser.guesses(text, top)]
