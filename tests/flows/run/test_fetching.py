@@ -136,7 +136,7 @@ def test_a_source_that_fails_stops_no_other_and_what_came_is_written_down(desk: 
 
 
 def test_what_is_no_entry_is_said(desk: Desk) -> None:
-    with pytest.raises(InputError, match=r"--source nws has no `fetch` table.*'wikipedia', 'news'\."):
+    with pytest.raises(InputError, match=r"--source = 'nws' .*did you mean 'news'\? .* 'wikipedia', 'news'\."):
         desk.fetch(source="nws")
     desk.tables["news"]["folder"] = "raw/../raw/wikipedia"
     with pytest.raises(InputError, match=r"'wikipedia' and 'news' both fetch into raw/wikipedia"):
