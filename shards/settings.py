@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.store.manifest import Json
+from corpora.generic_types import Json
 from corpora.store.settings import bind, check_keys, check_range, convert, settings_json
 from shards.builders.contract import Common, ExampleInput
 from shards.builders.examples import MAX_COPIES, MAX_LENGTH

@@ -25,7 +25,7 @@ from trainer.tasks.suites.suite import read_suite
 
 LANGUAGES = {"python", "text", "console", "sh", "toml", "json", "yaml", "{toctree}", "{eval-rst}"}
 INDENTED = {"runbook.md", "architecture.md", "releasing.md"}  # quotes, by test_runbook.py; drawings; two commands
-PROGRAMS = {"cloze", "crontab", "cd", "dask", "git", "huggingface-cli", "make", "mktemp", "pip", "prefect", "python"}
+PROGRAMS = {*"cloze crontab cd dask git gzip huggingface-cli make mktemp pip prefect python".split()}
 FINETUNING = "guide-finetuning.md"  # its Python: test_next_word.py, test_onnx.py, test_span_answers.py
 CONVERTING = {  # a page whose Python converts texts: a file, its text, and what is printed or written
     "guide-inputs.md": ("raw/letters/a.txt", "The boat came. It was late.", "The boat came.\nIt was late.\n\n"),
@@ -88,7 +88,7 @@ def completed(fragment: str) -> str:
     if "path" not in has.get("vocabulary", {}) and "start" not in has.get("model", {}):
         lines += [VOCABULARY] if "vocabulary" not in has else []
     lines += [SHARDS.format(name) for name in sorted(mixed)] if not shards else []
-    if {"model", "training"} & has.keys():
+    if {"model", "training", "bounds"} & has.keys():
         lines += ([MODEL] if "model" not in has else []) + ([PHASE] if "training" not in has else [])
     return "\n".join(lines)
 

@@ -21,9 +21,10 @@ from typing import Any
 import pyarrow as pa
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.store.checked_folder import described_bytes
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Json, Manifest
+from corpora.store.manifest import Manifest
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.settings import settings_json

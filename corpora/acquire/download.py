@@ -21,8 +21,8 @@ from corpora.acquire.hosts import Hosts, Later, Tries
 from corpora.acquire.part import PartFile, Version, in_the_way, is_there, modified_seconds, open_part, writable
 from corpora.acquire.remote import RemoteFile
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.sources.contract import RawFile, StatCache
-from corpora.store.manifest import Json
 
 FETCHED = "fetched: "  # before the path of a file in the cache
 PROGRESS_BYTES = 1 << 20  # so much gained, and the failures before it are forgotten

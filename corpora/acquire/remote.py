@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from corpora.acquire.wanted import check_address
 from corpora.errors import InputError
-from corpora.store.manifest import Json
+from corpora.generic_types import Json
 
 NAME_BYTES = 240  # of the 255 that a file system allows: the rest is for the endings of an unfinished file
 UNFINISHED = (".part", ".part.json")

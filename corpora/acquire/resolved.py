@@ -18,8 +18,8 @@ from corpora.acquire.hosts import Hosts
 from corpora.acquire.remote import RemoteFile
 from corpora.acquire.wanted import AcquireSettings, is_address
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.sources.contract import RawFile
-from corpora.store.manifest import Json
 from corpora.store.settings import convert
 
 

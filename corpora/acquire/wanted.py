@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from corpora.errors import InputError
-from corpora.store.manifest import Json
+from corpora.generic_types import Json
 from corpora.store.places.address import has_secret, without_password
 from corpora.store.settings import bind, check_choice, check_range
 

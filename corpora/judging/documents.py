@@ -20,6 +20,7 @@ from types import MappingProxyType
 from unicodedata import unidata_version
 
 from corpora.errors import FileFault, InputError, LostFile, UnreadableFile, raise_all
+from corpora.generic_types import Json
 from corpora.judging.batches import judge_watched
 from corpora.judging.inputs import NO_INPUTS, JudgingInputs
 from corpora.judging.settings import DocumentsSettings
@@ -31,7 +32,7 @@ from corpora.sources.contract import RawFile, Record, Slice, Source, Tally, grou
 from corpora.sources.registry import is_kind, origin
 from corpora.store.current_record import reading
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Json, Manifest, Parent, Part, fingerprint
+from corpora.store.manifest import Manifest, Parent, Part, fingerprint
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.address import is_object_address
 from corpora.store.places.place import Place

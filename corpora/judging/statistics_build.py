@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from corpora.generic_types import Json
 from corpora.judging.batches import Judged, joined, judge_records, watched
 from corpora.judging.documents import (
     barred_in,
@@ -41,7 +42,6 @@ from corpora.kernels.arrays import Int64s, UInt64s
 from corpora.schema import columns_of, text_bytes
 from corpora.sources.contract import RawFile, Record, Slice, Source, Tally
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Json
 from corpora.store.part_writer import PartWriter
 from corpora.store.stage import PartPlan, Stage
 

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.schema import Locator
 from corpora.sources.bytes.endings import is_packed
 from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, matching_objects, raw_path
 from corpora.sources.bytes.unchanged import state_of
 from corpora.sources.bytes.zip_members import MemberPath
 from corpora.store.current_record import reading
-from corpora.store.manifest import Json
 from corpora.store.settings import settings_json
 
 Defaults = Mapping[str, Mapping[str, Any]]  # tables of steps, in the form that a recipe has them

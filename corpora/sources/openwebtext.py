@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.schema import Locator
 from corpora.sources.bytes.archives import (
     XZ_START,
@@ -53,7 +54,6 @@ from corpora.sources.contract import (
 from corpora.sources.files.endings import LINE_ENDINGS
 from corpora.sources.files.formats import JsonLines
 from corpora.sources.files.parquet import group_starts
-from corpora.store.manifest import Json
 from corpora.store.settings import check_range
 
 ARCHIVE_ENDINGS = (".xz", ".tar")

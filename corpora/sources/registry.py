@@ -17,8 +17,8 @@ from typing import Any
 
 from corpora.entry_points import Kinds
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.sources.contract import Defaults, Source
-from corpora.store.manifest import Json
 from corpora.store.settings import bind
 
 GROUP = "cloze.sources"

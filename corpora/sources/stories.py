@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
+from corpora.generic_types import Json
 from corpora.schema import Locator
 from corpora.sources.bytes.endings import is_packed, packed
 from corpora.sources.bytes.faults import refusing_damage
@@ -37,7 +38,6 @@ from corpora.sources.contract import (
 )
 from corpora.sources.files.endings import LINE_ENDINGS
 from corpora.sources.files.formats import JsonLines, TextFile, counted, stop_of
-from corpora.store.manifest import Json
 from corpora.store.settings import check_choice, check_range
 
 ENDINGS = (*packed(".txt"), *LINE_ENDINGS)

@@ -23,9 +23,10 @@ import pyarrow as pa
 import xxhash
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.store.damage import Damaged, digest_in, seal, unseal
 from corpora.store.digests.content import Content, content_of
-from corpora.store.manifest import Json, Manifest, StoredFile
+from corpora.store.manifest import Manifest, StoredFile
 from corpora.store.places.files import flush_folder
 from corpora.store.stage import MANIFEST
 

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.store.damage import Damaged, digest_in, document, seal, unseal
 from corpora.store.digests.arrow_layout import TableChecks
 from corpora.store.digests.content import Content, sum_contents
@@ -29,7 +29,6 @@ from corpora.store.places.place import Place
 
 FORMAT_VERSION = 2
 
-Json = Any  # what json.dumps takes: dict, list, str, int, float, bool, None
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _LINE = json.JSONEncoder(ensure_ascii=False)

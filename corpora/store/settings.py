@@ -17,12 +17,13 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from corpora.errors import InputError
-from corpora.store.manifest import Json
+from corpora.generic_types import Json
 
 Settings = TypeVar("Settings")
 LARGEST = (1 << 63) - 1  # as in TOML
 MOST_NESTED = 100  # tables and lists in a file of settings
 MOST_SUGGESTED = 20  # names in a message
+LONGEST_SHOWN = 60  # characters of a name, which may be the text of a file without a header
 
 
 def limit(default: Any) -> Any:
@@ -148,7 +149,8 @@ def suggest(word: str, known: Iterable[str]) -> str:
     """
     names = list(dict.fromkeys(known))
     nearest = difflib.get_close_matches(word, names, 1, 0.5)
-    listed = ", ".join(map(repr, names[:MOST_SUGGESTED]))
+    shown = [name if len(name) <= LONGEST_SHOWN else f"{name[:LONGEST_SHOWN]}..." for name in names[:MOST_SUGGESTED]]
+    listed = ", ".join(map(repr, shown))
     more = f" and {len(names) - MOST_SUGGESTED:,} more" if len(names) > MOST_SUGGESTED else ""
     return f"{f'did you mean {nearest[0]!r}? It' if nearest else 'it'} must be one of {listed or 'none'}{more}."
 

@@ -21,11 +21,11 @@ from importlib import metadata
 from typing import Any
 
 from corpora.errors import FileFault, raise_all
+from corpora.generic_types import Json
 from corpora.store.current_record import building
 from corpora.store.damage import SEAL_BYTES, Damaged, digest_in
 from corpora.store.ledger import Ledger
 from corpora.store.manifest import (
-    Json,
     Manifest,
     ManifestAddress,
     Parent,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.schema import Locator
 from corpora.sources.bytes.endings import packed
 from corpora.sources.bytes.faults import refusing_damage
@@ -33,7 +34,6 @@ from corpora.sources.contract import (
     unpacked_place,
     whole_file,
 )
-from corpora.store.manifest import Json
 from corpora.store.settings import check_range
 
 ENDINGS = packed(".mbox")

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.store.checked_folder import mark_complete
-from corpora.store.manifest import Json, Manifest, StoredFile
+from corpora.store.manifest import Manifest, StoredFile
 from corpora.store.places.place import Place
 from flows.export.cards.model_card import CARD, CONFIG, UNKNOWN, CardFacts, model_card
 from flows.export.exported import provenance_of

@@ -24,8 +24,9 @@ import pyarrow.parquet as pq
 
 from corpora.build import read_delete_list, without_deleted
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Json, Manifest, Part
+from corpora.store.manifest import Manifest, Part
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.files import remedied
 from corpora.store.places.locks import held

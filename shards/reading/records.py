@@ -22,8 +22,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.kernels.arrays import Int64s
-from corpora.store.manifest import Json, Manifest, fingerprint
+from corpora.store.manifest import Manifest, fingerprint
 from corpora.store.settings import EPOCH, check_range
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import GatheredExamples, Loader

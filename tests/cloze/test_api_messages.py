@@ -31,10 +31,10 @@ def shards() -> cloze.Shards:
 MISTAKES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no text": (lambda path: cloze.read(folder(path / "f")), r'Name one with fields=\{"text": "NAME"\}'),
     "no files": (lambda path: cloze.read(path), r"Give a file with one of the endings"),
-    "fields": (lambda path: cloze.read(ROWS, fields={"txt": "text"}), "`fields` has no 'txt'. Did you mean 'text'"),
+    "fields": (lambda path: cloze.read(ROWS, fields={"txt": "text"}), "`fields` has no key 'txt': did you mean 'text'"),
     "damage": (lambda path: cloze.read(ROWS, on_damage="maybe"), "^on_damage = 'maybe'"),
     "workers": (lambda path: cloze.run(path, workers=-3), "^workers = -3"),
-    "profile": (lambda path: cloze.clean(ROWS, profile="x"), '^profile is "x"'),
+    "profile": (lambda path: cloze.clean(ROWS, profile="x"), "^profile = 'x'"),
     "language": (lambda path: cloze.judge(ROWS, language="english"), '^language has "english"'),
     "rules": (lambda path: cloze.judge(ROWS, rules={"gopher": {"min_words": "x"}}), r"^rules\.gopher\.min_words"),
     "threshold": (lambda path: cloze.deduplicate(ROWS, threshold=2.0), "^threshold = 2.0"),
@@ -71,7 +71,7 @@ def test_remedies_are_carried_out(tmp_path: Path) -> None:
     numbers = folder(tmp_path / "f")
     assert len(cloze.read(numbers, fields={"text": "price"}, progress=False)) == 20
     (tmp_path / "bare.csv").write_text("".join(f'"{row["text"]}",{row["label"]}\n' for row in ROWS))
-    with pytest.raises(cloze.InputError, match="its number; if the file has no header, say so"):
+    with pytest.raises(cloze.InputError, match="Its number does as well; if the file has no header, say so"):
         cloze.check("classes", tmp_path / "bare.csv")
     asked: dict[str, Any] = {"columns": {"text": "1", "label": "2"}, "reading": {"header": False}}
     assert cloze.check("classes", tmp_path / "bare.csv", **asked)["rows"] == {"bare.csv": 12}

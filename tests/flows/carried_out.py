@@ -42,6 +42,12 @@ ELSEWHERE = {  # the same: the test that does what the message says, or that tri
     "has other bytes than": f"{REPAIRS}test_a_raw_file_that_changed_under_its_digest_is_named",
     "was damaged, was built again": f"{REPAIRS}test_a_file_that_is_damaged_again_ends_the_run",
     "from which it would be built again": f"{REPAIRS}test_damaged_documents_whose_raw_files_are_gone",
+    "finds is in a store of Cloze": (
+        "tests/flows/command/test_store_as_source.py::test_a_folder_with_nothing_but_a_store_has_no_files"
+    ),
+    "nothing is fetched yet": (
+        "tests/flows/recipes/test_new_recipe.py::test_what_is_not_fetched_yet_is_named_with_the_command_that_fetches_it"
+    ),
     "Check the path and its permissions": f"{LEFT_OUT}test_a_file_that_vanishes_or_grows_is_left_to_a_later_run",
     "copy the recipe to a folder that you can write to": f"{LOCKS}test_a_folder_that_cannot_be_written_is_said",
     "copy the recipe to a folder that you may write": f"{LOCKS}test_a_folder_that_cannot_be_written_is_said",
@@ -108,9 +114,12 @@ RUNBOOK: dict[str, tuple[str, ...]] = {  # what the entry tells to do, done
     "The server of a run does not answer": (
         "tests/flows/orchestration/test_recording.py::test_a_server_that_is_killed_or_stopped_costs_no_result",
     ),
-    "A port is taken": (f"{SERVICE}test_another_server_is_not_ours",),
-    "The database is locked or damaged": (
-        "tests/flows/orchestration/test_database.py::test_a_locked_database_is_said",
+    "A port is taken": (f"{SERVICE}test_mistakes_are_said_before_anything_starts",),
+    "The UI asks for a password": (
+        "tests/flows/orchestration/test_server_lock.py::test_a_browser_is_let_in_by_the_link_and_no_page_of_others",
+    ),
+    "The database is locked, damaged or of a newer Prefect": (
+        "tests/flows/orchestration/test_database.py::test_every_command_says_so_in_a_paragraph",
     ),
     "A scheduled run did not start": (f"{SERVICE}test_a_recipe_is_served_once",),
     "A notice could not be sent": (

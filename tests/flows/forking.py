@@ -118,6 +118,7 @@ def become(arguments: list[str], cwd: str, env: dict[str, str], streams: list[in
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # as Python opens it
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)

@@ -17,8 +17,9 @@ from dataclasses import asdict, dataclass, fields
 
 import pyarrow as pa
 
+from corpora.generic_types import Json
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Json, Manifest, ManifestAddress, Part
+from corpora.store.manifest import Manifest, ManifestAddress, Part
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.settings import bind

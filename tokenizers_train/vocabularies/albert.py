@@ -17,7 +17,7 @@ from typing import TypeAlias
 from tokenizers import AddedToken, Tokenizer, decoders, models, processors
 
 from corpora.errors import InputError
-from corpora.store.manifest import Json
+from corpora.generic_types import Json
 from tokenizers_train.words.sentencepiece import MARK, SentencePieceWords, albert_normalizer, metaspace
 
 ScoredPiece: TypeAlias = tuple[str, float]  # a token and its score, the logarithm of its probability

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from corpora.store.manifest import Json
+from corpora.generic_types import Json
 
 CONTINUATION = "##"
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 
 from corpora.errors import InputError
-from corpora.store.manifest import Json
+from corpora.generic_types import Json
 
 Merges: TypeAlias = tuple[tuple[str, str], ...]
 

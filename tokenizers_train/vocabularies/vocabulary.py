@@ -22,8 +22,8 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, processors
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.store.checked_folder import check_folder, mark_complete
-from corpora.store.manifest import Json
 from tokenizers_train.vocabularies import albert, bert, roberta
 from tokenizers_train.vocabularies.bounds import check_ids
 from tokenizers_train.vocabularies.files import (

@@ -17,8 +17,8 @@ from functools import lru_cache
 import numpy as np
 from tokenizers import normalizers, pre_tokenizers
 
+from corpora.generic_types import Json
 from corpora.kernels.arrays import Bytes, Int64s
-from corpora.store.manifest import Json
 from corpora.text.buffers import check_texts, read_only
 from tokenizers_train.words.bert_kernels import (
     ASKS,

@@ -20,9 +20,9 @@ import numpy as np
 import tokenizers
 from tokenizers import decoders, pre_tokenizers
 
+from corpora.generic_types import Json
 from corpora.kernels.array_cache import kept_arrays
 from corpora.kernels.arrays import Bytes, Int64s
-from corpora.store.manifest import Json
 from corpora.text.buffers import check_texts, read_only
 from tokenizers_train.words.gpt2_kernels import (
     LETTER,

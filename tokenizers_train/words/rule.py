@@ -4,8 +4,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from corpora.generic_types import Json
 from corpora.kernels.arrays import Bytes, Int64s
-from corpora.store.manifest import Json
 
 
 class WordRule(Protocol):

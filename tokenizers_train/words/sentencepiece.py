@@ -22,9 +22,9 @@ import numpy as np
 import tokenizers
 from tokenizers import normalizers, pre_tokenizers
 
+from corpora.generic_types import Json
 from corpora.kernels.array_cache import kept_arrays
 from corpora.kernels.arrays import Bytes, Int64s
-from corpora.store.manifest import Json
 from corpora.text.buffers import check_texts
 from tokenizers_train.words.sentencepiece_kernels import MOST_BYTES, PAGE, CharacterRules, count_ranges
 from tokenizers_train.words.table import WordCounts, grown, new_table, word_counts

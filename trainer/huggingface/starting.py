@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.store.manifest import Json
+from corpora.generic_types import Json
 from tokenizers_train.adapting.adapt import pieces_before
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 from trainer.families.contract import Family, ModelInputs

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.store.checked_folder import COMPLETE, read_finished
-from corpora.store.manifest import Json, Manifest
+from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.settings import bind, settings_json
 from corpora.store.stage import read_manifest

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.store.checked_folder import COMPLETE, read_finished
 from corpora.store.damage import Damaged
-from corpora.store.manifest import Json
 from corpora.store.settings import bind, settings_json
 from shards.reading.loader import TALLIES
 from trainer.settings.model import ModelSettings, model_json

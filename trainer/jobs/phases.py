@@ -20,8 +20,9 @@ from math import ceil
 from types import MappingProxyType
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Json, Manifest
+from corpora.store.manifest import Manifest
 from shards.reading.loader import TALLIES
 from shards.reading.order import BLOCK, Interleave, shares_of
 from trainer.jobs.job import TrainingJob, readings

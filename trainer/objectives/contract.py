@@ -19,8 +19,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy.typing as npt
 
+from corpora.generic_types import Json
 from corpora.kernels.arrays import Int64s
-from corpora.store.manifest import Json
 from shards.reading.loader import GatheredExamples
 from trainer.families.contract import Family, ModelInputs
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from corpora.errors import InputError
-from corpora.store.manifest import Json
+from corpora.generic_types import Json
 from shards.reading.loader import GatheredExamples
 from trainer.families.contract import Family, ModelInputs
 from trainer.objectives.contract import ModelPart, Reads, Target, Term

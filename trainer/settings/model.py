@@ -14,7 +14,7 @@ from typing import Any
 
 from corpora.entry_points import Kinds, load_point, package_of
 from corpora.errors import InputError
-from corpora.store.manifest import Json
+from corpora.generic_types import Json
 from corpora.store.settings import added, bind, check_choice, check_range, limit, settings_json
 from trainer.families.albert import ALBERT
 from trainer.families.bert import BERT

@@ -20,9 +20,10 @@ from typing import Any
 import pyarrow as pa
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.store.checked_folder import check_folder, names_in
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Json, Manifest
+from corpora.store.manifest import Manifest
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.files import remedied
 from corpora.store.places.locks import held

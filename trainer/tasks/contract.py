@@ -28,8 +28,8 @@ import numpy.typing as npt
 from tokenizers import Encoding
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.kernels.arrays import Float64s, Int32s, Int64s
-from corpora.store.manifest import Json
 from corpora.store.settings import check_choice
 from trainer.families.contract import ModelInputs
 from trainer.objectives.contract import Term

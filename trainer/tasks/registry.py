@@ -11,7 +11,7 @@ from typing import Any
 
 from corpora.entry_points import Kinds
 from corpora.errors import InputError
-from corpora.store.manifest import Json
+from corpora.generic_types import Json
 from corpora.store.settings import bind, check_keys
 from trainer.settings.model import family_of
 from trainer.tasks.contract import Task

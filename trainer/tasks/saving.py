@@ -24,9 +24,9 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.store.checked_folder import check_files, check_folder, described
 from corpora.store.damage import Damaged
-from corpora.store.manifest import Json
 from corpora.store.settings import settings_json
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import (

@@ -31,7 +31,7 @@ from typing import Any, NoReturn
 import torch
 
 from corpora.errors import InputError
-from corpora.store.manifest import Json
+from corpora.generic_types import Json
 from corpora.store.randomness import stream
 from corpora.store.workers.processes import take_signals
 from trainer.auto_settings import Computing

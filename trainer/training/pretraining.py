@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.kernels.arrays import Float64s, Int64s
 from corpora.store.checked_folder import described, finish, names_in
 from corpora.store.damage import Damaged
-from corpora.store.manifest import Json
 from corpora.store.places.files import unfinished
 from shards.reading.loader import TALLIES
 from trainer.huggingface.checkpoints import export

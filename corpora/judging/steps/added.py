@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from corpora.entry_points import load_point, package_of
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.sources.contract import Drop, Record
-from corpora.store.manifest import Json
 from corpora.store.settings import bind, check_choice, convert, settings_json, suggest
 
 GROUP = "cloze.steps"

@@ -28,10 +28,10 @@ import numpy as np
 import pyarrow as pa
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.judging.steps.evaluation_sets import EvaluationSet, Item, read_items
 from corpora.kernels.arrays import Bools, Bytes, Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
-from corpora.store.manifest import Json
 from corpora.store.settings import check_range
 from corpora.text.buffers import text_buffers
 from corpora.text.ngram_kernels import find, hash_ngrams, hash_runs, make_slots

@@ -31,10 +31,10 @@ import numpy as np
 import pyarrow as pa
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import finish
-from corpora.store.manifest import Json
 from corpora.text.buffers import text_buffers
 from corpora.text.ngram_kernels import find, make_slots
 from corpora.text.ngrams import ngram_hash

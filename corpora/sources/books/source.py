@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.schema import EXCERPT_CHARACTERS, Locator
 from corpora.sources.books.catalogue import cut_catalogue
 from corpora.sources.books.encoding import decode_text
@@ -55,7 +56,6 @@ from corpora.sources.contract import (
     plain_settings,
     whole_file,
 )
-from corpora.store.manifest import Json
 from corpora.store.settings import check_range
 
 TEXT_ENDINGS = (".txt", ".txt.gz")

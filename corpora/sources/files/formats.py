@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.schema import Locator
 from corpora.sources.books.epub import BadBook, LargeBook, LockedBook, read_epub
 from corpora.sources.bytes.encodings.legacy import HOW_TO_SAY, UNKNOWN, text_encoding
@@ -47,7 +48,6 @@ from corpora.sources.files.fields import Fields, find_fields, objects_in, parse_
 from corpora.sources.web.charset import decode_html
 from corpora.sources.web.page import extract_page
 from corpora.sources.web.tree import Refused
-from corpora.store.manifest import Json
 
 NO_DAY = "9999-12-31"  # a page of a folder has no day of a crawl, after which no date could be its own
 

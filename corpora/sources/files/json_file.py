@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from corpora.generic_types import Json
 from corpora.sources.bytes.faults import BadRecord, refusing_damage
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import Line, decode
@@ -18,7 +19,6 @@ from corpora.sources.contract import RawFile, Record, Slice, Tally, whole_file
 from corpora.sources.files.fields import parse_object
 from corpora.sources.files.formats import JsonLines, counted, wide_lines
 from corpora.sources.files.json_values import HEAD_BYTES, ValueLayout, layout_of, read_values
-from corpora.store.manifest import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.schema import Locator
 from corpora.sources.bytes.endings import OWNER_MARK, ending_of, packed
 from corpora.sources.bytes.objects import raw_path
@@ -69,7 +70,6 @@ from corpora.sources.record_fields import check_fields
 from corpora.sources.web.archived_pages import ArchivedPages
 from corpora.sources.xml.formats import XmlFile
 from corpora.sources.xml.presets import OTHER_ROOT, preset_of
-from corpora.store.manifest import Json
 from corpora.store.settings import added, check_range
 
 ASCII_CHARACTERS = 128

@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.schema import Locator
 from corpora.sources.contract import Defaults, Drop, RawFile, Record, Slice, Tally, whole_file
 from corpora.sources.python_docs.docstrings import docstring_to_text
-from corpora.store.manifest import Json
 
 CLASS_CHARACTERS = 2_000
 MIN_CHARACTERS = 200  # a document with less prose is dropped

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.schema import Locator
 from corpora.sources.contract import RawFile, Record, Slice, Tally, files_ending, plain_settings
 from corpora.sources.web.archived_pages import ArchivedPages
-from corpora.store.manifest import Json
 from corpora.store.settings import added, check_range
 
 ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".wet", ".wet.gz", ".wet.zst")

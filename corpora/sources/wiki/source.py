@@ -22,6 +22,7 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.schema import EXCERPT_CHARACTERS, Locator
 from corpora.sources.bytes.bz2_streams import (
     StreamPiece,
@@ -69,7 +70,6 @@ from corpora.sources.wiki.wikitext.prose import (
     is_stub,
     read_wikitext,
 )
-from corpora.store.manifest import Json
 from corpora.store.settings import check_choice, check_range
 
 DUMP = re.compile(r"(?P<wiki>[a-z_]+)?.*\.xml(-p\d+p\d+)?(\.bz2|\.zst)?")

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.schema import Locator
 from corpora.sources.bytes.endings import packed
 from corpora.sources.bytes.faults import READ_FAULTS, BadRecord
@@ -74,7 +75,6 @@ from corpora.sources.xml.fields import (
     plain_text,
 )
 from corpora.sources.xml.presets import PRESETS, Preset, of_preset, preset_of
-from corpora.store.manifest import Json
 from corpora.store.settings import check_choice, check_range, settings_json
 
 ENDINGS = packed(".xml", ".nxml")

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from rich.table import Table
 from rich.text import Text
 
-from corpora.store.manifest import Json
+from corpora.generic_types import Json
 from corpora.store.places.place import Place
 from flows.command.operations.display import when
 from flows.command.terminal.output import print_json, say

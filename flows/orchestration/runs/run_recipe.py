@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corpora.errors import InputError
-from corpora.generic_types import Tell
+from corpora.generic_types import Json, Tell
 from corpora.sources.contract import RawFile, StatCache
 from corpora.sources.passed_over import Looked
 from corpora.store.damage import Damaged
-from corpora.store.manifest import Json
 from corpora.store.places.address import without_password
 from corpora.store.places.files import disk_refusal, replaced_file
 from corpora.store.places.place import Place

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from corpora.store.manifest import Json, Manifest
+from corpora.generic_types import Json
+from corpora.store.manifest import Manifest
 from corpora.store.settings import bind
 from flows.report.drawing.curves import loss_curve
 from flows.report.model.terms import main_term, terms_of, words_of

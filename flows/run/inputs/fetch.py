@@ -19,8 +19,8 @@ from corpora.acquire.hosts import Hosts, Patience
 from corpora.acquire.resolved import Resolved, resolve
 from corpora.acquire.wanted import AcquireSettings, folder_of
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.sources.contract import RawFile, StatCache
-from corpora.store.manifest import Json
 from corpora.store.settings import check_choice
 from flows.recipes.tables import dotted
 from flows.run.record.counts_text import counted

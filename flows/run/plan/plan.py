@@ -12,8 +12,9 @@ from functools import partial
 from itertools import takewhile
 
 from corpora.errors import FileFault
+from corpora.generic_types import Json
 from corpora.store.damage import Damaged
-from corpora.store.manifest import Json, Manifest, stage_folder
+from corpora.store.manifest import Manifest, stage_folder
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, Survey, read_manifest
 from flows.recipes.lock import Lock

@@ -84,7 +84,7 @@ def test_uncased_keeps_accents_and_roberta_brief_standard_marks_only() -> None:
 
 
 def test_an_unknown_profile_is_refused() -> None:
-    with pytest.raises(InputError, match=r'clean\.profile is "lower"'):
+    with pytest.raises(InputError, match=r"clean\.profile = 'lower' is not known"):
         CleanSettings(profile="lower")
 
 

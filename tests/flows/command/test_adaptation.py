@@ -128,7 +128,7 @@ def test_a_model_is_given_rows(folder: Path, capsys: pytest.CaptureFixture[str])
     assert torch.equal(after[: old.size], before) and len(after) == new.size == old.size + 2
     assert f"The model has {new.size} rows" in capsys.readouterr().out
     assert sorted(path.name for path in (folder / "new").iterdir()) == sorted(
-        {*old.files(), "config.json", "model.safetensors"}
+        {*old.files(), "config.json", "model.safetensors", "complete.json"}
     )
 
 
@@ -141,9 +141,9 @@ def test_a_model_is_given_rows(folder: Path, capsys: pytest.CaptureFixture[str])
         (("--fill", "--tokens", 3), "--tokens N, or --fill"),
         ((), "--tokens N, or --fill"),
         (("--fill", "--output", "/proc/new"), "give another folder"),
-        (("--tokens", 0), "--tokens 0: ask for one"),
+        (("--tokens", 0), '"0" for --tokens'),
         (("--fill", "--append"), "give one of the two"),
-        (("--fill", "--min-count", 0), "min_count is 0"),
+        (("--fill", "--min-count", 0), '"0" for --min-count'),
         (("--fill", "--min-count", 1000), "occurs 1000 times"),
         (("--fill", "--corpus", "nowhere"), "--corpus nowhere: there is no such file or folder"),
         (("--fill", "--checkpoint", "nowhere"), "no folder nowhere"),

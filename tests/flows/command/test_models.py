@@ -11,6 +11,7 @@ pytest.importorskip("torch", reason="the trainer is not installed")
 from small_models import write_model
 
 from corpora.errors import InputError
+from corpora.store.checked_folder import COMPLETE
 from corpora.store.damage import Damaged
 from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
@@ -65,7 +66,7 @@ def test_a_model_in_an_object_store_is_copied_for_the_time_of_its_use(tmp_path: 
     plain = write_model(tmp_path / "plain")
     publish_model(s3_store, "far", plain)
     with model_folder(s3_store.address) as folder:
-        assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+        assert sorted(path.name for path in folder.iterdir()) == sorted((*FILES, COMPLETE))
         assert all((folder / name).read_bytes() == (plain / name).read_bytes() for name in FILES)
     assert not folder.exists()
     weights = next(path for path in s3_store.sizes("models") if path.endswith(FILES[1]))

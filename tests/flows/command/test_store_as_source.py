@@ -62,6 +62,17 @@ def test_what_a_store_holds_is_not_read_as_text(
         DOORS[door](path, tmp_path)
 
 
+@pytest.mark.parametrize("door", ["a recipe", "preview"])
+def test_a_folder_with_nothing_but_a_store_has_no_files(door: str, store: Path, tmp_path: Path) -> None:
+    """Fails if the text files in a store inside a source's folder are read, or their absence ends in a traceback."""
+    (store / "corpora" / "notes.txt").write_text(prose(1))
+    with pytest.raises(InputError, match=r"finds is in a store of Cloze.* Give its `path` another folder"):
+        DOORS[door](store.parent, tmp_path)
+    (tmp_path / "another").mkdir()
+    (tmp_path / "another" / "notes.txt").write_text(prose(1))
+    assert DOORS[door](tmp_path / "another", tmp_path)
+
+
 def test_the_documents_of_a_store_are_exported_and_read(store: Path, tmp_path: Path) -> None:
     """Fails if what the refusal says to do gives other documents, or none."""
     export(choose(str(store), "corpora", None), tmp_path / "documents", ExportSettings())

@@ -105,6 +105,7 @@ def test_a_vocabulary_by_every_name(tmp_path: Path, form: str) -> None:
     SMALL.save(folder)
     if form in ("vocab.txt", "lines"):
         (folder / "tokenizer.json").unlink()
+        (folder / "complete.json").unlink()
     address = {"folder": folder, "tokenizer.json": folder / "tokenizer.json", "vocab.txt": folder}
     assert find_vocabulary(str(address.get(form, folder / "vocab.txt"))) == SMALL
     if form == "lines":  # a cased list is known by its capitals

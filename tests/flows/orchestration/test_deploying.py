@@ -81,7 +81,7 @@ def test_deployments_are_told_apart_and_files_kept(tmp_path: Path) -> None:
         written(world, recipe=replace(one, path=world.folder / "small.txt"))
     with pytest.raises(InputError, match="Two recipes are named 'small'"):
         prefect_yaml([one, one], "pool", None, tmp_path, HOME)
-    with pytest.raises(InputError, match="--workers 0"):
+    with pytest.raises(InputError, match="--workers = 0"):
         written(world, workers=0)
     path = tmp_path / "prefect.yaml"
     write_prefect_yaml(path, "mine", force=False)

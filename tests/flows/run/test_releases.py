@@ -11,6 +11,7 @@ from small_recipe import Run
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
+from flows.recipes.settings.release import check_release_name
 from flows.run.record import releases as module
 from flows.run.record.releases import Release, add_release, artifacts_of_run, current_release, history, roll_back
 from flows.run.stage_kinds import STAGES
@@ -147,7 +148,7 @@ def test_what_is_gone_or_another_is_said(place: Place, finished: Run) -> None:
 def test_names_that_no_address_could_say_are_refused(name: str) -> None:
     """Fails where something is released under a name that `STORE@NAME` cannot mean."""
     with pytest.raises(InputError, match="--name"):
-        module.check_release_name(name)
+        check_release_name("--name", name)
 
 
 def test_a_folder_with_the_sign_is_a_folder(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from installed_source import installed_at
 from small_training import SmallStore, of, small_job, train_here
 
 from corpora.errors import InputError
-from corpora.store.manifest import Json
+from corpora.generic_types import Json
 from trainer.settings.model import FAMILIES, ModelSettings, model_json, read_objective
 
 ROOT = Path(__file__).parents[3]
@@ -84,7 +84,10 @@ def test_what_is_wrong_in_an_objective_is_told(table: dict[str, Json], said: str
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"family": "berd"}, "model.family = 'berd' is not known: it must be one of 'bert', .*'shallow-bert'"),
+        (
+            {"family": "berd"},
+            "model.family = 'berd' is not known: did you mean 'bert'.* It must be one of 'bert', .*'shallow-bert'",
+        ),
         ({"family": "other-bert"}, "'other-bert' of smoothed-masks-example 1.0 is not a `Family` of that name"),
         ({"family": "shallow-bert", "size": "tiny"}, "model.size = 'tiny' is not known: it must be one of 'base'"),
         ({"layer_groups": 5}, "model.layers = 12 is not a multiple of model.layer_groups = 5"),

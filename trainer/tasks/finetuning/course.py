@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from corpora.errors import InputError
-from corpora.store.manifest import Json
+from corpora.generic_types import Json
 from corpora.store.randomness import stream
 from corpora.store.settings import settings_json
 from shards.reading.loader import TALLIES

@@ -48,9 +48,9 @@ from torch.distributed.tensor import DTensor
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
 from corpora.store.checked_folder import check_files, described, finish, names_in, read_finished
 from corpora.store.damage import Damaged
-from corpora.store.manifest import Json
 from corpora.store.places.files import flush_folder, unfinished
 from trainer.auto_settings import Computing
 from trainer.jobs.origins import Origin, content_of

@@ -40,7 +40,7 @@ def test_documents_in_both_forms(tmp_path: Path) -> None:
         ("beir", '{"_id": 2}\n' + "[" * 100_000 + '\n{"_id": 1, "text": 7}\n', "3 not a JSON object with _id and text"),
         ("msmarco", "a\n1\t2\t3\n", "2 not id and text, .*first in line 1, 1 columns"),
         ("msmarco", "a\tb\udcff\n", "1 not UTF-8"),
-        ("trec", "a\tb\n", "there is no format 'trec', only .*beir, msmarco"),
+        ("trec", "a\tb\n", "format = 'trec' .*'beir', 'msmarco'"),
         ("", "<DOC>\n<DOCNO>1</DOCNO>", "has the tags of TREC or SMART, which are not read: .*BEIR .* MS MARCO"),
         ("beir", "\n.I 1\n.W\nx\n", "has the tags of TREC or SMART"),
     ],
