@@ -20,6 +20,7 @@ from cloze.shards import Shards, open_shards
 from cloze.vocabulary import Vocabulary
 from cloze.workspace import listed
 from corpora.errors import InputError
+from corpora.lean_process import OWN_CODE
 from corpora.store.places.place import Place
 from corpora.store.settings import PROCESSES
 from corpora.store.stage import read_manifest
@@ -140,8 +141,7 @@ def run(
 
 def _command(*arguments: str, shown: bool) -> tuple[int, str, str]:
     """Run the command; returns its exit code and what it printed. An interrupt is passed on to it."""
-    # A flows.py in the user's own folder is not ours; and Jupyter sets FORCE_COLOR, which draws bars into a pipe.
-    variables = {**os.environ, "PYTHONSAFEPATH": "1", "TTY_COMPATIBLE": "0"}
+    variables = {**os.environ, **OWN_CODE, "TTY_COMPATIBLE": "0"}  # Jupyter sets FORCE_COLOR, which draws bars
     called = [sys.executable, "-m", "flows.main", *arguments]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(

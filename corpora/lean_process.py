@@ -1,4 +1,4 @@
-"""Starts a process of the command, or a worker, without what costs time and brings nothing.
+"""Starts a process of the command, or a worker, without what costs time and brings nothing, or is not ours.
 
 Python looks for garbage after every 700 new objects, a tenth of what importing a large library costs. And pyarrow
 imports pandas when it makes its first array from a list, 0.2 s of a core, only to learn whether the list is a Series.
@@ -8,6 +8,8 @@ import gc
 import sys
 
 NEW_OBJECTS = 50_000  # some 5 MB
+# In the environment of a Python that runs our code: a torch.py in the folder of a user's texts is not to be imported.
+OWN_CODE = {"PYTHONSAFEPATH": "1"}
 
 
 def collect_rarely() -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from corpora.errors import InputError
+from corpora.lean_process import OWN_CODE
 from flows.run.record.releases import release_address
 from flows.run.store_address import Artifact, find_artifacts, is_short, newest
 from flows.signals import scratch_folder
@@ -94,7 +95,7 @@ def trainer_process(
     Raises InputError with its paragraph, or TrainingFailed, where it does not end well.
     """
     called = [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), *arguments]
-    variables = {**os.environ, "PYTHONSAFEPATH": "1"}  # a trainer.py in the user's own folder is not ours
+    variables = {**os.environ, **OWN_CODE}
     if training is not None and (processes := processes_of(training)) > 1:
         called = command(Path(arguments[1]), processes, does=arguments[0])
         variables = environment(training, processes)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from corpora.errors import InputError
+from corpora.lean_process import OWN_CODE
 from corpora.store.manifest import fingerprint
 from corpora.store.places.pipes import refuse_pipe
 from trainer.huggingface.config import CONFIG, read_json
@@ -54,7 +55,7 @@ def todays_folder(folder: Path, digest: Callable[[Path], str] = sha256_of) -> Pa
     made = CACHE.expanduser() / "older" / content
     if not made.is_dir():
         called = [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), "import", str(folder), str(made)]
-        variables = {**os.environ, "PYTHONSAFEPATH": "1"}  # a trainer.py in the user's own folder is not ours
+        variables = {**os.environ, **OWN_CODE}
         done = subprocess.run(called, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if done.returncode and not made.is_dir():  # another process may have made it
             said = done.stderr.strip().rpartition("\n")[2]

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO
 
 from corpora.errors import InputError
+from corpora.lean_process import OWN_CODE
 from corpora.store.settings import PROCESSES
 from trainer.metrics import Event
 from trainer.settings.training import TrainingSettings
@@ -120,7 +121,7 @@ def environment(training: TrainingSettings, processes: int) -> dict[str, str]:
     chosen = {"OMP_NUM_THREADS": str(threads)}
     if training.deterministic:
         chosen |= [CUBLAS_WORKSPACE]
-    return {**chosen, **os.environ, "PYTHONSAFEPATH": "1"}
+    return {**chosen, **os.environ, **OWN_CODE}
 
 
 def usable_cores(quota: Path = CPU_QUOTA) -> int:
@@ -138,7 +139,8 @@ def num_gpus() -> int:
     if not any(re.fullmatch(r"nvidia\d+", path.name) for path in Path("/dev").glob("nvidia*")):
         return 0
     ask = [sys.executable, "-c", "import torch; print(torch.cuda.device_count())"]
-    return int(subprocess.run(ask, stdout=subprocess.PIPE, check=True, process_group=0).stdout)
+    own = {**os.environ, **OWN_CODE}
+    return int(subprocess.run(ask, stdout=subprocess.PIPE, check=True, process_group=0, env=own).stdout)
 
 
 def command(job: Path, processes: int, nodes: Nodes = ALONE, does: str = "train") -> list[str]:

@@ -37,6 +37,7 @@ from prefect.settings import PREFECT_API_URL, PREFECT_HOME
 from prefect.states import Cancelled, Crashed
 
 from corpora.generic_types import Result, Tell
+from corpora.lean_process import OWN_CODE
 from corpora.store.places.place import Place
 from corpora.store.workers.processes import began, children, family, lives, send
 from flows.orchestration.pages.markdown import plain
@@ -196,7 +197,7 @@ def start_runner(given: dict[str, Any]) -> "subprocess.Popen[bytes]":
     """Start the runner of a deployment, in a process group of its own: Ctrl-C is the service's to answer."""
     command = [sys.executable, "-m", "flows.orchestration.schedules.service", json.dumps(given), str(os.getpid())]
     with runner_log().open("a") as log:
-        own = {**os.environ, **for_clients(PREFECT_API_URL.value())}
+        own = {**os.environ, **OWN_CODE, **for_clients(PREFECT_API_URL.value())}
         return subprocess.Popen(command, process_group=0, stderr=log, env=own)
 
 
@@ -227,6 +228,9 @@ def run_runner(given: dict[str, Any], parent: int) -> None:
     shutil.rmtree(folder, ignore_errors=True)  # from one that was killed
     folder.mkdir(parents=True)
     tempfile.tempdir = str(folder)
+    os.chdir(
+        folder
+    )  # Prefect looks for the code of a run in the working folder first, and the user's is no place of it
     serve(deployment_of(**given), limit=1, pause_on_shutdown=False, print_starting_message=False)
 
 

@@ -29,7 +29,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from corpora.errors import InputError
-from corpora.lean_process import collect_rarely
+from corpora.lean_process import OWN_CODE, collect_rarely
 from flows.environment import LOOPBACK
 from flows.orchestration.server.database import (
     check_database,
@@ -91,7 +91,7 @@ class EmbeddedServer:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                env={**environment, **kind, "PREFECT_SERVER_API_AUTH_STRING": self._password},
+                env={**environment, **OWN_CODE, **kind, "PREFECT_SERVER_API_AUTH_STRING": self._password},
                 pass_fds=[bound.fileno()],
                 # Ctrl-C reaches all processes of the terminal's group: the server has to outlive what it records.
                 process_group=0,

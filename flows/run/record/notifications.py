@@ -31,6 +31,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from corpora.generic_types import Tell
+from corpora.lean_process import OWN_CODE
 from corpora.store.places.place import Place
 from flows.recipes.settings.notify import NotifySettings
 from flows.recipes.settings.privacy import visible
@@ -172,7 +173,8 @@ def call(settings: NotifySettings, notice: Notice, folder: Path) -> str:
     """Run the command with a notice on its standard input; return why it failed, "" if it did not."""
     streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
-        process = subprocess.Popen(settings.command, cwd=folder, process_group=0, **streams)
+        own = {name: value for name, value in os.environ.items() if name not in OWN_CODE}  # it is the user's code
+        process = subprocess.Popen(settings.command, cwd=folder, env=own, process_group=0, **streams)
     except OSError as error:
         return f"it cannot be started ({error.strerror})"
     try:
