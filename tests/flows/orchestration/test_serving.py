@@ -212,7 +212,7 @@ def test_runs_are_on_record_under_the_flow_of_their_recipe(story: Story) -> None
     """Fails where the UI cannot group runs by recipe, or the stages of a run are not on its own page."""
     first = story.runs["first"]
     assert {run["flow_id"] for run in story.all_runs if run["name"].startswith("small 20")} == {first["flow_id"]}
-    assert first["name"].startswith("small 20") and first["state"]["message"].endswith(" examples")
+    assert first["name"].startswith("small 20") and first["state"]["message"].endswith(" examples; 1 set aside")
     assert {"recipe: small", "source: pages", "source: notes"} <= set(first["tags"])
     assert first["parameters"] == {"worker_processes": 1}
     names = {task["name"] for task in story.tasks["first"]}
