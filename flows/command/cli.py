@@ -8,6 +8,7 @@ Each command imports what it needs when it runs, so that `cloze --help` answers 
 import json
 import re
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
@@ -417,9 +418,10 @@ app.command(tasks_app, name="*")
 @app.command
 def ui(*, port: arguments.Port = 4200) -> int:
     """Open the UI on the runs of this machine; Ctrl-C stops it."""
+    from flows.orchestration.pages.late_runs import send_kept_runs
     from flows.orchestration.server.embedded import serve_ui
 
-    serve_ui(port, say)
+    serve_ui(port, say, partial(send_kept_runs, tell=say))
     return 0
 
 

@@ -304,14 +304,13 @@ def start_server(home: Path, port: int, tell: Callable[[str], None]) -> Embedded
     return server
 
 
-def serve_ui(port: int, tell: Callable[[str], None]) -> None:
+def serve_ui(port: int, tell: Callable[[str], None], once_up: Callable[[Path, str], object]) -> None:
     """Run a full server with its UI until the process is stopped; if one of this home runs, say how to open it.
 
+    once_up: is called with the Prefect home and the address of the API when the server answers
     Raises InputError for a used port or bad database.
     """
-    # Not above: the child has no use for what these import.
-    from flows.orchestration.pages.late_runs import send_kept_runs
-    from flows.recipes.settings.retention import RetentionSettings
+    from flows.recipes.settings.retention import RetentionSettings  # not above: the child has no use for it
 
     home = Path(os.environ["PREFECT_HOME"]).parent
     prepare_server(home, port, RetentionSettings().history_days, tell)
@@ -321,7 +320,7 @@ def serve_ui(port: int, tell: Callable[[str], None]) -> None:
         return
     with server:
         tell("Ctrl-C stops it.")
-        send_kept_runs(home / "prefect", server.address, tell)
+        once_up(home / "prefect", server.address)
         while not server.ended:
             time.sleep(LOOK_SECONDS)
     raise ServerFailed(f"The Prefect server has ended; its log is {server.log_path}.")

@@ -229,7 +229,7 @@ def test_the_password_is_sent_to_its_server_only(
     assert for_clients(f"http://127.0.0.1:{port}/api") == {"PREFECT_API_URL": f"http://127.0.0.1:{port}/api"}
     assert ask(f"http://127.0.0.1:{port}/api/admin/version") is True
     with pytest.raises(InputError, match=r"has no password, as those of older versions of Cloze: stop the `cloze ui`"):
-        serve_ui(port, print)
+        serve_ui(port, print, lambda home, api: None)
     with pytest.raises(InputError, match="or take another port with --port"):
         check_port(port)
     assert {path.partition("?")[0] for _, path in heard} == {"/cloze/proof", "/api/admin/version"}
