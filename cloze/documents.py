@@ -330,7 +330,7 @@ def _of_files(given: Given, name: str | None, workspace: Workspace, settings: Ta
 
 
 def documents_of(docs: Any, progress: bool | None = None) -> Documents:
-    """Return documents, made of texts, rows, a table or files where they are none. Raises InputError."""
+    """Return documents, made of texts, rows, a table or files if they are none. Raises InputError."""
     if isinstance(docs, Documents):
         return docs
     return _opened(docs, "docs", Workspace(progress=progress is not False), "files", None, {})

@@ -16,8 +16,10 @@ from flows.recipes.tables import key_parts, setting_value
 NESTED = ("fields", *SOURCE_KEYS)  # keys of a source; what follows `source.` else is its name
 _SET = re.compile(r"--set ('[^']*'|[^\s']\S*?(?=[.,;:)]?(?:\s|$)))")
 _COLUMN = re.compile(r"--column ([a-z]+)=([^\s,;:)]+?)(?=[.,;:)]?(?:\s|$))")
+_COLUMNS = re.compile(rf"{_COLUMN.pattern}(?: {_COLUMN.pattern})*")
 _OPTION = re.compile(r"--(?:no-)?([a-z][a-z-]*)")
 _ACCEPT = re.compile(r"--accept ([a-z][a-z-]*)")
+_ACCEPTS = re.compile(rf"{_ACCEPT.pattern}(?: {_ACCEPT.pattern})*")
 _TABLE = re.compile(
     r"^(?:vocabulary|shards|clean|duplicates|training\.phase(?:\[0\])?|training|finetune|embed)\.(?=[a-z])"
 )
@@ -43,14 +45,16 @@ def python_words(message: str, folder: Path | None = None) -> str:
     'Use max_unusable, or columns={"label": "topic"}.'
     >>> python_words("vocabulary.size is 3; if that is meant so, add --accept one-class.")
     'size is 3; if that is meant so, add accept=["one-class"].'
+    >>> python_words("Add --accept one-class --accept label-in-text, or --column text=a --column label=b.")
+    'Add accept=["one-class", "label-in-text"], or columns={"text": "a", "label": "b"}.'
     """
     for path in () if folder is None else (*folder.glob("*/*.jsonl"), *folder.glob("*/*.parquet")):
         name = rf"{re.escape(str(path))}|(?<![\w/.]){re.escape(path.name)}\b"
         message = re.sub(name, path.stem, message)
     message = _SET.sub(_as_argument, _RECIPE.sub("", message)).replace("Set its `path` to", "Give")
     message = _ONLY.sub(lambda match: match[1] or match[2], _TABLE.sub("", message))
-    message = _ACCEPT.sub(r'accept=["\1"]', message)
-    message = _COLUMN.sub(lambda match: f'columns={{"{match[1]}": {_shown(match[2])}}}', message)
+    message = _ACCEPTS.sub(lambda all: f"accept=[{', '.join(map(_shown, _ACCEPT.findall(all[0])))}]", message)
+    message = _COLUMNS.sub(lambda all: f"columns={{{_pairs(all[0])}}}", message)
     return _OPTION.sub(lambda match: match[1].replace("-", "_"), message)
 
 
@@ -73,6 +77,11 @@ def _as_argument(match: re.Match[str]) -> str:
     for part in reversed(rest):
         shown = f'{{"{part}": {shown}}}'
     return f"{first}={shown}" if equals else first
+
+
+def _pairs(columns: str) -> str:
+    named = (column.strip().partition("=") for column in columns.split("--column ")[1:])
+    return ", ".join(f'"{role}": {_shown(name)}' for role, _, name in named)
 
 
 def _shown(value: object) -> str:

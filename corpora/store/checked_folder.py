@@ -9,7 +9,7 @@ which `check_folder` reads as well.
 Promise: a file of the folder that is gone, cut or has a flipped bit is found when it is checked, and so is a damaged
 document. A folder that says nothing of what it holds, from elsewhere, is taken as it is.
 
-Cost: xxh3 reads 10 GB a second on one x86-64 core where the system has the file in memory; else the disk decides.
+Cost: xxh3 reads 10 GB a second on one x86-64 core if the system has the file in memory; else the disk decides.
 """
 
 import hashlib
@@ -69,7 +69,7 @@ def finish(folder: Path, facts: Mapping[str, Json], files: Mapping[str, Json]) -
 
 
 def read_finished(folder: Path) -> dict[str, Json]:
-    """The facts and `files` of a finished folder. Raises Damaged where the document is gone or damaged."""
+    """The facts and `files` of a finished folder. Raises Damaged if the document is gone or damaged."""
     try:
         data = (folder / COMPLETE).read_bytes()
     except FileNotFoundError as error:

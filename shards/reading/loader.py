@@ -107,7 +107,7 @@ class SlotReader(Protocol):
         """Tokens of each slot's example; 0 where it is deleted: int64 [slots]."""
 
     def check_read(self) -> None:
-        """Wait until all that was read so far is checked. Raises Damaged where a shard is not what was written."""
+        """Wait until all that was read so far is checked. Raises Damaged if a shard is not what was written."""
 
     def where(self, slots: Slots) -> tuple[UInt16s, Int64s]:
         """The component of each slot, of which there may be one alone, and the number of its example in that."""
@@ -165,7 +165,7 @@ class Loader:
         return self._all_columns if self._near is None else self._near.columns_at(slots)
 
     def gather(self, slots: Slots) -> GatheredExamples:
-        """Read the content of these slots, in their order. Raises Damaged where a shard is not what was written."""
+        """Read the content of these slots, in their order. Raises Damaged if a shard is not what was written."""
         numbers = slot_numbers(slots)
         examples, epochs = self._order.examples(numbers), self._order.epochs(numbers)
         ended = (int(numbers.max(initial=-1)) + 1) // max(1, len(self._set))
@@ -179,7 +179,7 @@ class Loader:
         return gathered
 
     def check_read(self) -> None:
-        """Wait until all that was read so far is checked. Raises Damaged where a shard is not what was written.
+        """Wait until all that was read so far is checked. Raises Damaged if a shard is not what was written.
 
         `gather` calls it with the last slot of an epoch, or if others read that one, with the first slots of the next.
         Call it before you keep what came of what you read in between.

@@ -68,7 +68,7 @@ class Mixture:
         return lengths
 
     def check_read(self) -> None:
-        """Wait until all that was read so far is checked. Raises Damaged where a shard is not what was written."""
+        """Wait until all that was read so far is checked. Raises Damaged if a shard is not what was written."""
         for reader in self._readers:
             reader.check_read()
 

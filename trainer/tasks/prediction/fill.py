@@ -78,7 +78,7 @@ class Guesser:
     """A pre-trained model, loaded, that guesses masked tokens."""
 
     def __init__(self, folder: Path) -> None:
-        """Load a folder. Raises InputError where it has no model that guesses."""
+        """Load a folder. Raises InputError if it has no model that guesses."""
         check_model(folder)
         settings, self._inputs, state = load(folder)
         _check_guesses(folder, settings, self._inputs)
