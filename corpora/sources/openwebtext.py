@@ -36,7 +36,7 @@ from corpora.sources.bytes.archives import (
     xz_pieces,
 )
 from corpora.sources.bytes.faults import BadRecord, DamagedBytes
-from corpora.sources.bytes.objects import column_bytes, named_or_open, raw_path
+from corpora.sources.bytes.objects import raw_path
 from corpora.sources.contract import (
     SLICE_BYTES,
     Drop,
@@ -53,7 +53,7 @@ from corpora.sources.contract import (
 )
 from corpora.sources.files.endings import LINE_ENDINGS
 from corpora.sources.files.formats import JsonLines
-from corpora.sources.files.parquet import group_starts
+from corpora.sources.files.parquet import BATCH_ROWS, group_batches, group_starts, holds_text, open_parquet
 from corpora.store.settings import check_range
 
 ARCHIVE_ENDINGS = (".xz", ".tar")
@@ -61,7 +61,6 @@ PARQUET_ENDING = ".parquet"
 ENDINGS = (*ARCHIVE_ENDINGS, PARQUET_ENDING, *LINE_ENDINGS)
 PAGE = re.compile(r"\d+-(?P<md5>[0-9a-f]{32})\.txt")
 COLUMN = "text"
-BATCH_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,24 +289,20 @@ def _raw_member(path: Path, locator: Locator) -> bytes:
 
 def _open_parquet(path: Path) -> pq.ParquetFile:
     """A Parquet file with a column of texts. Raises InputError."""
-    try:
-        table = pq.ParquetFile(named_or_open(path, 0), buffer_size=column_bytes(path), page_checksum_verification=True)
-    except (pa.ArrowException, OSError) as error:
-        message = str(error).rstrip(".")
-        raise InputError(f"{path} is damaged or no Parquet file: {message}. Get the file again.") from error
+    table = open_parquet(path)
     if COLUMN not in table.schema_arrow.names:
         names = ", ".join(table.schema_arrow.names)
         raise InputError(f"{path} has no column {COLUMN!r}, only {names}. Rename the column that holds the pages.")
+    kind = table.schema_arrow.field(COLUMN).type
+    if not holds_text(kind):
+        raise InputError(f"{path}: the column {COLUMN!r} is of type {kind}, not text. Rename the one that is.")
     return table
 
 
 def _texts(table: pq.ParquetFile, group: int, path: Path) -> Iterator[bytes | None]:
     """The texts of a row group as bytes, whether they are UTF-8 or not. Raises InputError."""
-    try:
-        for batch in table.iter_batches(BATCH_ROWS, row_groups=[group], columns=[COLUMN], use_threads=False):
-            yield from batch.column(0).cast(pa.large_binary()).to_pylist()
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path}: row group {group} cannot be read: {error}. Get the file again.") from error
+    for batch in group_batches(table, group, path, BATCH_ROWS, [COLUMN]):
+        yield from batch.column(0).cast(pa.large_binary()).to_pylist()
 
 
 def _raw_row(path: Path, locator: Locator) -> bytes:

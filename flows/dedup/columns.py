@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from corpora.sources.files.parquet import row_json
+from corpora.sources.files.parquet import row_json, values_of
 
 Kinds = Mapping[str, pa.DataType | None]  # None: values of several types, which become text
 LARGEST = 2**63
@@ -91,7 +91,7 @@ def column(fields: pa.RecordBatch | Sequence[Mapping[str, Any] | None], name: st
         values = fields.column(name)
         if kind is not None:
             return values if values.type == kind else values.cast(kind)
-        values = values.to_pylist()
+        values = values_of(values)
     else:
         values = [row.get(name) if row is not None else None for row in fields]
     if kind is None:

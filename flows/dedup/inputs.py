@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from corpora.build import delete_list_at, without_deleted
 from corpora.errors import InputError
@@ -274,23 +273,9 @@ def _parquet_chunks(piece: InputPiece, where: Slice, form: ParquetRows, with_fie
         first = 0
         for group, at in enumerate(parquet.group_starts(table, where.file.size_bytes)):
             if where.start <= at < where.stop:
-                for batch in _batches(table, path, group, needed):
+                for batch in parquet.group_batches(table, group, path, CHUNK_ROWS, needed):
                     yield RowChunk(first=first, texts=_texts(batch.column(name), path, name), fields=batch)
                     first += batch.num_rows
-
-
-def _batches(table: pq.ParquetFile, path: Path, group: int, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-    """The rows of a row group, which are as many as the file says. Raises InputError."""
-    rows = 0
-    try:
-        for batch in table.iter_batches(CHUNK_ROWS, row_groups=[group], columns=columns, use_threads=False):
-            rows += batch.num_rows
-            yield batch
-    except parquet.FAULTS as error:
-        raise InputError(f"{path}: row group {group} cannot be read: {error}. Get the file again.") from error
-    if rows != table.metadata.row_group(group).num_rows:
-        promised = table.metadata.row_group(group).num_rows
-        raise InputError(f"{path}: row group {group} gives {rows} rows of {promised}. Get the file again.")
 
 
 def _texts(column: pa.Array, path: Path, name: str) -> pa.Array:
@@ -298,7 +283,7 @@ def _texts(column: pa.Array, path: Path, name: str) -> pa.Array:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_null(kind):
         return pa.nulls(len(column), pa.large_string())
-    if not (_is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+    if not parquet.holds_text(kind):
         raise InputError(f"{path}: the column {name!r} is of type {kind} and holds no text. Name another with --text.")
     try:
         texts = column.cast(kind).cast(pa.large_string())
@@ -308,10 +293,6 @@ def _texts(column: pa.Array, path: Path, name: str) -> pa.Array:
         decoded = [value if value is None else value.decode(errors="replace") for value in values]
         return pa.array(decoded, pa.large_string())
     return texts
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _corpus_chunks(where: CorpusPart) -> Iterator[RowChunk]:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Int64s
 from corpora.sources.bytes.unchanged import changed_words
-from corpora.sources.files.parquet import row_json
+from corpora.sources.files.parquet import batch_rows, row_json
 from flows.dedup.columns import ADDED, Kinds, column, schema_of
 from flows.dedup.inputs import InputPiece, RowChunk, chunks, is_lines, names_of_text
 from flows.dedup.judge import UNREAD
@@ -123,8 +123,10 @@ def _lines(chunk: RowChunk, rows: Int64s, told: pa.RecordBatch | None) -> Iterat
             yield _with_reasons(chunk.raw[row].strip(), reasons)
         return
     batch = chunk.fields.take(pa.array(rows)) if isinstance(chunk.fields, pa.RecordBatch) else None
-    fields = batch.to_pylist() if batch is not None else [chunk.fields[row] for row in rows.tolist()]
-    for own, reasons in zip(fields, more, strict=True):
+    own_rows = (
+        [row for row, _ in batch_rows(batch)] if batch is not None else [chunk.fields[at] for at in rows.tolist()]
+    )
+    for own, reasons in zip(own_rows, more, strict=True):
         yield row_json({**(own or {}), **reasons}) + b"\n"
 
 

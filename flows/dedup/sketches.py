@@ -22,6 +22,7 @@ from corpora.duplicates.verify import ShingleSets, shingle_sets
 from corpora.kernels.arrays import Bools, Int32s, UInt64s
 from corpora.kernels.hashing import GOLDEN_RATIO
 from corpora.sources.files.fields import look_up
+from corpora.sources.files.parquet import values_of
 from corpora.text.buffers import text_buffers
 from flows.dedup.columns import Kinds, kinds_of, merged
 from flows.dedup.inputs import InputPiece, RowChunk, chunks, is_lines, parquet_schema
@@ -142,7 +143,7 @@ def _values(chunk: RowChunk, name: str) -> list[str]:
     """What the rows of a chunk have in a column, as texts; "" for nothing."""
     if isinstance(chunk.fields, pa.RecordBatch):
         there = name in chunk.fields.schema.names
-        values = chunk.fields.column(name).to_pylist() if there else [None] * chunk.fields.num_rows
+        values = values_of(chunk.fields.column(name)) if there else [None] * chunk.fields.num_rows
     else:
         values = [look_up(fields, name) if fields is not None else None for fields in chunk.fields]
     return ["" if value is None else str(value) for value in values]

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from corpora.errors import InputError
+from corpora.sources.files.parquet import all_batches, open_parquet
 from corpora.text.normal_form import nfc
 
 ENDINGS = (".txt", ".jsonl", ".ndjson", ".json", ".tsv", ".csv", ".parquet")
@@ -170,12 +170,10 @@ def _columns(heading: list[str], fields: Sequence[str], path: Path) -> list[int]
 
 def _parquet(path: Path, fields: Sequence[str]) -> _Numbered:
     """The named columns of every row, lists and structures in them included."""
-    number = 0
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=_BATCH_ROWS):
-            for record in batch.to_pylist():
-                number += 1
-                yield from ((number, text) for text in _strings(record, fields, path, number))
+    with path.open("rb"), open_parquet(path) as table:
+        batches = all_batches(table, path, _BATCH_ROWS)
+        for number, record in enumerate((record for batch in batches for record in batch.to_pylist()), 1):
+            yield from ((number, text) for text in _strings(record, fields, path, number))
 
 
 _READERS = {

@@ -1,7 +1,7 @@
 """Parquet: a row is a record, a row group is a slice.
 
-Promises: checksums of pages are compared where there are any; a file or row group that cannot be read is refused. A
-row whose texts are not UTF-8 is a bad record and costs no other.
+Promises: checksums of pages are compared where there are any; a file or row group that cannot be read is refused, and
+one that tells different numbers of its rows. A row whose texts are not UTF-8 is a bad record and costs no other.
 Costs: measured in `files.py`. Memory: 64 rows and the pages of a row group that hold them.
 
 A row is known as JSON, one field for each column in the file's order: that is its raw record, and what
@@ -9,7 +9,7 @@ its id is made of where it has no key. Bytes are written as hexadecimal digits, 
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,6 +59,14 @@ def read_rows(path: Path, start: int, stop: int, fields: Mapping[str, str]) -> I
                 yield from _group_rows(table, group, at, path)
 
 
+def all_batches(
+    table: pq.ParquetFile, path: Path, rows: int, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """`group_batches` of one row group after another."""
+    for group in range(table.num_row_groups):
+        yield from group_batches(table, group, path, rows, columns)
+
+
 def raw_row(path: Path, group: int, number: int) -> bytes:
     """A row as JSON, by the beginning of its row group and its number there; b"" where there is none."""
     for row in read_rows(path, group, group + 1, {}):
@@ -88,16 +96,60 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, default=_json_value)  # a tenth 
 def open_parquet(path: Path) -> pq.ParquetFile:
     """Open a file; the checksums of its pages are compared. Raises InputError."""
     try:
-        return pq.ParquetFile(named_or_open(path, 0), buffer_size=column_bytes(path), page_checksum_verification=True)
+        table = pq.ParquetFile(named_or_open(path, 0), buffer_size=column_bytes(path), page_checksum_verification=True)
     except FAULTS as error:
-        message = str(error).rstrip(".")
-        raise InputError(f"{path} is damaged or no Parquet file: {message}. Get the file again.") from error
+        raise InputError(f"{path} is damaged or no Parquet file: {_in_a_line(error)}. Get the file again.") from error
+    rows = [table.metadata.row_group(group).num_rows for group in range(table.num_row_groups)]
+    if sum(rows) != table.metadata.num_rows:
+        told = f"{table.metadata.num_rows:,} rows, and its row groups have {sum(rows):,}"
+        raise InputError(f"{path} is damaged: it says that it has {told}. Get the file again.")
+    return table
+
+
+def group_batches(
+    table: pq.ParquetFile, group: int, path: Path, rows: int, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a row group, so many at a time, and of them some of the columns, or all. Raises InputError.
+
+    They are as many as the group and each column of it say. A column is asked only after it was read (`group_starts`);
+    one of lists has other numbers.
+    """
+    metadata, read = table.metadata.row_group(group), 0
+    try:
+        for batch in table.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
+            read += batch.num_rows
+            yield batch
+    except FAULTS as error:
+        raise InputError(
+            f"{path}: row group {group} cannot be read: {_in_a_line(error)}. Get the file again."
+        ) from error
+    leaves = [table.schema.column(index) for index in range(len(table.schema))]
+    told = {metadata.num_rows} | {
+        metadata.column(index).num_values
+        for index, leaf in enumerate(leaves)
+        if leaf.max_repetition_level == 0 and (columns is None or leaf.path in columns)
+    }
+    if told != {read}:
+        promised = " or ".join(f"{number:,}" for number in sorted(told))
+        raise InputError(f"{path}: row group {group} gives {read:,} rows of {promised}. Get the file again.")
 
 
 def columns_of(path: Path) -> dict[str, bool]:
     """The columns of a file, and whether there are others inside of each. Raises InputError."""
     with open_parquet(path) as table:
         return {field.name: pa.types.is_struct(field.type) for field in table.schema_arrow}
+
+
+def _in_a_line(error: Exception) -> str:
+    """What Arrow says, which may have several lines and end in a full stop."""
+    return " ".join(str(error).split()).rstrip(" .")
+
+
+def holds_text(kind: pa.DataType) -> bool:
+    """Return True for a column of texts or bytes, if need be in a dictionary, and for one that holds nothing."""
+    own, types = kind.value_type if pa.types.is_dictionary(kind) else kind, pa.types
+    tests = types.is_string, types.is_large_string, types.is_string_view, types.is_binary, types.is_large_binary
+    return any(test(own) for test in (*tests, types.is_null))
 
 
 def has_column(columns: Mapping[str, bool], field: str) -> bool:
@@ -117,27 +169,20 @@ def group_starts(table: pq.ParquetFile, size_bytes: int) -> list[int]:
     """Return where each row group counts as beginning, by its share of the bytes that all of them hold.
 
     Its true place is with its columns, and to ask for one ends the process where the footer is damaged (Arrow 26).
+    Whatever they are said to hold, each begins at a byte of its own inside of the file.
     """
-    metadata = table.metadata
+    metadata, starts = table.metadata, list[int]()
     sizes = [max(metadata.row_group(group).total_byte_size, 1) for group in range(metadata.num_row_groups)]
-    starts: list[int] = []
-    for before in accumulate(sizes[:-1], initial=0) if sizes else ():
-        starts.append(max(before * size_bytes // sum(sizes), starts[-1] + 1 if starts else 0))
+    for group, before in enumerate(accumulate(sizes[:-1], initial=0) if sizes else ()):
+        last = size_bytes - (len(sizes) - group)
+        starts.append(max(min(before * size_bytes // sum(sizes), last), starts[-1] + 1 if starts else 0))
     return starts
 
 
 def _group_rows(table: pq.ParquetFile, group: int, start: int, path: Path) -> Iterator[ParquetRow]:
-    number = 0
-    try:
-        for batch in table.iter_batches(BATCH_ROWS, row_groups=[group], use_threads=False):
-            for values, fault in batch_rows(batch):
-                yield ParquetRow(start, number, values, fault)
-                number += 1
-    except FAULTS as error:
-        raise InputError(f"{path}: row group {group} cannot be read: {error}. Get the file again.") from error
-    promised = table.metadata.row_group(group).num_rows
-    if number != promised:
-        raise InputError(f"{path}: row group {group} gives {number} rows of {promised}. Get the file again.")
+    rows = (row for batch in group_batches(table, group, path, BATCH_ROWS) for row in batch_rows(batch))
+    for number, (values, fault) in enumerate(rows):
+        yield ParquetRow(start, number, values, fault)
 
 
 def batch_rows(batch: pa.RecordBatch) -> list[tuple[dict[str, Any], str]]:
@@ -145,8 +190,13 @@ def batch_rows(batch: pa.RecordBatch) -> list[tuple[dict[str, Any], str]]:
     whole = pa.RecordBatch.from_arrays([_in_microseconds(column) for column in batch.columns], batch.schema.names)
     try:
         return [(row, "") for row in whole.to_pylist()]
-    except ValueError:
+    except (ValueError, OverflowError):
         return [_alone(whole.slice(row, 1)) for row in range(whole.num_rows)]
+
+
+def values_of(column: pa.Array) -> list[Any]:
+    """The values of a column as `batch_rows` has them."""
+    return [row[""] for row, _ in batch_rows(pa.RecordBatch.from_arrays([column], [""]))]
 
 
 def _in_microseconds(column: pa.Array) -> pa.Array:
@@ -159,7 +209,7 @@ def _in_microseconds(column: pa.Array) -> pa.Array:
 
 
 def _alone(row: pa.RecordBatch) -> tuple[dict[str, Any], str]:
-    """One row; what has no value in Python is absent, and a text that is not UTF-8 is there as its bytes."""
+    """One row; a time beyond Python's is there as a text, and a text that is not UTF-8 as its bytes."""
     values: dict[str, Any] = {}
     fault = ""
     for name, column in zip(row.schema.names, row.columns, strict=True):
@@ -169,7 +219,7 @@ def _alone(row: pa.RecordBatch) -> tuple[dict[str, Any], str]:
             fault = f"column {name!r} is not utf-8: {error.reason}"
             nested = pa.types.is_nested(column.type)
             values[name] = None if nested else column.cast(pa.large_binary()).to_pylist()[0]
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             fault = f"column {name!r} cannot be read: {error}"
-            values[name] = None
+            values[name] = column.cast(pa.string()).to_pylist()[0] if pa.types.is_temporal(column.type) else None
     return values, fault

@@ -185,7 +185,7 @@ def test_the_order_of_sets_and_where_they_lie_do_not_matter(tmp_path: Path) -> N
         ("a.tsv", "a\tb\nx\ty", ("c",), "no column 'c'; its first line has: a, b"),
         ("a.tsv", "a\tb\nx", ("b",), "row 2 of .* has 1 columns only"),
         ("a.csv", 'a,b\n"x"y,z', (), "cannot be read as .csv"),
-        ("a.parquet", "none", (), "cannot be read as .parquet"),
+        ("a.parquet", "none", (), "a.parquet is damaged or no Parquet file"),
         ("a.txt", "\n", (), "holds no text"),
         ("a.txt", "x", ("b",), "no field has a name"),
         ("a.doc", "x", (), "none of the endings"),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from corpora.errors import InputError
 from corpora.sources.bytes.endings import is_packed
-from corpora.sources.files.parquet import FAULTS, batch_rows, open_parquet
+from corpora.sources.files.parquet import all_batches, batch_rows, open_parquet
 from trainer.tasks.formats.records import NOT_UTF_8, FileSettings, Found, Unusable, Wanted, place_of
 from trainer.tasks.formats.tables import columns_by_role, no_column, picked
 
@@ -20,17 +20,14 @@ def parquet_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
     """Yield the rows of a Parquet file; their lines are their numbers from 1."""
     if is_packed(settings.path):
         raise InputError(f"{settings.path} is packed around Parquet, which is packed inside: unpack it.")
-    try:
-        with open_parquet(place_of(settings.path)) as table:
-            columns = _columns(table.schema_arrow.names, settings, wanted)
-            names = list(dict.fromkeys(_top(column, table.schema_arrow.names) for _, column in columns))
-            batches = table.iter_batches(BATCH_ROWS, columns=names, use_threads=False)
-            for line, (row, fault) in enumerate((row for batch in batches for row in batch_rows(batch)), 1):
-                reason = NOT_UTF_8 if "utf-8" in fault else "a value that cannot be read"
-                yield line, Unusable(reason) if fault else picked(row, columns)
-    except FAULTS as error:
-        message = str(error).rstrip(".")
-        raise InputError(f"{settings.path} is damaged or no Parquet file: {message}. Get the file again.") from error
+    path = place_of(settings.path)
+    with open_parquet(path) as table:
+        columns = _columns(table.schema_arrow.names, settings, wanted)
+        names = list(dict.fromkeys(_top(column, table.schema_arrow.names) for _, column in columns))
+        batches = all_batches(table, path, BATCH_ROWS, names)
+        for line, (row, fault) in enumerate((row for batch in batches for row in batch_rows(batch)), 1):
+            reason = NOT_UTF_8 if "utf-8" in fault else "a value that cannot be read"
+            yield line, Unusable(reason) if fault else picked(row, columns)
 
 
 def _columns(names: list[str], settings: FileSettings, wanted: Wanted) -> list[tuple[str, str]]:

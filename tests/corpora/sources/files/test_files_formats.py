@@ -99,6 +99,15 @@ def test_bad_rows_of_parquet_are_drops(tmp_path: Path) -> None:
     assert b"fffe" in records[1].raw
 
 
+def test_a_time_beyond_pythons_costs_its_row_alone(tmp_path: Path) -> None:
+    days = pa.array([1, 10**8, 3], pa.int32()).cast(pa.date32())
+    pq.write_table(pa.table({"text": ["a", "b", "c"], "day": days}), tmp_path / "a.parquet")
+    records = read(FilesSource(name="own", path=str(tmp_path)))
+    assert [record.text for record in records] == ["a", "", "c"]
+    assert records[1].drop is not None and "column 'day' cannot be read" in records[1].drop.detail
+    assert b"100000000" in records[1].raw
+
+
 def test_texts_and_times_that_parquet_keeps_otherwise(tmp_path: Path) -> None:
     table = pa.table(
         {
