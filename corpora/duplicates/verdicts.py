@@ -20,7 +20,7 @@ from corpora.duplicates.candidates import (
     column_of,
     document_sets,
     key_column,
-    split_key,
+    keys_of_ids,
 )
 from corpora.duplicates.revisions import DroppedRecords, settle_ids
 from corpora.duplicates.shingle_file import ShingleFile
@@ -202,5 +202,5 @@ def _are_held_out(table: ScratchTable, marks: Marks, split: SplitSettings, first
     begin, end = np.searchsorted(marks.numbered, (first, stop))
     here = marks.numbered[begin:end] - first
     alone = ~table.column("has_group", first, stop)[here]
-    keys[here[alone]] = [split_key(id) for id in column_of(marks.new_ids[begin:end][alone]).to_pylist()]
+    keys[here[alone]] = keys_of_ids(column_of(marks.new_ids[begin:end][alone]))
     return uniform(stream(split.seed, "held-out", 0, keys), 0) < split.share
