@@ -165,7 +165,7 @@ def _columns(batch: pa.RecordBatch, generation: int, settings: DuplicateSettings
     """The scratch columns of some sketches."""
     text_hashes, set_hash = number_pairs(batch.column("text_hash")), batch.column("set_hash").to_numpy().copy()
     num_shingles = batch.column("num_shingles").to_numpy()
-    keys = band_keys(lanes(batch.column("signature"), settings.permutations), settings.band)
+    keys = band_keys(lanes(batch.column("signature")), settings.band)
     wordless = np.flatnonzero(num_shingles == 0)
     set_hash[wordless], keys[wordless] = text_keys(text_hashes[wordless], settings.bands)
     return {
@@ -210,11 +210,8 @@ def fixed_width(data: Any, width: int) -> pa.Array:
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), buffer.size // width, [None, buffer])
 
 
-def lanes(signatures: pa.Array | pa.ChunkedArray, permutations: int) -> UInt32s:
+def lanes(signatures: pa.Array) -> UInt32s:
     """A column of signatures as numbers: uint32 [n, permutations]."""
-    if isinstance(signatures, pa.ChunkedArray):
-        chunks = [lanes(chunk, permutations) for chunk in signatures.chunks]
-        return np.concatenate([np.empty((0, permutations), np.uint32), *chunks])
     return fixed_bytes(signatures).view(np.uint32)
 
 
