@@ -4,8 +4,8 @@
 
 The marks are made one after another: forgotten, superseded, duplicate; a row that is marked is out of all later ones.
 
-Cost: some 8 us a document of a few hundred bytes, half of it for sorting. Memory: 60 bytes a document while a band is
-sorted, and 64 for one that shares a bucket, with 12 for each bucket that it is in.
+Cost: some 5 us a document of a few hundred bytes (`benchmarks.verdicts`). Memory: 60 bytes a document, and 64 for one
+that shares a bucket, with 12 for each bucket that it is in.
 """
 
 from collections.abc import Iterator, Sequence
