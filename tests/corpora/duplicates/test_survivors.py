@@ -1,5 +1,6 @@
 """Survivors: the bulk form equals the rule, the rule equals its definition, and keeps its promises."""
 
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -15,8 +16,8 @@ from corpora.duplicates import survivors, sweep
 from corpora.duplicates.bands import band_keys
 from corpora.duplicates.signatures import signatures
 from corpora.duplicates.survivors import CONTAINED, RULES, DuplicateSettings, Verdicts, judge_duplicates, judge_plainly
-from corpora.duplicates.sweep import BLOCK, KEPT
-from corpora.duplicates.verify import Overlaps, ShingleSets, ShingleStore, jaccard
+from corpora.duplicates.sweep import BLOCK, KEPT, OUT, shared_rows
+from corpora.duplicates.verify import Overlaps, ShingleSets, jaccard, shingle_sets
 from corpora.kernels.arrays import Int64s, UInt64s
 
 UNIVERSE = 9
@@ -155,7 +156,7 @@ def test_no_chain_removes_both_its_ends() -> None:
     assert verdicts.similarity.tolist() == [0, np.float32(0.8), 0, np.float32(0.8)]
 
 
-def test_documents_without_shingles_are_kept() -> None:
+def test_documents_of_the_empty_set_meet_no_other() -> None:
     empty: frozenset[int] = frozenset()
     verdicts = judge([empty, empty, frozenset({1}), frozenset({1}), empty], DuplicateSettings(threshold=0.1))
     assert verdicts.survivor.tolist() == [KEPT, KEPT, KEPT, 2, KEPT]
@@ -193,6 +194,20 @@ def test_one_huge_bucket_asks_for_a_bounded_number_of_pairs() -> None:
     assert verdicts.num_compared <= sum(asked) < verdicts.num_compared + BLOCK * BLOCK
 
 
+@given(st.lists(st.integers(0, 40), max_size=80), st.integers(0, 6), st.data())
+@examples(60)
+def test_shared_rows_are_those_of_keys_that_several_have(keys: list[int], spread: int, data: st.DataObject) -> None:
+    """Fails where a key that others have is lost among the bits, or a row comes through that is alone or out."""
+    places = [data.draw(st.sampled_from([0, 0, 0, OUT])) for _ in keys]
+    column = np.array([key << 8 * spread for key in keys], np.uint64)
+    rows, sizes = shared_rows(column, np.array(places, np.int32))
+    there = Counter(key for key, place in zip(keys, places, strict=True) if place != OUT)
+    expected = {key: number for key, number in sorted(there.items()) if number > 1}
+    assert sizes.tolist() == [*expected.values()]
+    assert [keys[row] for row in rows.tolist()] == [key for key, number in expected.items() for _ in range(number)]
+    assert len({*rows.tolist()}) == len(rows) and all(places[row] != OUT for row in rows.tolist())
+
+
 def edited_texts(num_documents: int) -> list[str]:
     """Texts of 120 words, a third of them copies of an earlier one with up to five words changed."""
     rng = np.random.default_rng(8)
@@ -212,7 +227,7 @@ def test_from_text_to_verdicts() -> None:
     texts, chosen = pa.array(edited_texts(900), pa.large_string()), DuplicateSettings()
     sketch = signatures(texts, chosen.signature)
     keys = band_keys(sketch.signature, chosen.band)
-    store = ShingleStore(chosen.signature, lambda rows: texts.take(pa.array(rows)))
+    store = shingle_sets(texts, chosen.shingle_words)
     verdicts = judge_duplicates(sketch.set_hash, keys, store, chosen)
     assert_equal(verdicts, judge_plainly(sketch.set_hash, keys, store, chosen))
     everything = judge_duplicates(sketch.set_hash, np.zeros((900, 1), np.uint64), store, chosen)
