@@ -26,7 +26,7 @@ PAIRS = 1 << 12  # pairs asked for in one call, unless a single document needs m
 KEPT = -1
 OUT = -1  # the place of a row that meets no other
 COMPARED, CUT, TICKET = 0, 1, 2  # places in Sweep.counts
-_1, _6, _63 = np.uint64(1), np.uint64(6), np.uint64(63)
+_1, _2, _5, _31 = (np.uint64(number) for number in (1, 2, 5, 31))
 
 
 class Similarity(Protocol):
@@ -132,10 +132,9 @@ def shared_rows(keys: UInt64s, places: Int32s) -> tuple[Int32s, Int32s]:
     Most keys are alone, and a table of bits says so of seven in eight of these; only the rest is sorted.
     """
     slots = max(64, 8 << len(keys).bit_length())
-    met, again = np.zeros(slots // 64, np.uint64), np.zeros(slots // 64, np.uint64)
-    rows = np.empty(len(keys), np.int32)
-    rows = rows[: find_met_again(keys, places, np.uint64(65 - slots.bit_length()), met, again, rows)]
-    del met, again
+    table, rows = np.zeros(slots // 32, np.uint64), np.empty(len(keys), np.int32)
+    rows = rows[: find_met_again(keys, places, np.uint64(65 - slots.bit_length()), table, rows)]
+    del table
     order = np.argsort(keys[rows])  # vectors sort, and leave equal keys in no order: faster than a stable sort
     rows = rows[order]
     sizes = _run_lengths(keys[rows]).astype(np.int32)
@@ -143,21 +142,20 @@ def shared_rows(keys: UInt64s, places: Int32s) -> tuple[Int32s, Int32s]:
 
 
 @kernel
-def find_met_again(keys: UInt64s, places: Int32s, shift: np.uint64, met: UInt64s, again: UInt64s, rows: Int32s) -> int:
+def find_met_again(keys: UInt64s, places: Int32s, shift: np.uint64, table: UInt64s, rows: Int32s) -> int:
     """Write to `rows` those that have a place and whose key may be another row's too, and return how many they are.
 
-    met, again: bits, of which each key has the one that its upper bits say, all 0
+    table: pairs of bits, all 0: a key has the pair that its upper bits say, for "met" and "met again"
     """
     for row in range(len(keys)):
         if places[row] != OUT:
             slot = keys[row] >> shift
-            word, bit = slot >> _6, _1 << (slot & _63)
-            again[word] |= met[word] & bit
-            met[word] |= bit
+            word, met = slot >> _5, _1 << ((slot & _31) << _1)
+            table[word] |= (table[word] & met) << _1 | met
     number = 0
     for row in range(len(keys)):
         slot = keys[row] >> shift
-        if places[row] != OUT and again[slot >> _6] & _1 << (slot & _63):
+        if places[row] != OUT and table[slot >> _5] >> ((slot & _31) << _1) & _2:
             rows[number] = row
             number += 1
     return number

@@ -153,12 +153,19 @@ def total_order(
 
     (since, source priority, -quality, id), or, if the longest is preferred, -shingles before -quality.
     """
-    keys = [*marks.ids(table)[rows].T[::-1]]
-    keys += [-table.column("quality")[rows]]
-    keys += [-table.column("num_shingles")[rows]] if settings.prefer == LONGEST else []
-    keys += [key for key in (priority[rows], marks.since[rows]) if (key != key[:1]).any()]
-    order: Int32s = rows[np.lexsort(keys)].astype(np.int32)
-    return order
+    ids = marks.ids(table)[rows]
+    order = np.argsort(ids[:, 0])
+    if np.any(np.diff(ids[order, 0]) == 0):
+        order = np.lexsort((ids[:, 1], ids[:, 0]))
+    del ids
+    names = ("quality", "num_shingles") if settings.prefer == LONGEST else ("quality",)
+    for key in (*(-table.column(name)[rows] for name in names), priority[rows], marks.since[rows]):
+        key -= key.min(initial=0)
+        if key.any():
+            short = key.astype(np.uint16) if key.max() < 1 << 16 else key  # of 16 bits they are sorted in linear time
+            order = order[np.argsort(short[order], kind="stable")]
+    found: Int32s = rows[order].astype(np.int32)
+    return found
 
 
 def verdict_batches(
