@@ -12,7 +12,7 @@ import numpy as np
 
 from corpora.duplicates.verify import Overlaps, ShingleSets, jaccard_pairs
 from corpora.kernels.arrays import Int32s, Int64s
-from corpora.store.places.files import remedied
+from corpora.store.scratch import refused_scratch
 
 
 class ShingleFile:
@@ -35,7 +35,7 @@ class ShingleFile:
         sizes = [np.zeros(1, np.int64)]
         for sets in self._read(self._rows):
             sizes.append(np.diff(sets.offsets))
-            with remedied(f"scratch in {self._folder}"):
+            with refused_scratch(self._folder):
                 self._write(sets.values.data.cast("B"))
         self._offsets = np.cumsum(np.concatenate(sizes))
         assert len(self._offsets) == len(self._rows) + 1, "one set for each document that is compared"

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
-from corpora.store.places.files import remedied
+from corpora.store.places.files import disk_refusal, remedied
 from corpora.store.places.place import Place
 
 BLOCK_ROWS = 1 << 16  # rows whose columns are written together
@@ -37,9 +38,22 @@ def scratch_folder(place: Place) -> str:
 
 
 @contextmanager
+def refused_scratch(folder: str, size_bytes: int = 0) -> Iterator[None]:
+    """Turn an error of the disk into a paragraph on the scratch in a folder. size_bytes: that are asked for at once"""
+    try:
+        yield
+    except OSError as error:
+        change = "set TMPDIR to a folder on" if folder == tempfile.gettempdir() else "write to"
+        elsewhere = f"{change} another disk, then run the same command again"
+        size = f"{size_bytes:,} bytes of " if size_bytes else ""
+        reason = disk_refusal(error, elsewhere) or elsewhere
+        raise InputError(f"Cannot write {size}scratch in {folder}: {reason} ({error.strerror or error}).") from error
+
+
+@contextmanager
 def scratch_file(folder: str) -> Iterator[Any]:
     """An open file without a name in a folder. Raises InputError if the disk refuses it."""
-    with remedied(folder):
+    with refused_scratch(folder):
         file = tempfile.TemporaryFile(dir=folder, buffering=0)
     with file:
         yield file
@@ -63,8 +77,9 @@ class ScratchTable:
 
     def reserve(self, rows: int) -> None:
         """Take the room for so many rows. Raises InputError if the disk has not that much."""
-        with remedied(f"{rows * self._row_bytes:,} bytes of scratch in {self._folder}"):
-            os.posix_fallocate(self._file.fileno(), 0, max(rows * self._row_bytes, 1))
+        size_bytes = max(rows * self._row_bytes, 1)
+        with refused_scratch(self._folder, size_bytes):
+            os.posix_fallocate(self._file.fileno(), 0, size_bytes)
 
     def append(self, columns: Mapping[str, Column]) -> None:
         """Append rows, all columns of them. Raises InputError if the disk is full."""
@@ -116,7 +131,7 @@ class ScratchTable:
         return np.concatenate(found)
 
     def _write(self, at: int, data: memoryview) -> None:
-        with remedied(f"scratch in {self._folder}"):
+        with refused_scratch(self._folder):
             while data:
                 done = os.pwrite(self._file.fileno(), data[:_MOST], at)
                 at, data = at + done, data[done:]
