@@ -3,14 +3,16 @@
     killed_at.py dedup FOLDER FOLDER ...
 
 does the work in each folder, in a process of its own that is forked from this one. The first is left alone, and its
-calls are counted; the others are killed after equal shares of them, with SIGKILL. Prints how each process ended.
+calls are counted; the others are killed after equal shares of them, with SIGKILL. Prints how each process ended, and
+the most memory that it held, in MB.
 """
 
 import json
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from corpora.duplicates.build import plan_verdicts
@@ -20,6 +22,8 @@ from corpora.store.places.place import Place
 from corpora.store.stage import build_stage, list_manifests
 from corpora.tombstones import Tombstones
 from flows.dedup.run import DedupSettings, dedup
+
+TESTS = Path(__file__).resolve().parents[1]
 
 
 def judge_store() -> None:
@@ -53,20 +57,30 @@ def counted(work: Callable[[], object], last: int) -> int:
     return calls
 
 
-def main(kind: str, folders: list[str]) -> list[int]:
-    """Return the exit status of each process, negative if it was killed."""
+def main(kind: str, folders: list[str]) -> list[tuple[int, int]]:
+    """Return of each process its exit status, negative if it was killed, and its memory."""
     reading, writing = os.pipe()
-    ends, whole = list[int](), -1
+    ends, whole = list[tuple[int, int]](), -1
     for number, folder in enumerate(folders):
         if (child := os.fork()) == 0:
             os.chdir(folder)
             calls = counted(WORK[kind], whole * number // len(folders))
             os.write(writing, str(calls).encode())
             os._exit(0)
-        _, status = os.waitpid(child, 0)
-        ends.append(os.waitstatus_to_exitcode(status))
+        _, status, used = os.wait4(child, 0)
+        ends.append((os.waitstatus_to_exitcode(status), used.ru_maxrss // 1000))
         whole = whole if number else int(os.read(reading, 20))
     return ends
+
+
+def started(kind: str, folders: Sequence[Path], scratch: Path) -> list[tuple[int, int]]:
+    """Return what this script prints, run with a folder for temporary files."""
+    command = [sys.executable, __file__, kind, *map(str, folders)]
+    places = os.pathsep.join(str(TESTS.parent / each) for each in (".", "tests", "tests/corpora", "tests/flows"))
+    env = {**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": places}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [(end, used) for end, used in json.loads(done.stdout)]
 
 
 if __name__ == "__main__":

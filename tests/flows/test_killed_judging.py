@@ -2,11 +2,8 @@
 
 import errno
 import json
-import os
 import resource
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +11,7 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
-from killed_at import WORK
+from killed_at import WORK, started
 from made_store import Made, MadeInput, build_inputs
 from tiers import LONG
 
@@ -23,7 +20,6 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.scratch import refused_scratch
 
-ROOT = Path(__file__).resolve().parents[2]
 KILLS = 10 if LONG else 3
 DOCUMENTS = 600
 
@@ -64,12 +60,8 @@ def test_what_is_killed_leaves_nothing_that_the_next_does_not_use(
     """
     folders = [copytree(begun, tmp_path / f"{number}") for number in range(KILLS + 1)]
     (tmp_path / "tmp").mkdir()
-    script = [sys.executable, str(Path(__file__).with_name("killed_at.py")), kind, *map(str, folders)]
-    places = os.pathsep.join(str(ROOT / each) for each in (".", "tests", "tests/corpora", "tests/flows"))
-    env = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": places}
-    done = subprocess.run(script, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert json.loads(done.stdout) == [0, *[-signal.SIGKILL] * KILLS]
+    ends = started(kind, folders, tmp_path / "tmp")
+    assert [end for end, _ in ends] == [0, *[-signal.SIGKILL] * KILLS]
     assert not [*(tmp_path / "tmp").iterdir()]
     whole = made(folders[0])
     assert len(whole) > len(made(begun))
