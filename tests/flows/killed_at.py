@@ -37,6 +37,7 @@ def judge_store() -> None:
 WORK: dict[str, Callable[[], object]] = {
     "verdicts": judge_store,
     "dedup": lambda: dedup(["in.jsonl"], Path("out"), DedupSettings(), 1),
+    "dedup of Parquet": lambda: dedup(["in.parquet"], Path("out"), DedupSettings(), 1),
     "dedup to a file": lambda: dedup(["in.jsonl"], Path("out.jsonl"), DedupSettings(), 1),
 }
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from killed_at import WORK, started
 from made_store import Made, MadeInput, build_inputs
@@ -36,11 +38,12 @@ def texts(number: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of documents and signatures, and the same texts as lines of JSON."""
+    """A store of documents and signatures, and the same texts as lines of JSON and as Parquet."""
     folder = tmp_path_factory.mktemp("begun")
     rows = [Made(number, text) for number, text in enumerate(texts(DOCUMENTS))]
     build_inputs(Place(str(folder / "store")), [MadeInput(rows, 1, part_rows=100)], DuplicateSettings())
     (folder / "in.jsonl").write_text("".join(json.dumps({"text": row.text}) + "\n" for row in rows))
+    pq.write_table(pa.table({"text": [row.text for row in rows]}), folder / "in.parquet")
     return folder
 
 
