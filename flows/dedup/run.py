@@ -29,7 +29,6 @@ from corpora.sources.contract import readable
 from corpora.sources.passed_over import FileGroup
 from corpora.store.places.files import put_file
 from corpora.store.settings import check_choice
-from corpora.store.workers.pool import Limits, WorkerPool
 from flows.dedup.columns import ADDED
 from flows.dedup.inputs import InputPiece, Inputs, inputs_of, inputs_of_corpus
 from flows.dedup.judge import CUT, EMPTIED, EXACT, HAS_COPIES, NEAR, REASONS, UNREAD, RowVerdicts, judge
@@ -165,6 +164,8 @@ def _crew(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
     if workers == 1:
         yield lambda function, calls: (function(*each) for each in calls)
         return
+    from corpora.store.workers.pool import Limits, WorkerPool  # not above: small files need no other process
+
     limits = Limits(record_cpu_seconds=3_600.0, memory_bytes=WORKER_BYTES)
     with WorkerPool(workers, limits) as pool, ThreadPoolExecutor(workers) as threads:
         stop = threading.Event()
