@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpora.duplicates.build import VERDICTS
 from corpora.duplicates.candidates import Input
+from corpora.duplicates.verdicts import VERDICTS
 from corpora.kernels.arrays import Bools, Int32s, Int64s, UInt64s
 from corpora.schema import DOCUMENTS, DROPPED, ID_BYTES, Document, columns_of, documents, excerpt
 from corpora.store.ledger import Account, Ledger, check_edge

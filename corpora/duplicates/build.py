@@ -7,42 +7,38 @@ documents of the generations so far, in one total order:
 
 `since` is the generation in which the id first appeared. First the latest revision of each id supersedes the
 others and the tombstone list is honoured; what is left is judged by `survivors.judge_duplicates`.
-Memory of verdicts: the sketches of all documents (2 to 3 kB each, as Python's objects) and the shingles of those that
-share a band with another.
+Memory of verdicts: some 200 bytes a document, for most of what is known of it is in scratch files (`verdicts.py`).
 """
 
 import unicodedata
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpora.duplicates.candidates import (
     REVISIONS,
-    Candidates,
     Input,
     SplitSettings,
     VerdictsJob,
+    fixed_width,
     hash64,
-    mark_duplicates,
-    mark_forgotten,
-    mark_superseded,
     open_input,
     read_candidates,
     signature_schema,
 )
+from corpora.duplicates.revisions import read_dropped
 from corpora.duplicates.signatures import signatures
 from corpora.duplicates.survivors import DuplicateSettings
-from corpora.schema import ID_BYTES, columns_of
+from corpora.duplicates.verdicts import REMOVED, VERDICTS, find_duplicates, mark_revisions, verdict_batches
+from corpora.schema import columns_of
 from corpora.store.current_record import each_batch
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
 from corpora.store.part_writer import PartWriter
-from corpora.store.randomness import stream, uniform
 from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, Stage, library_versions
 from corpora.store.tables import open_table
@@ -51,22 +47,9 @@ from corpora.tombstones import Tombstones, text_hash
 
 SIGNATURES_VERSION = 2
 UNICODE = {"unicode": unicodedata.unidata_version}  # which defines letters
-VERDICTS_VERSION = 2
+VERDICTS_VERSION = 3  # 3: documents without words are copies if their texts are equal
 
 SKETCHED = ("id", "keyed", "revision", "text", "source", "group", "quality")  # what a sketch is made of
-
-VERDICTS = pa.schema(
-    [
-        pa.field("id", pa.binary(ID_BYTES), nullable=False),
-        pa.field("revision", pa.int64(), nullable=False),
-        pa.field("since", pa.int32(), nullable=False),
-        pa.field("held_out", pa.bool_(), nullable=False),
-        pa.field("reason", pa.string()),  # null: kept
-        pa.field("survivor", pa.binary(ID_BYTES)),
-        pa.field("similarity", pa.float32()),
-        pa.field("missing", pa.float32()),  # share of its shingles that the survivor lacks
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,12 +125,6 @@ def text_hashes(texts: pa.Array) -> list[bytes]:
     return [text_hash(data.data[first:last]) for first, last in pairwise(offsets.tolist())]
 
 
-def fixed_width(data: Any, width: int) -> pa.Array:
-    """Bytes one after another as a column whose rows have so many each."""
-    buffer = pa.py_buffer(data)
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), buffer.size // width, [None, buffer])
-
-
 def plan_verdicts(
     name: str,
     inputs: Sequence[Input],
@@ -189,30 +166,18 @@ def build_verdicts(writer: PartWriter, plan: PartPlan) -> Ledger:
     """
     job: VerdictsJob = plan.job
     inputs = [open_input(writer.place, address) for address in job.inputs]
-    candidates = read_candidates(writer.place, inputs, job.duplicates)
-    mark_forgotten(candidates, job.tombstones)
-    mark_superseded(candidates)
-    figures = mark_duplicates(writer.place, candidates, inputs, job.duplicates)
-    verdicts, first = _verdict_rows(candidates, job.split), 0
-    with writer.table("verdicts", VERDICTS) as sink:
-        for rows in (part.rows("documents") for item in inputs for part in item.documents.parts):
-            sink.write(verdicts.slice(first, rows))  # in batches of their own, so that one is all a part needs
-            first += rows
-    counts = Counter("kept" if reason is None else f"removed: {reason}" for reason in candidates.reasons)
-    total = sum(item.documents.rows("documents") for item in inputs)
-    return Ledger(accounts=(Account(unit="documents", total=total, outcomes=counts),), figures=figures)
-
-
-def _verdict_rows(candidates: Candidates, split: SplitSettings) -> pa.Table:
-    held_out = uniform(stream(split.seed, "held-out", 0, candidates.split_keys), 0) < split.share
-    columns = {
-        "id": candidates.ids,
-        "revision": candidates.revision,
-        "since": candidates.since,
-        "held_out": held_out,
-        "reason": candidates.reasons,
-        "survivor": [candidates.ids[row] if row >= 0 else None for row in candidates.survivor],
-        "similarity": candidates.similarity,
-        "missing": candidates.missing,
-    }
-    return pa.table(columns_of(columns, VERDICTS), schema=VERDICTS)
+    with read_candidates(writer.place, inputs, job.duplicates) as table:
+        rows = [item.signatures.rows("signatures") for item in inputs]
+        generation, priority = (
+            np.repeat(np.array([getattr(item, name) for item in inputs], np.int32), rows)
+            for name in ("generation", "priority")
+        )
+        marks = mark_revisions(table, generation, read_dropped(writer.place, inputs), job.tombstones)
+        duplicates = find_duplicates(writer.place, table, marks, priority, inputs, job.duplicates)
+        parts = [part.rows("documents") for item in inputs for part in item.documents.parts]
+        with writer.table("verdicts", VERDICTS) as sink:
+            for batch in verdict_batches(table, marks, duplicates, job.split, parts):
+                sink.write(batch)
+    counts = zip(("kept", *(f"removed: {reason}" for reason in REMOVED)), marks.counts(), strict=True)
+    account = Account(unit="documents", total=sum(rows), outcomes={name: count for name, count in counts if count})
+    return Ledger(accounts=(account,), figures=duplicates.figures)

@@ -1,25 +1,29 @@
-"""Candidates: all documents of the generations so far, in columns, and what is determined about each.
+"""Candidates: all documents of the generations so far, in columns.
 
-They are in the order of the inputs (generation, source, part, row), which a new generation only extends, so a
-row keeps its number. The marks are made one after another: forgotten, superseded, duplicate; a row that is
-marked is out of all later ones.
+Rows are in the order of the inputs (generation, source, part, row), which a new generation only extends, so a row keeps
+its number. What the sketches say of them goes into a scratch table (`read_candidates`), the keys of each band a column
+of its own: another number of bands sketches nothing again.
+
+Cost: the sketches are read once, 1 us a row. On disk: some 70 bytes a row and 8 a band. Memory: a block of rows.
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from corpora.duplicates.bands import band_keys
-from corpora.duplicates.survivors import LONGEST, DuplicateSettings, judge_duplicates
-from corpora.duplicates.verify import ShingleStore
-from corpora.kernels.arrays import Int32s, Int64s, UInt32s, UInt64s
-from corpora.schema import DOCUMENTS, ID_BYTES, Document, documents, occurrence_id
-from corpora.store.manifest import Manifest, ManifestAddress
+from corpora.duplicates.bands import band_keys, text_keys
+from corpora.duplicates.survivors import DuplicateSettings
+from corpora.duplicates.verify import ShingleSets, shingle_sets
+from corpora.kernels.arrays import Bytes, Int64s, UInt32s, UInt64s
+from corpora.schema import DOCUMENTS, ID_BYTES, Document, documents
+from corpora.store.manifest import Manifest, ManifestAddress, Part
 from corpora.store.places.place import Place
+from corpora.store.scratch import ScratchTable, scratch_folder, scratch_table
 from corpora.store.settings import check_range
 from corpora.store.stage import manifest_at
 from corpora.store.tables import open_table
@@ -115,221 +119,142 @@ def hash64(text: str) -> int:
     return int.from_bytes(text_hash(text.encode())[:8], "little")
 
 
-@dataclass(slots=True, kw_only=True)
-class Candidates:
-    """All documents that are judged together, as columns of equal length, and what has been determined so far."""
-
-    ids: list[bytes]
-    keyed: list[bool]
-    revision: list[int]
-    since: list[int]
-    priority: Int32s
-    quality: Int32s
-    split_keys: UInt64s
-    text_hash: list[bytes]
-    set_hash: UInt64s
-    num_shingles: Int32s
-    signature: UInt32s
-    newest: dict[bytes, tuple[int, int]] = field(default_factory=dict)
-    generation: list[int] = field(default_factory=list)
-    reasons: list[str | None] = field(default_factory=list)
-    survivor: list[int] = field(default_factory=list)
-    similarity: list[float | None] = field(default_factory=list)
-    missing: list[float | None] = field(default_factory=list)
+PAIR = np.dtype((np.uint64, 2))
+COLUMNS: Mapping[str, npt.DTypeLike] = {
+    "id": PAIR,
+    "keyed": np.bool_,
+    "revision": np.int64,
+    "text_hash": PAIR,
+    "has_group": np.bool_,
+    "split_key": np.uint64,
+    "quality": np.int32,
+    "num_shingles": np.int32,
+    "set_hash": np.uint64,
+}
 
 
-def read_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSettings) -> Candidates:
-    """The sketches of all inputs in order, with occurrences numbered and `since` worked out."""
-    tables = [_read_sketches(place, item, settings) for item in inputs]
-    table = pa.concat_tables(tables)
-    generation = np.repeat([item.generation for item in inputs], [t.num_rows for t in tables]).tolist()
-    priority = np.repeat([item.priority for item in inputs], [t.num_rows for t in tables])
-    keyed = table.column("keyed").to_pylist()
-    ids = number_occurrences(table.column("id").to_pylist(), keyed)
-    revision = [
-        own if own is not None else created_in
-        for own, created_in in zip(table.column("revision").to_pylist(), generation, strict=True)
-    ]
-    dropped = list(_dropped_revisions(place, inputs))
-    first: dict[bytes, int] = {}
-    for id, created_in in chain(zip(ids, generation, strict=True), ((id, created_in) for id, _, created_in in dropped)):
-        first[id] = min(created_in, first.get(id, created_in))
-    group_keys = table.column("group_key").to_pylist()
-    rows = table.num_rows
-    return Candidates(
-        ids=ids,
-        keyed=keyed,
-        revision=revision,
-        since=[first[id] for id in ids],
-        priority=priority.astype(np.int32),
-        quality=table.column("quality").to_numpy(),
-        split_keys=np.array(
-            [hash64(id.hex()) if key is None else key for id, key in zip(ids, group_keys, strict=True)], np.uint64
-        ),
-        text_hash=table.column("text_hash").to_pylist(),
-        set_hash=table.column("set_hash").to_numpy(),
-        num_shingles=table.column("num_shingles").to_numpy(),
-        signature=lanes(table.column("signature"), settings.permutations),
-        newest=_newest(zip(ids, revision, generation, keyed, strict=True), dropped),
-        generation=generation,
-        reasons=[None] * rows,
-        survivor=[-1] * rows,
-        similarity=[None] * rows,
-        missing=[None] * rows,
-    )
+def key_column(band: int) -> str:
+    """The name of the scratch column with the keys of a band."""
+    return f"band {band}"
 
 
-def _read_sketches(place: Place, item: Input, settings: DuplicateSettings) -> pa.Table:
-    folder = item.signatures.stage_folder
-    schema = signature_schema(settings.permutations)
-    parts = item.signatures.parts
-    batches = [batch for part in parts for batch in open_table(place, folder, part, "signatures", schema.names)]
-    return pa.Table.from_batches(batches, schema)
+@contextmanager
+def read_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSettings) -> Iterator[ScratchTable]:
+    """The sketches of all inputs in order, as a scratch table of `COLUMNS` and the keys of each band.
 
-
-def lanes(signatures: pa.ChunkedArray, permutations: int) -> UInt32s:
-    """A column of signatures as numbers: uint32 [n, permutations]."""
-    numbers = np.empty((len(signatures), permutations), np.uint32)
-    row = 0
-    for chunk in signatures.chunks:
-        stored = np.frombuffer(chunk.buffers()[1] or b"", np.uint32).reshape(-1, permutations)
-        numbers[row : row + len(chunk)] = stored[chunk.offset : chunk.offset + len(chunk)]
-        row += len(chunk)
-    return numbers
-
-
-def _dropped_revisions(place: Place, inputs: Sequence[Input]) -> Iterator[tuple[bytes, int, int]]:
-    """(id, revision, generation) of keyed records that were dropped: they supersede what they revise."""
-    for item in inputs:
-        folder = item.signatures.stage_folder
-        for part in item.signatures.parts:
-            for batch in open_table(place, folder, part, "revisions", REVISIONS.names):
-                for row in batch.to_pylist():
-                    revision = row["revision"] if row["revision"] is not None else item.generation
-                    yield row["id"], revision, item.generation
-
-
-def number_occurrences(ids: list[bytes], keyed: list[bool]) -> list[bytes]:
-    """Give records without a key that are equal byte for byte ids of their own, by occurrence in order."""
-    seen: Counter[bytes] = Counter()
-    numbered = []
-    for id, has_key in zip(ids, keyed, strict=True):
-        numbered.append(id if has_key else occurrence_id(id, seen[id]))
-        seen[id] += not has_key
-    return numbered
-
-
-def _newest(
-    rows: Iterable[tuple[bytes, int, int, bool]], dropped: Iterable[tuple[bytes, int, int]]
-) -> dict[bytes, tuple[int, int]]:
-    """The newest (revision, generation) of each keyed id."""
-    newest: dict[bytes, tuple[int, int]] = {}
-    for id, revision, generation in chain(((i, r, g) for i, r, g, keyed in rows if keyed), dropped):
-        newest[id] = max((revision, generation), newest.get(id, (revision, generation)))
-    return newest
-
-
-REMOVED = ("forgotten", "repeated", "superseded", "exact duplicate", "near duplicate")  # what the marks say
-
-
-def mark_forgotten(candidates: Candidates, tombstones: Tombstones) -> None:
-    """Remove what is on the tombstone list, by id or by text."""
-    for row, (id, text) in enumerate(zip(candidates.ids, candidates.text_hash, strict=True)):
-        if tombstones.holds(id, text):
-            candidates.reasons[row] = "forgotten"
-
-
-def mark_superseded(candidates: Candidates) -> None:
-    """Keep, of the rows of one keyed id, the newest text, in the oldest row that has it.
-
-    Newest is by (revision, generation), of equals the last in order. So a page that a later dump repeats
-    unchanged stays where it is ("repeated"), and a changed one takes its place ("superseded"). Where the
-    newest revision was dropped on the way, no row stays.
+    A record without a revision has its generation's number; a document without words is known by its bytes.
+    Raises Damaged, and InputError if the disk has no room.
     """
-    newest: dict[bytes, int] = {}
-    for row, id in enumerate(candidates.ids):
-        stamp = (candidates.revision[row], candidates.generation[row])
-        if candidates.keyed[row] and stamp == candidates.newest[id]:
-            newest[id] = row
-    standing: set[bytes] = set()
-    for row, id in enumerate(candidates.ids):
-        if not candidates.keyed[row] or candidates.reasons[row] is not None:
-            continue
-        same = id in newest and candidates.text_hash[row] == candidates.text_hash[newest[id]]
-        if not same or id in standing:
-            candidates.reasons[row] = "repeated" if same else "superseded"
-        standing.update([id] if same else [])
+    kinds = {**COLUMNS, **{key_column(band): np.uint64 for band in range(settings.bands)}}
+    with scratch_table(scratch_folder(place), kinds) as table:
+        table.reserve(sum(item.signatures.rows("signatures") for item in inputs))
+        for item in inputs:
+            for batch in _sketches(place, item, settings):
+                table.append(_columns(batch, item.generation, settings))
+        yield table
 
 
-def mark_duplicates(
-    place: Place, candidates: Candidates, inputs: Sequence[Input], settings: DuplicateSettings
-) -> dict[str, int]:
-    """Judge what is left in the total order; note each removed row's survivor, similarity and what it lacks."""
-    if not settings.enabled:
-        return {}
-    live = [row for row, reason in enumerate(candidates.reasons) if reason is None]
-    order = sorted(live, key=lambda row: order_key(candidates, row, settings.prefer))
-    keys = band_keys(candidates.signature[order], settings.band)
-    sets = ShingleStore(settings.signature, TextReader(place, inputs, order))
-    verdicts = judge_duplicates(candidates.set_hash[order], keys, sets, settings)
-    for rank in np.flatnonzero(verdicts.survivor >= 0):
-        row = order[rank]
-        candidates.reasons[row] = "exact duplicate" if verdicts.exact[rank] else "near duplicate"
-        candidates.survivor[row] = order[verdicts.survivor[rank]]
-        candidates.similarity[row] = float(verdicts.similarity[rank])
-        candidates.missing[row] = float(verdicts.missing[rank])
-    return {"pairs compared": verdicts.num_compared, "comparisons cut off": verdicts.num_cut}
+def _sketches(place: Place, item: Input, settings: DuplicateSettings) -> Iterator[pa.RecordBatch]:
+    names = signature_schema(settings.permutations).names
+    for part in item.signatures.parts:
+        yield from open_table(place, item.signatures.stage_folder, part, "signatures", names)
 
 
-def order_key(candidates: Candidates, row: int, prefer: str) -> tuple[int, int, int, int, bytes]:
-    """A document's place in the total order of deduplication."""
-    return (
-        candidates.since[row],
-        int(candidates.priority[row]),
-        -int(candidates.num_shingles[row]) if prefer == LONGEST else 0,
-        -int(candidates.quality[row]),
-        candidates.ids[row],
-    )
+def _columns(batch: pa.RecordBatch, generation: int, settings: DuplicateSettings) -> dict[str, UInt64s]:
+    """The scratch columns of some sketches."""
+    text_hashes, set_hash = number_pairs(batch.column("text_hash")), batch.column("set_hash").to_numpy().copy()
+    num_shingles = batch.column("num_shingles").to_numpy()
+    keys = band_keys(lanes(batch.column("signature"), settings.permutations), settings.band)
+    wordless = np.flatnonzero(num_shingles == 0)
+    set_hash[wordless], keys[wordless] = text_keys(text_hashes[wordless], settings.bands)
+    return {
+        "id": number_pairs(batch.column("id")),
+        "keyed": batch.column("keyed").to_numpy(zero_copy_only=False),
+        "revision": batch.column("revision").fill_null(generation).to_numpy(),
+        "text_hash": text_hashes,
+        "has_group": batch.column("group_key").is_valid().to_numpy(zero_copy_only=False),
+        "split_key": _split_keys(batch.column("group_key"), batch.column("id")),
+        "quality": batch.column("quality").to_numpy(),
+        "num_shingles": num_shingles,
+        "set_hash": set_hash,
+        **{key_column(band): keys[:, band] for band in range(settings.bands)},
+    }
 
 
-class TextReader:
-    """Texts of documents by their place in the order: reads only the parts that hold them."""
-
-    def __init__(self, place: Place, inputs: Sequence[Input], order: Sequence[int]) -> None:
-        self._place = place
-        self._rows = np.array(order, np.int64)
-        self._parts = [(item.documents, part) for item in inputs for part in item.documents.parts]
-        self._starts = np.cumsum([0, *(part.rows("documents") for _, part in self._parts)])
-
-    def __call__(self, places: Sequence[int]) -> pa.Array:
-        """The texts of these documents, in their order, as large_string."""
-        rows = self._rows[np.array(places, np.int64)]
-        order = np.argsort(rows, kind="stable")
-        ascending = rows[order]
-        parts, firsts = np.unique(np.searchsorted(self._starts, ascending, side="right") - 1, return_index=True)
-        groups = zip(parts.tolist(), np.split(ascending, firsts[1:]), strict=False)
-        texts = pa.chunked_array([self._read(part, group) for part, group in groups], pa.large_string())
-        return texts.combine_chunks().take(pa.array(np.argsort(order)))
-
-    def _read(self, index: int, rows: Int64s) -> pa.Array:
-        """The texts of some ascending rows, all of one part. Reads only the batches from the first to the last."""
-        manifest, part = self._parts[index]
-        within = rows - self._starts[index]
-        between = range(int(within[0]), int(within[-1]) + 1)
-        batches = open_table(self._place, manifest.stage_folder, part, "documents", ("text",), between)
-        return pa.Table.from_batches(batches).column("text").take(pa.array(within - within[0])).combine_chunks()
+def _split_keys(group_keys: pa.Array, ids: pa.Array) -> UInt64s:
+    """What decides whether a document is held out: its group, or its id if it has none."""
+    keys: UInt64s = group_keys.fill_null(0).to_numpy().copy()
+    alone = np.flatnonzero(group_keys.is_null().to_numpy(zero_copy_only=False))
+    keys[alone] = [split_key(id) for id in ids.take(pa.array(alone)).to_pylist()]
+    return keys
 
 
-def documents_at(place: Place, judged: Sequence[Manifest], rows: Collection[int]) -> dict[int, Document]:
-    """Return the documents of rows of verdicts, by row; rows are in the order of the judged documents' parts."""
-    documents_by_row: dict[int, Document] = {}
+def split_key(id: bytes) -> int:
+    """What decides whether a document without a group is held out."""
+    return hash64(id.hex())
+
+
+def fixed_bytes(column: pa.Array) -> Bytes:
+    """The bytes of a column of fixed width: uint8 [n, width]."""
+    width = column.type.byte_width
+    stored = np.frombuffer(column.buffers()[1] or b"", np.uint8, width * len(column), width * column.offset)
+    return stored.reshape(-1, width)
+
+
+def fixed_width(data: Any, width: int) -> pa.Array:
+    """Bytes one after another as a column whose rows have so many each."""
+    buffer = pa.py_buffer(data)
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), buffer.size // width, [None, buffer])
+
+
+def lanes(signatures: pa.Array | pa.ChunkedArray, permutations: int) -> UInt32s:
+    """A column of signatures as numbers: uint32 [n, permutations]."""
+    if isinstance(signatures, pa.ChunkedArray):
+        chunks = [lanes(chunk, permutations) for chunk in signatures.chunks]
+        return np.concatenate([np.empty((0, permutations), np.uint32), *chunks])
+    return fixed_bytes(signatures).view(np.uint32)
+
+
+def number_pairs(column: pa.Array) -> UInt64s:
+    """A column of 16 bytes as pairs of numbers, which have the order of the bytes: uint64 [n, 2]."""
+    return fixed_bytes(column).view(">u8").astype(np.uint64)
+
+
+def column_of(pairs: UInt64s) -> pa.Array:
+    """The column of 16 bytes that pairs of numbers stand for."""
+    return fixed_width(pairs.astype(">u8").data.cast("B") if len(pairs) else b"", ID_BYTES)
+
+
+def document_sets(
+    place: Place, inputs: Sequence[Input], rows: Int64s, settings: DuplicateSettings
+) -> Iterator[ShingleSets]:
+    """The shingle sets of some ascending rows, in blocks; a part is read from the first to the last."""
+    for manifest, part, within in _rows_of_parts([item.documents for item in inputs], rows):
+        at, stop = int(within[0]), int(within[-1]) + 1
+        for batch in open_table(place, manifest.stage_folder, part, "documents", ("text",), range(at, stop)):
+            begin, end = np.searchsorted(within, (at, at + batch.num_rows))
+            chosen = pa.array(within[begin:end] - at)
+            yield shingle_sets(batch.column("text").take(chosen), settings.shingle_words)
+            at += batch.num_rows
+
+
+def _rows_of_parts(judged: Sequence[Manifest], rows: Int64s) -> Iterator[tuple[Manifest, Part, Int64s]]:
+    """The parts of documents that hold some ascending rows, and which of their own rows these are."""
     first = 0
     for manifest in judged:
         for part in manifest.parts:
             stop = first + part.rows("documents")
-            if here := sorted(row for row in rows if first <= row < stop):
-                rows_there = [row - first for row in here]
-                batches = open_table(place, manifest.stage_folder, part, "documents", DOCUMENTS.names, rows_there)
-                documents_by_row.update(zip(here, documents(batches), strict=True))
+            begin, end = np.searchsorted(rows, (first, stop))
+            if begin < end:
+                yield manifest, part, rows[begin:end] - first
             first = stop
-    return documents_by_row
+
+
+def documents_at(place: Place, judged: Sequence[Manifest], rows: Collection[int]) -> dict[int, Document]:
+    """Return the documents of rows of verdicts, by row; rows are in the order of the judged documents' parts."""
+    wanted = np.array(sorted(rows), np.int64)
+    found: list[Document] = []
+    for manifest, part, within in _rows_of_parts(judged, wanted):
+        batches = open_table(place, manifest.stage_folder, part, "documents", DOCUMENTS.names, within.tolist())
+        found.extend(documents(batches))
+    return dict(zip(wanted.tolist(), found, strict=True))

@@ -7,7 +7,8 @@ The rule. Documents are in an order, and are judged one after another. A documen
    `max_bucket_comparisons` kept documents there.
 
 It is removed if and only if one of these reaches the threshold, and its survivor is the most similar of them,
-the earliest in the order where several are. Otherwise it is kept. A document without shingles is always kept.
+the earliest in the order where several are. Otherwise it is kept. Documents without shingles have an equal set where
+their texts are equal, byte for byte: of these the first is kept (`bands.text_keys`).
 Where the rule is "contained", only a document counts that has all shingles of the one that is judged: what is removed
 is then found again, whole, in what stays. Documents that are given lead the order and stay unjudged.
 
@@ -35,6 +36,7 @@ from corpora.duplicates.sweep import (
     COMPARED,
     CUT,
     KEPT,
+    OUT,
     PAIRS,
     Buckets,
     Similarity,
@@ -137,7 +139,7 @@ def judge_plainly(
         for other in kept_sets[int(set_hash[document])]:
             common, union, _ = compare(document, other)
             if common == union:
-                best, best_ratio = other, (common, union)
+                best, best_ratio = other, (1, 1)
         if document < num_given:
             if best != KEPT:
                 continue  # the one with an equal set is there to compare with
@@ -165,36 +167,46 @@ def judge_duplicates(
 ) -> Verdicts:
     """Judge documents in their total order: row i is the i-th.
 
-    set_hash:   uint64 [n], EMPTY_SET for a document without shingles
+    set_hash:   uint64 [n], EMPTY_SET for a document that meets no other
     band_keys:  uint64 [n, bands]
-    similarity: the overlaps of pairs of rows; they are asked for in bulk, the earlier row first, and
+    similarity: the overlaps of pairs of documents; they are asked for in bulk, the earlier one first, and
                 some that the verdicts turn out not to need
     num_given:  so many of the first documents are not judged and stay: another corpus, say
     """
     assert len(set_hash) == len(band_keys), "one set hash and one row of keys for each document"
     if not settings.enabled:
         return _all_kept(len(set_hash))
-    return judge_buckets(set_hash, shared_buckets(set_hash, band_keys.T), similarity, settings, num_given)
+    places = np.where(set_hash == EMPTY_SET, np.int32(OUT), np.arange(len(set_hash), dtype=np.int32))
+    buckets = shared_buckets(places, band_keys.T)
+    return judge_buckets(buckets, set_hash[buckets.documents], similarity, settings, len(set_hash), num_given)
 
 
 def judge_buckets(
-    set_hash: UInt64s, buckets: Buckets, similarity: Similarity, settings: DuplicateSettings, num_given: int
+    buckets: Buckets,
+    set_hash: UInt64s,
+    similarity: Similarity,
+    settings: DuplicateSettings,
+    num_documents: int,
+    num_given: int = 0,
 ) -> Verdicts:
-    """`judge_duplicates` where the documents of each bucket are known; the buckets are overwritten."""
-    places = buckets.documents
-    similarity.expect(places)
-    sweep = new_sweep(buckets, equal_sets(set_hash, places, similarity))
+    """`judge_duplicates` if it is known which documents share a bucket; the buckets are overwritten.
+
+    set_hash: of `buckets.documents`; num_documents: of all
+    """
+    documents = buckets.documents
+    similarity.expect(documents)
+    sweep = new_sweep(buckets, equal_sets(set_hash, documents, similarity))
     limit, ratio = settings.max_bucket_comparisons, threshold_ratio(settings.threshold)
-    given, contained = int(np.searchsorted(places, num_given)), settings.rule == CONTAINED
-    others, ends = np.empty(max(PAIRS, len(places)), np.int64), np.zeros(BLOCK + 1, np.int64)
+    given, contained = int(np.searchsorted(documents, num_given)), settings.rule == CONTAINED
+    others, ends = np.empty(max(PAIRS, len(documents)), np.int64), np.zeros(BLOCK + 1, np.int64)
     start = 0
-    while start < len(places):
+    while start < len(documents):
         end = gather(buckets, sweep, start, given, limit, others, ends)
-        later = np.repeat(places[start:end], np.diff(ends[: end - start + 1]))
-        overlaps = similarity.overlaps(places[others[: len(later)]], later)
+        later = np.repeat(documents[start:end], np.diff(ends[: end - start + 1]))
+        overlaps = similarity.overlaps(documents[others[: len(later)]], later)
         settle(buckets, sweep, start, end, given, limit, others, ends, overlaps, *ratio.as_integer_ratio(), contained)
         start = end
-    return _verdicts(len(set_hash), places, sweep)
+    return _verdicts(num_documents, documents, sweep)
 
 
 def _verdicts(num_documents: int, places: Int64s, sweep: Sweep) -> Verdicts:

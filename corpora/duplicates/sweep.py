@@ -17,7 +17,6 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from corpora.duplicates.signatures import EMPTY_SET
 from corpora.duplicates.verify import Overlaps
 from corpora.kernels.arrays import Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
@@ -25,6 +24,7 @@ from corpora.kernels.compiling import kernel
 BLOCK = 1024  # documents settled together, at most
 PAIRS = 1 << 12  # pairs asked for in one call, unless a single document needs more
 KEPT = -1
+OUT = -1  # the place of a row that meets no other
 COMPARED, CUT, TICKET = 0, 1, 2  # places in Sweep.counts
 
 
@@ -96,38 +96,49 @@ def new_sweep(buckets: Buckets, first: Int64s) -> Sweep:
     )
 
 
-def shared_buckets(set_hash: UInt64s, bands: Iterable[UInt64s]) -> Buckets:
+def shared_buckets(places: Int32s, bands: Iterable[UInt64s]) -> Buckets:
     """Sort each band by key, and keep the keys that two or more documents have.
 
-    bands: of one band after another the key of each document, uint64 [n]
+    places: of each row its place in the total order, OUT for one that meets no other
+    bands:  of one band after another the key of each row, uint64 [n]
     """
-    assert len(set_hash) < 2**31, "numbers of documents have 32 bits"
-    filled = np.flatnonzero(set_hash != EMPTY_SET)
-    shares = np.zeros(len(set_hash), np.bool_)
-    all_members, all_sizes = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+    assert len(places) < 2**31, "numbers of documents have 32 bits"
+    rows = np.flatnonzero(places != OUT)
+    total = int(places.max(initial=OUT)) + 1
+    shares = np.zeros(total, np.bool_)
+    of_bands = [(np.empty(0, np.int32), np.empty(0, np.int32))]
     for band in bands:
-        keys = band[filled]
-        order = np.argsort(keys)  # vectors sort, and leave equal keys in no order: four times as fast as a stable sort
-        sizes = _run_lengths(keys[order])
-        shared = order[np.repeat(sizes > 1, sizes)]
-        sizes = sizes[sizes > 1]
-        shared += np.repeat(np.arange(len(sizes)) * len(filled), sizes)
-        shared.sort()
-        all_members.append(filled[shared % max(len(filled), 1)].astype(np.int32))
-        shares[all_members[-1]] = True
-        all_sizes.append(sizes.astype(np.int32))
-    members, sizes = np.concatenate(all_members), np.concatenate(all_sizes)
-    assert len(sizes) < 2**31, "numbers of buckets have 32 bits"
-    documents, offsets = np.flatnonzero(shares), _offsets(sizes)
+        found, sizes = _shared_rows(band if len(rows) == len(band) else band[rows])
+        numbered = places[rows[found]] + np.repeat(np.arange(len(sizes)) * total, sizes)
+        numbered.sort()  # the documents of each bucket in the total order
+        numbered %= max(total, 1)
+        shares[numbered] = True
+        of_bands.append((numbered.astype(np.int32), sizes))
+    members: Int32s = np.concatenate([members for members, _ in of_bands])
+    offsets = _offsets(np.concatenate([sizes for _, sizes in of_bands]))
+    del of_bands
+    assert len(offsets) < 2**31, "numbers of buckets have 32 bits"
+    documents = np.flatnonzero(shares)
     buckets_of, heads = np.empty(len(members), np.int32), np.zeros(len(documents) + 2, np.int64)
-    list_buckets(members, offsets, np.cumsum(shares) - 1, buckets_of, heads)
+    list_buckets(members, offsets, np.cumsum(shares, dtype=np.int32) - np.int32(1), buckets_of, heads)
     return Buckets(
         documents=documents, members=members, offsets=offsets, buckets_of=buckets_of, heads=heads[:-1].copy()
     )
 
 
+def _shared_rows(keys: UInt64s) -> tuple[Int64s, Int32s]:
+    """The rows of keys that two or more rows have, one key after another, and how many rows have each."""
+    order = np.argsort(keys)  # vectors sort, and leave equal keys in no order: four times as fast as a stable sort
+    sizes = _run_lengths(keys[order]).astype(np.int32)
+    several = np.flatnonzero(sizes > 1)
+    begins = (np.cumsum(sizes, dtype=np.int32) - sizes)[several]
+    sizes = sizes[several]
+    ends = np.cumsum(sizes, dtype=np.int64)
+    return order[np.arange(int(sizes.sum())) + np.repeat(begins - (ends - sizes), sizes)], sizes
+
+
 @kernel
-def list_buckets(members: Int32s, offsets: Int64s, numbers: Int64s, buckets_of: Int32s, heads: Int64s) -> None:
+def list_buckets(members: Int32s, offsets: Int64s, numbers: Int32s, buckets_of: Int32s, heads: Int64s) -> None:
     """Number the members again, and fill in the buckets of each and, of [m + 2], where they begin and end."""
     for place in range(len(members)):
         members[place] = numbers[members[place]]
@@ -150,12 +161,11 @@ def _offsets(sizes: Int64s) -> Int64s:
     return np.concatenate([[0], np.cumsum(sizes)])
 
 
-def equal_sets(set_hash: UInt64s, documents: Int64s, similarity: Similarity) -> Int64s:
+def equal_sets(hashes: UInt64s, documents: Int64s, similarity: Similarity) -> Int64s:
     """For each of the documents, the number (in `documents`) of the first one with an equal shingle set.
 
-    Equal hashes are a reason to look; the sets are compared.
+    hashes: of their sets. Equal ones are a reason to look; the sets are compared.
     """
-    hashes = set_hash[documents]
     first = np.arange(len(documents))
     pending = np.argsort(hashes, kind="stable")
     while len(pending):

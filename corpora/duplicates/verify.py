@@ -10,22 +10,18 @@ similarity 0/0, which reaches no threshold. Cost: 8 bytes a shingle while the se
 per byte of English (2.7 of Chinese); a comparison reads both sets once, about 7 ns a shingle.
 """
 
-from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from corpora.duplicates.signatures import SignatureSettings
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.text.buffers import text_buffers
 from corpora.text.shingles import buffer_sizes, distinct_shingles, most_shingles
 from corpora.text.words import WordTables, word_tables
-
-READ = 1 << 16  # documents read at a time
 
 DECIMALS = 6  # of a threshold: then products with set sizes below 2**31 stay far below 2**63
 
@@ -54,46 +50,6 @@ class ShingleSets(NamedTuple):
     def overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
         """The similarities of the pairs (left[k], right[k]) of rows."""
         return jaccard_pairs(self.values, self.offsets, left, right)
-
-
-class ShingleStore:
-    """Shingle sets of documents whose texts are read when they are first asked for; the sets are then held.
-
-    read: gives the texts of documents, named by their places in the order, as a large_string column
-    """
-
-    def __init__(self, settings: SignatureSettings, read: Callable[[Sequence[int]], pa.Array]) -> None:
-        self._words = settings.shingle_words
-        self._read = read
-        self._values = np.empty(0, np.uint64)
-        self._offsets = np.zeros(1, np.int64)
-        self._rows = np.empty(0, np.int64)  # of each document, in the sets; -1 while it is absent
-
-    def expect(self, documents: Int64s) -> None:
-        """Read the documents that are not held yet, READ of them at a time."""
-        unknown = int(documents.max(initial=-1)) + 1 - len(self._rows)
-        self._rows = np.r_[self._rows, np.full(max(unknown, 0), -1)]
-        missing = np.unique(documents[self._rows[documents] < 0])
-        for at in range(0, len(missing), READ):
-            chunk = missing[at : at + READ]
-            self._hold(chunk, shingle_sets(self._read(chunk.tolist()), self._words))
-
-    def overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
-        """The similarities of the pairs (left[k], right[k]) of documents."""
-        self.expect(np.concatenate([left, right]))
-        return jaccard_pairs(self._values, self._offsets, self._rows[left], self._rows[right])
-
-    def _hold(self, documents: Int64s, sets: ShingleSets) -> None:
-        used = int(self._offsets[-1])
-        needed = used + len(sets.values)
-        if needed > len(self._values):
-            # Twice the room, so that all the moves together cost no more than reading once.
-            grown = np.empty(max(needed, 2 * len(self._values)), np.uint64)
-            grown[:used] = self._values[:used]
-            self._values = grown
-        self._values[used:needed] = sets.values
-        self._rows[documents] = len(self._offsets) - 1 + np.arange(len(documents))
-        self._offsets = np.r_[self._offsets, used + sets.offsets[1:]]
 
 
 def threshold_ratio(threshold: float) -> Fraction:

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
+from corpora.duplicates.signatures import EMPTY_SET
 from corpora.duplicates.survivors import DuplicateSettings, judge_buckets
-from corpora.duplicates.sweep import KEPT, shared_buckets
+from corpora.duplicates.sweep import KEPT, OUT, shared_buckets
 from corpora.duplicates.verify import Overlaps, ShingleSets, jaccard_pairs
 from corpora.kernels.arrays import Float32s, Int64s, UInt64s
 from flows.dedup.sketches import HAS_TEXT, UNREADABLE, Sketch
@@ -93,9 +94,13 @@ def judge(
     copies = copies[copies >= num_given]
     single = judged[leaders == np.arange(len(judged))]
     set_hash = sketch.set_hash[single]
-    buckets = shared_buckets(set_hash, (keys[single] for keys in bands))
+    places = np.full(total, OUT, np.int32)
+    filled = np.flatnonzero(set_hash != EMPTY_SET)
+    places[single[filled]] = filled
+    buckets = shared_buckets(places, bands)
     sets = SetsOnDisk(sketch.num_shingles.astype(np.int64), single, read, scratch)
-    verdicts = judge_buckets(set_hash, buckets, sets, settings, int(np.count_nonzero(single < num_given)))
+    given = int(np.count_nonzero(single < num_given))
+    verdicts = judge_buckets(buckets, set_hash[buckets.documents], sets, settings, len(single), given)
     gone = np.flatnonzero(verdicts.survivor != KEPT)
     survivor[single[gone]] = single[verdicts.survivor[gone]]
     similarity[single[gone]], missing[single[gone]] = verdicts.similarity[gone], verdicts.missing[gone]

@@ -6,7 +6,7 @@ on with is known only from the data.
 
 from collections.abc import Iterator, Sequence
 
-from corpora.duplicates.candidates import REMOVED
+from corpora.duplicates.verdicts import REMOVED
 from corpora.errors import InputError
 from corpora.judging.batches import STEPS
 from corpora.judging.steps.language import KNOWN, UNKNOWN

@@ -5,12 +5,9 @@ Whole runs over generations are tested with the run; here are the single rules.
 
 import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -27,16 +24,7 @@ from corpora.build import (
     without_deleted,
 )
 from corpora.duplicates.build import plan_signatures, plan_verdicts
-from corpora.duplicates.candidates import (
-    Candidates,
-    Input,
-    SplitSettings,
-    TextReader,
-    mark_forgotten,
-    mark_superseded,
-    number_occurrences,
-    order_key,
-)
+from corpora.duplicates.candidates import Input, SplitSettings
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.judging.documents import plan_documents
 from corpora.judging.settings import DocumentsSettings
@@ -50,109 +38,6 @@ from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from corpora.store.tables import read_table
 from corpora.tombstones import Tombstones
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of the marks' tests."""
-
-    id: int
-    revision: int
-    generation: int
-    text: int
-    keyed: bool = True
-
-
-def candidates(rows: Sequence[Row], dropped: Sequence[Row] = ()) -> Candidates:
-    """Rows in the order of their generations, and revisions that were dropped on the way."""
-    newest: dict[bytes, tuple[int, int]] = {}
-    for row in [*(row for row in rows if row.keyed), *dropped]:
-        id = bytes([row.id])
-        newest[id] = max((row.revision, row.generation), newest.get(id, (row.revision, row.generation)))
-    zeros = np.zeros(len(rows), np.int32)
-    return Candidates(
-        ids=[bytes([row.id]) for row in rows],
-        keyed=[row.keyed for row in rows],
-        revision=[row.revision for row in rows],
-        since=[0] * len(rows),
-        priority=zeros,
-        quality=zeros,
-        split_keys=zeros.astype(np.uint64),
-        text_hash=[bytes([row.text]) for row in rows],
-        set_hash=zeros.astype(np.uint64),
-        num_shingles=zeros,
-        signature=zeros.astype(np.uint32).reshape(-1, 1),
-        newest=newest,
-        generation=[row.generation for row in rows],
-        reasons=[None] * len(rows),
-        survivor=[-1] * len(rows),
-        similarity=[None] * len(rows),
-        missing=[None] * len(rows),
-    )
-
-
-def expected_marks(rows: Sequence[Row], dropped: Sequence[Row]) -> list[str | None]:
-    """The rule of revisions by itself, id by id."""
-    marks: list[str | None] = [None] * len(rows)
-    for id in {row.id for row in rows if row.keyed}:
-        mine = [place for place, row in enumerate(rows) if row.keyed and row.id == id]
-        top = max((rows[place].revision, rows[place].generation) for place in mine)
-        gone = max(((row.revision, row.generation) for row in dropped if row.id == id), default=(-1, -1))
-        winners = [place for place in mine if (rows[place].revision, rows[place].generation) == top]
-        text = rows[winners[-1]].text if top >= gone else None
-        same = [place for place in mine if rows[place].text == text]
-        for place in mine:
-            marks[place] = "superseded" if place not in same else None if place == same[0] else "repeated"
-    return marks
-
-
-some_rows = st.lists(
-    st.builds(Row, st.integers(0, 3), st.integers(0, 2), st.integers(1, 3), st.integers(0, 2), st.booleans()),
-    max_size=9,
-).map(lambda rows: sorted(rows, key=lambda row: row.generation))
-some_drops = st.lists(st.builds(Row, st.integers(0, 3), st.integers(0, 2), st.integers(1, 3), st.just(9)), max_size=3)
-
-
-@given(some_rows, some_drops)
-def test_revisions_are_marked_by_the_rule(rows: list[Row], dropped: list[Row]) -> None:
-    """Fails where another text than the newest stays, or it stays in another row than the oldest that has it."""
-    found = candidates(rows, dropped)
-    mark_superseded(found)
-    assert found.reasons == expected_marks(rows, dropped)
-    assert all(reason is None for reason, row in zip(found.reasons, rows, strict=True) if not row.keyed)
-
-
-def test_what_was_forgotten_is_marked_first() -> None:
-    """Fails where a forgotten newest revision lets the older text stay in its place."""
-    rows = [Row(1, 1, 1, 5), Row(1, 2, 2, 6), Row(2, 1, 1, 7), Row(3, 1, 1, 6)]
-    found = candidates(rows)
-    mark_forgotten(found, Tombstones().with_documents([(b"none", bytes([6]))]))
-    mark_superseded(found)
-    assert found.reasons == ["superseded", "forgotten", None, "forgotten"]
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=12))
-def test_occurrences_are_numbered_in_order(rows: list[tuple[int, bool]]) -> None:
-    """Fails where two records of the same bytes share an id, or a key is numbered."""
-    ids, keyed = [bytes([id]) * 16 for id, _ in rows], [key for _, key in rows]
-    found = number_occurrences(ids, keyed)
-    for place, (id, key) in enumerate(zip(ids, keyed, strict=True)):
-        before = sum(other == id and not k for other, k in zip(ids[:place], keyed[:place], strict=True))
-        assert found[place] == (id if key else occurrence_id(id, before))
-
-
-def test_the_total_order() -> None:
-    """Fails where age does not go before priority, priority before length where asked for, and these before the id."""
-    found = candidates([Row(id, 0, 1, 0) for id in (4, 3, 2, 1)])
-    found.since = [1, 1, 1, 2]
-    found.priority = np.array([2, 1, 1, 0], np.int32)
-    found.quality = np.array([9, 5, 5, 9], np.int32)
-    assert sorted(range(4), key=lambda row: order_key(found, row, "quality")) == [2, 1, 0, 3]
-    found.quality[1] = 6
-    assert sorted(range(4), key=lambda row: order_key(found, row, "quality")) == [1, 2, 0, 3]
-    found.num_shingles = np.array([9, 5, 7, 9], np.int32)
-    assert sorted(range(4), key=lambda row: order_key(found, row, "longest")) == [2, 1, 0, 3]
-
 
 SENTENCES = (
     "The {0} and the {1} of the village have to be mended. It is late in {2}. They come with {3} men of the {0}."
@@ -251,18 +136,6 @@ def test_records_without_a_key_keep_their_ids_over_generations(tmp_path: Path) -
     reasons = [row["reason"] for row in builder.rows(builder.generations[-1].verdicts, "verdicts")]
     assert reasons[:3].count("exact duplicate") == 2 and reasons[:3].count(None) == 1
     assert sorted(d.text for d in corpus.documents()) == sorted([body(1), body(2)])
-
-
-def test_texts_are_read_by_their_place_in_the_order(tmp_path: Path) -> None:
-    """Fails where a text of another part, or in another order than asked for, comes back."""
-    builder = Builder(tmp_path)
-    builder.add(*(line(n, body(n)) for n in range(7)), files=3)
-    builder.add(line(20, body(20)), line(21, body(21)))
-    texts = [row["text"] for item in builder.inputs for row in builder.rows(item.documents, "documents")]
-    assert len(texts) == 9
-    order = [8, 0, 3, 3, 7, 1]
-    reader = TextReader(builder.place, builder.inputs, order)
-    assert reader([0, 5, 1, 4, 2, 3, 0]).to_pylist() == [texts[order[place]] for place in (0, 5, 1, 4, 2, 3, 0)]
 
 
 def test_each_verdict_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

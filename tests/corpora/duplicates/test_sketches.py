@@ -4,8 +4,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.duplicates.build import fixed_width, group_keys, text_hashes
-from corpora.duplicates.candidates import hash64
+from corpora.duplicates.build import group_keys, text_hashes
+from corpora.duplicates.candidates import fixed_width, hash64
 from corpora.tombstones import text_hash
 
 TEXTS = st.lists(st.text(max_size=4), max_size=6)

@@ -16,7 +16,7 @@ from corpora.duplicates.bands import band_keys
 from corpora.duplicates.signatures import signatures
 from corpora.duplicates.survivors import CONTAINED, RULES, DuplicateSettings, Verdicts, judge_duplicates, judge_plainly
 from corpora.duplicates.sweep import BLOCK, KEPT
-from corpora.duplicates.verify import Overlaps, ShingleSets, ShingleStore, jaccard
+from corpora.duplicates.verify import Overlaps, ShingleSets, jaccard, shingle_sets
 from corpora.kernels.arrays import Int64s, UInt64s
 
 UNIVERSE = 9
@@ -155,7 +155,7 @@ def test_no_chain_removes_both_its_ends() -> None:
     assert verdicts.similarity.tolist() == [0, np.float32(0.8), 0, np.float32(0.8)]
 
 
-def test_documents_without_shingles_are_kept() -> None:
+def test_documents_of_the_empty_set_meet_no_other() -> None:
     empty: frozenset[int] = frozenset()
     verdicts = judge([empty, empty, frozenset({1}), frozenset({1}), empty], DuplicateSettings(threshold=0.1))
     assert verdicts.survivor.tolist() == [KEPT, KEPT, KEPT, 2, KEPT]
@@ -212,7 +212,7 @@ def test_from_text_to_verdicts() -> None:
     texts, chosen = pa.array(edited_texts(900), pa.large_string()), DuplicateSettings()
     sketch = signatures(texts, chosen.signature)
     keys = band_keys(sketch.signature, chosen.band)
-    store = ShingleStore(chosen.signature, lambda rows: texts.take(pa.array(rows)))
+    store = shingle_sets(texts, chosen.shingle_words)
     verdicts = judge_duplicates(sketch.set_hash, keys, store, chosen)
     assert_equal(verdicts, judge_plainly(sketch.set_hash, keys, store, chosen))
     everything = judge_duplicates(sketch.set_hash, np.zeros((900, 1), np.uint64), store, chosen)

@@ -1,18 +1,20 @@
-"""Verification: exact overlaps, unrounded thresholds, and a store that reads each text once."""
+"""Verification: exact overlaps, unrounded thresholds, and sets that are read once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from text_columns import assert_equal
 
-from corpora.duplicates import verify
+from corpora.duplicates.shingle_file import ShingleFile
 from corpora.duplicates.signatures import SignatureSettings, signatures
 from corpora.duplicates.verify import (
-    ShingleStore,
+    ShingleSets,
     jaccard,
     reaches,
     shingle_sets,
@@ -20,6 +22,8 @@ from corpora.duplicates.verify import (
     threshold_ratio,
 )
 from corpora.errors import InputError
+from corpora.kernels.arrays import Int64s
+from corpora.store.scratch import scratch_file
 from corpora.text.shingles import shingle_hashes
 
 TEXTS = st.lists(st.lists(st.sampled_from("abcd"), max_size=12).map(" ".join), min_size=1, max_size=6)
@@ -74,24 +78,23 @@ def test_thresholds_that_cannot_be_met_exactly_are_refused(wrong: float) -> None
         threshold_ratio(wrong)
 
 
-def test_store_equals_the_sets_and_reads_each_text_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify, "READ", 7)
+def test_sets_in_a_file_equal_the_sets_and_are_read_once(tmp_path: Path) -> None:
+    """Fails where a place in the order is taken for a row, or the sets of rows that are compared are read twice."""
     texts = pa.array([" ".join(f"w{word % (3 + row)}" for word in range(30)) for row in range(40)], pa.large_string())
     asked: list[int] = []
+    order = np.random.default_rng(2).permutation(40).astype(np.int32)
 
-    def read(rows: Sequence[int]) -> pa.Array:
-        assert 0 < len(rows) <= 7
-        asked.extend(rows)
-        return texts.take(pa.array(rows))
+    def read(rows: Int64s) -> Iterator[ShingleSets]:
+        asked.extend(rows.tolist())
+        for first in range(0, len(rows), 7):
+            yield shingle_sets(texts.take(pa.array(rows[first : first + 7])), 2)
 
-    store = ShingleStore(SignatureSettings(shingle_words=2), read)
-    sets = shingle_sets(texts, 2)
-    store.expect(np.array([3, 30, 3]))
-    assert sorted(asked) == [3, 30]
-    rng = np.random.default_rng(2)
-    for _ in range(6):
-        left, right = rng.integers(0, 40, (2, 25))
-        mine, theirs = store.overlaps(left, right), sets.overlaps(left, right)
-        assert np.array_equal(mine.intersection, theirs.intersection)
-        assert np.array_equal(mine.union, theirs.union)
-    assert len(asked) == len(set(asked)) > 30
+    sets = shingle_sets(texts.take(pa.array(order)), 2)
+    places = np.arange(0, 40, 2)
+    with scratch_file(str(tmp_path)) as file:
+        compared = ShingleFile(file, str(tmp_path), order, read)
+        compared.expect(places)
+        assert asked == sorted(order[places].tolist())
+        left, right = np.random.default_rng(3).choice(places, (2, 100))
+        assert_equal(compared.overlaps(left, right), sets.overlaps(left, right))
+    assert not [*tmp_path.iterdir()]

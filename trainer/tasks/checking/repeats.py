@@ -8,16 +8,19 @@ are compared.
 """
 
 from collections.abc import Iterator, Sequence
+from tempfile import gettempdir
 
 import numpy as np
 import pyarrow as pa
 
 from corpora.duplicates.bands import band_keys
+from corpora.duplicates.shingle_file import ShingleFile
 from corpora.duplicates.signatures import EMPTY_SET, signatures
 from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates
 from corpora.duplicates.sweep import KEPT
-from corpora.duplicates.verify import ShingleStore
+from corpora.duplicates.verify import ShingleSets, shingle_sets
 from corpora.kernels.arrays import Bools, Int64s
+from corpora.store.scratch import scratch_file
 from corpora.text.words import words
 from trainer.tasks.checking.files import CheckedFile, hash_of
 from trainer.tasks.checking.findings import DataFinding, finding, quoted, several, share_of, shortened
@@ -155,8 +158,14 @@ def near_rows(texts: Sequence[str], left_out: Bools) -> Int64s:
     )
     sets = np.where((shingles < FEWEST_SHINGLES) | left_out, EMPTY_SET, set_hash)
     keys = np.concatenate([band_keys(each.signature, NEAR.band) for each in signed])
-    store = ShingleStore(NEAR.signature, lambda rows: _column([texts[row] for row in rows]))
-    return judge_duplicates(sets, keys, store, NEAR).survivor
+
+    def read(rows: Int64s) -> Iterator[ShingleSets]:
+        for at in range(0, len(rows), AT_ONCE):
+            yield shingle_sets(_column([texts[row] for row in rows[at : at + AT_ONCE]]), NEAR.shingle_words)
+
+    with scratch_file(folder := gettempdir()) as file:
+        compared = ShingleFile(file, folder, np.arange(len(texts), dtype=np.int32), read)
+        return judge_duplicates(sets, keys, compared, NEAR).survivor
 
 
 def _column(texts: Sequence[str]) -> pa.Array:

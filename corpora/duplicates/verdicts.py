@@ -1,0 +1,206 @@
+"""Verdicts: what is decided about each document, in columns.
+
+    sketches ─► revisions, forgets ─► total order ─► buckets ─► survivors ─► one row of `VERDICTS` a document
+
+The marks are made one after another: forgotten, superseded, duplicate; a row that is marked is out of all later ones.
+
+Cost: some 8 us a document of a few hundred bytes, half of it for sorting. Memory: 60 bytes a document while a band is
+sorted, and 64 for one that shares a bucket, with 12 for each bucket that it is in.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from corpora.duplicates.candidates import (
+    Input,
+    SplitSettings,
+    column_of,
+    document_sets,
+    key_column,
+    split_key,
+)
+from corpora.duplicates.revisions import DroppedRecords, settle_ids
+from corpora.duplicates.shingle_file import ShingleFile
+from corpora.duplicates.survivors import LONGEST, DuplicateSettings, judge_buckets
+from corpora.duplicates.sweep import KEPT, OUT, shared_buckets
+from corpora.kernels.arrays import Bools, Bytes, Float32s, Int32s, Int64s, UInt64s
+from corpora.schema import ID_BYTES
+from corpora.store.places.place import Place
+from corpora.store.randomness import stream, uniform
+from corpora.store.scratch import BLOCK_ROWS, ScratchTable, scratch_file, scratch_folder
+from corpora.tombstones import Tombstones
+
+REMOVED = ("forgotten", "repeated", "superseded", "exact duplicate", "near duplicate")  # what the marks say
+FORGOTTEN, REPEATED, SUPERSEDED, EXACT, NEAR = range(1, 6)  # in `Marks.reason`
+
+VERDICTS = pa.schema(
+    [
+        pa.field("id", pa.binary(ID_BYTES), nullable=False),
+        pa.field("revision", pa.int64(), nullable=False),
+        pa.field("since", pa.int32(), nullable=False),
+        pa.field("held_out", pa.bool_(), nullable=False),
+        pa.field("reason", pa.string()),  # null: kept
+        pa.field("survivor", pa.binary(ID_BYTES)),
+        pa.field("similarity", pa.float32()),
+        pa.field("missing", pa.float32()),  # share of its shingles that the survivor lacks
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """What is decided about each row so far.
+
+    reason:            uint8 [rows], 0 while it is kept, else a place in REMOVED counted from 1
+    since:             int32 [rows], the generation in which its id first appeared
+    numbered, new_ids: rows with another id than their sketch has, ascending, and these ids as pairs of numbers
+    """
+
+    reason: Bytes
+    since: Int32s
+    numbered: Int64s
+    new_ids: UInt64s
+
+    def ids(self, table: ScratchTable) -> UInt64s:
+        """The ids of all rows."""
+        ids: UInt64s = table.column("id")
+        ids[self.numbered] = self.new_ids
+        return ids
+
+    def counts(self) -> list[int]:
+        """How many rows are kept, and how many are removed for each reason."""
+        counts: list[int] = np.bincount(self.reason, minlength=1 + len(REMOVED)).tolist()
+        return counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duplicates:
+    """The verdicts of `survivors`, by places in the total order.
+
+    order:  int32, the row of each place; places: int32 [rows], the place of each row, OUT for one without
+    """
+
+    order: Int32s
+    places: Int32s
+    survivor: Int64s
+    similarity: Float32s
+    missing: Float32s
+    figures: dict[str, int] = field(default_factory=dict)
+
+
+def mark_revisions(table: ScratchTable, generation: Int32s, dropped: DroppedRecords, tombstones: Tombstones) -> Marks:
+    """Mark what was forgotten, by id or by text, and what another revision stands for. generation: of each row"""
+    forgotten = np.zeros(table.rows, np.bool_)
+    for first in range(0, table.rows if tombstones.key else 0, BLOCK_ROWS):
+        stop = min(first + BLOCK_ROWS, table.rows)
+        forgotten[first:stop] = _are_forgotten(
+            table.column("id", first, stop), table.column("text_hash", first, stop), tombstones
+        )
+    settled = settle_ids(table, generation, dropped, forgotten)
+    if tombstones.key:
+        texts = table.values_at("text_hash", settled.numbered)
+        forgotten[settled.numbered] = _are_forgotten(settled.new_ids, texts, tombstones)
+    reason = forgotten * np.uint8(FORGOTTEN)
+    reason[settled.repeated], reason[settled.superseded] = REPEATED, SUPERSEDED
+    return Marks(reason=reason, since=settled.since, numbered=settled.numbered, new_ids=settled.new_ids)
+
+
+def _are_forgotten(ids: UInt64s, text_hashes: UInt64s, tombstones: Tombstones) -> list[bool]:
+    pairs = zip(column_of(ids).to_pylist(), column_of(text_hashes).to_pylist(), strict=True)
+    return [tombstones.holds(id, text) for id, text in pairs]
+
+
+def find_duplicates(
+    place: Place,
+    table: ScratchTable,
+    marks: Marks,
+    priority: Int32s,
+    inputs: Sequence[Input],
+    settings: DuplicateSettings,
+) -> Duplicates:
+    """Judge the rows that are not marked in the total order, and mark those that go. priority: of each row"""
+    rows = np.flatnonzero(marks.reason == 0) if settings.enabled else np.empty(0, np.int64)
+    order = total_order(rows, marks, priority, table, settings)
+    del rows
+    places = np.full(table.rows, OUT, np.int32)
+    places[order] = np.arange(len(order), dtype=np.int32)
+    buckets = shared_buckets(places, (table.column(key_column(band)) for band in range(settings.bands)))
+    set_hash = table.column("set_hash")[order[buckets.documents]]
+    folder = scratch_folder(place)
+    with scratch_file(folder) as file:
+        sets = ShingleFile(file, folder, order, lambda some: document_sets(place, inputs, some, settings))
+        verdicts = judge_buckets(buckets, set_hash, sets, settings, len(order))
+    gone = np.flatnonzero(verdicts.survivor != KEPT)
+    marks.reason[order[gone]] = np.where(verdicts.exact[gone], EXACT, NEAR)
+    figures = {"pairs compared": verdicts.num_compared, "comparisons cut off": verdicts.num_cut}
+    return Duplicates(
+        order=order,
+        places=places,
+        survivor=verdicts.survivor,
+        similarity=verdicts.similarity,
+        missing=verdicts.missing,
+        figures=figures if settings.enabled else {},
+    )
+
+
+def total_order(
+    rows: Int64s, marks: Marks, priority: Int32s, table: ScratchTable, settings: DuplicateSettings
+) -> Int32s:
+    """Some rows in the order in which they are judged.
+
+    (since, source priority, -quality, id), or, if the longest is preferred, -shingles before -quality.
+    """
+    keys = [*marks.ids(table)[rows].T[::-1]]
+    keys += [-table.column("quality")[rows]]
+    keys += [-table.column("num_shingles")[rows]] if settings.prefer == LONGEST else []
+    keys += [key for key in (priority[rows], marks.since[rows]) if (key != key[:1]).any()]
+    order: Int32s = rows[np.lexsort(keys)].astype(np.int32)
+    return order
+
+
+def verdict_batches(
+    table: ScratchTable, marks: Marks, duplicates: Duplicates, split: SplitSettings, parts: Sequence[int]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of `VERDICTS`, a batch for each part of documents. parts: the rows of each"""
+    ids = marks.ids(table)
+    first = 0
+    for rows in parts:
+        stop = first + rows
+        place = duplicates.places[first:stop]
+        reason = marks.reason[first:stop]
+        stays = reason == 0
+        copy = (reason == EXACT) | (reason == NEAR)
+        survivors = column_of(ids[duplicates.order[duplicates.survivor[place[copy]]]])
+        numbers = pa.array(np.where(copy, np.cumsum(copy) - 1, 0), mask=~copy)
+        columns = [
+            column_of(ids[first:stop]),
+            table.column("revision", first, stop),
+            marks.since[first:stop],
+            _are_held_out(table, marks, split, first, stop),
+            pa.array(REMOVED).take(pa.array(np.where(stays, 0, reason.astype(np.int64) - 1), mask=stays)),
+            survivors.take(numbers),
+            *(_spread(values[place[copy]], copy) for values in (duplicates.similarity, duplicates.missing)),
+        ]
+        if rows:
+            yield pa.RecordBatch.from_arrays([*map(pa.array, columns)], schema=VERDICTS)
+        first = stop
+
+
+def _spread(values: Float32s, copy: Bools) -> pa.Array:
+    """The values of the rows that are copies, null for all others."""
+    spread = np.zeros(len(copy), np.float32)
+    spread[copy] = values
+    return pa.array(spread, mask=~copy)
+
+
+def _are_held_out(table: ScratchTable, marks: Marks, split: SplitSettings, first: int, stop: int) -> Bools:
+    """Which of the rows from `first` to before `stop` are held out: by their group, or by their id."""
+    keys = table.column("split_key", first, stop)
+    begin, end = np.searchsorted(marks.numbered, (first, stop))
+    here = marks.numbered[begin:end] - first
+    alone = ~table.column("has_group", first, stop)[here]
+    keys[here[alone]] = [split_key(id) for id in column_of(marks.new_ids[begin:end][alone]).to_pylist()]
+    return uniform(stream(split.seed, "held-out", 0, keys), 0) < split.share

@@ -1,0 +1,135 @@
+"""Scratch tables: columns of numbers that are too long for memory, in a file without a name.
+
+Promise: the file is gone with the process, however that ends: nothing is left behind, and nothing has to be cleaned up.
+A disk without the room refuses before the work begins where the number of rows is known (`reserve`), else as it fills.
+
+Cost: the bytes of the rows on disk, written once; reading at the speed of the system's cache. Memory: one block.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corpora.kernels.arrays import Int64s
+from corpora.store.places.files import remedied
+from corpora.store.places.place import Place
+
+BLOCK_ROWS = 1 << 16  # rows whose columns are written together
+_MOST = 1 << 30  # bytes of one system call
+
+Column = npt.NDArray[Any]
+
+
+def scratch_folder(place: Place) -> str:
+    """Return the folder for scratch files of work on a store: its own; of an object store, that for temporary files."""
+    if not place.is_local:
+        return tempfile.gettempdir()
+    folder = Path(place.full_path(""))
+    with remedied(str(folder)):
+        folder.mkdir(parents=True, exist_ok=True)
+    return str(folder)
+
+
+@contextmanager
+def scratch_file(folder: str) -> Iterator[Any]:
+    """An open file without a name in a folder. Raises InputError if the disk refuses it."""
+    with remedied(folder):
+        file = tempfile.TemporaryFile(dir=folder, buffering=0)
+    with file:
+        yield file
+
+
+class ScratchTable:
+    """Rows that are appended once and then read column by column.
+
+    kinds: the numpy type of each column; `np.dtype((np.uint64, 2))` is a column of pairs
+    """
+
+    def __init__(self, file: Any, folder: str, kinds: Mapping[str, npt.DTypeLike]) -> None:
+        self._file, self._folder = file, folder
+        self._kinds = {name: np.dtype(kind) for name, kind in kinds.items()}
+        self._starts = dict(zip(kinds, np.cumsum([0, *(kind.itemsize for kind in self._kinds.values())]), strict=False))
+        self._row_bytes = sum(kind.itemsize for kind in self._kinds.values())
+        self._waiting: list[Mapping[str, Column]] = []
+        self._num_waiting = 0
+        self._bounds = [0]  # the first row of each block, and the end
+        self.rows = 0
+
+    def reserve(self, rows: int) -> None:
+        """Take the room for so many rows. Raises InputError if the disk has not that much."""
+        with remedied(f"{rows * self._row_bytes:,} bytes of scratch in {self._folder}"):
+            os.posix_fallocate(self._file.fileno(), 0, max(rows * self._row_bytes, 1))
+
+    def append(self, columns: Mapping[str, Column]) -> None:
+        """Append rows, all columns of them. Raises InputError if the disk is full."""
+        rows = len(columns[next(iter(self._kinds))])
+        self._waiting.append(columns)
+        self._num_waiting += rows
+        self.rows += rows
+        if self._num_waiting >= BLOCK_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits to be a block; called before columns are read."""
+        if not self._num_waiting:
+            return
+        at, block = self._bounds[-1] * self._row_bytes, self._waiting
+        for name, kind in self._kinds.items():
+            values = np.concatenate([each[name] for each in block]).astype(kind.base, copy=False)
+            assert len(values) == self._num_waiting, f"column {name} has other rows than the first"
+            self._write(at, np.ascontiguousarray(values).data.cast("B"))
+            at += values.nbytes
+        self._bounds.append(self._bounds[-1] + self._num_waiting)
+        self._waiting, self._num_waiting = [], 0
+
+    def column(self, name: str, first: int = 0, stop: int | None = None) -> Column:
+        """The values of one column, of all rows or of those from `first` to before `stop`."""
+        self.flush()
+        stop = self.rows if stop is None else stop
+        kind = self._kinds[name]
+        values = np.empty((stop - first, *kind.shape), kind.base)
+        block = max(int(np.searchsorted(self._bounds, first, side="right")) - 1, 0)
+        at = first
+        while at < stop:
+            begin, end = self._bounds[block], min(self._bounds[block + 1], stop)
+            origin = begin * self._row_bytes + int(self._starts[name]) * (self._bounds[block + 1] - begin)
+            view = values[at - first : end - first].data.cast("B")
+            self._read(origin + (at - begin) * kind.itemsize, view)
+            at, block = end, block + 1
+        return values
+
+    def values_at(self, name: str, rows: Int64s) -> Column:
+        """The values of one column in some ascending rows. Reads the blocks that hold them."""
+        self.flush()
+        found = [self.column(name, 0, 0)]
+        edges = np.searchsorted(rows, self._bounds)
+        for block in np.flatnonzero(np.diff(edges)).tolist():
+            here = rows[edges[block] : edges[block + 1]]
+            first = int(here[0])
+            found.append(self.column(name, first, int(here[-1]) + 1)[here - first])
+        return np.concatenate(found)
+
+    def _write(self, at: int, data: memoryview) -> None:
+        with remedied(f"scratch in {self._folder}"):
+            while data:
+                done = os.pwrite(self._file.fileno(), data[:_MOST], at)
+                at, data = at + done, data[done:]
+
+    def _read(self, at: int, into: memoryview) -> None:
+        while into:
+            done = os.preadv(self._file.fileno(), [into[:_MOST]], at)
+            assert done, "a scratch file is shorter than what was written to it"
+            at, into = at + done, into[done:]
+
+
+@contextmanager
+def scratch_table(folder: str, kinds: Mapping[str, npt.DTypeLike]) -> Iterator[ScratchTable]:
+    """An empty table in a folder, gone when the block ends. Raises InputError if the disk refuses it."""
+    with scratch_file(folder) as file:
+        yield ScratchTable(file, folder, kinds)
