@@ -100,7 +100,7 @@ class _Writer:
     def write(self, chunk: RowChunk, rows: Int64s, kinds: Kinds, told: pa.RecordBatch | None = None) -> None:
         """Write some rows of a chunk. told: more columns of these rows."""
         if self._lines:
-            self._file.writelines(_lines(chunk, rows, told))
+            self._file.write(b"".join(_lines(chunk, rows, told)))  # at once: a removed line is no system call
             return
         fields: Any = chunk.fields
         if isinstance(fields, pa.RecordBatch):
@@ -117,20 +117,34 @@ def _lines(chunk: RowChunk, rows: Int64s, told: pa.RecordBatch | None) -> Iterat
     if told is None and chunk.raw is not None:
         yield chunk.raw.take(rows).joined()
         return
-    more: list[dict[str, Any]] = told.to_pylist() if told is not None else [{}] * len(rows)
-    if chunk.raw is not None:
-        for row, reasons in zip(rows.tolist(), more, strict=True):
-            yield _with_reasons(chunk.raw[row].strip(), reasons)
+    if told is not None and chunk.raw is not None:
+        unread = [reason == UNREAD for reason in told.column(REASON).to_pylist()]
+        for row, reasons, is_unread in zip(rows.tolist(), _as_json(told), unread, strict=True):
+            yield _with_reasons(chunk.raw[row].strip(), reasons, is_unread)
         return
+    more: list[dict[str, Any]] = told.to_pylist() if told is not None else [{}] * len(rows)
     batch = chunk.fields.take(pa.array(rows)) if isinstance(chunk.fields, pa.RecordBatch) else None
     fields = batch.to_pylist() if batch is not None else [chunk.fields[row] for row in rows.tolist()]
     for own, reasons in zip(fields, more, strict=True):
         yield row_json({**(own or {}), **reasons}) + b"\n"
 
 
-def _with_reasons(line: bytes, reasons: dict[str, Any]) -> bytes:
+def _as_json(told: pa.RecordBatch) -> list[bytes]:
+    """The fields of each row, as an object of JSON has them inside.
+
+    >>> _as_json(pa.RecordBatch.from_pydict({"reason": ["a", None], "row": [7, 8]}))
+    [b'"reason": "a", "row": 7', b'"reason": null, "row": 8']
+    """
+    fields = []
+    for name, values in zip(told.schema.names, told.columns, strict=True):
+        coded = values.dictionary_encode("encode")  # most values come again
+        written = [row_json({name: value})[1:-1] for value in coded.dictionary.to_pylist()]
+        fields.append([written[code] for code in coded.indices.to_pylist()])
+    return [b", ".join(row) for row in zip(*fields, strict=True)]
+
+
+def _with_reasons(line: bytes, reasons: bytes, is_unread: bool) -> bytes:
     """The very line, with more fields."""
-    if [*reasons.values()][REASON] == UNREAD:
-        return row_json({"raw": line.decode(errors="backslashreplace"), **reasons}) + b"\n"
-    own = line[:-1].rstrip()
-    return own + (b"" if own.endswith(b"{") else b", ") + row_json(reasons)[1:] + b"\n"
+    own = row_json({"raw": line.decode(errors="backslashreplace")}) if is_unread else line
+    own = own[:-1].rstrip()
+    return own + (b"" if own.endswith(b"{") else b", ") + reasons + b"}\n"
