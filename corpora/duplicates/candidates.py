@@ -10,6 +10,7 @@ Cost: the sketches are read once, 1 us a row. On disk: some 70 bytes a row and 8
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -159,7 +160,7 @@ def _columns(batch: pa.RecordBatch, generation: int, settings: DuplicateSettings
     """The scratch columns of some sketches."""
     text_hashes, set_hash = number_pairs(batch.column("text_hash")), batch.column("set_hash").to_numpy().copy()
     num_shingles = batch.column("num_shingles").to_numpy()
-    keys = band_keys(lanes(batch.column("signature"), settings.permutations), settings.band)
+    keys = band_keys(lanes(batch.column("signature")), settings.band)
     wordless = np.flatnonzero(num_shingles == 0)
     set_hash[wordless], keys[wordless] = text_keys(text_hashes[wordless], settings.bands)
     return {
@@ -180,13 +181,15 @@ def _split_keys(group_keys: pa.Array, ids: pa.Array) -> UInt64s:
     """What decides whether a document is held out: its group, or its id if it has none."""
     keys: UInt64s = group_keys.fill_null(0).to_numpy().copy()
     alone = np.flatnonzero(group_keys.is_null().to_numpy(zero_copy_only=False))
-    keys[alone] = [split_key(id) for id in ids.take(pa.array(alone)).to_pylist()]
+    keys[alone] = keys_of_ids(ids.take(pa.array(alone)))
     return keys
 
 
-def split_key(id: bytes) -> int:
-    """What decides whether a document without a group is held out."""
-    return hash64(id.hex())
+def keys_of_ids(ids: pa.Array) -> UInt64s:
+    """What decides whether documents without a group are held out: `hash64` of the hexadecimal digits of each id."""
+    digits, width = fixed_bytes(ids).tobytes().hex().encode(), 2 * ID_BYTES
+    digests = b"".join([sha256(digits[at : at + width]).digest() for at in range(0, len(digits), width)])
+    return np.frombuffer(digests, np.uint64)[::4]
 
 
 def fixed_bytes(column: pa.Array) -> Bytes:
@@ -202,11 +205,8 @@ def fixed_width(data: Any, width: int) -> pa.Array:
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), buffer.size // width, [None, buffer])
 
 
-def lanes(signatures: pa.Array | pa.ChunkedArray, permutations: int) -> UInt32s:
+def lanes(signatures: pa.Array) -> UInt32s:
     """A column of signatures as numbers: uint32 [n, permutations]."""
-    if isinstance(signatures, pa.ChunkedArray):
-        chunks = [lanes(chunk, permutations) for chunk in signatures.chunks]
-        return np.concatenate([np.empty((0, permutations), np.uint32), *chunks])
     return fixed_bytes(signatures).view(np.uint32)
 
 

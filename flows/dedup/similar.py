@@ -6,7 +6,6 @@ thousand that are just as similar; if the threshold is so low that chance agrees
 Cost: the signatures of the corpus are read, about 550 bytes a document; the texts of candidates are read.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from corpora.build import kept_rows
 from corpora.duplicates.build import text_hashes
-from corpora.duplicates.candidates import documents_at, lanes
+from corpora.duplicates.candidates import documents_at, fixed_bytes, lanes
 from corpora.duplicates.signatures import SignatureSettings, signatures
 from corpora.duplicates.verify import jaccard_pairs, shingle_sets, threshold_ratio
 from corpora.errors import InputError
@@ -55,13 +54,16 @@ def find_similar(address: str, text: str, threshold: float) -> list[Similar]:
     settings = SignatureSettings(**sketches[0].settings)
     column = pa.array([text], pa.large_string())
     own_sketch, [own_hash] = signatures(column, settings), text_hashes(column)
-    stored = lanes(_column(place, sketches, "signature"), settings.permutations)
-    agreement = (stored == own_sketch.signature[0]).mean(axis=1)
     slack = DEVIATIONS * sqrt(threshold * (1 - threshold) / settings.permutations)
-    near = (agreement >= threshold - slack) & (own_sketch.num_shingles[0] > 0)
-    hashes = _column(place, sketches, "text_hash").to_pylist()
-    equal = np.array([each == own_hash for each in hashes], np.bool_)
-    found = documents_at(place, documents, np.flatnonzero((near | equal) & kept_rows(place, verdicts)).tolist())
+    least = threshold - slack if own_sketch.num_shingles[0] else 2.0  # a text without words is near none
+    are_candidates = [np.zeros(0, np.bool_)]
+    for each in sketches:
+        for batch in read_table(place, each, "signatures", ("signature", "text_hash")):
+            agreement = (lanes(batch.column("signature")) == own_sketch.signature[0]).mean(axis=1)
+            is_equal = (fixed_bytes(batch.column("text_hash")) == np.frombuffer(own_hash, np.uint8)).all(axis=1)
+            are_candidates.append((agreement >= least) | is_equal)
+    rows = np.flatnonzero(np.concatenate(are_candidates) & kept_rows(place, verdicts))
+    found = documents_at(place, documents, rows.tolist())
     texts = pa.array([text, *(document.text for document in found.values())], pa.large_string())
     sets = shingle_sets(texts, settings.shingle_words)
     others = np.arange(1, len(texts))
@@ -88,8 +90,3 @@ def _made_from(place: Place, parent: Parent) -> Manifest:
             "is missing."
         )
     return manifest
-
-
-def _column(place: Place, sketches: Sequence[Manifest], name: str) -> pa.ChunkedArray:
-    batches = [batch for each in sketches for batch in read_table(place, each, "signatures", [name])]
-    return pa.Table.from_batches(batches).column(name)

@@ -1,5 +1,6 @@
 """Survivors: the bulk form equals the rule, the rule equals its definition, and keeps its promises."""
 
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -15,7 +16,7 @@ from corpora.duplicates import survivors, sweep
 from corpora.duplicates.bands import band_keys
 from corpora.duplicates.signatures import signatures
 from corpora.duplicates.survivors import CONTAINED, RULES, DuplicateSettings, Verdicts, judge_duplicates, judge_plainly
-from corpora.duplicates.sweep import BLOCK, KEPT
+from corpora.duplicates.sweep import BLOCK, KEPT, OUT, shared_rows
 from corpora.duplicates.verify import Overlaps, ShingleSets, jaccard, shingle_sets
 from corpora.kernels.arrays import Int64s, UInt64s
 
@@ -191,6 +192,20 @@ def test_one_huge_bucket_asks_for_a_bounded_number_of_pairs() -> None:
     assert verdicts.num_compared == 45 + 10 * 5990
     assert verdicts.num_cut == sum(range(5990))
     assert verdicts.num_compared <= sum(asked) < verdicts.num_compared + BLOCK * BLOCK
+
+
+@given(st.lists(st.integers(0, 40), max_size=80), st.integers(0, 6), st.data())
+@examples(60)
+def test_shared_rows_are_those_of_keys_that_several_have(keys: list[int], spread: int, data: st.DataObject) -> None:
+    """Fails where a key that others have is lost among the bits, or a row comes through that is alone or out."""
+    places = [data.draw(st.sampled_from([0, 0, 0, OUT])) for _ in keys]
+    column = np.array([key << 8 * spread for key in keys], np.uint64)
+    rows, sizes = shared_rows(column, np.array(places, np.int32))
+    there = Counter(key for key, place in zip(keys, places, strict=True) if place != OUT)
+    expected = {key: number for key, number in sorted(there.items()) if number > 1}
+    assert sizes.tolist() == [*expected.values()]
+    assert [keys[row] for row in rows.tolist()] == [key for key, number in expected.items() for _ in range(number)]
+    assert len({*rows.tolist()}) == len(rows) and all(places[row] != OUT for row in rows.tolist())
 
 
 def edited_texts(num_documents: int) -> list[str]:

@@ -1,7 +1,9 @@
 """Verdicts: the columns say what the rules say that are read row by row, and no scratch file is left."""
 
 import tempfile
+import tracemalloc
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -129,3 +131,25 @@ def test_scratch_columns_come_back_as_they_went_in(tmp_path: Path) -> None:
             assert np.array_equal(table.values_at("pair", rows), pairs[rows])
             assert len(table.values_at("flag", rows[:0])) == 0
     assert not [*tmp_path.iterdir()]
+
+
+def test_memory_is_some_bytes_a_document(tmp_path: Path) -> None:
+    """Law: what verdicts hold grows by less than 150 bytes a document: no Python object, no sketch, no text."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scratch, "BLOCK_ROWS", 1 << 8)
+        peaks = [_peak(tmp_path / str(number), number) for number in (1_000, 3_000, 5_000)]
+    first, second = (after - before for before, after in pairwise(peaks))
+    assert first < 150 * 2_000 and second < 150 * 2_000
+
+
+def _peak(folder: Path, number: int) -> int:
+    place, chosen = Place(str(folder)), DuplicateSettings()
+    texts = [" ".join(f"w{(at - at % 10 // 9) * 7919 + word * word}" for word in range(12)) for at in range(number)]
+    built = build_inputs(place, [MadeInput([Made(*row) for row in enumerate(texts)], 1, part_rows=1_000)], chosen)
+    stage = plan_verdicts("made", built, chosen, SplitSettings(), Tombstones())
+    tracemalloc.start()
+    manifest = build_stage(place, stage)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert manifest.ledger.accounts[0].outcomes["removed: exact duplicate"] == number // 10
+    return peak
