@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from small_recipe import prose
 from corpora.errors import InputError
 from corpora.judging.steps.lines import line_hash
 from corpora.text.shingles import shingle_hashes
-from flows.dedup import columns, output, parts, run
+from flows.dedup import columns, held_shingles, lines, output, parts, run, sketches
 from flows.dedup.run import DedupOutcome, DedupSettings, dedup
 
 LONG = prose(1, 12)
@@ -200,9 +199,9 @@ def test_hashes_that_are_all_equal_remove_nothing_on_their_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With one key and one set hash for all rows, what is removed is what the texts say."""
-    made, ones = run.joined, np.ones(4, np.uint64)
-    monkeypatch.setattr(run, "joined", lambda *of: replace(made(*of), set_hash=ones))
-    monkeypatch.setattr(run, "_bands", lambda keys: [ones])
+    made, ones = sketches.signatures, np.ones(4, np.uint64)
+    monkeypatch.setattr(sketches, "signatures", lambda *of: made(*of)._replace(set_hash=ones))
+    monkeypatch.setattr(sketches, "band_keys", lambda _, settings: np.ones((4, settings.bands), np.uint64))
     kept, _, _ = run_on(tmp_path, texts(LONG, prose(11), LONGER, prose(12)))
     assert ids(kept) == [0, 1, 3]
 
@@ -223,10 +222,18 @@ def test_a_removed_line_is_the_very_line_with_the_reason(tmp_path: Path) -> None
     assert (removed["reason"], removed["reason_"], removed["survivor"]) == ("é", "exact duplicate", "unreadable")
 
 
-def test_shingles_need_not_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "HELD_BYTES", 0)
-    kept, _, _ = run_on(tmp_path, texts(LONG, prose(11), LONGER))
-    assert ids(kept) == [0, 1] and not list(tmp_path.glob(".*"))
+@pytest.mark.parametrize("held_bytes", [0, 4_000, 1 << 30])
+def test_shingles_are_held_or_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held_bytes: int) -> None:
+    """Of no row, of the first ones, of all: fails where a block of sets has those of other rows."""
+    monkeypatch.setattr(run, "HELD_BYTES", held_bytes)
+    monkeypatch.setattr(held_shingles, "BLOCK_SHINGLES", 300)
+    monkeypatch.setattr(lines, "BLOCK_ROWS", 2)
+    rows = texts(LONG, "?!", prose(11), LONGER, "?!", f"{prose(11)} It rained.", prose(13), LONG.upper())
+    kept, removed, _ = run_on(tmp_path, rows, id="id")
+    assert ids(kept) == [0, 1, 2, 6] and not list(tmp_path.glob(".*"))
+    assert [(row["id"], row["survivor"], row["similarity"] == 1) for row in removed] == [
+        (3, "0", False), (4, "1", True), (5, "2", False), (7, "0", True)
+    ]  # fmt: skip
 
 
 def test_recall_on_planted_pairs_is_that_of_the_curve(tmp_path: Path) -> None:
