@@ -238,6 +238,9 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def __reduce__(self) -> str:
         return str(self.py_func.__qualname__)  # a kernel is known by its name in its module
 
+    def _compilation_chain_init_hook(self) -> None:
+        """Look for no extensions of numba among all installed packages: kernels use none."""
+
     def _with_flags(self, flags: Any) -> Any:
         flags.no_compile = flags.no_cfunc_wrapper = True  # what becomes of the code is decided here
         flags.no_cpython_wrapper = not self._native

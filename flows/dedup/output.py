@@ -8,6 +8,7 @@ Cost: reading, and compressing what stays. Memory: a chunk.
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any
 
@@ -117,16 +118,24 @@ def _lines(chunk: RowChunk, rows: Int64s, told: pa.RecordBatch | None) -> Iterat
     if told is None and chunk.raw is not None:
         yield chunk.raw.take(rows).joined()
         return
-    if told is not None and chunk.raw is not None:
-        unread = [reason == UNREAD for reason in told.column(REASON).to_pylist()]
-        for row, reasons, is_unread in zip(rows.tolist(), _as_json(told), unread, strict=True):
-            yield _with_reasons(chunk.raw[row].strip(), reasons, is_unread)
+    own = _own_lines(chunk, rows)
+    if told is None:
+        yield from (line + b"\n" for line in own)
         return
-    more: list[dict[str, Any]] = told.to_pylist() if told is not None else [{}] * len(rows)
+    for line, reason, fields in zip(own, told.column(REASON).to_pylist(), _as_json(told), strict=True):
+        if reason == UNREAD and chunk.raw is not None:
+            line = row_json({"raw": line.decode(errors="backslashreplace")})
+        head = line[:-1].rstrip()
+        yield head + (b"" if head.endswith(b"{") else b", ") + fields + b"}\n"
+
+
+def _own_lines(chunk: RowChunk, rows: Int64s) -> Iterator[bytes]:
+    """The lines that some rows are, or else become."""
+    if chunk.raw is not None:
+        return (chunk.raw[row].strip() for row in rows.tolist())
     batch = chunk.fields.take(pa.array(rows)) if isinstance(chunk.fields, pa.RecordBatch) else None
     fields = batch.to_pylist() if batch is not None else [chunk.fields[row] for row in rows.tolist()]
-    for own, reasons in zip(fields, more, strict=True):
-        yield row_json({**(own or {}), **reasons}) + b"\n"
+    return (row_json(dict(each or {})) for each in fields)
 
 
 def _as_json(told: pa.RecordBatch) -> list[bytes]:
@@ -137,14 +146,6 @@ def _as_json(told: pa.RecordBatch) -> list[bytes]:
     """
     fields = []
     for name, values in zip(told.schema.names, told.columns, strict=True):
-        coded = values.dictionary_encode("encode")  # most values come again
-        written = [row_json({name: value})[1:-1] for value in coded.dictionary.to_pylist()]
-        fields.append([written[code] for code in coded.indices.to_pylist()])
-    return [b", ".join(row) for row in zip(*fields, strict=True)]
-
-
-def _with_reasons(line: bytes, reasons: bytes, is_unread: bool) -> bytes:
-    """The very line, with more fields."""
-    own = row_json({"raw": line.decode(errors="backslashreplace")}) if is_unread else line
-    own = own[:-1].rstrip()
-    return own + (b"" if own.endswith(b"{") else b", ") + reasons + b"}\n"
+        key, write = encode_basestring(name), encode_basestring if pa.types.is_string(values.type) else repr
+        fields.append([f"{key}: {'null' if value is None else write(value)}" for value in values.to_pylist()])
+    return [", ".join(row).encode() for row in zip(*fields, strict=True)]

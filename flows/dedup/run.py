@@ -1,4 +1,5 @@
-"""Deduplicates files: the whole on one page. Texts are read twice, and those of candidates once more.
+"""Deduplicates files: the whole on one page. Texts are read twice, and those of candidates once more if their shingles
+are not held.
 
 Promise: what is written is whole or not there. The result depends on the rows, their order and the settings, not on
 the number of workers.
@@ -30,7 +31,7 @@ from corpora.sources.passed_over import FileGroup
 from corpora.store.places.files import put_file
 from corpora.store.scratch import ScratchTable, scratch_file, scratch_table
 from corpora.store.settings import check_choice
-from flows.dedup.columns import ADDED
+from flows.dedup.columns import ADDED, merged
 from flows.dedup.held_shingles import HeldShingles
 from flows.dedup.inputs import InputPiece, Inputs, inputs_of, inputs_of_corpus
 from flows.dedup.judge import CUT, EMPTIED, EXACT, HAS_COPIES, NEAR, REASONS, UNREAD, RowVerdicts, judge
@@ -150,11 +151,12 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
         names = _RowNames(pieces, starts, [each.ids for each in found])
         cuts = _judge_parts(call, pieces, starts, judged, num_given, settings.parts)
         fates = [_fate(judged, names, cuts[at], at, starts) for at in range(len(given), len(pieces))]
-        asked = joined(found[len(given) :])
-        _write(call, list(zip(own, fates, strict=True)), asked.kinds, output, scratch, workers if many else 1, reading)
+        kinds = merged(each.kinds for each in found[len(given) :])
+        _write(call, list(zip(own, fates, strict=True)), kinds, output, scratch, workers if many else 1, reading)
     parts_cut = sum(int(np.count_nonzero(each.gone)) for each in cuts)
     num_files = len({piece.name for piece in own})
-    outcome = _outcome(sketch, judged, asked.text_bytes, parts_cut, num_given, num_files, settings, duplicates)
+    text_bytes = sum(each.text_bytes for each in found[len(given) :])
+    outcome = _outcome(sketch, judged, text_bytes, parts_cut, num_given, num_files, settings, duplicates)
     return replace(outcome, not_read=files.not_read)
 
 

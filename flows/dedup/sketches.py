@@ -113,7 +113,8 @@ def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: SketchSettings, 
         set_hash, num_shingles, shingles = sketch.set_hash, sketch.num_shingles, sketch.shingles
         keys = band_keys(sketch.signature, settings.duplicates.band)
     by_bytes = np.flatnonzero(num_shingles == 0)
-    set_hash[by_bytes], keys[by_bytes] = text_keys(_hash_texts(texts.take(pa.array(by_bytes))), bands)
+    if len(by_bytes):
+        set_hash[by_bytes], keys[by_bytes] = text_keys(_hash_texts(texts.take(pa.array(by_bytes))), bands)
     if piece.within:
         groups = group_hashes(chunk, piece.within)
         keys ^= groups[:, None]
@@ -131,7 +132,7 @@ def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: SketchSettings, 
         text_bytes=int(lengths.sum()),
         ids=pa.chunked_array([_values(chunk, piece.id)] if piece.id else [], pa.large_string()),
         kinds=kinds_of(chunk.fields),
-        samples=texts.take(pa.array(fitting)).to_pylist(),
+        samples=texts.take(pa.array(fitting)).to_pylist() if samples else [],
         shingles=shingles,
     )
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_recipe import prose
 
+from corpora.duplicates.bands import band_keys, text_keys
+from corpora.duplicates.signatures import signatures
+from corpora.duplicates.survivors import judge_plainly
+from corpora.duplicates.verify import shingle_sets
 from corpora.errors import InputError
 from corpora.judging.steps.lines import line_hash
 from corpora.text.shingles import shingle_hashes
@@ -126,6 +131,46 @@ def test_rows_without_words_are_compared_by_their_bytes(tmp_path: Path) -> None:
     assert ids(kept) == [0, 2, 4, 5, 6, 7, 8, 9, 10]
     assert [row["reason"] for row in removed] == ["exact duplicate"] * 2 + ["unreadable"]
     assert removed[2]["raw"] == "{broken" and outcome.without_text == 4
+
+
+SAID = ["The lamp was lit again before the storm came in", "Café", "?!", "- -", ""]
+TEXTS = st.builds(
+    lambda said, marks, upper: f"{(said.upper() if upper else said)}{marks}",
+    st.lists(st.sampled_from(SAID), max_size=3).map(" ".join),
+    st.sampled_from(["", ".", " ..", "\u0301"]),
+    st.booleans(),
+)
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=12), st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_rows_go_by_the_rule_of_the_engine(some: list[str], exact_only: bool) -> None:
+    """Copies are of the same words, or of the same bytes if there are none: as a store's documents, by one rule.
+
+    Fails where one door knows another exact copy than the other does, or asks for other bytes than it says.
+    """
+    chosen = DedupSettings(exact_only=exact_only)
+    column, rule = pa.array(some, pa.large_string()), chosen.duplicates()
+    sketch = signatures(column, rule.signature)
+    hashes = np.array([2 + some.index(text) for text in some], np.uint64)
+    by_bytes = np.flatnonzero((sketch.num_shingles == 0) | exact_only)
+    set_hash, keys = sketch.set_hash.copy(), band_keys(sketch.signature, rule.band)
+    set_hash[by_bytes], keys[by_bytes] = text_keys(np.stack([hashes, hashes], axis=1)[by_bytes], rule.bands)
+    sets = shingle_sets(pa.array([""] * len(some), pa.large_string()) if exact_only else column, rule.shingle_words)
+    verdicts = judge_plainly(set_hash, keys, sets, rule)
+    with TemporaryDirectory() as name:
+        _, removed, _ = run_on(Path(name), texts(*some), exact_only=exact_only, id="id")
+    told = {row["id"]: (row["reason"] == "exact duplicate", int(row["survivor"])) for row in removed}
+    gone = np.flatnonzero(verdicts.survivor >= 0).tolist()
+    assert told == {row: (bool(verdicts.exact[row]), int(verdicts.survivor[row])) for row in gone}
+
+
+def test_half_a_character_names_a_row_and_a_group(tmp_path: Path) -> None:
+    lines = [
+        f'{{"id": "\\ud800{number}", "by": "{by}", "text": "{LONG}"}}' for number, by in enumerate(["\\ud800", "b"] * 2)
+    ]
+    kept, removed, _ = run_on(tmp_path, lines, id="id", within="by")
+    assert [row["survivor"] for row in removed] == ["\\ud8000", "\\ud8001"] and len(kept) == 2
 
 
 def test_columns_of_all_files_are_kept(tmp_path: Path) -> None:
