@@ -21,6 +21,7 @@ from corpora.store.places.files import remedied
 from corpora.store.places.place import Place
 
 BLOCK_ROWS = 1 << 16  # rows whose columns are written together
+ELSEWHERE = "write to another place, then run the same command again"  # whatever the scratch is for
 _MOST = 1 << 30  # bytes of one system call
 
 Column = npt.NDArray[Any]
@@ -39,7 +40,7 @@ def scratch_folder(place: Place) -> str:
 @contextmanager
 def scratch_file(folder: str) -> Iterator[Any]:
     """An open file without a name in a folder. Raises InputError if the disk refuses it."""
-    with remedied(folder):
+    with remedied(f"scratch in {folder}", ELSEWHERE):
         file = tempfile.TemporaryFile(dir=folder, buffering=0)
     with file:
         yield file
@@ -47,7 +48,7 @@ def scratch_file(folder: str) -> Iterator[Any]:
 
 def append_bytes(file: Any, folder: str, data: memoryview) -> None:
     """Write bytes to the end of a scratch file in a folder. Raises InputError if the disk is full."""
-    with remedied(f"scratch in {folder}"):
+    with remedied(f"scratch in {folder}", ELSEWHERE):
         while data:
             data = data[file.write(data[:_MOST]) :]
 
@@ -78,7 +79,7 @@ class ScratchTable:
 
     def reserve(self, rows: int) -> None:
         """Take the room for so many rows. Raises InputError if the disk has not that much."""
-        with remedied(f"{rows * self._row_bytes:,} bytes of scratch in {self._folder}"):
+        with remedied(f"{rows * self._row_bytes:,} bytes of scratch in {self._folder}", ELSEWHERE):
             os.posix_fallocate(self._file.fileno(), 0, max(rows * self._row_bytes, 1))
 
     def append(self, columns: Mapping[str, Column]) -> None:
@@ -131,7 +132,7 @@ class ScratchTable:
         return np.concatenate(found)
 
     def _write(self, at: int, data: memoryview) -> None:
-        with remedied(f"scratch in {self._folder}"):
+        with remedied(f"scratch in {self._folder}", ELSEWHERE):
             while data:
                 done = os.pwrite(self._file.fileno(), data[:_MOST], at)
                 at, data = at + done, data[done:]

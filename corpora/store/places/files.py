@@ -210,12 +210,15 @@ def passes(error: OSError) -> bool:
 
 
 @contextmanager
-def remedied(path: str) -> Iterator[None]:
-    """Turn what a disk or an object store reports of an unwritable place into a paragraph with a remedy."""
+def remedied(path: str, elsewhere: str = _ELSEWHERE) -> Iterator[None]:
+    """Turn what a disk or an object store reports of an unwritable place into a paragraph with a remedy.
+
+    elsewhere: how to write to another place
+    """
     try:
         yield
     except OSError as error:
-        remedy = _refusal(error, path) or disk_refusal(error, _ELSEWHERE) or _MADE_NOWHERE
+        remedy = _refusal(error, path) or disk_refusal(error, elsewhere) or _MADE_NOWHERE
         raise InputError(f"Cannot write {path}: {remedy} ({error.strerror or error}).") from error
 
 

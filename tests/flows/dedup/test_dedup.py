@@ -3,6 +3,7 @@
 import errno
 import gzip
 import json
+import os
 import re
 import subprocess
 import sys
@@ -412,5 +413,18 @@ def test_a_full_disk_is_a_paragraph(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(output._Writer, "write", full)
     given = put(tmp_path / "in.jsonl", texts(LONG))
     with pytest.raises(InputError, match="the disk is full: free some space, or give another folder"):
+        dedup([str(given)], tmp_path / "out", DedupSettings(), 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+def test_a_disk_without_room_for_scratch_is_a_paragraph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a recipe's store is spoken of, which is none of this command, or a file is left."""
+    given = put(tmp_path / "in.jsonl", texts(LONG, LONGER))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(InputError, match=r"Cannot write scratch in .*: the disk is full: free some space, or write to"):
         dedup([str(given)], tmp_path / "out", DedupSettings(), 1)
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
