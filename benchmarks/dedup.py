@@ -94,7 +94,10 @@ def _ours(folder: Path, given: Path) -> set[str]:
     for path in folder.glob("out*"):
         path.unlink()
     command = [sys.executable, "-m", "flows.main", "dedup", str(given), str(folder / "out.jsonl"), "--workers", "1"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    # Bytecode as an installed package has it, whatever this process was told.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
     return {json.loads(line)["id"] for line in (folder / "out.jsonl").open(encoding="utf-8")}
 
 

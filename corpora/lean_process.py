@@ -7,7 +7,7 @@ imports pandas when it makes its first array from a list, 0.2 s of a core, only 
 import gc
 import sys
 
-NEW_OBJECTS = 50_000  # some 5 MB
+NEW_OBJECTS = 200_000  # some 20 MB
 # In the environment of a Python that runs our code: a torch.py in the folder of a user's texts is not to be imported.
 OWN_CODE = {"PYTHONSAFEPATH": "1"}
 

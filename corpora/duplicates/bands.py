@@ -81,6 +81,15 @@ def text_keys(text_hashes: UInt64s, bands: int) -> tuple[UInt64s, UInt64s]:
     return np.maximum(text_hashes[:, 0], np.uint64(1)), np.repeat(text_hashes[:, 1:], bands, axis=1)
 
 
+def key_columns(bands: int) -> list[str]:
+    """The names of the scratch columns with the keys of each band.
+
+    >>> key_columns(2)
+    ['band 0', 'band 1']
+    """
+    return [f"band {band}" for band in range(bands)]
+
+
 @kernel
 def fold_bands(signature: UInt32s, rows: int, keys: UInt64s) -> None:
     """Fill `keys` [n, bands]: runs of `rows` numbers, each folded into one, from its band's number on."""

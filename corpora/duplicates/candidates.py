@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpora.duplicates.bands import band_keys, text_keys
+from corpora.duplicates.bands import band_keys, key_columns, text_keys
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.duplicates.verify import ShingleSets, shingle_sets
 from corpora.kernels.arrays import Bytes, Int64s, UInt32s, UInt64s
@@ -134,11 +134,6 @@ COLUMNS: Mapping[str, npt.DTypeLike] = {
 }
 
 
-def key_column(band: int) -> str:
-    """The name of the scratch column with the keys of a band."""
-    return f"band {band}"
-
-
 @contextmanager
 def read_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSettings) -> Iterator[ScratchTable]:
     """The sketches of all inputs in order, as a scratch table of `COLUMNS` and the keys of each band.
@@ -146,7 +141,7 @@ def read_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSe
     A record without a revision has its generation's number; a document without words is known by its bytes.
     Raises Damaged, and InputError if the disk has no room.
     """
-    kinds = {**COLUMNS, **{key_column(band): np.uint64 for band in range(settings.bands)}}
+    kinds = {**COLUMNS, **dict.fromkeys(key_columns(settings.bands), np.uint64)}
     with scratch_table(scratch_folder(place), kinds) as table:
         table.reserve(sum(item.signatures.rows("signatures") for item in inputs))
         for item in inputs:
@@ -178,7 +173,7 @@ def _columns(batch: pa.RecordBatch, generation: int, settings: DuplicateSettings
         "quality": batch.column("quality").to_numpy(),
         "num_shingles": num_shingles,
         "set_hash": set_hash,
-        **{key_column(band): keys[:, band] for band in range(settings.bands)},
+        **dict(zip(key_columns(settings.bands), keys.T, strict=True)),
     }
 
 

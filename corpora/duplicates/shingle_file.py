@@ -12,7 +12,7 @@ import numpy as np
 
 from corpora.duplicates.verify import Overlaps, ShingleSets, jaccard_pairs
 from corpora.kernels.arrays import Int32s, Int64s
-from corpora.store.scratch import refused_scratch
+from corpora.store.scratch import append_bytes
 
 
 class ShingleFile:
@@ -35,17 +35,12 @@ class ShingleFile:
         sizes = [np.zeros(1, np.int64)]
         for sets in self._read(self._rows):
             sizes.append(np.diff(sets.offsets))
-            with refused_scratch(self._folder):
-                self._write(sets.values.data.cast("B"))
+            append_bytes(self._file, self._folder, sets.values.data.cast("B"))
         self._offsets = np.cumsum(np.concatenate(sizes))
         assert len(self._offsets) == len(self._rows) + 1, "one set for each document that is compared"
         total = int(self._offsets[-1])
         self._map = mmap(self._file.fileno(), 8 * total, access=ACCESS_READ) if total else None
         self._values = np.frombuffer(self._map or b"", np.uint64, total)
-
-    def _write(self, data: memoryview) -> None:
-        while data:
-            data = data[self._file.write(data) :]
 
     def overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
         """The similarities of pairs of places in the order."""

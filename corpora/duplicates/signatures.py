@@ -109,8 +109,10 @@ def signatures(texts: pa.Array, settings: SignatureSettings, with_shingles: bool
     values = np.empty(most_shingles(offsets) if with_shingles else 0, np.uint64)
     tables, words = word_tables(), settings.shingle_words
     sign_rows(data, offsets, words, tables, factors, summands, lanes, num_shingles, set_hashes, values)
-    shingles = values[: num_shingles.sum()].copy() if with_shingles else values
-    return SignatureBatch(np.ascontiguousarray(lanes[:, : settings.permutations]), num_shingles, set_hashes, shingles)
+    signature = np.ascontiguousarray(lanes[:, : settings.permutations])
+    return SignatureBatch(
+        signature, num_shingles, set_hashes, values[: num_shingles.sum()] if with_shingles else values
+    )
 
 
 @kernel

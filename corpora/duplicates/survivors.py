@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corpora.duplicates.bands import BandSettings
+from corpora.duplicates.bands import BandSettings, key_columns
 from corpora.duplicates.signatures import EMPTY_SET, SignatureSettings
 from corpora.duplicates.sweep import (
     BLOCK,
@@ -48,7 +48,8 @@ from corpora.duplicates.sweep import (
     shared_buckets,
 )
 from corpora.duplicates.verify import reaches, threshold_ratio
-from corpora.kernels.arrays import Bools, Float32s, Int64s, UInt64s
+from corpora.kernels.arrays import Bools, Float32s, Int32s, Int64s, UInt64s
+from corpora.store.scratch import ScratchTable
 from corpora.store.settings import added, check_choice, check_range
 
 RULES = SIMILAR, CONTAINED = "similar", "contained"
@@ -179,6 +180,20 @@ def judge_duplicates(
     places = np.where(set_hash == EMPTY_SET, np.int32(OUT), np.arange(len(set_hash), dtype=np.int32))
     buckets = shared_buckets(places, band_keys.T)
     return judge_buckets(buckets, set_hash[buckets.documents], similarity, settings, len(set_hash), num_given)
+
+
+def judge_table(
+    table: ScratchTable, order: Int32s, similarity: Similarity, settings: DuplicateSettings, num_given: int = 0
+) -> Verdicts:
+    """`judge_duplicates` of rows of a scratch table, which has the columns "set_hash" and `key_columns`.
+
+    order: the row of each place in the total order; rows that are not in it meet no other
+    """
+    places = np.full(table.rows, OUT, np.int32)
+    places[order] = np.arange(len(order), dtype=np.int32)
+    buckets = shared_buckets(places, map(table.column, key_columns(settings.bands)))
+    set_hash = table.column("set_hash")[order[buckets.documents]]
+    return judge_buckets(buckets, set_hash, similarity, settings, len(order), num_given)
 
 
 def judge_buckets(

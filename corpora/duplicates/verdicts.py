@@ -19,13 +19,12 @@ from corpora.duplicates.candidates import (
     SplitSettings,
     column_of,
     document_sets,
-    key_column,
     keys_of_ids,
 )
 from corpora.duplicates.revisions import DroppedRecords, settle_ids
 from corpora.duplicates.shingle_file import ShingleFile
-from corpora.duplicates.survivors import LONGEST, DuplicateSettings, judge_buckets
-from corpora.duplicates.sweep import KEPT, OUT, shared_buckets
+from corpora.duplicates.survivors import LONGEST, DuplicateSettings, judge_table
+from corpora.duplicates.sweep import KEPT, OUT
 from corpora.kernels.arrays import Bools, Bytes, Float32s, Int32s, Int64s, UInt64s
 from corpora.schema import ID_BYTES
 from corpora.store.places.place import Place
@@ -125,14 +124,12 @@ def find_duplicates(
     rows = np.flatnonzero(marks.reason == 0) if settings.enabled else np.empty(0, np.int64)
     order = total_order(rows, marks, priority, table, settings)
     del rows
-    places = np.full(table.rows, OUT, np.int32)
-    places[order] = np.arange(len(order), dtype=np.int32)
-    buckets = shared_buckets(places, (table.column(key_column(band)) for band in range(settings.bands)))
-    set_hash = table.column("set_hash")[order[buckets.documents]]
     folder = scratch_folder(place)
     with scratch_file(folder) as file:
         sets = ShingleFile(file, folder, order, lambda some: document_sets(place, inputs, some, settings))
-        verdicts = judge_buckets(buckets, set_hash, sets, settings, len(order))
+        verdicts = judge_table(table, order, sets, settings)
+    places = np.full(table.rows, OUT, np.int32)
+    places[order] = np.arange(len(order), dtype=np.int32)
     gone = np.flatnonzero(verdicts.survivor != KEPT)
     marks.reason[order[gone]] = np.where(verdicts.exact[gone], EXACT, NEAR)
     figures = {"pairs compared": verdicts.num_compared, "comparisons cut off": verdicts.num_cut}

@@ -105,21 +105,16 @@ def write_sets(
 
 
 @kernel
-def sort_sets(values: UInt64s, ends: Int64s, rows: Int64s, out: UInt64s) -> int:
-    """Write the sets of some rows to `out`, each sorted, and return how many values that are.
-
-    values, ends: distinct shingles of one row after another, and where those of each row end
-    """
+def sort_sets(values: UInt64s, starts: Int64s, ends: Int64s, out: UInt64s) -> None:
+    """Write sets of distinct shingles, values[starts[i]:ends[i]], to `out` one after another, each sorted."""
     counts, at, longest = np.empty(0, np.uint64), 0, 2
-    for row in rows:
-        start = ends[row - 1] if row > 0 else 0
-        number = ends[row] - start
+    for row in range(len(starts)):
+        number = ends[row] - starts[row]
         while longest < number or len(counts) < longest:
             longest = 2 * longest if longest < number else longest
             counts = np.empty(longest, np.uint64)
-        sort_hashes(values[start : start + number], number, counts, out[at : at + number])
+        sort_hashes(values[starts[row] : ends[row]], number, counts, out[at : at + number])
         at += number
-    return at
 
 
 @kernel

@@ -12,6 +12,7 @@ so that a file never grows stale, and every checkout of a user reads the same on
 kernel at once do not both make it: one waits for the other's file.
 """
 
+import builtins
 import fcntl
 import hashlib
 import pickle
@@ -192,7 +193,7 @@ class Kept(NamedTuple):
     code: bytes
     description: Any
     environment: Environment
-    environments: list[Environment]
+    environments: list[tuple[str, list[Any]]]
     reload: list[Callable[[], None]]
 
 
@@ -237,6 +238,9 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def __reduce__(self) -> str:
         return str(self.py_func.__qualname__)  # a kernel is known by its name in its module
+
+    def _compilation_chain_init_hook(self) -> None:
+        """Look for no extensions of numba among all installed packages: kernels use none."""
 
     def _with_flags(self, flags: Any) -> Any:
         flags.no_compile = flags.no_cfunc_wrapper = True  # what becomes of the code is decided here
@@ -325,7 +329,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
             self._tell(-1)
             Kernel._under_way -= 1
         result.fndesc.typemap = result.fndesc.calltypes = None
-        kept = Kept(result.signature, code, result.fndesc, result.environment, environments, list(library._reload_init))
+        others = [(each.env_name, each.consts) for each in environments]
+        kept = Kept(result.signature, code, result.fndesc, result.environment, others, list(library._reload_init))
         with suppress(OSError):  # a full disk: it is compiled again by the next process
             write_sealed(path, dumps(kept))
         return self._form(library, kept, native)
@@ -340,11 +345,26 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def _form(self, library: Library, kept: Kept, native: bool) -> Form:
         entry: Any = object()
+        others = [_environment(name, constants) for name, constants in kept.environments]
         if native:
             entry = self.targetctx.get_executable(library, kept.description, kept.environment)
-            for environment in kept.environments:
-                library.codegen.set_env(environment.env_name, environment)
-        return Form(kept.signature, library, kept.description, entry, [kept.environment, *kept.environments])
+            for each in others:
+                library.codegen.set_env(each.env_name, each)
+        return Form(kept.signature, library, kept.description, entry, [kept.environment, *others])
+
+
+def _environment(name: str, constants: list[Any]) -> Environment:
+    """The environment of a called function, whose constants alone a kernel asks for.
+
+    It knows no module: to import those of numba's functions takes as long as to load all code.
+    """
+    environment = lookup_environment(name)
+    if environment is None:
+        environment = Environment(vars(builtins))
+        environment.consts[:] = constants
+        environment.env_name = name
+        Environment._memo[name] = environment
+    return environment
 
 
 def _plain(kind: Any) -> Any:

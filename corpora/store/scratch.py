@@ -59,6 +59,21 @@ def scratch_file(folder: str) -> Iterator[Any]:
         yield file
 
 
+def append_bytes(file: Any, folder: str, data: memoryview) -> None:
+    """Write bytes to the end of a scratch file in a folder. Raises InputError if the disk is full."""
+    with refused_scratch(folder):
+        while data:
+            data = data[file.write(data[:_MOST]) :]
+
+
+def read_bytes(file: Any, at: int, into: memoryview) -> None:
+    """Fill a buffer with what a scratch file has from a place on."""
+    while into:
+        done = os.preadv(file.fileno(), [into[:_MOST]], at)
+        assert done, "a scratch file is shorter than what was written to it"
+        at, into = at + done, into[done:]
+
+
 class ScratchTable:
     """Rows that are appended once and then read column by column.
 
@@ -115,7 +130,7 @@ class ScratchTable:
             begin, end = self._bounds[block], min(self._bounds[block + 1], stop)
             origin = begin * self._row_bytes + int(self._starts[name]) * (self._bounds[block + 1] - begin)
             view = values[at - first : end - first].data.cast("B")
-            self._read(origin + (at - begin) * kind.itemsize, view)
+            read_bytes(self._file, origin + (at - begin) * kind.itemsize, view)
             at, block = end, block + 1
         return values
 
@@ -135,12 +150,6 @@ class ScratchTable:
             while data:
                 done = os.pwrite(self._file.fileno(), data[:_MOST], at)
                 at, data = at + done, data[done:]
-
-    def _read(self, at: int, into: memoryview) -> None:
-        while into:
-            done = os.preadv(self._file.fileno(), [into[:_MOST]], at)
-            assert done, "a scratch file is shorter than what was written to it"
-            at, into = at + done, into[done:]
 
 
 @contextmanager

@@ -4,9 +4,10 @@
 
 `run.py` is the whole on one page. `inputs.py` cuts files into pieces and reads their rows, those of JSON lines by
 `lines.py`, which finds values by the kernel of `json_spans.py`. `sketches.py` sketches a piece, `judge.py` decides by
-the kernels of `corpora.duplicates`, `output.py` writes, with all columns as they came; `planted.py` measures the recall
+the engine of `corpora.duplicates`, `output.py` writes, with all columns as they came; `planted.py` measures the recall
 on edited copies of the very texts. Nothing is cleaned, and no language is looked at.
 
-Memory: some 350 bytes a row. Shingles are in files next to the output, 8 bytes each: those of rows that share a band
-with another, and with one worker up to 4 GB of all rows', which else are made again.
+Memory: some 150 bytes a row. On disk, next to the output and in files without a name: 176 bytes a row, and 8 for each
+shingle of rows that share a band with another, and with one worker for up to 4 GB of all rows', which else are made
+again (`held_shingles.py`).
 """

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from corpora.build import delete_list_at, without_deleted
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools
 from corpora.sources.bytes.objects import raw_path
@@ -33,8 +32,6 @@ from corpora.sources.passed_over import FileGroup, absolute, look
 from corpora.store.manifest import ManifestAddress
 from corpora.store.places.address import is_object_address
 from corpora.store.places.place import Place
-from corpora.store.stage import manifest_at
-from corpora.store.tables import open_table
 from flows.dedup.columns import ADDED
 from flows.dedup.lines import Fields, Lines, blocks, parsed, read_lines, text_of
 from flows.recipes.store_folders import refuse_store
@@ -296,6 +293,10 @@ def _texts(column: pa.Array, path: Path, name: str) -> pa.Array:
 
 
 def _corpus_chunks(where: CorpusPart) -> Iterator[RowChunk]:
+    from corpora.build import delete_list_at, without_deleted  # not above: it knows all stages of documents
+    from corpora.store.stage import manifest_at
+    from corpora.store.tables import open_table
+
     manifest = manifest_at(where.place, where.corpus)
     deleted, first = delete_list_at(where.place, where.corpus), 0
     names = ("id", "revision", "generation", "text")

@@ -8,6 +8,7 @@ Cost: reading, and compressing what stays. Memory: a chunk.
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ class _Writer:
     def write(self, chunk: RowChunk, rows: Int64s, kinds: Kinds, told: pa.RecordBatch | None = None) -> None:
         """Write some rows of a chunk. told: more columns of these rows."""
         if self._lines:
-            self._file.writelines(_lines(chunk, rows, told))
+            self._file.write(b"".join(_lines(chunk, rows, told)))  # at once: a removed line is no system call
             return
         fields: Any = chunk.fields
         if isinstance(fields, pa.RecordBatch):
@@ -117,22 +118,34 @@ def _lines(chunk: RowChunk, rows: Int64s, told: pa.RecordBatch | None) -> Iterat
     if told is None and chunk.raw is not None:
         yield chunk.raw.take(rows).joined()
         return
-    more: list[dict[str, Any]] = told.to_pylist() if told is not None else [{}] * len(rows)
-    if chunk.raw is not None:
-        for row, reasons in zip(rows.tolist(), more, strict=True):
-            yield _with_reasons(chunk.raw[row].strip(), reasons)
+    own = _own_lines(chunk, rows)
+    if told is None:
+        yield from (line + b"\n" for line in own)
         return
+    for line, reason, fields in zip(own, told.column(REASON).to_pylist(), _as_json(told), strict=True):
+        if reason == UNREAD and chunk.raw is not None:
+            line = row_json({"raw": line.decode(errors="backslashreplace")})
+        head = line[:-1].rstrip()
+        yield head + (b"" if head.endswith(b"{") else b", ") + fields + b"}\n"
+
+
+def _own_lines(chunk: RowChunk, rows: Int64s) -> Iterator[bytes]:
+    """The lines that some rows are, or else become."""
+    if chunk.raw is not None:
+        return (chunk.raw[row].strip() for row in rows.tolist())
     batch = chunk.fields.take(pa.array(rows)) if isinstance(chunk.fields, pa.RecordBatch) else None
-    own_rows = (
-        [row for row, _ in batch_rows(batch)] if batch is not None else [chunk.fields[at] for at in rows.tolist()]
-    )
-    for own, reasons in zip(own_rows, more, strict=True):
-        yield row_json({**(own or {}), **reasons}) + b"\n"
+    fields = [row for row, _ in batch_rows(batch)] if batch is not None else [chunk.fields[at] for at in rows.tolist()]
+    return (row_json(dict(each or {})) for each in fields)
 
 
-def _with_reasons(line: bytes, reasons: dict[str, Any]) -> bytes:
-    """The very line, with more fields."""
-    if [*reasons.values()][REASON] == UNREAD:
-        return row_json({"raw": line.decode(errors="backslashreplace"), **reasons}) + b"\n"
-    own = line[:-1].rstrip()
-    return own + (b"" if own.endswith(b"{") else b", ") + row_json(reasons)[1:] + b"\n"
+def _as_json(told: pa.RecordBatch) -> list[bytes]:
+    """The fields of each row, as an object of JSON has them inside.
+
+    >>> _as_json(pa.RecordBatch.from_pydict({"reason": ["a", None], "row": [7, 8]}))
+    [b'"reason": "a", "row": 7', b'"reason": null, "row": 8']
+    """
+    fields = []
+    for name, values in zip(told.schema.names, told.columns, strict=True):
+        key, write = encode_basestring(name), encode_basestring if pa.types.is_string(values.type) else repr
+        fields.append([f"{key}: {'null' if value is None else write(value)}" for value in values.to_pylist()])
+    return [", ".join(row).encode() for row in zip(*fields, strict=True)]

@@ -1,4 +1,5 @@
-"""Deduplicates files: the whole on one page. Texts are read twice, and those of candidates once more.
+"""Deduplicates files: the whole on one page. Texts are read twice, and those of candidates once more if their shingles
+are not held.
 
 Promise: what is written is whole or not there. The result depends on the rows, their order and the settings, not on
 the number of workers.
@@ -18,25 +19,35 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corpora.duplicates.bands import probability
+from corpora.duplicates.bands import key_columns, probability
 from corpora.duplicates.survivors import DuplicateSettings
-from corpora.duplicates.verify import sort_sets
+from corpora.duplicates.verify import ShingleSets
 from corpora.errors import InputError
 from corpora.generic_types import Result
-from corpora.kernels.arrays import Int64s, UInt64s
+from corpora.kernels.arrays import Int32s, Int64s
 from corpora.sources.bytes.unchanged import unchanged
 from corpora.sources.contract import readable
 from corpora.sources.passed_over import FileGroup
 from corpora.store.places.files import put_file
+from corpora.store.scratch import ScratchTable, scratch_file, scratch_table
 from corpora.store.settings import check_choice
-from corpora.store.workers.pool import Limits, WorkerPool
-from flows.dedup.columns import ADDED
+from flows.dedup.columns import ADDED, merged
+from flows.dedup.held_shingles import HeldShingles
 from flows.dedup.inputs import InputPiece, Inputs, inputs_of, inputs_of_corpus
 from flows.dedup.judge import CUT, EMPTIED, EXACT, HAS_COPIES, NEAR, REASONS, UNREAD, RowVerdicts, judge
 from flows.dedup.output import Fate, write_rows
 from flows.dedup.parts import PARTS, PartCuts, copied, parts_of
 from flows.dedup.planted import Recall, planted_recall
-from flows.dedup.sketches import HAS_TEXT, NO_TEXT, Sketch, joined, sets_of, sketch_piece
+from flows.dedup.sketches import (
+    HAS_TEXT,
+    NO_TEXT,
+    Sketch,
+    SketchSettings,
+    joined,
+    sets_of,
+    sketch_chunks,
+    sketch_piece,
+)
 from flows.export.folder import scratch_beside
 from trainer.complete_folders import check_output, put_folder
 
@@ -78,7 +89,8 @@ class DedupSettings:
         rows = 1
         while rows < 16 and probability(self.threshold, 128 // (rows + 1), rows + 1) >= FOUND_AT_THRESHOLD:
             rows += 1
-        return DuplicateSettings(threshold=self.threshold, rows=rows, bands=128 // rows, rule=self.rule)
+        bands = 1 if self.exact_only else 128 // rows
+        return DuplicateSettings(threshold=self.threshold, rows=rows, bands=bands, rule=self.rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,52 +123,62 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
     given, own = against.pieces, files.pieces
     pieces = [*given, *own]
     many = sum(piece.size for piece in pieces) > ALONE_BYTES and workers > 1
-    with _crew(workers if many else 1) as call, scratch_beside(output) as scratch, ExitStack() as reading:
+    columns = dict.fromkeys(("set_hash", *key_columns(duplicates.bands)), np.uint64)
+    with ExitStack() as stack, ExitStack() as reading:
+        call = stack.enter_context(_crew(workers if many else 1))
+        scratch = stack.enter_context(scratch_beside(output))
+        table = stack.enter_context(scratch_table(str(scratch), columns))
+        room = 0 if many else min(HELD_BYTES, disk_usage(scratch).free // 4)
+        held = HeldShingles(stack.enter_context(scratch_file(str(scratch))), str(scratch), room)
         reading.enter_context(unchanged({**against.states, **files.states}))
-        num_samples = -(-SAMPLES // max(len(own), 1))  # an empty file has no piece
-        near = not settings.exact_only
-        typed = output.suffix != ".jsonl"
-        calls = [(piece, duplicates, near, num_samples, typed) for piece in pieces]
-        held = scratch / "held"
-        found = list(call(sketch_piece, calls)) if many else _held_sketches(calls, held)
-        bands = _bands([each.keys for each in found])
-        found = [replace(each, keys=each.keys[:, :0].copy()) for each in found]  # most of what a sketch takes
-        sketch = joined(found, duplicates, SAMPLES)
+        sketching = SketchSettings(
+            duplicates=duplicates,
+            exact_only=settings.exact_only,
+            typed=output.suffix != ".jsonl",
+            num_samples=-(-SAMPLES // max(len(own), 1)),  # an empty file has no piece
+            held=room > 0,
+        )
+        found = _sketch(call if many else None, pieces, sketching, table, held)
+        sketch = joined(found)
         starts = np.cumsum([0, *(len(each.state) for each in found)])
         num_given = int(starts[len(given)])
         _refuse_textless(sketch, num_given, settings.text)
 
-        def read(rows: Int64s) -> Iterator[UInt64s]:
-            return _read_sets(call, pieces, found, starts, rows, held, duplicates)
+        def read(rows: Int64s) -> Iterator[ShingleSets]:
+            return _read_sets(call, pieces, starts, sketch.num_shingles, rows, held, duplicates)
 
-        judged = judge(sketch, bands, num_given, duplicates, settings.keep, read, scratch)
-        names = _names(pieces, starts, sketch.ids)
+        judged = judge(table, sketch, num_given, duplicates, settings.keep, read, str(scratch))
+        names = _RowNames(pieces, starts, [each.ids for each in found])
         cuts = _judge_parts(call, pieces, starts, judged, num_given, settings.parts)
-        fates = [_fate(judged, names, cuts[at], starts[at], starts[at + 1]) for at in range(len(given), len(pieces))]
-        asked = joined(found[len(given) :], duplicates, 0)
-        _write(call, list(zip(own, fates, strict=True)), asked.kinds, output, scratch, workers if many else 1, reading)
+        fates = [_fate(judged, names, cuts[at], at, starts) for at in range(len(given), len(pieces))]
+        kinds = merged(each.kinds for each in found[len(given) :])
+        _write(call, list(zip(own, fates, strict=True)), kinds, output, scratch, workers if many else 1, reading)
     parts_cut = sum(int(np.count_nonzero(each.gone)) for each in cuts)
     num_files = len({piece.name for piece in own})
-    outcome = _outcome(sketch, judged, asked.text_bytes, parts_cut, num_given, num_files, settings, duplicates)
+    text_bytes = sum(each.text_bytes for each in found[len(given) :])
+    outcome = _outcome(sketch, judged, text_bytes, parts_cut, num_given, num_files, settings, duplicates)
     return replace(outcome, not_read=files.not_read)
 
 
-def _held_sketches(calls: Sequence[tuple[InputPiece, DuplicateSettings, bool, int, bool]], path: Path) -> list[Sketch]:
-    """The sketches of pieces; their shingles go to a file, up to HELD_BYTES, and then need not be read again."""
-    found, room = list[Sketch](), min(HELD_BYTES, disk_usage(path.parent).free // 4)
-    with path.open("wb") as file:
-        for each in calls:
-            start = file.tell()
-            sketch = sketch_piece(*each, hold=room - start)
-            file.writelines(block.data for block in sketch.shingles)
-            found.append(replace(sketch, shingles=(), held=start if sketch.shingles else -1))
+def _sketch(
+    call: Callable[..., Iterator[Any]] | None,
+    pieces: Sequence[InputPiece],
+    settings: SketchSettings,
+    table: ScratchTable,
+    held: HeldShingles,
+) -> list[Sketch]:
+    """Sketch all pieces, here if nobody is to be called. What the table and the file hold is no longer in a sketch."""
+    found = list[Sketch]()
+    whole = call(sketch_piece, [(piece, settings) for piece in pieces]) if call else None
+    for piece in pieces:
+        parts = list[Sketch]()
+        for sketch in sketch_chunks(piece, settings) if whole is None else [next(whole)]:
+            if len(sketch.state):
+                table.append(sketch.columns)
+                held.add(sketch)
+            parts.append(replace(sketch, columns={}, shingles=np.empty(0, np.uint64)))
+        found.append(joined(parts))
     return found
-
-
-def _bands(keys: Sequence[UInt64s]) -> Iterator[UInt64s]:
-    """Yield the keys of all rows, a band at a time. keys: of pieces, each [bands, n]; they are let go with the last."""
-    for band in range(len(keys[0]) if keys else 0):
-        yield np.concatenate([each[band] for each in keys])
 
 
 @contextmanager
@@ -165,6 +187,8 @@ def _crew(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
     if workers == 1:
         yield lambda function, calls: (function(*each) for each in calls)
         return
+    from corpora.store.workers.pool import Limits, WorkerPool  # not above: small files need no other process
+
     limits = Limits(record_cpu_seconds=3_600.0, memory_bytes=WORKER_BYTES)
     with WorkerPool(workers, limits) as pool, ThreadPoolExecutor(workers) as threads:
         stop = threading.Event()
@@ -208,26 +232,24 @@ def _refuse_textless(sketch: Sketch, num_given: int, text: str) -> None:
 def _read_sets(
     call: Callable[..., Iterator[Any]],
     pieces: Sequence[InputPiece],
-    found: Sequence[Sketch],
     starts: Int64s,
+    num_shingles: Int32s,
     rows: Int64s,
-    held: Path,
+    held: HeldShingles,
     settings: DuplicateSettings,
-) -> Iterator[UInt64s]:
-    """Yield the shingle sets of ascending rows, piece by piece; texts are read again if a file does not hold them."""
-    firsts = np.searchsorted(rows, starts)
-    own = [rows[first:last] - start for (first, last), start in zip(pairwise(firsts.tolist()), starts, strict=False)]
-    again = [at for at in range(len(pieces)) if len(own[at]) and found[at].held < 0]
-    wanted = (np.bincount(own[at], minlength=len(found[at].state)) > 0 for at in again)
-    others = call(sets_of, ((pieces[at], mask, settings) for at, mask in zip(again, wanted, strict=True)))
+) -> Iterator[ShingleSets]:
+    """Yield the shingle sets of ascending rows, in blocks; texts are read again if their shingles are not held."""
+    num_held = int(np.searchsorted(rows, held.rows))
+    yield from held.sets(rows[:num_held], num_shingles)
+    firsts = num_held + np.searchsorted(rows[num_held:], starts)
+    own = [rows[first:last] for first, last in pairwise(firsts.tolist())]
+    wordy = [each[num_shingles[each] > 0] for each in own]
+    again = [at for at in range(len(pieces)) if len(wordy[at])]
+    wanted = (np.bincount(wordy[at] - starts[at], minlength=starts[at + 1] - starts[at]) > 0 for at in again)
+    read = call(sets_of, ((pieces[at], mask, settings) for at, mask in zip(again, wanted, strict=True)))
     for at, here in enumerate(own):
-        ends = np.cumsum(found[at].num_shingles, dtype=np.int64)
-        values = np.empty(int(found[at].num_shingles[here].sum(dtype=np.int64)), np.uint64)
-        if len(here) and found[at].held >= 0:
-            sort_sets(np.fromfile(held, np.uint64, ends[-1], offset=found[at].held), ends, here, values)
-        elif len(here):
-            values = next(others).values
-        yield values
+        offsets = np.concatenate([[0], np.cumsum(num_shingles[here], dtype=np.int64)])
+        yield ShingleSets(next(read).values if len(wordy[at]) else np.empty(0, np.uint64), offsets)
 
 
 def _judge_parts(
@@ -260,42 +282,56 @@ def _judge_parts(
     ]
 
 
-def _names(pieces: Sequence[InputPiece], starts: Int64s, ids: Sequence[str]) -> Callable[[int], tuple[str, int, str]]:
-    """Gives a row's file, its number there from 1 on, and what names it."""
-    before: dict[str, int] = {}
-    firsts = []
-    for at, piece in enumerate(pieces):
-        firsts.append(before.get(piece.name, 0))
-        before[piece.name] = firsts[at] + int(starts[at + 1] - starts[at])
-    without = int(starts[-1]) - len(ids)  # the rows of another corpus have no ids
+class _RowNames:
+    """What names rows: their file and their number there, from 1 on, or what a column has.
 
-    def name(row: int) -> tuple[str, int, str]:
-        at = int(np.searchsorted(starts, row, side="right")) - 1
-        number = firsts[at] + row - int(starts[at]) + 1
-        id = ids[row - without] if ids and row >= without else ""
-        file = readable(pieces[at].name)
-        return file, number, id or f"{file}:{number}"
+    ids: of each piece, if its rows have them
+    """
 
-    return name
+    def __init__(self, pieces: Sequence[InputPiece], starts: Int64s, ids: Sequence[pa.ChunkedArray]) -> None:
+        self._starts, self._ids = starts, ids
+        self.files = [readable(piece.name) for piece in pieces]
+        before, firsts = dict[str, int](), list[int]()
+        for piece, rows in zip(pieces, np.diff(starts).tolist(), strict=True):
+            firsts.append(before.get(piece.name, 0))
+            before[piece.name] = firsts[-1] + rows
+        self._firsts = np.array(firsts, np.int64)
+
+    def numbers(self, rows: Int64s) -> Int64s:
+        """The number of each row in its file."""
+        at = self._pieces(rows)
+        return self._firsts[at] + rows - self._starts[at] + 1
+
+    def __call__(self, rows: Int64s) -> list[str]:
+        """The name of each row."""
+        at = self._pieces(rows)
+        each = zip(at.tolist(), (rows - self._starts[at]).tolist(), self.numbers(rows).tolist(), strict=True)
+        return [
+            (self._ids[piece][row].as_py() if len(self._ids[piece]) else "") or f"{self.files[piece]}:{number}"
+            for piece, row, number in each
+        ]
+
+    def _pieces(self, rows: Int64s) -> Int64s:
+        return np.searchsorted(self._starts, rows, side="right") - 1
 
 
-def _fate(
-    judged: RowVerdicts, names: Callable[[int], tuple[str, int, str]], cuts: PartCuts, start: int, stop: int
-) -> Fate:
+def _fate(judged: RowVerdicts, names: _RowNames, cuts: PartCuts, at: int, starts: Int64s) -> Fate:
+    """What becomes of the rows of one piece."""
+    start, stop = starts[at : at + 2]
     kept = judged.reason[start:stop] == 0
     rows = start + np.flatnonzero(~kept | cuts.touched)
-    file, first, _ = names(int(rows[0])) if len(rows) else ("", 0, "")
     reasons = np.where(judged.reason[rows] == 0, REASONS.index(CUT), judged.reason[rows])
-    survivors, places = np.unique(judged.survivor[rows], return_inverse=True)
-    alone = judged.survivor[rows] < 0
+    survivors = judged.survivor[rows]
+    alone = survivors < 0
+    named, places = np.unique(survivors[~alone], return_inverse=True)
+    places_of_all = np.zeros(len(rows), np.int64)
+    places_of_all[~alone] = places
     copies = (reasons == REASONS.index(EXACT)) | (reasons == REASONS.index(NEAR))
     columns = {
-        "file": pa.repeat(pa.scalar(file), len(rows)),
-        "row": pa.array(first + rows - rows[:1], pa.int64()),
+        "file": pa.repeat(pa.scalar(names.files[at]), len(rows)),
+        "row": pa.array(names.numbers(rows)),
         "reason": pa.array(REASONS).take(pa.array(reasons)),
-        "survivor": pa.array([names(row)[2] if row >= 0 else None for row in survivors.tolist()], pa.string()).take(
-            pa.array(places)
-        ),
+        "survivor": pa.array(names(named.astype(np.int64)), pa.string()).take(pa.array(places_of_all, mask=alone)),
         "similarity": pa.array(judged.similarity[rows], mask=alone),
         "missing": pa.array(judged.missing[rows], mask=~copies),
     }
@@ -375,5 +411,7 @@ def _outcome(
         comparisons_cut_off=judged.num_cut,
         parts_cut=parts_cut,
         missing=(float(shares[0]), float(shares[1])) if shares is not None else None,
-        recall=planted_recall(sketch.samples, duplicates) if sketch.samples and not settings.exact_only else None,
+        recall=planted_recall(sketch.samples[:SAMPLES], duplicates)
+        if sketch.samples and not settings.exact_only
+        else None,
     )

@@ -1,22 +1,22 @@
-"""The sketch of a piece: what decides about its rows, without their texts. Runs on a worker.
+"""The sketches of a piece: what decides about its rows, without their texts.
 
-A row without text, or one that cannot be read, has the set hash of the empty set and no text hash. The rows of
+A row without words is known by the bytes of its text, as every row is where only equal bytes count. The rows of
 different groups never meet: the hash of a row's group is mixed into its keys and hashes.
-Cost: reading, and 5 ns a byte of text. Memory: a chunk; of the longest text 20 times its bytes.
+Cost: reading, and 3 ns a byte of text. Memory: a chunk; of the longest text 20 times its bytes.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from xxhash import xxh3_128_digest
+from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
-from corpora.duplicates.bands import band_keys
-from corpora.duplicates.candidates import hash64
-from corpora.duplicates.signatures import EMPTY_SET, signatures
+from corpora.duplicates.bands import band_keys, key_columns, text_keys
+from corpora.duplicates.signatures import signatures
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.duplicates.verify import ShingleSets, shingle_sets
 from corpora.kernels.arrays import Bools, Int32s, UInt64s
@@ -33,110 +33,121 @@ SAMPLE_BYTES = (200, 50_000)  # of a text that copies are made of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SketchSettings:
+    """How rows are sketched.
+
+    exact_only:  only texts that are equal, byte for byte, are copies
+    typed:       the types of all columns are asked for
+    num_samples: so many texts of a piece, at most, are given
+    held:        all shingles are given
+    """
+
+    duplicates: DuplicateSettings
+    exact_only: bool
+    typed: bool
+    num_samples: int
+    held: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sketch:
     """The sketches of some rows, one after another.
 
-    text_hash: uint64 [n, 2], XXH3; keys: uint64 [bands, n]; state: HAS_TEXT, NO_TEXT or UNREADABLE
-    ids:       what names the rows, where asked for
-    kinds:     the types of the columns, where they are asked for; samples: a few texts
-    shingles:  of all rows, the distinct ones of one after another, in blocks; empty where they are not held
-    held:      where in a file these begin, in bytes; -1 where it does not have them
+    columns:      what the scratch table has of them
+    num_shingles: 0 where only the bytes of the text count
+    state:        HAS_TEXT, NO_TEXT or UNREADABLE
+    ids:          what names the rows, where asked for
+    kinds:        the types of the columns, where they are asked for; samples: a few texts
+    shingles:     of all rows, the distinct ones of one after another, where asked for
     """
 
-    text_hash: UInt64s
-    set_hash: UInt64s
-    keys: UInt64s
+    columns: Mapping[str, UInt64s]
     num_shingles: Int32s
-    state: Int32s
+    state: npt.NDArray[np.int8]
     text_bytes: int
-    ids: Sequence[str]
+    ids: pa.ChunkedArray
     kinds: Kinds
     samples: Sequence[str]
-    shingles: Sequence[UInt64s] = ()
-    held: int = -1
+    shingles: UInt64s
 
 
-def sketch_piece(
-    piece: InputPiece, settings: DuplicateSettings, near: bool, num_samples: int, typed: bool = True, hold: int = 0
-) -> Sketch:
-    """Sketch the rows of a piece. Raises InputError.
-
-    near: sketch shingles, not only whole texts; typed: the types of all columns are asked for
-    hold: so many bytes of shingles may be held, all of the piece or none
-    """
-    schema = parquet_schema(piece)
-    with_fields = typed and is_lines(piece)
-    found, shingles = [], list[UInt64s]()
-    for chunk in chunks(piece, with_fields=with_fields):
-        sketch, own = _sketch_chunk(chunk, piece, settings, near, hold > 0)
-        found.append(sketch)
-        shingles.append(own)
-        hold -= own.nbytes
-    sketch = replace(joined(found, settings, num_samples), shingles=shingles if hold > 0 else ())
-    return sketch if schema is None else replace(sketch, kinds={field.name: field.type for field in schema})
+def sketch_piece(piece: InputPiece, settings: SketchSettings) -> Sketch:
+    """Sketch the rows of a piece, on a worker. Raises InputError."""
+    return joined([*sketch_chunks(piece, settings)])
 
 
-def joined(found: Sequence[Sketch], settings: DuplicateSettings, num_samples: int) -> Sketch:
+def sketch_chunks(piece: InputPiece, settings: SketchSettings) -> Iterator[Sketch]:
+    """Sketch the rows of a piece, a chunk at a time. Raises InputError."""
+    schema, left = parquet_schema(piece), settings.num_samples
+    if schema is not None:  # whose columns are known without rows, and not all read for a sketch
+        fields = pa.RecordBatch.from_pylist([], schema)
+        yield _sketch_chunk(RowChunk(first=0, texts=pa.nulls(0, pa.large_string()), fields=fields), piece, settings, 0)
+    for chunk in chunks(piece, with_fields=settings.typed and is_lines(piece)):
+        sketch = _sketch_chunk(chunk, piece, settings, left)
+        left -= len(sketch.samples)
+        yield sketch
+
+
+def joined(found: Sequence[Sketch]) -> Sketch:
     """Sketches one after another as one."""
-    empty = np.empty((0, 2), np.uint64), np.empty((settings.bands, 0), np.uint64), np.empty(0, np.int32)
+    names = found[0].columns if found else ()
     return Sketch(
-        text_hash=np.concatenate([empty[0], *(each.text_hash for each in found)]),
-        set_hash=np.concatenate([np.empty(0, np.uint64), *(each.set_hash for each in found)]),
-        keys=np.concatenate([each.keys for each in found] or [empty[1]], axis=1),
-        num_shingles=np.concatenate([empty[2], *(each.num_shingles for each in found)]),
-        state=np.concatenate([empty[2], *(each.state for each in found)]),
+        columns={name: np.concatenate([each.columns[name] for each in found]) for name in names},
+        num_shingles=np.concatenate([np.empty(0, np.int32), *(each.num_shingles for each in found)]),
+        state=np.concatenate([np.empty(0, np.int8), *(each.state for each in found)]),
         text_bytes=sum(each.text_bytes for each in found),
-        ids=[id for each in found for id in each.ids],
+        ids=pa.chunked_array([chunk for each in found for chunk in each.ids.chunks], pa.large_string()),
         kinds=merged(each.kinds for each in found),
-        samples=[text for each in found for text in each.samples][:num_samples],
+        samples=[text for each in found for text in each.samples],
+        shingles=np.concatenate([np.empty(0, np.uint64), *(each.shingles for each in found)]),
     )
 
 
-def _sketch_chunk(
-    chunk: RowChunk, piece: InputPiece, settings: DuplicateSettings, near: bool, hold: bool
-) -> tuple[Sketch, UInt64s]:
-    texts = chunk.texts.fill_null("")
-    rows = len(texts)
-    data, offsets = text_buffers(texts)
-    digests = [xxh3_128_digest(data.data[first:last]) for first, last in pairwise(offsets.tolist())]
-    hashes = np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2).copy()
-    shingles = np.empty(0, np.uint64)
-    if near:
-        sketch = signatures(texts, settings.signature, hold)
-        shingles = sketch.shingles
-        keys = np.ascontiguousarray(band_keys(sketch.signature, settings.band).T)
-        sets, num_shingles = sketch.set_hash, sketch.num_shingles
+def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: SketchSettings, samples: int) -> Sketch:
+    texts = chunk.texts.fill_null("") if chunk.texts.null_count else chunk.texts
+    bands, shingles = settings.duplicates.bands, np.empty(0, np.uint64)
+    if settings.exact_only:
+        set_hash, num_shingles = np.empty(len(texts), np.uint64), np.zeros(len(texts), np.int32)
+        keys = np.empty((len(texts), bands), np.uint64)
     else:
-        keys, sets = np.empty((0, rows), np.uint64), np.zeros(rows, np.uint64)
-        num_shingles = np.asarray(pc.binary_length(texts).to_numpy() // 8, np.int32)
-    state = np.where(chunk.texts.is_null().to_numpy(zero_copy_only=False), NO_TEXT, HAS_TEXT).astype(np.int32)
-    if not isinstance(chunk.fields, pa.RecordBatch):
-        state[[row for row, fields in enumerate(chunk.fields) if fields is None]] = UNREADABLE
+        sketch = signatures(texts, settings.duplicates.signature, settings.held)
+        set_hash, num_shingles, shingles = sketch.set_hash, sketch.num_shingles, sketch.shingles
+        keys = band_keys(sketch.signature, settings.duplicates.band)
+    by_bytes = np.flatnonzero(num_shingles == 0)
+    if len(by_bytes):
+        set_hash[by_bytes], keys[by_bytes] = text_keys(_hash_texts(texts.take(pa.array(by_bytes))), bands)
     if piece.within:
         groups = group_hashes(chunk, piece.within)
-        hashes[:, 0] ^= groups
-        keys ^= groups
-        sets = np.where(sets == EMPTY_SET, EMPTY_SET, np.maximum((sets ^ groups) * GOLDEN_RATIO, np.uint64(1)))
+        keys ^= groups[:, None]
+        set_hash = np.maximum((set_hash ^ groups) * GOLDEN_RATIO, np.uint64(1))
+    state = np.where(chunk.texts.is_null().to_numpy(zero_copy_only=False), NO_TEXT, HAS_TEXT).astype(np.int8)
+    if not isinstance(chunk.fields, pa.RecordBatch):
+        state[[row for row, fields in enumerate(chunk.fields) if fields is None]] = UNREADABLE
     low, high = SAMPLE_BYTES
     lengths = pc.binary_length(texts).to_numpy()
-    fitting = np.flatnonzero((lengths > low) & (lengths < high))[:: max(1, rows // SAMPLES)]
-    made = Sketch(
-        text_hash=hashes,
-        set_hash=sets,
-        keys=keys,
+    fitting = np.flatnonzero((lengths > low) & (lengths < high))[:: max(1, len(texts) // SAMPLES)][:samples]
+    return Sketch(
+        columns={"set_hash": set_hash, **dict(zip(key_columns(bands), keys.T, strict=True))},
         num_shingles=num_shingles,
         state=state,
         text_bytes=int(lengths.sum()),
-        ids=_values(chunk, piece.id) if piece.id else (),
+        ids=pa.chunked_array([_values(chunk, piece.id)] if piece.id else [], pa.large_string()),
         kinds=kinds_of(chunk.fields),
-        samples=texts.take(pa.array(fitting)).to_pylist(),
+        samples=texts.take(pa.array(fitting)).to_pylist() if samples else [],
+        shingles=shingles,
     )
-    return made, shingles
+
+
+def _hash_texts(texts: pa.Array) -> UInt64s:
+    """128 bits of XXH3 of each text: [n, 2]."""
+    data, offsets = text_buffers(texts)
+    digests = [xxh3_128_digest(data.data[first:last]) for first, last in pairwise(offsets.tolist())]
+    return np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2)
 
 
 def group_hashes(chunk: RowChunk, within: str) -> UInt64s:
     """A hash of the group of each row of a chunk."""
-    return np.array([hash64(value) for value in _values(chunk, within)], np.uint64)
+    return np.array([xxh3_64_intdigest(value.encode()) for value in _values(chunk, within)], np.uint64)
 
 
 def _values(chunk: RowChunk, name: str) -> list[str]:
@@ -146,7 +157,8 @@ def _values(chunk: RowChunk, name: str) -> list[str]:
         values = values_of(chunk.fields.column(name)) if there else [None] * chunk.fields.num_rows
     else:
         values = [look_up(fields, name) if fields is not None else None for fields in chunk.fields]
-    return ["" if value is None else str(value) for value in values]
+    named = ["" if value is None else str(value) for value in values]
+    return [each if each.isascii() else each.encode(errors="backslashreplace").decode() for each in named]
 
 
 def sets_of(piece: InputPiece, wanted: Bools, settings: DuplicateSettings) -> ShingleSets:

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from corpora.errors import InputError
 from corpora.schema import text_bytes
-from corpora.store.places.address import is_object_address, plain_address
 from corpora.store.settings import check_choice
 from flows.export.cards.data_card import card
 from flows.export.croissant import croissant
@@ -90,14 +89,6 @@ def export(artifact: Artifact, target: Path, settings: ExportSettings) -> Export
         (folder / CARD).write_text(card(content), encoding="utf-8")
         (folder / METADATA).write_bytes(croissant(content, file_at(folder, CARD)))
     return content
-
-
-def local_target(folder: str) -> Path:
-    """Return the folder to write to. Raises InputError for an address that is not a folder of this machine."""
-    address = plain_address(folder)
-    if is_object_address(address):
-        raise InputError(f"{address} is an object store: export to a folder on this machine, and copy that there.")
-    return Path(address)
 
 
 def write_rows(

@@ -26,6 +26,7 @@ from urllib.parse import unquote
 from lxml import etree
 
 from corpora.sources.books.matter import prose_words
+from corpora.sources.bytes.faults import BadRecord
 
 CONTAINER = "META-INF/container.xml"
 ENCRYPTION = "META-INF/encryption.xml"
@@ -98,7 +99,7 @@ TITLE_AFTER_NAME = re.compile(r"(?:Jr|Sr|Esq|M\.?D|Ph\.?D|D\.?D|[IVX]+)\b.*|.*\b
 DATE = re.compile(r"\d{4}(?:-\d\d(?:-\d\d)?)?(?!\d)")
 
 
-class BadBook(ValueError):
+class BadBook(BadRecord):
     """A file that does not hold what its name says. The message says why."""
 
 

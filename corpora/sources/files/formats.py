@@ -20,7 +20,6 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.schema import Locator
-from corpora.sources.books.epub import BadBook, LargeBook, LockedBook, read_epub
 from corpora.sources.bytes.encodings.legacy import HOW_TO_SAY, UNKNOWN, text_encoding
 from corpora.sources.bytes.encodings.wide import HEAD, marked_encoding, wide_encoding
 from corpora.sources.bytes.endings import is_packed
@@ -45,9 +44,6 @@ from corpora.sources.contract import (
 )
 from corpora.sources.files import parquet
 from corpora.sources.files.fields import Fields, find_fields, objects_in, parse_object, settled
-from corpora.sources.web.charset import decode_html
-from corpora.sources.web.page import extract_page
-from corpora.sources.web.tree import Refused
 
 NO_DAY = "9999-12-31"  # a page of a folder has no day of a crawl, after which no date could be its own
 
@@ -170,12 +166,12 @@ class WholeFile(ABC):
         locator = unpacked_place(file, 0, len(data))
         try:
             return self.read(data, locator, tally)
-        except (BadRecord, BadBook) as error:
+        except BadRecord as error:
             return damaged(locator, data, error)
 
     @abstractmethod
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """The record of these bytes. Raises BadRecord, BadBook."""
+        """The record of these bytes. Raises BadRecord."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +206,10 @@ class PageFile(WholeFile):
             return Record(locator=locator, text="", raw=data, drop=drop)
         if not data.strip():
             return Record(locator=locator, text="", raw=data, drop=Drop("empty"))
+        from corpora.sources.web.charset import decode_html  # not above: most folders have no page
+        from corpora.sources.web.page import extract_page
+        from corpora.sources.web.tree import Refused
+
         html = decode_html(data)
         page = extract_page(html.text, "", NO_DAY)
         if isinstance(page, Refused):
@@ -226,9 +226,11 @@ class BookFile(WholeFile):
     """A file is a book in EPUB."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """The record of a book. Raises BadBook."""
+        """The record of a book. Raises BadRecord."""
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
+        from corpora.sources.books.epub import LargeBook, LockedBook, read_epub  # not above: as for pages
+
         try:
             book = read_epub(data, self.max_record_bytes)
         except (LockedBook, LargeBook) as error:

@@ -21,9 +21,10 @@ quotes in each row 88, Parquet 115; pages, books and archives what their own kin
 
 import codecs
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import ClassVar
 
@@ -58,17 +59,13 @@ from corpora.sources.files.endings import (
     XML_ENDINGS,
     ZIP_ENDINGS,
 )
-from corpora.sources.files.formats import BookFile, JsonLines, PageFile, ParquetRows
+from corpora.sources.files.formats import JsonLines, ParquetRows
 from corpora.sources.files.json_file import JsonFile
-from corpora.sources.files.mail.formats import MailboxFile, MailFile
-from corpora.sources.files.office.documents import DocxFile, PdfFile, PptxFile
 from corpora.sources.files.office.pdf import HOW_TO_INSTALL, LIBRARY, can_read_pdf
 from corpora.sources.files.office.sheet_rows import SheetRows
 from corpora.sources.files.patents import TextOrPatents
 from corpora.sources.files.tables import TextTable
 from corpora.sources.record_fields import check_fields
-from corpora.sources.web.archived_pages import ArchivedPages
-from corpora.sources.xml.formats import XmlFile
 from corpora.sources.xml.presets import OTHER_ROOT, preset_of
 from corpora.store.settings import added, check_range
 
@@ -208,11 +205,14 @@ class FilesSource:
         if name.endswith(ZIP_ENDINGS):
             return BadZip()
         if name.endswith(XML_ENDINGS):
+            from corpora.sources.xml.formats import XmlFile  # not above: as `PLAIN_FORMATS`
+
             return XmlFile(max_record_bytes=most)
         if name.endswith((*TEXT_ENDINGS, *PATENT_ENDINGS)):
             return TextOrPatents(encoding=self.encoding, max_record_bytes=most)
-        plain = next(form for endings, form in PLAIN_FORMATS.items() if name.endswith(endings))
-        return plain(max_record_bytes=most)
+        module, form = next(each for endings, each in PLAIN_FORMATS.items() if name.endswith(endings))
+        plain: RecordFormat = getattr(import_module(module), form)(max_record_bytes=most)
+        return plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,13 +278,14 @@ def _is_of_page(folder: Path) -> bool:
     return any(folder.with_name(page + ending).is_file() for ending in (".html", ".htm", ".xhtml", ".HTML", ".HTM"))
 
 
-PLAIN_FORMATS: Mapping[tuple[str, ...], Callable[..., RecordFormat]] = {
-    ARCHIVE_ENDINGS: ArchivedPages,
-    WORD_ENDINGS: DocxFile,
-    SLIDE_ENDINGS: PptxFile,
-    PDF_ENDINGS: PdfFile,
-    BOOK_ENDINGS: BookFile,
-    PAGE_ENDINGS: PageFile,
-    MAIL_ENDINGS: MailFile,
-    (*MAILBOX_ENDINGS, *MAILBOX_NAMES): MailboxFile,
+# The module and the class of each, which are imported for a file of that kind: few folders have many kinds.
+PLAIN_FORMATS: Mapping[tuple[str, ...], tuple[str, str]] = {
+    ARCHIVE_ENDINGS: ("corpora.sources.web.archived_pages", "ArchivedPages"),
+    WORD_ENDINGS: ("corpora.sources.files.office.documents", "DocxFile"),
+    SLIDE_ENDINGS: ("corpora.sources.files.office.documents", "PptxFile"),
+    PDF_ENDINGS: ("corpora.sources.files.office.documents", "PdfFile"),
+    BOOK_ENDINGS: ("corpora.sources.files.formats", "BookFile"),
+    PAGE_ENDINGS: ("corpora.sources.files.formats", "PageFile"),
+    MAIL_ENDINGS: ("corpora.sources.files.mail.formats", "MailFile"),
+    (*MAILBOX_ENDINGS, *MAILBOX_NAMES): ("corpora.sources.files.mail.formats", "MailboxFile"),
 }

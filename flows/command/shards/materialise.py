@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from corpora.errors import InputError
 from corpora.store.settings import check_choice
-from flows.export.export import local_target
-from flows.export.folder import new_folder
+from flows.export.folder import local_target, new_folder
 from flows.run.record.counts_text import counted
 from flows.run.store_address import Artifact
 from shards.build import SPLITS

@@ -50,7 +50,8 @@ def test_held_shingles_make_the_same_sets(texts: list[str], picked: st.DataObjec
     held = signatures(column, SignatureSettings(), with_shingles=True)
     sets = shingle_sets(column.take(pa.array(rows, pa.int64())))
     out = np.zeros_like(sets.values)
-    assert sort_sets(held.shingles, np.cumsum(held.num_shingles, dtype=np.int64), rows, out) == len(out)
+    ends = np.cumsum(held.num_shingles, dtype=np.int64)
+    sort_sets(held.shingles, (ends - held.num_shingles)[rows], ends[rows], out)
     assert np.array_equal(out, sets.values)
 
 

@@ -3,12 +3,13 @@
 import errno
 import gzip
 import json
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_recipe import prose
 
+from corpora.duplicates.bands import band_keys, text_keys
+from corpora.duplicates.signatures import signatures
+from corpora.duplicates.survivors import judge_plainly
+from corpora.duplicates.verify import shingle_sets
 from corpora.errors import InputError
 from corpora.judging.steps.lines import line_hash
 from corpora.text.shingles import shingle_hashes
-from flows.dedup import columns, output, parts, run
+from flows.dedup import columns, held_shingles, lines, output, parts, run, sketches
 from flows.dedup.run import DedupOutcome, DedupSettings, dedup
 
 LONG = prose(1, 12)
@@ -129,6 +134,46 @@ def test_rows_without_words_are_compared_by_their_bytes(tmp_path: Path) -> None:
     assert removed[2]["raw"] == "{broken" and outcome.without_text == 4
 
 
+SAID = ["The lamp was lit again before the storm came in", "Café", "?!", "- -", ""]
+TEXTS = st.builds(
+    lambda said, marks, upper: f"{(said.upper() if upper else said)}{marks}",
+    st.lists(st.sampled_from(SAID), max_size=3).map(" ".join),
+    st.sampled_from(["", ".", " ..", "\u0301"]),
+    st.booleans(),
+)
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=12), st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_rows_go_by_the_rule_of_the_engine(some: list[str], exact_only: bool) -> None:
+    """Copies are of the same words, or of the same bytes if there are none: as a store's documents, by one rule.
+
+    Fails where one door knows another exact copy than the other does, or asks for other bytes than it says.
+    """
+    chosen = DedupSettings(exact_only=exact_only)
+    column, rule = pa.array(some, pa.large_string()), chosen.duplicates()
+    sketch = signatures(column, rule.signature)
+    hashes = np.array([2 + some.index(text) for text in some], np.uint64)
+    by_bytes = np.flatnonzero((sketch.num_shingles == 0) | exact_only)
+    set_hash, keys = sketch.set_hash.copy(), band_keys(sketch.signature, rule.band)
+    set_hash[by_bytes], keys[by_bytes] = text_keys(np.stack([hashes, hashes], axis=1)[by_bytes], rule.bands)
+    sets = shingle_sets(pa.array([""] * len(some), pa.large_string()) if exact_only else column, rule.shingle_words)
+    verdicts = judge_plainly(set_hash, keys, sets, rule)
+    with TemporaryDirectory() as name:
+        _, removed, _ = run_on(Path(name), texts(*some), exact_only=exact_only, id="id")
+    told = {row["id"]: (row["reason"] == "exact duplicate", int(row["survivor"])) for row in removed}
+    gone = np.flatnonzero(verdicts.survivor >= 0).tolist()
+    assert told == {row: (bool(verdicts.exact[row]), int(verdicts.survivor[row])) for row in gone}
+
+
+def test_half_a_character_names_a_row_and_a_group(tmp_path: Path) -> None:
+    lines = [
+        f'{{"id": "\\ud800{number}", "by": "{by}", "text": "{LONG}"}}' for number, by in enumerate(["\\ud800", "b"] * 2)
+    ]
+    kept, removed, _ = run_on(tmp_path, lines, id="id", within="by")
+    assert [row["survivor"] for row in removed] == ["\\ud8000", "\\ud8001"] and len(kept) == 2
+
+
 def test_columns_of_all_files_are_kept(tmp_path: Path) -> None:
     """JSON, gzip, CSV and Parquet in one folder: values as they came, text where types differ."""
     folder = tmp_path / "in"
@@ -200,9 +245,9 @@ def test_hashes_that_are_all_equal_remove_nothing_on_their_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With one key and one set hash for all rows, what is removed is what the texts say."""
-    made, ones = run.joined, np.ones(4, np.uint64)
-    monkeypatch.setattr(run, "joined", lambda *of: replace(made(*of), set_hash=ones))
-    monkeypatch.setattr(run, "_bands", lambda keys: [ones])
+    made, ones = sketches.signatures, np.ones(4, np.uint64)
+    monkeypatch.setattr(sketches, "signatures", lambda *of: made(*of)._replace(set_hash=ones))
+    monkeypatch.setattr(sketches, "band_keys", lambda _, settings: np.ones((4, settings.bands), np.uint64))
     kept, _, _ = run_on(tmp_path, texts(LONG, prose(11), LONGER, prose(12)))
     assert ids(kept) == [0, 1, 3]
 
@@ -223,10 +268,18 @@ def test_a_removed_line_is_the_very_line_with_the_reason(tmp_path: Path) -> None
     assert (removed["reason"], removed["reason_"], removed["survivor"]) == ("é", "exact duplicate", "unreadable")
 
 
-def test_shingles_need_not_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "HELD_BYTES", 0)
-    kept, _, _ = run_on(tmp_path, texts(LONG, prose(11), LONGER))
-    assert ids(kept) == [0, 1] and not list(tmp_path.glob(".*"))
+@pytest.mark.parametrize("held_bytes", [0, 4_000, 1 << 30])
+def test_shingles_are_held_or_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held_bytes: int) -> None:
+    """Of no row, of the first ones, of all: fails where a block of sets has those of other rows."""
+    monkeypatch.setattr(run, "HELD_BYTES", held_bytes)
+    monkeypatch.setattr(held_shingles, "BLOCK_SHINGLES", 300)
+    monkeypatch.setattr(lines, "BLOCK_ROWS", 2)
+    rows = texts(LONG, "?!", prose(11), LONGER, "?!", f"{prose(11)} It rained.", prose(13), LONG.upper())
+    kept, removed, _ = run_on(tmp_path, rows, id="id")
+    assert ids(kept) == [0, 1, 2, 6] and not list(tmp_path.glob(".*"))
+    assert [(row["id"], row["survivor"], row["similarity"] == 1) for row in removed] == [
+        (3, "0", False), (4, "1", True), (5, "2", False), (7, "0", True)
+    ]  # fmt: skip
 
 
 def test_recall_on_planted_pairs_is_that_of_the_curve(tmp_path: Path) -> None:
@@ -363,5 +416,18 @@ def test_a_full_disk_is_a_paragraph(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(output._Writer, "write", full)
     given = put(tmp_path / "in.jsonl", texts(LONG))
     with pytest.raises(InputError, match="the disk is full: free some space, or give another folder"):
+        dedup([str(given)], tmp_path / "out", DedupSettings(), 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+def test_a_disk_without_room_for_scratch_is_a_paragraph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a recipe's store is spoken of, which is none of this command, or a file is left."""
+    given = put(tmp_path / "in.jsonl", texts(LONG, LONGER))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(InputError, match=r"Cannot write scratch in .*: the disk is full: free some space, or write to"):
         dedup([str(given)], tmp_path / "out", DedupSettings(), 1)
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
