@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from cloze.inputs import OF_DOCUMENTS, Given, group_begins, look_at
 from cloze.messages import in_python
 from cloze.workspace import Tables, Workspace, listed
-from corpora.build import CORPUS, REMOVED, Corpus
+from corpora.build import REMOVED, Corpus
 from corpora.errors import FileFault, InputError
 from corpora.generic_types import Result
 from corpora.judging.batches import STEP_TABLES
@@ -36,6 +36,7 @@ from corpora.store.places.address import is_object_address
 from corpora.store.places.files import replaced_file
 from corpora.store.settings import check_keys, toml_table
 from corpora.store.tables import read_table
+from corpora.views import CORPUS
 from flows.command.duplicates.display import similar_facts
 from flows.dedup.similar import find_similar
 from flows.recipes.guesses.fields import reading

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpora.build import delete_list_at, without_deleted
+from corpora.build import delete_list_at
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools
 from corpora.sources.bytes.objects import raw_path
@@ -34,8 +34,7 @@ from corpora.sources.passed_over import FileGroup, absolute, look
 from corpora.store.manifest import ManifestAddress
 from corpora.store.places.address import is_object_address
 from corpora.store.places.place import Place
-from corpora.store.stage import manifest_at
-from corpora.store.tables import open_table
+from corpora.views import PartView, list_views, read_part
 from flows.dedup.columns import ADDED
 from flows.dedup.lines import Fields, Lines, blocks, parsed, read_lines, text_of
 from flows.recipes.store_folders import refuse_store
@@ -51,7 +50,7 @@ class CorpusPart:
 
     place: Place
     corpus: ManifestAddress
-    index: int
+    view: PartView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,12 +137,12 @@ def inputs_of_corpus(address: str, text: str) -> Inputs:
     source = FilesSource(name=address, path=address)
     pieces = [
         InputPiece(
-            name=f"{address}: {part.name}",
-            size=part.rows("documents") * 1_000,
+            name=f"{address}: {view.part.name}",
+            size=view.num_rows * 1_000,
             source=source,
-            where=CorpusPart(place=chosen.place, corpus=chosen.manifest.address, index=index),
+            where=CorpusPart(place=chosen.place, corpus=chosen.manifest.address, view=view),
         )
-        for index, part in enumerate(chosen.manifest.parts)
+        for view in list_views(chosen.manifest)
     ]
     return Inputs(pieces=pieces)
 
@@ -315,11 +314,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _corpus_chunks(where: CorpusPart) -> Iterator[RowChunk]:
-    manifest = manifest_at(where.place, where.corpus)
     deleted, first = delete_list_at(where.place, where.corpus), 0
-    names = ("id", "revision", "generation", "text")
-    part = manifest.parts[where.index]
-    for batch in open_table(where.place, manifest.stage_folder, part, "documents", names):
-        live = without_deleted(batch, deleted)
+    for live in read_part(where.place, where.view, ("id", "text"), deleted=deleted):
         yield RowChunk(first=first, texts=live.column("text"), fields=live.select(["id"]))
         first += live.num_rows
