@@ -30,6 +30,7 @@ from corpora.errors import FileFault, InputError
 from corpora.generic_types import Result
 from corpora.judging.batches import STEP_TABLES
 from corpora.schema import DOCUMENTS, DROPPED
+from corpora.store.damage import Damaged
 from corpora.store.ledger import Account
 from corpora.store.manifest import Manifest
 from corpora.store.places.address import is_object_address
@@ -120,6 +121,19 @@ class Documents:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows as record batches, in the order of the raw files: a few megabytes of memory at a time."""
+        num_read = 0
+        while True:
+            try:
+                for batch in islice(self._stored_batches(), num_read, None):
+                    yield batch
+                    num_read += 1
+                return
+            except Damaged as fault:
+                self._workspace.distrust(fault)
+                for made in ("_documents", "_corpus"):
+                    self.__dict__.pop(made, None)
+
+    def _stored_batches(self) -> Iterator[pa.RecordBatch]:
         if self._form == "corpus":
             yield from Corpus(self._workspace.place, self._corpus).batches()
         else:

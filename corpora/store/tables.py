@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -263,7 +263,7 @@ class _TableFile:
 
     def _bounds(self) -> list[int]:
         """Return the first row of each batch, and the number of all rows."""
-        return np.cumsum([0, *(batch.rows for batch in self.checks.batches)]).tolist()
+        return [*accumulate((batch.rows for batch in self.checks.batches), initial=0)]
 
     def _touched(self, rows: Sequence[int] | None) -> list[_Touched]:
         bounds = self._bounds()
