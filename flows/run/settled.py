@@ -44,8 +44,8 @@ class SettledGenerations:
     @property
     def folders(self) -> tuple[str, ...]:
         """The folders of the artifacts that are settled, those first that others are made from."""
-        settled = (*self.documents, *self.signatures, *self.verdicts, *self.corpora)
-        return tuple(each.folder for each in settled)
+        stages = (*self.signatures, *self.verdicts, *self.corpora)
+        return tuple(each.folder for each in self.documents) + tuple(stage.folder for stage in stages)
 
 
 NOTHING = SettledGenerations()
