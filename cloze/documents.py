@@ -25,17 +25,19 @@ import pyarrow.parquet as pq
 from cloze.inputs import OF_DOCUMENTS, Given, group_begins, look_at
 from cloze.messages import in_python
 from cloze.workspace import Tables, Workspace, listed
-from corpora.build import CORPUS, REMOVED, Corpus
+from corpora.build import REMOVED, Corpus
 from corpora.errors import FileFault, InputError
 from corpora.generic_types import Result
 from corpora.judging.batches import STEP_TABLES
 from corpora.schema import DOCUMENTS, DROPPED
+from corpora.store.damage import Damaged
 from corpora.store.ledger import Account
 from corpora.store.manifest import Manifest
 from corpora.store.places.address import is_object_address
 from corpora.store.places.files import replaced_file
 from corpora.store.settings import check_keys, toml_table
 from corpora.store.tables import read_table
+from corpora.views import CORPUS
 from flows.command.duplicates.display import similar_facts
 from flows.dedup.similar import find_similar
 from flows.recipes.guesses.fields import reading
@@ -119,6 +121,19 @@ class Documents:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows as record batches, in the order of the raw files: a few megabytes of memory at a time."""
+        num_read = 0
+        while True:
+            try:
+                for batch in islice(self._stored_batches(), num_read, None):
+                    yield batch
+                    num_read += 1
+                return
+            except Damaged as fault:
+                self._workspace.distrust(fault)
+                for made in ("_documents", "_corpus"):
+                    self.__dict__.pop(made, None)
+
+    def _stored_batches(self) -> Iterator[pa.RecordBatch]:
         if self._form == "corpus":
             yield from Corpus(self._workspace.place, self._corpus).batches()
         else:

@@ -23,6 +23,7 @@ from cloze.messages import python_words
 from cloze.progress import Bars
 from corpora.generic_types import Result
 from corpora.sources.contract import StatCache
+from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.settings import PROCESSES
@@ -90,6 +91,10 @@ class Workspace:
     def past_damage(self, work: Callable[[], Result]) -> Result:
         """Do some work that performs stages; what it finds damaged is built again. Raises InputError."""
         return run_past_damage(work, self._damage)
+
+    def distrust(self, fault: Damaged) -> None:
+        """Have a damaged file built again when its stage is performed next. Raises InputError if that mends nothing."""
+        self._damage.distrust(fault)
 
     def perform(self, stages: Sequence[Stage]) -> list[Manifest]:
         """Build what is missing of stages, publish them, and return their manifests."""

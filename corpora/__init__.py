@@ -3,7 +3,8 @@
     1. A source (`sources/`) cuts each `RawFile` into slices and reads them: `Record`s, each with its `Locator`.
     2. `judging/` cleans and judges a batch of records: rows of `DOCUMENTS`, and rows of `DROPPED` with their reasons.
     3. `duplicates/` sketches each document (128 minima) and decides over all of them: verdicts, one row a document.
-    4. `build.py` applies the verdicts: a `Corpus`, generation by generation.
+    4. `build.py` applies the verdicts: a `Corpus`, generation by generation. `views.py` reads its rows with the columns
+       of their documents: the texts are in a store once.
     5. Each of these is a `Stage` of `store/`: built part by part, and complete once it has its `Manifest`.
 
 The rooms, from the ground up:

@@ -4,8 +4,9 @@
                  (per source and generation)  (all generations so far)
 
 A corpus grows by generations. A new one adds parts; no older file is rewritten. What an old generation's parts
-hold and a later verdict took away is listed in `deleted`; what a later verdict brought back is, as text, in the
-newest generation's `changes` part. `Corpus.batches` gives the live rows: the sum of all that.
+hold and a later verdict took away is listed in `deleted`; what a later verdict brought back is in the newest
+generation's `changes` part. `Corpus.batches` gives the live rows: the sum of all that. Texts are not written again:
+a row says which document it is (`views.py`).
 
 documents = kept + removed(by reason), for each part, checked against the verdicts and the documents' own rows.
 """
@@ -13,7 +14,7 @@ documents = kept + removed(by reason), for each part, checked against the verdic
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -21,26 +22,29 @@ import pyarrow.compute as pc
 
 from corpora.duplicates.candidates import Input
 from corpora.duplicates.verdicts import VERDICTS
-from corpora.kernels.arrays import Bools, Int32s, Int64s, UInt64s
-from corpora.schema import DOCUMENTS, DROPPED, ID_BYTES, Document, columns_of, documents, excerpt
+from corpora.kernels.arrays import Bools, Int32s, Int64s
+from corpora.schema import DROPPED, ID_BYTES, Document, columns_of, documents, excerpt
 from corpora.store.ledger import Account, Ledger, check_edge
 from corpora.store.manifest import Manifest, ManifestAddress, Part
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, manifest_at
-from corpora.store.tables import contents_between, open_table, read_table
-
-BUILD_VERSION = 2
-
-CORPUS = pa.schema(
-    [
-        *DOCUMENTS,
-        pa.field("generation", pa.int32(), nullable=False),  # whose parts hold this row
-        pa.field("since", pa.int32(), nullable=False),  # in which the id first appeared
-        pa.field("held_out", pa.bool_(), nullable=False),
-    ]
+from corpora.store.tables import contents_between, open_rows, open_table, read_table
+from corpora.views import (
+    CORPUS,
+    KEY,
+    VIEW,
+    DeleteList,
+    PartView,
+    documents_content,
+    list_views,
+    read_part,
+    view_rows,
 )
 
+BUILD_VERSION = 3  # 3: texts are read from the documents
+
+SHOWN = ("keyed", "source", "locator", "title", "text")  # of documents that do not stay
 MISSING = VERDICTS.field("missing")
 REMOVED = pa.schema([*DROPPED, MISSING])
 
@@ -126,7 +130,10 @@ def plan_corpus(
         name=name,
         build_version=BUILD_VERSION,
         settings={},
-        parents=tuple(generation.verdicts.as_parent() for generation in generations),
+        parents=(
+            *(item.documents.as_parent(label=f"generation {item.generation}") for item in generations[-1].inputs),
+            *(generation.verdicts.as_parent() for generation in generations),
+        ),
         libraries={},
         parts=tuple(parts),
         build=build_corpus_part,
@@ -166,7 +173,7 @@ def _apply_parts(place: Place, generation: Generation) -> Iterator[PartPlan]:
         )
         yield PartPlan(
             name=f"g{generation.number:03d}-{manifest.name}-{part.name}",
-            key={"documents": part.content, "verdicts": str(content)},
+            key={"documents": str(documents_content(part)), "verdicts": str(content)},
             job=job,
             labels={"generation": str(generation.number), "source": manifest.name},
         )
@@ -182,14 +189,15 @@ def build_corpus_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 def _apply_verdicts(writer: PartWriter, job: ApplyJob) -> Ledger:
     total = job.part.rows("documents")
     verdicts = _verdicts_of(writer.place, job, range(job.first, job.first + total))
+    stays = verdicts.column("reason").is_null()
+    gone = verdicts.filter(pc.invert(stays))
+    kept, removed = (np.flatnonzero(stays.to_numpy(zero_copy_only=False) == stay) for stay in (True, False))
+    with writer.table("documents", VIEW) as sink:
+        sink.write(view_rows(verdicts.filter(stays), kept, job.part, job.generation))
     first = 0
-    with writer.table("documents", CORPUS) as kept, writer.table("removed", REMOVED) as removed:
-        for batch in open_table(writer.place, job.folder, job.part, "documents", DOCUMENTS.names):
-            rows = verdicts.slice(first, batch.num_rows)
-            stays = rows.column("reason").is_null()
-            gone = pc.invert(stays)
-            kept.write(corpus_rows(batch, rows, job.generation).filter(stays))
-            removed.write(_removed_rows(batch.filter(gone), rows.filter(gone)))
+    with writer.table("removed", REMOVED) as sink:
+        for batch in open_rows(writer.place, job.folder, job.part, "documents", SHOWN, removed):
+            sink.write(_removed_rows(batch, gone.slice(first, batch.num_rows)))
             first += batch.num_rows
     outcomes = Counter({"kept": verdicts.column("reason").null_count}) + _removals(verdicts, "removed")
     return Ledger(accounts=(Account(unit="documents", total=total, outcomes=outcomes),))
@@ -211,20 +219,10 @@ def _removals(verdicts: pa.RecordBatch, what: str) -> Counter[str]:
     return Counter({f"{what}: {entry['values']}": entry["counts"] for entry in counts})
 
 
-def corpus_rows(batch: pa.RecordBatch, verdicts: pa.RecordBatch, generation: int) -> pa.Table:
-    """Document rows with what the verdicts decided: id, revision, since and the held-out split."""
-    settled = {
-        **{name: batch.column(name) for name in DOCUMENTS.names},
-        **{name: verdicts.column(name) for name in ("id", "revision", "since", "held_out")},
-        "generation": pa.array(np.full(batch.num_rows, generation, np.int32)),
-    }
-    return pa.table(columns_of(settled, CORPUS), schema=CORPUS)
-
-
 def _removed_rows(batch: pa.RecordBatch, verdicts: pa.RecordBatch) -> pa.Table:
     """Documents that do not stay, and why. Both tables hold these alone."""
     columns = {
-        **{name: batch.column(name) for name in ("keyed", "source", "locator", "title")},
+        **{name: batch.column(name) for name in SHOWN if name != "text"},
         **{name: verdicts.column(name) for name in ("id", "revision", "survivor", "similarity", "missing")},
         "step": pc.if_else(verdicts.column("survivor").is_valid(), "duplicates", "revisions"),
         "reason": verdicts.column("reason"),
@@ -246,7 +244,7 @@ def _build_changes(writer: PartWriter, job: ChangesJob) -> Ledger:
     with writer.table("deleted", DELETED) as sink:
         generations = pa.array(held[changed[held[changed] > 0]])
         sink.write(deleted.append_column("generation", generations).select(DELETED.names).cast(DELETED))
-    with writer.table("documents", CORPUS) as sink:
+    with writer.table("documents", VIEW) as sink:
         for rows in _revived_rows(place, job, changed[held[changed] == 0], revived):
             sink.write(rows)
     outcomes = {"still kept": int(np.count_nonzero(kept & (held > 0))), **_removals(deleted, "deleted")}
@@ -294,77 +292,23 @@ def _between(rows: Int64s, first: int, stop: int) -> Int64s:
 
 
 def _revived_rows(place: Place, job: ChangesJob, rows: Int64s, verdicts: pa.RecordBatch) -> Iterator[pa.Table]:
-    """Older generations' documents with some verdict rows, and what is in those. Reads only parts that hold them."""
+    """Older generations' documents with some verdict rows. Reads only the manifests of those that hold them."""
     first = taken = 0
     for item in job.older:
         if len(_between(rows, first, first + item.rows)):
-            manifest, row = manifest_at(place, item.documents), first
-            for part in manifest.parts:
-                wanted = _between(rows, row, row + part.rows("documents"))
-                for batch in _chosen_rows(place, manifest.stage_folder, part, wanted):
-                    yield corpus_rows(batch, verdicts.slice(taken, batch.num_rows), job.generation)
-                    taken += batch.num_rows
-                row += part.rows("documents")
+            row = first
+            for part in manifest_at(place, item.documents).parts:
+                revived = _between(rows, row, row + part.rows("documents"))
+                if len(revived):
+                    yield view_rows(verdicts.slice(taken, len(revived)), revived, part, job.generation)
+                taken, row = taken + len(revived), row + part.rows("documents")
         first += item.rows
-
-
-def _chosen_rows(place: Place, folder: str, part: Part, rows: Int64s) -> Iterator[pa.RecordBatch]:
-    """Some rows of one part's documents, in ascending order."""
-    if not len(rows):
-        return
-    first = int(rows[0])
-    for batch in open_table(place, folder, part, "documents", DOCUMENTS.names, range(first, int(rows[-1]) + 1)):
-        here = _between(rows, first, first + batch.num_rows)
-        if len(here):
-            yield batch.take(pa.array(here))
-        first += batch.num_rows
-
-
-class DeleteList:
-    """Rows that some part of a corpus holds and that no longer belong to the corpus.
-
-    Promise: a row is on the list where its id, revision and generation are those of an entry, all three.
-    Cost: 28 bytes an entry; a row is looked up by the first half of its id, by bisection.
-    """
-
-    def __init__(self, rows: pa.Table) -> None:
-        """rows: id, revision and generation of each entry"""
-        order = np.argsort(_halves(rows.column("id"))[:, 0], kind="stable")
-        self._heads, self._tails = (np.ascontiguousarray(half) for half in _halves(rows.column("id"))[order].T)
-        self._revisions = rows.column("revision").to_numpy()[order]
-        self._generations = rows.column("generation").to_numpy()[order]
-
-    def __len__(self) -> int:
-        return len(self._heads)
-
-    def holds(self, batch: pa.RecordBatch) -> Bools:
-        """Return, for each row of the corpus, whether it is on the list."""
-        heads, tails = _halves(batch.column("id")).T
-        revisions, generations = (batch.column(name).to_numpy() for name in ("revision", "generation"))
-        at, ends = (np.searchsorted(self._heads, heads, side) for side in ("left", "right"))
-        held = np.zeros(batch.num_rows, np.bool_)
-        while np.any(at < ends):  # once for each time that one id is on the list
-            row = np.flatnonzero(at < ends)
-            same = self._tails[at[row]] == tails[row]
-            same &= self._revisions[at[row]] == revisions[row]
-            same &= self._generations[at[row]] == generations[row]
-            held[row] |= same
-            at = at + 1
-        return held
-
-
-def _halves(ids: pa.Array | pa.ChunkedArray) -> UInt64s:
-    """Ids as pairs of numbers: uint64 [n, 2]."""
-    column = ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
-    data = np.frombuffer(column.buffers()[1] or b"", np.uint64).reshape(-1, 2)
-    return data[column.offset : column.offset + len(column)]
 
 
 def read_delete_list(place: Place, corpus: Manifest) -> DeleteList:
     """Return what the later generations of a corpus took away from earlier ones."""
-    names = ("id", "revision", "generation")
-    batches = read_table(place, corpus, "deleted", names)
-    return DeleteList(pa.Table.from_batches(batches, pa.schema([DELETED.field(name) for name in names])))
+    batches = read_table(place, corpus, "deleted", KEY)
+    return DeleteList(pa.Table.from_batches(batches, pa.schema([DELETED.field(name) for name in KEY])))
 
 
 @lru_cache(maxsize=2)
@@ -380,11 +324,16 @@ class Corpus:
     place: Place
     manifest: Manifest
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Live rows with `CORPUS`' columns, in order of generation, source and raw input."""
+    @cached_property
+    def views(self) -> list[PartView]:
+        """Its parts as they are read."""
+        return list_views(self.manifest)
+
+    def batches(self, columns: Sequence[str] = CORPUS.names) -> Iterator[pa.RecordBatch]:
+        """Live rows with these of `CORPUS`' columns, in order of generation, source and raw input."""
         deleted = read_delete_list(self.place, self.manifest)
-        for batch in read_table(self.place, self.manifest, "documents", CORPUS.names):
-            yield without_deleted(batch, deleted)
+        for view in self.views:
+            yield from read_part(self.place, view, columns, deleted=deleted)
 
     def documents(self) -> Iterator[Document]:
         """Live documents one by one, for people."""
@@ -393,9 +342,3 @@ class Corpus:
     def removed(self) -> Iterator[pa.RecordBatch]:
         """Documents that never entered, with reason, survivor, similarity and what the survivor lacks of it."""
         return read_table(self.place, self.manifest, "removed", REMOVED.names)
-
-
-def without_deleted(batch: pa.RecordBatch, deleted: DeleteList) -> pa.RecordBatch:
-    """A batch of corpus rows without those on the list."""
-    held = deleted.holds(batch)
-    return batch.filter(pa.array(~held)) if held.any() else batch

@@ -20,14 +20,14 @@ from corpora.kernels.arrays import Int64s, UInt64s
 from corpora.schema import columns_of
 from corpora.store.current_record import each_batch
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Manifest, ManifestAddress, Part
+from corpora.store.manifest import Manifest, ManifestAddress
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.randomness import stream
 from corpora.store.stage import PartPlan, Stage, library_versions, manifest_at
-from corpora.store.tables import open_table
 from corpora.text.buffers import text_buffers
 from corpora.text.sentences.splitter import sentence_offsets
+from corpora.views import PartView, read_part
 from shards.documents import lists_of_rows
 from shards.schema import id_type, token_schema
 from tokenizers_train.build import read_vocabulary
@@ -47,8 +47,7 @@ TOKENISED = ("id", "revision", "source", "held_out", "language", "text")  # colu
 class TokensJob:
     """One part of a corpus to tokenise."""
 
-    folder: str
-    part: Part
+    view: PartView
     vocabulary: ManifestAddress
     seed: int
 
@@ -57,13 +56,12 @@ def plan_tokens(corpus: Corpus, vocabulary: Manifest, seed: int) -> Stage:
     """The stage that tokenises the documents of every part of a corpus; it is named as its vocabulary is."""
     parts = (
         PartPlan(
-            name=part.name,
-            key=[part.content, vocabulary.content],
-            job=TokensJob(folder=corpus.manifest.stage_folder, part=part, vocabulary=vocabulary.address, seed=seed),
-            labels=part.labels,
+            name=view.part.name,
+            key=[view.part.content, vocabulary.content],
+            job=TokensJob(view=view, vocabulary=vocabulary.address, seed=seed),
+            labels=view.part.labels,
         )
-        for part in corpus.manifest.parts
-        if any(file.table == "documents" for file in part.files)
+        for view in corpus.views
     )
     return Stage(
         kind="tokens",
@@ -82,13 +80,13 @@ def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     job: TokensJob = plan.job
     encoder = encoder_of(writer.place, job.vocabulary)
     schema = token_schema(id_type(encoder.vocabulary.size))
-    batches = each_batch(open_table(writer.place, job.folder, job.part, "documents", TOKENISED))
+    batches = each_batch(read_part(writer.place, job.view, TOKENISED))
     tables = [tokenise(batch, encoder, schema, job.seed) for batch in batches if batch.num_rows]
     full = sorted_rows(pa.concat_tables(tables) if tables else schema.empty_table())
     with writer.table("tokens", schema, sorted_by="shuffle") as sink:
         for rows in batch_rows(np.diff(full.column("ids").offsets.to_numpy())):
             sink.write(full.slice(rows.start, len(rows)))
-    total = job.part.rows("documents")
+    total = job.view.num_rows
     outcomes = {"tokenised": full.num_rows, "without tokens": sum(map(len, tables)) - full.num_rows}
     account = Account(unit="documents", total=total, outcomes=outcomes)
     unknown = encoder.vocabulary.special_ids.get("unk", -1)

@@ -9,12 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from corpora.build import CORPUS, DELETED, Corpus
+from corpora.build import DELETED, Corpus
 from corpora.schema import keyed_id
 from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
+from corpora.views import CORPUS
 
 Row = dict[str, Any]
 WORDS = (

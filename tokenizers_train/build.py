@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpora.build import Corpus, delete_list_at, without_deleted
+from corpora.build import Corpus, delete_list_at
 from corpora.errors import InputError
 from corpora.store.current_record import each_batch
 from corpora.store.ledger import Account, Ledger
@@ -28,6 +28,7 @@ from corpora.store.places.place import Place
 from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, Stage, library_versions, manifest_at
 from corpora.store.tables import open_table, stored_files
+from corpora.views import PartView, read_part
 from tokenizers_train.encoding.encoder import slow_words
 from tokenizers_train.learning.byte_bpe import train_byte_bpe
 from tokenizers_train.learning.unigram import UnigramSettings, train_unigram
@@ -48,7 +49,7 @@ TOGETHER_BYTES = 16_000_000
 
 TOKENS = pa.schema([pa.field("token", pa.string(), nullable=False)])
 
-COUNTED = ("id", "revision", "generation", "held_out", "text")  # columns of the corpus that are read
+COUNTED = ("id", "held_out", "text")  # columns of the corpus that are read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +57,7 @@ class CountJob:
     """One part of a corpus to count."""
 
     corpus: ManifestAddress
-    folder: str
-    part: Part
+    view: PartView
     rule: WordRule
 
 
@@ -69,12 +69,12 @@ def plan_counts(corpus: Corpus, rule: WordRule, name: str | None = None) -> Stag
     deleted = str(corpus.manifest.tables.get("deleted", ""))
     parts = (
         PartPlan(
-            name=part.name,
-            key=[part.content, deleted],
-            job=CountJob(corpus=corpus.manifest.address, folder=corpus.manifest.stage_folder, part=part, rule=rule),
-            labels=part.labels,
+            name=view.part.name,
+            key=[view.part.content, deleted],
+            job=CountJob(corpus=corpus.manifest.address, view=view, rule=rule),
+            labels=view.part.labels,
         )
-        for part in corpus.manifest.parts
+        for view in corpus.views
     )
     return Stage(
         kind="counts",
@@ -95,14 +95,13 @@ def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     seen = Counter[str]()
 
     def texts() -> Iterator[pa.Array]:
-        for batch in each_batch(open_table(writer.place, job.folder, job.part, "documents", COUNTED)):
-            live = without_deleted(batch, deleted)
+        for live in each_batch(read_part(writer.place, job.view, COUNTED, deleted=deleted)):
             train = live.filter(pc.invert(live.column("held_out")))
             seen.update({"counted": train.num_rows, "held out": live.num_rows - train.num_rows})
             yield train.column("text")
 
     figures = _write_counts(writer, merge_counts(count_by(job.rule, column) for column in put_together(texts())))
-    total = job.part.rows("documents")
+    total = job.view.num_rows
     outcomes = {"counted": seen["counted"], "held out": seen["held out"], "deleted": total - seen.total()}
     return Ledger(accounts=(Account(unit="documents", total=total, outcomes=outcomes),), figures=figures)
 

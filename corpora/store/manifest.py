@@ -167,6 +167,11 @@ class Parent:
     fingerprint: str
     label: str = ""
 
+    @property
+    def folder(self) -> str:
+        """The folder of the artifact, if it is one."""
+        return f"{stage_folder(self.role, self.name)}/{self.fingerprint}"
+
     def to_json(self) -> dict[str, str]:
         """A form for the manifest."""
         fields = {"role": self.role, "name": self.name, "fingerprint": self.fingerprint}

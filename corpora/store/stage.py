@@ -198,6 +198,13 @@ def manifest_at(place: Place, address: ManifestAddress) -> Manifest:
     return manifest
 
 
+def address_at(place: Place, folder: str) -> ManifestAddress:
+    """The address of the manifest that is in a folder now, by its last bytes. Raises FileNotFoundError."""
+    with place.open(f"{folder}/{MANIFEST}") as file:
+        start = max(0, file.size() - SEAL_BYTES)
+        return ManifestAddress(folder=folder, digest=digest_in(file.read_at(SEAL_BYTES, start)))
+
+
 def list_manifests(place: Place, kind: str, name: str) -> list[Manifest]:
     """Every published artifact of a kind and name, in order of fingerprint. Raises Damaged."""
     paths = sorted(path for path in place.sizes(stage_folder(kind, name)) if path.endswith(f"/{MANIFEST}"))
@@ -251,11 +258,27 @@ def survey_stage(place: Place, stage: Stage, distrusted: Collection[str] = ()) -
 def find_whole(place: Place, stages: Sequence[Stage]) -> tuple[Stage, Manifest] | None:
     """The first of some stages of one kind and name that the store holds whole. Lists their files once."""
     sizes = place.sizes(stages[0].stage_folder) if stages else {}
+    found = ((stage, _whole_manifest(place, stage, sizes)) for stage in stages)
+    return next(((stage, manifest) for stage, manifest in found if manifest is not None), None)
+
+
+def read_whole(place: Place, stages: Sequence[Stage]) -> list[Manifest] | None:
+    """The manifests of stages that the store holds whole, all of them; else None. Lists each kind and name once."""
+    listed = {folder: place.sizes(folder) for folder in dict.fromkeys(stage.stage_folder for stage in stages)}
+    manifests = []
     for stage in stages:
-        manifest = _sound_manifest(place, f"{stage.folder}/{MANIFEST}", sizes, [])
-        if manifest is not None and not any(missing_files(sizes, stage.stage_folder, part) for part in manifest.parts):
-            return stage, manifest
-    return None
+        manifest = _whole_manifest(place, stage, listed[stage.stage_folder])
+        if manifest is None:
+            return None
+        manifests.append(manifest)
+    return manifests
+
+
+def _whole_manifest(place: Place, stage: Stage, sizes: Mapping[str, int]) -> Manifest | None:
+    """A stage's manifest, if it is sound and every file of its parts is there."""
+    manifest = _sound_manifest(place, f"{stage.folder}/{MANIFEST}", sizes, [])
+    lacks = manifest is None or any(missing_files(sizes, stage.stage_folder, part) for part in manifest.parts)
+    return None if lacks else manifest
 
 
 def _sound_manifest(place: Place, path: str, sizes: Mapping[str, int], faults: list[Damaged]) -> Manifest | None:
@@ -408,10 +431,7 @@ def _refuse_other_rows(place: Place, stage: Stage, rebuilt: Part) -> None:
 def _promised_parts(place: Place, folder: str) -> tuple[Part, ...]:
     """The parts of a published manifest, which `manifest_at` keeps; none where it is damaged."""
     try:
-        with place.open(f"{folder}/{MANIFEST}") as file:
-            start = max(0, file.size() - SEAL_BYTES)
-            digest = digest_in(file.read_at(SEAL_BYTES, start))
-        return manifest_at(place, ManifestAddress(folder=folder, digest=digest)).parts
+        return manifest_at(place, address_at(place, folder)).parts
     except (FileNotFoundError, Damaged):
         return ()
 

@@ -18,12 +18,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from corpora.kernels.arrays import Int64s
 from corpora.store.damage import Damaged
 from corpora.store.digests.arrow_layout import MAGIC, Span, TableChecks, column_spans, digest_of
 from corpora.store.digests.content import Content, content_of
@@ -53,6 +54,19 @@ def open_table(
     first = 0
     for read in _table_files(place, stage_folder, part, table, columns):
         yield from read.batches(None if rows is None else _less(rows, first))
+        first += read.file.content.rows
+
+
+def open_rows(
+    place: Place, stage_folder: str, part: Part, table: str, columns: Sequence[str], rows: Int64s
+) -> Iterator[pa.RecordBatch]:
+    """Some rows of one table of one part, in ascending order: a batch of each record batch that has any of them.
+
+    rows: counted in the part. Raises Damaged.
+    """
+    first = 0
+    for read in _table_files(place, stage_folder, part, table, columns):
+        yield from read.chosen(rows - first)
         first += read.file.content.rows
 
 
@@ -203,8 +217,23 @@ class _TableFile:
                 if last is None or last[0] != number:
                     image.check(number)
                     last = number, self._batch(image, number)
-                batch = last[1] if self.columns is None else last[1].select(list(self.columns))
+                batch = self._selected(last[1])
                 yield batch if stop - start == batch.num_rows else batch.slice(start, stop - start)
+
+    def chosen(self, rows: Int64s) -> Iterator[pa.RecordBatch]:
+        """Some rows, of each batch those that it has."""
+        self._check_record()
+        bounds = self._bounds()
+        ends = np.searchsorted(rows, bounds)
+        if ends[0] == ends[-1]:
+            return
+        with self._image() as image:
+            for number in np.flatnonzero(np.diff(ends)).tolist():
+                image.check(number)
+                batch = self._selected(self._batch(image, number))
+                wanted = np.zeros(batch.num_rows, np.bool_)
+                wanted[rows[ends[number] : ends[number + 1]] - bounds[number]] = True
+                yield batch if wanted.all() else batch.filter(pa.array(wanted))
 
     def mapped(self) -> Iterator[MappedBatch]:
         """All batches, each with its check."""
@@ -229,8 +258,15 @@ class _TableFile:
             raise self.damaged(f"record batch {number} holds {batch.num_rows} rows, and its record says other")
         return batch
 
+    def _selected(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch if self.columns is None else batch.select(list(self.columns))
+
+    def _bounds(self) -> list[int]:
+        """Return the first row of each batch, and the number of all rows."""
+        return [*accumulate((batch.rows for batch in self.checks.batches), initial=0)]
+
     def _touched(self, rows: Sequence[int] | None) -> list[_Touched]:
-        bounds = np.cumsum([0, *(batch.rows for batch in self.checks.batches)]).tolist()
+        bounds = self._bounds()
         if rows is not None and not isinstance(rows, range):
             inside = [(row, bisect_right(bounds, row) - 1) for row in rows if 0 <= row < bounds[-1]]
             return [_Touched(number, row - bounds[number], row - bounds[number] + 1) for row, number in inside]

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +37,9 @@ from flows.dedup.columns import ADDED
 from flows.dedup.lines import Fields, Lines, blocks, parsed, read_lines, text_of
 from flows.recipes.store_folders import refuse_store
 
+if TYPE_CHECKING:
+    from corpora.views import PartView
+
 CHUNK_ROWS, CHUNK_BYTES = 2_048, 4_000_000
 MOST_RECORD_BYTES = 1 << 30
 RECORD_FIELDS = ("title", "url", "date", "license", "group", "meta")
@@ -47,7 +51,7 @@ class CorpusPart:
 
     place: Place
     corpus: ManifestAddress
-    index: int
+    view: "PartView"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,18 +132,19 @@ def inputs_of_corpus(address: str, text: str) -> Inputs:
     path = Path(address)
     if "://" not in address and not (path / "corpora").is_dir() and not (path / "manifest.json").is_file():
         return inputs_of([address], text, "", "")
+    from corpora.views import list_views
     from flows.export.export import choose  # not above: it knows recipes, the model and the tasks, .6 s of a process
 
     chosen = choose(address, "corpora", None)
     source = FilesSource(name=address, path=address)
     pieces = [
         InputPiece(
-            name=f"{address}: {part.name}",
-            size=part.rows("documents") * 1_000,
+            name=f"{address}: {view.part.name}",
+            size=view.num_rows * 1_000,
             source=source,
-            where=CorpusPart(place=chosen.place, corpus=chosen.manifest.address, index=index),
+            where=CorpusPart(place=chosen.place, corpus=chosen.manifest.address, view=view),
         )
-        for index, part in enumerate(chosen.manifest.parts)
+        for view in list_views(chosen.manifest)
     ]
     return Inputs(pieces=pieces)
 
@@ -293,15 +298,10 @@ def _texts(column: pa.Array, path: Path, name: str) -> pa.Array:
 
 
 def _corpus_chunks(where: CorpusPart) -> Iterator[RowChunk]:
-    from corpora.build import delete_list_at, without_deleted  # not above: it knows all stages of documents
-    from corpora.store.stage import manifest_at
-    from corpora.store.tables import open_table
+    from corpora.build import delete_list_at  # not above: these know all stages of documents
+    from corpora.views import read_part
 
-    manifest = manifest_at(where.place, where.corpus)
     deleted, first = delete_list_at(where.place, where.corpus), 0
-    names = ("id", "revision", "generation", "text")
-    part = manifest.parts[where.index]
-    for batch in open_table(where.place, manifest.stage_folder, part, "documents", names):
-        live = without_deleted(batch, deleted)
+    for live in read_part(where.place, where.view, ("id", "text"), deleted=deleted):
         yield RowChunk(first=first, texts=live.column("text"), fields=live.select(["id"]))
         first += live.num_rows

@@ -15,14 +15,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from corpora.build import read_delete_list, without_deleted
+from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile
 from corpora.store.ledger import Account
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
-from corpora.store.tables import read_table
 from flows.export.cards.licenses import NOT_STATED
 from flows.export.files import ExportedFile
 from flows.recipes.lock import Lock
@@ -264,10 +263,9 @@ def exported(artifact: Artifact) -> Exported:
 
 def count_documents(place: Place, corpus: Manifest, sources: Collection[str] = ()) -> DocumentCounts:
     """Count the live documents of a corpus, or of some of its sources. Raises Damaged."""
-    deleted = read_delete_list(place, corpus)
     counts = Counter[tuple[str, ...]]()
-    for batch in read_table(place, corpus, "documents", ("id", "revision", *_BY)):
-        table = pa.Table.from_batches([without_deleted(batch, deleted)])
+    for batch in Corpus(place, corpus).batches(_BY):
+        table = pa.Table.from_batches([batch])
         for row in table.group_by(list(_BY), use_threads=False).aggregate([([], "count_all")]).to_pylist():
             split = "held-out" if row["held_out"] else "train"
             of = (row["source"], split, row["generation"], row["language"] or "", row["license"] or "")
@@ -332,7 +330,7 @@ def _parent_folders(manifest: Manifest) -> Iterator[str]:
     """Yield the folders of the artifacts that one was made from."""
     for parent in manifest.parents:
         if parent.role in STAGES:
-            yield f"{parent.role}/{parent.name}/{parent.fingerprint}"
+            yield parent.folder
 
 
 def _first_run(artifact: Artifact) -> RunRecord | None:

@@ -11,9 +11,10 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from corpora.build import CORPUS, read_delete_list, without_deleted
+from corpora.build import Corpus
 from corpora.store.leases.reader_lease import Hold
-from corpora.store.tables import open_table, read_table
+from corpora.store.tables import open_table
+from corpora.views import CORPUS
 from flows.run.store_address import Artifact
 from shards.build import SPLITS
 from shards.reading.files.shard_set import ShardSet
@@ -93,9 +94,7 @@ class DocumentRows:
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Live documents; a batch of the corpus gives one for each split."""
-        deleted = read_delete_list(self.artifact.place, self.artifact.manifest)
-        for batch in read_table(self.artifact.place, self.artifact.manifest, "documents", CORPUS.names):
-            live = without_deleted(batch, deleted)
+        for live in Corpus(self.artifact.place, self.artifact.manifest).batches():
             held_out = live.column("held_out").to_numpy(zero_copy_only=False)
             for split, wanted in (("train", ~held_out), ("held-out", held_out)):
                 if wanted.any():

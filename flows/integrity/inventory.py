@@ -20,7 +20,7 @@ from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.digests.arrow_layout import TableChecks
 from corpora.store.file_check import check_file, is_table, side_by_side
-from corpora.store.manifest import Manifest, Part, fingerprint, is_record, read_record, stage_folder
+from corpora.store.manifest import Manifest, Part, fingerprint, is_record, read_record
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
 from corpora.tombstones import Tombstones, read_tombstones
@@ -351,7 +351,7 @@ def _check_named(holdings: Holdings) -> Iterator[Fault]:
         folder = left.pop()
         manifest = holdings.manifests.get(folder)
         if manifest is not None:
-            parents = [stage_folder(p.role, p.name) + f"/{p.fingerprint}" for p in manifest.parents if p.role in STAGES]
+            parents = [parent.folder for parent in manifest.parents if parent.role in STAGES]
             left += [parent for parent in parents if parent not in named_by]
             named_by = {**dict.fromkeys(parents, folder), **named_by}
         elif folder in named_by and folder not in begun and place.size(f"{folder}/{MANIFEST}") is None:

@@ -217,5 +217,5 @@ def with_parents(folders: Collection[str], manifests: Mapping[str, Manifest]) ->
         if folder in folders_needed or folder not in manifests:
             continue
         folders_needed.add(folder)
-        left += [f"{parent.role}/{parent.name}/{parent.fingerprint}" for parent in manifests[folder].parents]
+        left += [parent.folder for parent in manifests[folder].parents]
     return folders_needed

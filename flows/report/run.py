@@ -66,7 +66,7 @@ class RunView:
         labels: dict[str, str] = {}
         for manifest in accounts.of_kind(self.manifests, "verdicts"):
             labelled = [parent for parent in manifest.parents if parent.label]
-            labels |= {f"{parent.role}/{parent.name}/{parent.fingerprint}": parent.label for parent in labelled}
+            labels |= {parent.folder: parent.label for parent in labelled}
             labels[manifest.folder] = labelled[-1].label if labelled else ""
         for manifest in accounts.of_kind(self.manifests, "corpora"):
             labels[manifest.folder] = f"generation {manifest.facts['generations']}"

@@ -22,17 +22,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from corpora.build import read_delete_list, without_deleted
+from corpora.build import read_delete_list
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Manifest, Part
+from corpora.store.manifest import Manifest
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.files import remedied
 from corpora.store.places.locks import held
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, read_manifest
-from corpora.store.tables import open_table
+from corpora.views import PartView, list_views, read_part
 from trainer.build import work_folder
 from trainer.jobs.job import JobInput
 from trainer.launching.launch import LOG, ended, run_trainer
@@ -47,7 +47,7 @@ from trainer.tasks.vectors.settings import EmbedSettings
 
 BUILD_VERSION = 1
 PREDICT, EMBED = "predict", "embed"
-READ = ("id", "revision", "generation", "source", "text")
+READ = ("id", "source", "text")
 ANSWERED = pa.schema([("id", pa.string()), ("answer", pa.string()), ("row", pa.string())])
 TOGETHER = 20_000  # documents, from which parts of a corpus are no longer answered together
 ASIDE = ("line", "id")  # of a row of `predict`, besides the answer
@@ -65,7 +65,7 @@ class AnswersJob:
     store: str
     model: JobInput
     corpus: JobInput
-    parts: tuple[Part, ...]
+    parts: tuple[PartView, ...]
     does: str
     sources: tuple[str, ...]
     work: str = ""
@@ -80,11 +80,11 @@ def plan_answers(
     """
     chosen = tuple(sources)
     parts = [
-        part
-        for part in corpus.parts
-        if int(part.labels["generation"]) > since
-        and part.rows("documents")
-        and (not chosen or part.labels.get("source", chosen[0]) in chosen)
+        view
+        for view in list_views(corpus)
+        if int(view.part.labels["generation"]) > since
+        and view.num_rows
+        and (not chosen or view.part.labels.get("source", chosen[0]) in chosen)
     ]
     shared: dict[str, Json] = {"answers": does, "sources": [*chosen]}
     key = {"model": tasks.content, "corpus": corpus.content}
@@ -107,10 +107,10 @@ def plan_answers(
         parts=tuple(
             PartPlan(
                 name=f"{number:05}",
-                key={**key, "documents": [part.content for part in some]},
+                key={**key, "documents": [view.part.content for view in some]},
                 job=replace(job, parts=tuple(some)),
             )
-            for number, some in enumerate(enough_together(parts, lambda part: part.rows("documents"), TOGETHER))
+            for number, some in enumerate(enough_together(parts, lambda view: view.num_rows, TOGETHER))
         ),
         build=build_answers_part,
         facts={"generations": corpus.facts["generations"]},
@@ -152,9 +152,8 @@ def _write_documents(place: Place, job: AnswersJob, path: Path) -> int:
     deleted = read_delete_list(place, corpus)
     schema, number = pa.schema([("id", pa.string()), ("text", pa.large_string())]), 0
     with pq.ParquetWriter(path, schema) as sink:
-        batches = (open_table(place, corpus.stage_folder, part, "documents", READ) for part in job.parts)
-        for batch in chain.from_iterable(batches):
-            live = without_deleted(batch, deleted)
+        batches = (read_part(place, view, READ, deleted=deleted) for view in job.parts)
+        for live in chain.from_iterable(batches):
             if job.sources:
                 live = live.filter(pc.is_in(live.column("source"), value_set=pa.array(job.sources, pa.string())))
             ids = pa.array([id.hex() for id in live.column("id").to_pylist()], pa.string())

@@ -159,7 +159,7 @@ def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, s
         )
         for number, entry in sources[len(settled.documents) :]
     ]
-    documents = [*published(place, settled.documents), *(perform(stages) if stages else ())]
+    documents = [*settled.documents, *(perform(stages) if stages else ())]
     return Parsed(sources=sources, documents=documents, tombstones=tombstones, settled=settled, corpus=corpus)
 
 

@@ -1,4 +1,5 @@
-"""Earlier generations are settled: where the store holds their corpus whole, what it was made from is not looked at.
+"""Earlier generations are settled: where the store holds their corpus and the documents that it shows whole, what these
+were made from is not looked at.
 
 What is asked of every generation is known without the store: each fingerprint is made of settings and of the
 fingerprints before it. So the newest earlier corpus that is there is found by one listing, and a run plans only the
@@ -7,7 +8,7 @@ generations after it. The manifests of the settled ones are read where later sta
 Whatever is not in order (a file that is gone or damaged, another setting, another file of an old generation) is not
 settled: a run then goes through all stages, as the first one did, and finds and mends it.
 
-Cost: a listing, and a manifest for each source of a settled generation.
+Cost: a listing of the corpora, one of each source's documents, and a manifest for each source of a settled generation.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ from corpora.duplicates.candidates import Input
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.stage import MANIFEST, Stage, find_whole, read_manifest
+from corpora.store.stage import MANIFEST, Stage, find_whole, read_manifest, read_whole
 from corpora.tombstones import Tombstones
 from flows.recipes.recipe import Recipe, SourceEntry
 
@@ -30,12 +31,12 @@ NumberedSources = Sequence[tuple[int, SourceEntry]]  # the sources of all genera
 class SettledGenerations:
     """The generations that are settled: the first `number` ones.
 
-    documents, signatures: a stage for each of their sources, without parts
-    verdicts, corpora:     one for each of them, likewise
+    documents, signatures: of each of their sources, the latter as stages without parts
+    verdicts, corpora:     a stage for each of them, likewise
     """
 
     number: int = 0
-    documents: Sequence[Stage] = ()
+    documents: Sequence[Manifest] = ()
     signatures: Sequence[Stage] = ()
     verdicts: Sequence[Stage] = ()
     corpora: Sequence[Stage] = ()
@@ -43,8 +44,8 @@ class SettledGenerations:
     @property
     def folders(self) -> tuple[str, ...]:
         """The folders of the artifacts that are settled, those first that others are made from."""
-        stages = (*self.documents, *self.signatures, *self.verdicts, *self.corpora)
-        return tuple(stage.folder for stage in stages)
+        stages = (*self.signatures, *self.verdicts, *self.corpora)
+        return tuple(each.folder for each in self.documents) + tuple(stage.folder for stage in stages)
 
 
 NOTHING = SettledGenerations()
@@ -58,7 +59,7 @@ def find_settled(
     documents_of: Callable[[int, SourceEntry], Stage],
     tombstones: Tombstones,
 ) -> SettledGenerations:
-    """Return the generations whose corpus the store holds whole, as many as there are.
+    """Return the generations whose corpus and documents the store holds whole, as many as there are.
 
     before:       the newest generation, which is not settled
     documents_of: the documents stage of a source in a generation, without its parts
@@ -80,9 +81,12 @@ def find_settled(
         return NOTHING
     number = corpora.index(found[0]) + 1
     inside = sum(n <= number for n, _ in sources)
+    shown = read_whole(place, documents[:inside])
+    if shown is None:
+        return NOTHING
     return SettledGenerations(
         number=number,
-        documents=documents[:inside],
+        documents=shown,
         signatures=signatures[:inside],
         verdicts=verdicts[:number],
         corpora=corpora[:number],
@@ -113,7 +117,7 @@ def published(place: Place, stages: Sequence[Stage]) -> list[Manifest]:
 def judged_documents(place: Place, verdicts: Manifest) -> list[Manifest]:
     """Return the documents that verdicts are of, in their order, as far as the store has them."""
     parents = (parent for parent in verdicts.parents if parent.role == "documents")
-    found = (read_manifest(place, f"documents/{parent.name}/{parent.fingerprint}") for parent in parents)
+    found = (read_manifest(place, parent.folder) for parent in parents)
     return [manifest for manifest in found if manifest is not None]
 
 

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.schema import DOCUMENTS, Document, documents
-from corpora.store.manifest import Manifest, Part
+from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
-from corpora.store.tables import open_table
+from corpora.views import PartView, read_part
 from shards.reading.files.shard_set import ShardSet
 
 
@@ -32,7 +32,7 @@ class Trace:
 def corpus_of(place: Place, shards: Manifest) -> Corpus:
     """The corpus that a shard set was made from. Raises InputError where it is no longer in the store."""
     parent = next(parent for parent in shards.parents if parent.role == "corpora")
-    manifest = read_manifest(place, f"corpora/{parent.name}/{parent.fingerprint}")
+    manifest = read_manifest(place, parent.folder)
     if manifest is None:
         raise InputError(
             f"The corpus {parent.name}/{parent.fingerprint} of these shards is not in the store {place.address}: "
@@ -65,24 +65,20 @@ def find_document(
 ) -> Document | None:
     """The newest row of a document that the corpus' parts hold, deleted or not; None where there is none."""
     wanted = pa.scalar(id, pa.binary(len(id)))
-    newest: tuple[Part, int] | None = None
-    for part in corpus.manifest.parts:
-        if generation is not None and part.labels.get("generation") != str(generation):
+    newest: tuple[PartView, int] | None = None
+    for view in corpus.views:
+        if generation is not None and view.part.labels.get("generation") != str(generation):
             continue
         first = 0
-        for batch in open_table(corpus.place, corpus.manifest.stage_folder, part, "documents", ("id", "revision")):
+        for batch in read_part(corpus.place, view, ("id", "revision")):
             matches = pc.equal(batch.column("id"), wanted)
             if revision is not None:
                 matches = pc.and_(matches, pc.equal(batch.column("revision"), revision))
             for row in np.flatnonzero(matches.to_numpy(zero_copy_only=False)).tolist():
-                newest = (part, first + row)
+                newest = (view, first + row)
             first += batch.num_rows
-    return None if newest is None else _document_at(corpus, *newest)
-
-
-def _document_at(corpus: Corpus, part: Part, row: int) -> Document:
-    """One row of a corpus."""
-    rows = range(row, row + 1)
-    batches = open_table(corpus.place, corpus.manifest.stage_folder, part, "documents", DOCUMENTS.names, rows)
-    [document] = documents(batches)
+    if newest is None:
+        return None
+    view, row = newest
+    [document] = documents(read_part(corpus.place, view, DOCUMENTS.names, range(row, row + 1)))
     return document

@@ -9,6 +9,8 @@ a forget), so parts that newer artifacts point to, `deleted` and `changes`; two 
 records of the three runs; and in `signatures/pages` one part of an artifact that was never published.
 
 In the archive the folder that everything lay in is called FOLDER; checkpoints of the training are left out.
+
+WITH_TEXTS is the same store as a version wrote it whose corpora held the texts: it is never made again.
 """
 
 import json
@@ -21,13 +23,14 @@ import pytest
 from corpora.store.damage import seal, unseal
 
 ARCHIVE = Path(__file__).parent / "run" / "cases" / "kept_store.tar.xz"
+WITH_TEXTS = ARCHIVE.with_name("store_with_texts.tar.xz")
 FOLDER = "/the/folder/of/the/recipe"
 RAISED: dict[str, str] = {}  # the versions of stages whose output has changed since, by kind: where each is said
 
 
-def unpacked_store(folder: Path) -> tuple[Path, Path]:
+def unpacked_store(folder: Path, packed: Path = ARCHIVE) -> tuple[Path, Path]:
     """Unpack into an empty folder; the recipe's path, and the store's. Its lock and its raw files are next to it."""
-    with tarfile.open(ARCHIVE) as archive:
+    with tarfile.open(packed) as archive:
         archive.extractall(folder, filter="data")
     for name in ("raw.json", "run.json"):  # these say where things lay
         for path in folder.glob(f"store/runs/*/{name}"):

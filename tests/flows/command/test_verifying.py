@@ -11,7 +11,7 @@ from corpora.store.damage import unseal
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 
-TABLE = "tokens/small/a93b3080bae9c0b8916e966e/g002-changes.tokens.arrow"
+TABLE = "tokens/small/bf78707521d826796f8adbd0/g002-changes.tokens.arrow"
 
 
 @pytest.fixture

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from kept_store import unpacked_store, use_libraries_of
+from kept_store import WITH_TEXTS, unpacked_store, use_libraries_of
 from small_recipe import World, stages_without
 
+from corpora.build import Corpus
+from corpora.store.digests.content import content_of, sum_contents
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, list_manifests
@@ -56,3 +58,27 @@ def test_the_runs_of_the_kept_store_find_their_raw_files(world: World) -> None:
         for sha256, path in paths.items():
             found = find_raw_file(world.place, sha256)
             assert found is not None and str(found[1]) == path and found[1].is_relative_to(world.folder)
+
+
+def corpus_rows(world: World) -> dict[int, list[str]]:
+    """The contents of all rows of the store's corpora, as they are read, by the number of their generations."""
+    found: dict[int, list[str]] = {}
+    for manifest in list_manifests(world.place, "corpora", "small"):
+        rows = sum_contents(map(content_of, Corpus(world.place, manifest).batches()))
+        found.setdefault(int(manifest.facts["generations"]), []).append(str(rows))
+    return found
+
+
+def test_a_store_whose_corpora_hold_texts_is_read_and_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where older corpora read otherwise than new ones, or more is built again than what their rows decide."""
+    recipe_path, store = unpacked_store(tmp_path / "world", WITH_TEXTS)
+    use_libraries_of(store, monkeypatch)
+    world = World(folder=recipe_path.parent, text=recipe_path.read_text(encoding="utf-8"))
+    before, older = contents(store), corpus_rows(world)
+    assert {*older} == {1, 2, 3} and all(len(rows) == 1 for rows in older.values())
+    run = world.run()
+    assert {stage.stage.kind for stage in run.stages if stage.built} == {"corpora", "counts", "tokens"}
+    assert {path: data for path, data in contents(store).items() if path in before} == before
+    assert corpus_rows(world) == {number: rows * 2 for number, rows in older.items()}

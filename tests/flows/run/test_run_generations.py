@@ -13,12 +13,13 @@ from small_recipe import Run, World, fill, first_pages, live_texts, nearly, new_
 from tiers import LONG
 
 from corpora.build import Corpus
-from corpora.schema import Document, documents, keyed_id
+from corpora.schema import DOCUMENTS, Document, documents, keyed_id
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.tables import open_table, read_table
 from corpora.text.shingles import shingle_hashes
 from corpora.tombstones import Tombstones, read_tombstones, text_hash, write_tombstones
+from corpora.views import read_part
 from flows.recipes.lock import write_lock
 from flows.run import pipeline
 from shards.reading.files.shard_set import ShardSet
@@ -246,9 +247,9 @@ def test_a_forget_of_its_own_generation_rewrites_no_file(growing: Grown) -> None
 
 def part_documents(corpus: Corpus, name: str) -> Iterator[Document]:
     """All rows that one part holds, live or not."""
-    for part in corpus.manifest.parts:
-        if part.name == name:
-            yield from documents(open_table(corpus.place, corpus.manifest.stage_folder, part, "documents"))
+    for view in corpus.views:
+        if view.part.name == name:
+            yield from documents(read_part(corpus.place, view, DOCUMENTS.names))
 
 
 def test_a_tombstone_revives_what_its_document_kept_out(growing: Grown) -> None:

@@ -10,6 +10,8 @@ import pytest
 from small_recipe import Run, World, build_on, fill, live_rows, new_world, run_lock
 from tiers import LONG
 
+from corpora.build import Corpus
+from corpora.store.digests.content import content_of, sum_contents
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_part
 from corpora.store.workers.pool import WorkerPool
@@ -76,10 +78,14 @@ def test_the_cut_into_parts_changes_no_row(finished: Run, world: World, part_byt
     run = world.run(documents__part_bytes=part_bytes)
     cut = [len(stage.manifest.parts) for stage in run.of("documents")]
     assert (cut != [4, 1]) == (part_bytes != "1")
-    parted = {"counts", "tokens", "vocabularies", "measures", "shards"}  # see below
+    parted = {"corpora", "counts", "tokens", "vocabularies", "measures", "shards"}  # see below
     assert [entry for entry in run.contents() if entry[0].split("/")[0] not in parted] == [
         entry for entry in finished.contents() if entry[0].split("/")[0] not in parted
     ]
+    # A row of a corpus says which row of which documents it is: what is read of it must be equal.
+    for read in (Corpus.batches, Corpus.removed):
+        mine, theirs = (sum_contents(map(content_of, read(each.corpus))) for each in (run, finished))
+        assert mine == theirs and mine.rows
     # Counts are sums a part and tokens are sorted within a part: what is made of them must be equal again.
     for kind in ("vocabularies", "measures", "shards"):
         assert [stage.manifest.tables for stage in run.of(kind)] == [s.manifest.tables for s in finished.of(kind)]

@@ -9,6 +9,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from corpora.errors import InputError
 from corpora.store.tables import open_table
+from corpora.views import read_part
 from flows.report.vocabularies import drift_rows
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
@@ -41,9 +42,9 @@ def assert_tokens_are_the_reference(run: Run) -> None:
     vocabulary, compared = vocabulary_of(run), 0
     texts = {
         bytes(row["id"]): row["text"]
-        for part in run.outcome.corpus.parts
-        for batch in open_table(run.place, run.outcome.corpus.stage_folder, part, "documents")
-        for row in batch.select(["id", "text"]).to_pylist()
+        for view in run.corpus.views
+        for batch in read_part(run.place, view, ("id", "text"))
+        for row in batch.to_pylist()
     }
     tokenizer = vocabulary.tokenizer()
     for part in tokens.manifest.parts:

@@ -15,6 +15,7 @@ import pytest
 from small_recipe import Run, World, fill, new_world, page, prose
 from tiers import LONG
 
+from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
@@ -230,6 +231,7 @@ def test_what_was_released_stays(history: History) -> None:
     collect(history.place, keep_runs=1)
     assert entry.artifacts[0].folder in published(history.place)
     assert history.place.size(f"runs/{entry.run}/run.json") is not None
+    assert len([*Corpus(history.place, history.runs[0].outcome.corpus).documents()]) > 20, "the texts are there as well"
     assert_whole(history)
 
 

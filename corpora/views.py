@@ -1,0 +1,213 @@
+"""The parts of a corpus as they are read: what the verdicts decided for each row, next to the documents' own columns.
+
+    part of a corpus     id, revision, generation, since, held_out; row, documents ─┐
+    part of documents    text, title, url, ... ◄────────────────────────────────────┘
+
+A text is in a store once: with its documents. A row of a corpus says by the content of their table which documents it
+is of, so a corpus does not depend on the folder that they are in, and changes if they do. A corpus of before version 3
+holds all columns itself; it is read by the same functions.
+
+Promise: only columns that are asked for are read, of documents only the record batches that have rows of the corpus,
+and only if one of their own columns is asked for. What is damaged is named by its own path, so that its stage builds it
+again.
+
+Cost: 20 bytes a document on disk. Opening a part reads the last bytes of the manifest of its documents; the manifest is
+read once in a process.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from corpora.kernels.arrays import Bools, Int64s, UInt64s
+from corpora.schema import DOCUMENTS, columns_of
+from corpora.store.damage import Damaged
+from corpora.store.digests.content import Content, sum_contents
+from corpora.store.manifest import Manifest, ManifestAddress, Part
+from corpora.store.places.place import Place
+from corpora.store.stage import MANIFEST, address_at, manifest_at
+from corpora.store.tables import open_rows, open_table
+
+CORPUS = pa.schema(
+    [
+        *DOCUMENTS,
+        pa.field("generation", pa.int32(), nullable=False),  # whose parts hold this row
+        pa.field("since", pa.int32(), nullable=False),  # in which the id first appeared
+        pa.field("held_out", pa.bool_(), nullable=False),
+    ]
+)
+
+KEY = ("id", "revision", "generation")  # of a row: what says that it is deleted
+DECIDED = (*KEY, "since", "held_out")  # columns of a corpus that verdicts decide
+DOCUMENTS_DIGEST = pa.binary(16)
+
+VIEW = pa.schema(
+    [
+        *(CORPUS.field(name) for name in DECIDED),
+        pa.field("row", pa.int32(), nullable=False),  # of the part of documents
+        pa.field("documents", DOCUMENTS_DIGEST, nullable=False),  # the content of that part's table
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartView:
+    """A part of a corpus, and where the documents are that it is of.
+
+    folder:    of its stage
+    documents: the folders of artifacts, one of which has its documents, in the order of its rows; none: it holds all
+               columns itself
+    """
+
+    folder: str
+    part: Part
+    documents: tuple[str, ...]
+
+    @property
+    def num_rows(self) -> int:
+        """The number of its documents, deleted ones among them."""
+        return self.part.rows("documents")
+
+
+def list_views(corpus: Manifest) -> list[PartView]:
+    """Return the parts of a corpus as they are read: its parents are the documents that it is of."""
+    parents = [parent for parent in corpus.parents if parent.role == "documents"]  # none before version 3
+    inputs = zip(corpus.facts["inputs"], parents, strict=False)
+    folders = {(item["generation"], item["source"]): parent.folder for item, parent in inputs}
+    views = []
+    for part in corpus.parts:
+        generation, source = int(part.labels["generation"]), part.labels.get("source")
+        of = (n for n in folders if (n[1] == source and n[0] == generation if source else n[0] < generation))
+        views.append(PartView(folder=corpus.stage_folder, part=part, documents=tuple(folders[each] for each in of)))
+    return views
+
+
+def table_digest(part: Part) -> bytes:
+    """Return the content of a part's documents, as rows of a corpus name it."""
+    content = documents_content(part)
+    return content.digest.to_bytes(DOCUMENTS_DIGEST.byte_width, "little")
+
+
+def documents_content(part: Part) -> Content:
+    """Return the content of a part's documents, without that of its other tables."""
+    return sum_contents(file.content for file in part.files if file.table == "documents")
+
+
+def view_rows(verdicts: pa.RecordBatch, rows: Int64s, part: Part, generation: int) -> pa.Table:
+    """Return rows of a part of a corpus. verdicts: on these rows of a part of documents, in ascending order"""
+    columns = {
+        **{name: verdicts.column(name) for name in DECIDED if name != "generation"},
+        "generation": pa.array(np.full(len(rows), generation, np.int32)),
+        "row": pa.array(rows.astype(np.int32)),
+        "documents": pa.array([table_digest(part)] * len(rows), DOCUMENTS_DIGEST),
+    }
+    return pa.table(columns_of(columns, VIEW), schema=VIEW)
+
+
+class DeleteList:
+    """Rows that some part of a corpus holds and that no longer belong to the corpus.
+
+    Promise: a row is on the list where its id, revision and generation are those of an entry, all three.
+    Cost: 28 bytes an entry; a row is looked up by the first half of its id, by bisection.
+    """
+
+    def __init__(self, rows: pa.Table) -> None:
+        """rows: id, revision and generation of each entry"""
+        order = np.argsort(_halves(rows.column("id"))[:, 0], kind="stable")
+        self._heads, self._tails = (np.ascontiguousarray(half) for half in _halves(rows.column("id"))[order].T)
+        self._revisions = rows.column("revision").to_numpy()[order]
+        self._generations = rows.column("generation").to_numpy()[order]
+
+    def __len__(self) -> int:
+        return len(self._heads)
+
+    def holds(self, batch: pa.RecordBatch) -> Bools:
+        """Return, for each row of the corpus, whether it is on the list."""
+        heads, tails = _halves(batch.column("id")).T
+        revisions, generations = (batch.column(name).to_numpy() for name in ("revision", "generation"))
+        at, ends = (np.searchsorted(self._heads, heads, side) for side in ("left", "right"))
+        held = np.zeros(batch.num_rows, np.bool_)
+        while np.any(at < ends):  # once for each time that one id is on the list
+            row = np.flatnonzero(at < ends)
+            same = self._tails[at[row]] == tails[row]
+            same &= self._revisions[at[row]] == revisions[row]
+            same &= self._generations[at[row]] == generations[row]
+            held[row] |= same
+            at = at + 1
+        return held
+
+
+def _halves(ids: pa.Array | pa.ChunkedArray) -> UInt64s:
+    """Ids as pairs of numbers: uint64 [n, 2]."""
+    column = ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
+    data = np.frombuffer(column.buffers()[1] or b"", np.uint64).reshape(-1, 2)
+    return data[column.offset : column.offset + len(column)]
+
+
+def without_deleted(batch: pa.RecordBatch, deleted: DeleteList) -> pa.RecordBatch:
+    """A batch of corpus rows without those on the list."""
+    held = deleted.holds(batch)
+    return batch.filter(pa.array(~held)) if held.any() else batch
+
+
+def read_part(
+    place: Place,
+    view: PartView,
+    columns: Sequence[str],
+    rows: range | None = None,
+    deleted: DeleteList | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a part of a corpus, with these of its columns; what is on the list of deleted rows is left out.
+
+    rows: those to read, counted in the part; None: all. Raises Damaged.
+    """
+    own = DECIDED if view.documents else CORPUS.names
+    others = [name for name in columns if name not in own]
+    needed = [*columns, *(KEY if deleted is not None else ()), *(("row", "documents") if others else ())]
+    stored = [name for name in dict.fromkeys(needed) if name not in others]
+    left = list(view.documents)
+    for batch in open_table(place, view.folder, view.part, "documents", stored, rows):
+        live = batch if deleted is None else without_deleted(batch, deleted)
+        for some in _with_documents(place, left, live, others) if others else [live]:
+            yield some.select(list(columns))
+
+
+def _with_documents(
+    place: Place, folders: list[str], batch: pa.RecordBatch, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Rows of a corpus with columns of their documents. folders: to look into; those are taken out that are passed"""
+    rows = batch.column("row").to_numpy().astype(np.int64)
+    tables = _halves(batch.column("documents"))
+    changes = np.any(tables[1:] != tables[:-1], axis=1) | (rows[1:] <= rows[:-1])
+    first = 0
+    for run in np.split(rows, np.flatnonzero(changes) + 1) if len(rows) else ():
+        folder, part = _find_documents(place, folders, batch.column("documents")[first].as_py())
+        for found in open_rows(place, folder, part, "documents", columns, run):
+            decided = batch.slice(first, found.num_rows)
+            yield pa.RecordBatch.from_arrays(
+                [*decided.columns, *found.columns], schema=pa.schema([*decided.schema, *found.schema])
+            )
+            first += found.num_rows
+
+
+def _find_documents(place: Place, folders: list[str], digest: bytes) -> tuple[str, Part]:
+    """Return the part of documents whose table has a content, and the folder of its stage. Raises Damaged."""
+    while True:
+        path = f"{folders[0]}/{MANIFEST}"
+        try:
+            parts = _parts_by_digest(place, address_at(place, folders[0]))
+        except FileNotFoundError as error:
+            raise Damaged(path, "it is gone") from error
+        if digest in parts:
+            return folders[0].rpartition("/")[0], parts[digest]
+        if len(folders) == 1:
+            raise Damaged(path, "it does not have the documents that a corpus was made from")
+        del folders[0]
+
+
+@lru_cache(maxsize=16)
+def _parts_by_digest(place: Place, documents: ManifestAddress) -> dict[bytes, Part]:
+    return {table_digest(part): part for part in manifest_at(place, documents).parts}
