@@ -11,7 +11,7 @@ from corpora.store.damage import unseal
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 
-TABLE = "tokens/small/bf78707521d826796f8adbd0/g002-changes.tokens.arrow"
+TABLE = "tokens/small/985da4d42cdcb9f00dc71172/g002-changes.tokens.arrow"
 
 
 @pytest.fixture

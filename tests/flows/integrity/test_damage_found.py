@@ -100,12 +100,12 @@ def test_documents_of_a_run_are_checked_each(store: Place) -> None:
 
 def test_a_file_that_generations_share_is_named_once(store: Place) -> None:
     """Fails where a file is read once for each manifest that names it, and told as often."""
-    path = harm(store, "corpora/small/33601d7bee5c5a1facbed622/g001-pages-00001.documents.arrow")
+    path = harm(store, "corpora/small/dd4a6b399c6eefb2fd33d99e/g001-pages-00001.documents.arrow")
     [fault] = faults(store)
     assert fault.path == path and len(fault.artifacts) == 3
     assert str(fault) == (
         f"{path}: its bytes are not those that were written (part g001-pages-00001 of "
-        "corpora/small/33601d7bee5c5a1facbed622 and 2 more)"
+        "corpora/small/dd4a6b399c6eefb2fd33d99e and 2 more)"
     )
 
 
@@ -218,6 +218,6 @@ def test_an_artifact_alone_is_checked_with_the_parts_that_it_points_to(store: Pl
         for path in paths_of(store, "corpora/small/", "manifest.json")
         if json.loads(contents(store)[path])["facts"]["generations"] == 3
     )
-    pointed = harm(store, "corpora/small/33601d7bee5c5a1facbed622/g001-pages-00001.documents.arrow")
+    pointed = harm(store, "corpora/small/dd4a6b399c6eefb2fd33d99e/g001-pages-00001.documents.arrow")
     harm(store, paths_of(store, "documents/pages/", ".arrow")[0])
     assert [fault.path for fault in faults(store, newest)] == [pointed]

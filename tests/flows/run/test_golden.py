@@ -31,7 +31,7 @@ GOLDEN: dict[str, tuple[int, dict[str, str]]] = {
                       "dropped": "12.5ea121bd1e818aea532955e86fe94699"}),
     "signatures": (2, {"revisions": "12.0e5081198e96d1b893b6dd73bc6d95bf",
                        "signatures": "40.391e4b4e3b730beef247461fad92eb1d"}),
-    "verdicts": (2, {"verdicts": "40.476aed548983474e1e6e67d6b8c75c1c"}),
+    "verdicts": (3, {"verdicts": "40.476aed548983474e1e6e67d6b8c75c1c"}),
     "corpora": (3, {"documents": "39.0e2fbace31fba58d3dbf7fd60ff65ca0",
                     "removed": "1.45e27def6f7b42b5199d6f10855d7d5c"}),
     "counts": (1, {"counts": "6147.08abd951c24cbc2bea122a7afced10da"}),
