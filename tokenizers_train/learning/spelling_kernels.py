@@ -9,6 +9,7 @@ from corpora.kernels.compiling import kernel
 from corpora.kernels.utf8 import decode
 
 EDGE = -1  # between two words
+NUM_CODES = 0x110000  # code points that Unicode has
 _NUM_BYTES = 256
 
 

@@ -401,7 +401,7 @@ def _write_entries(
 
 @kernel
 def _compare(data: Bytes, start: Integer, end: Integer, other: Bytes, other_start: Integer, other_end: Integer) -> int:
-    """Compare two words by their bytes: -1 if data[start:end] is before the other one, 0 if they are the same, else 1."""
+    """Compare two words by their bytes: -1 if the first is before the other one, 0 if they are the same, else 1."""
     length, other_length = end - start, other_end - other_start
     for i in range(min(length, other_length)):
         if data[start + i] != other[other_start + i]:
