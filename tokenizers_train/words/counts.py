@@ -75,6 +75,7 @@ def merge_counts(parts: Iterable[WordCounts], weights: Sequence[Weight] | None =
             waiting.append(merge_two(waiting.pop(), waiting.pop()))
     while len(waiting) > 1:
         waiting.append(merge_two(waiting.pop(), waiting.pop()))
+    pa.default_memory_pool().release_unused()
     return waiting[0] if waiting else COUNTS.empty_table()
 
 
