@@ -154,7 +154,7 @@ DOORS: dict[str, Callable[[pa.Array], object]] = {
     ),
     "tokenizers_train.measures.measure.cut_words": lambda texts: cut_words(UNIGRAM, _counted(texts)),
     "tokenizers_train.measures.texts._measure_column": _encoded(BYTES),
-    "tokenizers_train.words.counts._with_counts": lambda texts: merge_counts([_counted(texts), _counted(texts)]),
+    "tokenizers_train.words.counts.merge_two": lambda texts: merge_counts([_counted(texts), _counted(texts)]),
     "tokenizers_train.words.counts.count_by": lambda texts: [
         count_by(rule, texts) for rule in (BertWords(lowercase=True), Gpt2Words(), SentencePieceWords())
     ],

@@ -13,10 +13,10 @@ Cost: that of `merges`; then twice as long again for the files of a tokenizer of
 """
 
 import numpy as np
+import pyarrow.compute as pc
 
 from corpora.errors import InputError
-from corpora.text.buffers import text_buffers
-from tokenizers_train.learning.merges import Words, learn_merges
+from tokenizers_train.learning.merges import Words, lay_out_words, learn_merges
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS, SPECIAL_TOKENS
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, roberta_vocabulary
@@ -46,13 +46,8 @@ def spell_bytes(counts: WordCounts) -> Words:
     """
     if not counts.num_rows:
         raise InputError("There are no words to train a vocabulary from: every document is empty or was dropped.")
-    data, offsets = text_buffers(counts["word"].combine_chunks())
     order = np.argsort([ord(letter) for letter in BYTE_LETTERS])
     ranks = np.empty(256, np.int32)
     ranks[order] = np.arange(256, dtype=np.int32)
-    return Words(
-        letters=sorted(BYTE_LETTERS),
-        pieces=ranks[data[offsets[0] : offsets[-1]]],
-        starts=offsets - offsets[0],
-        counts=counts["count"].to_numpy(),
-    )
+    num_bytes = pc.sum(pc.binary_length(counts["word"])).as_py()
+    return lay_out_words(counts, sorted(BYTE_LETTERS), (ranks, ranks), num_bytes)

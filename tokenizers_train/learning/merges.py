@@ -23,32 +23,77 @@ import numpy as np
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int32s, Int64s
-from tokenizers_train.learning.merges_kernels import Gathered, Pairs, count_pairs, join_pairs, lay_out
+from corpora.text.buffers import text_buffers
+from tokenizers_train.learning.merges_kernels import (
+    BLOCK,
+    Cells,
+    Gathered,
+    Pairs,
+    count_pairs,
+    join_pairs,
+)
+from tokenizers_train.learning.spelling_kernels import EDGE, spell_words
+from tokenizers_train.words.table import WordCounts
 
 MOST_CELLS = (1 << 31) - 1  # so that a place fits 32 bits
 
 
 class Words(NamedTuple):
-    """Distinct words as pieces: word w is pieces[starts[w]:starts[w + 1]] and occurs counts[w] times.
+    """Distinct words as pieces.
 
     letters: what the first piece ids mean, in their order
+    whole:   int64, how many words of each run have two letters or more, and none that was skipped
     """
 
     letters: list[str]
-    pieces: Int32s
-    starts: Int64s
-    counts: Int64s
+    cells: Cells
+    whole: Int64s
+
+
+def lay_out_words(counts: WordCounts, letters: list[str], ids: tuple[Int32s, Int32s], num_letters: int) -> Words:
+    """Spell the words, those of one count next to each other.
+
+    ids:         for each code point its id as a word's first letter and as another one, -1 for one that is skipped; or
+                 for each byte, if words are spelt as bytes
+    num_letters: of all words
+    Raises InputError if there are more than 2^31 cells.
+    """
+    num_cells = num_letters + counts.num_rows + 1
+    if num_cells > MOST_CELLS:
+        raise InputError(
+            f"The distinct words have {num_letters} letters, and a vocabulary is learnt from two "
+            "thousand million at most: leave a source out of the vocabulary, or train it on a part of the corpus."
+        )
+    data, offsets = text_buffers(counts["word"].combine_chunks())
+    occurrences = counts["count"].to_numpy()
+    order = np.argsort(occurrences, kind="stable")
+    firsts = np.append(np.flatnonzero(np.diff(occurrences[order], prepend=0)), len(order))
+    pieces, runs, whole = (
+        np.empty(num_cells, np.int32),
+        np.empty(len(firsts), np.int64),
+        np.zeros(len(firsts) - 1, np.int64),
+    )
+    pieces = pieces[: spell_words(data, offsets, order, firsts, *ids, pieces, runs, whole)]
+    of_runs = occurrences[order[firsts[:-1]]]
+    starts = np.arange(0, len(pieces), BLOCK)
+    first, last = (
+        np.searchsorted(runs, at, "right") - 1 for at in (starts, np.minimum(starts + BLOCK, len(pieces)) - 1)
+    )
+    blocks = np.where(first == last, of_runs[first], -1 - first)
+    return Words(letters, Cells(pieces, runs, of_runs, blocks), whole)
 
 
 def learn_merges_plainly(words: Words, room: int, min_frequency: int) -> list[tuple[int, int]]:
     """Count all pairs again before every merge, and join the first of the order: the definition of `learn_merges`."""
-    bounds = words.starts.tolist()
-    spelt = [words.pieces[start:end].tolist() for start, end in pairwise(bounds)]
+    pieces, runs = words.cells.pieces, words.cells.runs
+    edges = np.flatnonzero(pieces == EDGE)
+    spelt = [pieces[start + 1 : end].tolist() for start, end in pairwise(edges.tolist())]
+    counts = words.cells.counts[np.searchsorted(runs, edges[:-1] + 1, "right") - 1].tolist()
     merges: list[tuple[int, int]] = []
     while len(merges) < room:
         pairs: Counter[tuple[int, int]] = Counter()
-        for pieces, count in zip(spelt, words.counts.tolist(), strict=True):
-            for pair in pairwise(pieces):
+        for word, count in zip(spelt, counts, strict=True):
+            for pair in pairwise(word):
                 pairs[pair] += count
         if not pairs:
             break
@@ -56,7 +101,7 @@ def learn_merges_plainly(words: Words, room: int, min_frequency: int) -> list[tu
         if pairs[best] < min_frequency:
             break
         new = len(words.letters) + len(merges)
-        spelt = [_joined(pieces, best, new) for pieces in spelt]
+        spelt = [_joined(word, best, new) for word in spelt]
         merges.append(best)
     return merges
 
@@ -75,23 +120,24 @@ def _joined(pieces: list[int], pair: tuple[int, int], new: int) -> list[int]:
 def learn_merges(words: Words, room: int, min_frequency: int) -> Int64s:
     """The pairs of piece ids to join, a row for each, in order: at most `room`, none rarer than `min_frequency`.
 
-    Merge k makes the piece with the id len(words.letters) + k.
-    Raises InputError where distinct words have more than 2^31 letters in all.
+    Merge k makes the piece with the id len(words.letters) + k. The words' cells are written over.
     """
-    num_cells = len(words.pieces) + len(words.counts) + 1
-    if num_cells > MOST_CELLS:
-        raise InputError(
-            f"The distinct words have {len(words.pieces)} letters, and a vocabulary is learnt from two "
-            "thousand million at most: leave a source out of the vocabulary, or train it on a part of the corpus."
-        )
-    cells = np.empty(2 * num_cells, np.int32)
-    num_cells = lay_out(words.pieces, words.starts, words.counts, cells)
-    least, num_ids = max(1, min_frequency), len(words.letters) + room
-    pairs = count_pairs(cells, num_cells, words.counts, _no_pairs(), least)
+    num_ids, least = len(words.letters) + room, max(1, min_frequency, least_joined(words, room))
+    pairs = count_pairs(words.cells, _no_pairs(), least)
     sizes = np.ones(num_ids, np.int32)
     merges = np.empty((room, 2), np.int64)
-    num_merges = join_pairs(cells, words.counts, sizes, pairs, _nothing_gathered(num_ids), least, merges)
+    num_merges = join_pairs(words.cells, sizes, pairs, _nothing_gathered(num_ids), least, merges)
     return merges[:num_merges]
+
+
+def least_joined(words: Words, room: int) -> int:
+    """A count that no pair falls below that one of `room` merges joins; 0 if nothing can be said.
+
+    A word of two letters or more is one piece only after a merge that makes this very piece. If more words than there
+    are merges occur so often, one of them has a pair at any time, and the pair is at least as frequent as the word.
+    """
+    words_from = np.cumsum(words.whole[::-1])[::-1]  # words of each run, and of those with higher counts
+    return int(words.cells.counts[words_from > room].max(initial=0))
 
 
 def _no_pairs() -> Pairs:

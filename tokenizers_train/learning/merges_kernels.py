@@ -7,7 +7,10 @@ All words are in one row of cells, a cell for each letter, with an edge between 
 its id in the first and in the last of its cells, and the id tells how many cells it has: so both neighbours of a
 piece are found by one look each. Cells between them are inner ones. A pair keeps the list of the cells at which it
 has begun; ids only grow where they are written over, so a cell of the list that no longer shows the pair's left id
-has been joined to something else, and one that does is still the first cell of that piece.
+has been joined to something else, and one that does is still the first cell of that piece. When there is no room for
+more lists, the cells that no longer begin their pair leave them, and never come back.
+
+Words of one count are next to each other, so that a count is kept for `BLOCK` cells and not for each.
 
 What a merge changes is gathered by the neighbour's id before any pair is looked up: how often the new piece has it
 at its left and at its right. A pair that is less frequent than the least count when it is made is not noted at
@@ -22,11 +25,27 @@ import numpy as np
 from corpora.kernels.arrays import Int32s, Int64s, Integer, copy_values
 from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import GOLDEN_RATIO
+from tokenizers_train.learning.spelling_kernels import EDGE
 
-EDGE, _INNER = -1, -2  # cells that show no piece
-_LARGEST = 0x7FFFFFFF
+_INNER = -2  # a cell between the first and the last one of a piece
+BLOCK = 64  # cells
 _HALF = np.uint64(32)
 _LEFT, _LEFT_PLACES, _RIGHT, _RIGHT_PLACES = 0, 1, 2, 3  # what is gathered for an id
+
+
+class Cells(NamedTuple):
+    """Distinct words as pieces, those of one count next to each other.
+
+    pieces: int32, an edge, and after it the pieces of each word and an edge
+    runs:   int64, where the words of each further count begin in `pieces`, and their end
+    counts: int64, how often these words occur
+    blocks: int64, for each `BLOCK` pieces the count of their words, or -1 - the first of their runs if they are several
+    """
+
+    pieces: Int32s
+    runs: Int64s
+    counts: Int64s
+    blocks: Int64s
 
 
 class Pairs(NamedTuple):
@@ -68,31 +87,6 @@ class Gathered(NamedTuple):
 
 
 @kernel
-def lay_out(
-    pieces: Int32s,
-    starts: Int64s,
-    counts: Int64s,
-    cells: Int32s,
-) -> int:
-    """Fill the cells, two numbers for each: the piece, and the count of its word; returns how many are filled.
-
-    A count beyond 31 bits is given as -1 - its word. Words of one letter hold no pair and are left out.
-    """
-    cells[0], cells[1] = EDGE, 0
-    at = 1
-    for word in range(len(counts)):
-        if starts[word + 1] - starts[word] < 2:
-            continue
-        count = counts[word] if counts[word] <= _LARGEST else np.int64(-1 - word)
-        for i in range(starts[word], starts[word + 1]):
-            cells[2 * at], cells[2 * at + 1] = pieces[i], count
-            at += 1
-        cells[2 * at], cells[2 * at + 1] = EDGE, 0
-        at += 1
-    return at
-
-
-@kernel
 def _slot(slots: Int32s, keys: Int64s, key: Integer) -> np.int64:
     """The slot that holds the pair's number, or the empty one where it belongs."""
     value = np.uint64(key) * GOLDEN_RATIO
@@ -130,24 +124,26 @@ def _with_pair_room(pairs: Pairs, more: int) -> Pairs:
 
 
 @kernel
-def _with_place_room(pairs: Pairs, more: int, least: int) -> Pairs:
-    """The pairs with room for some more places; lists of pairs that are never joined again are given up."""
+def _with_place_room(cells: Int32s, sizes: Int32s, pairs: Pairs, more: int, least: int) -> Pairs:
+    """The pairs with room for some more places; what is of no use leaves the lists, if there is none."""
     if pairs.used[1] + more <= len(pairs.places):
         return pairs
-    live = 0
+    places, at = pairs.places, 0
     for number in range(pairs.used[0]):
-        if pairs.counts[number] >= least:
-            live += pairs.ends[number] - pairs.begins[number]
-    places = np.empty(2 * (live + more), np.int32)
-    at = 0
-    for number in range(pairs.used[0]):
+        left, right = pairs.keys[number] >> 32, pairs.keys[number] & 0xFFFFFFFF
         begin, end = pairs.begins[number], pairs.ends[number]
         pairs.begins[number] = at
-        if pairs.counts[number] >= least:
-            copy_values(pairs.places[begin:end], places[at : at + end - begin])
-            at += end - begin
+        if pairs.counts[number] >= least:  # else it is never joined again
+            for i in range(begin, end):
+                place = places[i]
+                if cells[place] == left and cells[place + sizes[left]] == right:
+                    places[at] = place
+                    at += 1
         pairs.ends[number] = at
     pairs.used[1] = at
+    if at + more > len(places) - (len(places) >> 3):
+        places = np.empty((at + more) + ((at + more) >> 2), np.int32)
+        copy_values(pairs.places[:at], places[:at])
     return Pairs(pairs.keys, pairs.counts, pairs.begins, pairs.ends, pairs.slots, places, pairs.used)
 
 
@@ -164,75 +160,66 @@ def _enter(pairs: Pairs, key: Integer, count: Integer, num_places: Integer) -> n
 
 
 @kernel
-def _word_count(cells: Int32s, counts: Int64s, at: Integer) -> np.int64:
+def _word_count(cells: Cells, at: Integer) -> np.int64:
     """The count of the word to which a cell belongs."""
-    count = np.int64(cells[2 * at + 1])
-    return count if count >= 0 else counts[-1 - count]
+    count = cells.blocks[at // BLOCK]
+    if count > 0:
+        return np.int64(count)
+    run = -1 - count
+    while cells.runs[run + 1] <= at:
+        run += 1
+    return np.int64(cells.counts[run])
 
 
 @kernel
-def _number_pairs(
-    cells: Int32s,
-    counts: Int64s,
-    slots: Int32s,
-    pairs: Pairs,
-    numbers: Int32s,
-    done: int,
-) -> int:
-    """Count pairs, and number the cells at which they begin, from cell `done` on; return where room ran out."""
-    keys, totals, ends, used = pairs.keys, pairs.counts, pairs.ends, pairs.used
-    for at in range(done, len(numbers) - 1):
-        left, right = cells[2 * at], cells[2 * at + 2]
+def _number_pairs(cells: Cells, pairs: Pairs, done: int) -> int:
+    """Count the pairs, and in `ends` their places, from cell `done` on; return where room ran out."""
+    pieces, keys, totals, ends, used = cells.pieces, pairs.keys, pairs.counts, pairs.ends, pairs.used
+    for at in range(done, len(pieces) - 1):
+        left, right = pieces[at], pieces[at + 1]
         if left < 0 or right < 0:
             continue
         key = _key(left, right)
-        slot = _slot(slots, keys, key)
-        number = np.int64(slots[slot])
+        slot = _slot(pairs.slots, keys, key)
+        number = np.int64(pairs.slots[slot])
         if number < 0:
             number = used[0]
             if number == len(keys):
                 return at
-            slots[slot], keys[number], totals[number], ends[number] = number, key, 0, 0
+            pairs.slots[slot], keys[number], totals[number], ends[number] = number, key, 0, 0
             used[0] = number + 1
-        numbers[at] = number
-        totals[number] += _word_count(cells, counts, at)
+        totals[number] += _word_count(cells, at)
         ends[number] += 1
-    return len(numbers)
+    return len(pieces)
 
 
 @kernel
-def _list_all(numbers: Int32s, pairs: Pairs, least: int) -> None:
-    """List the places of all pairs that are frequent enough; in `ends` is how many places each has."""
-    totals, begins, ends, places = pairs.counts, pairs.begins, pairs.ends, pairs.places
-    for number in range(pairs.used[0]):
-        listed = ends[number] if totals[number] >= least else 0
-        begins[number] = ends[number] = pairs.used[1]
-        pairs.used[1] += listed
-    for at in range(len(numbers)):
-        pair = np.int64(numbers[at])
-        if pair >= 0 and totals[pair] >= least:
-            places[ends[pair]] = at
-            ends[pair] += 1
-
-
-@kernel
-def count_pairs(cells: Int32s, num_cells: int, counts: Int64s, pairs: Pairs, least: int) -> Pairs:
+def count_pairs(cells: Cells, pairs: Pairs, least: int) -> Pairs:
     """All pairs of the letters with their counts, those that are frequent enough with the list of their places."""
-    numbers = np.full(num_cells, -1, np.int32)
-    done = 0
-    while done < num_cells:
+    pieces, done = cells.pieces, 0
+    while done < len(pieces):
         pairs = _with_pair_room(pairs, 1)
-        done = _number_pairs(cells, counts, pairs.slots, pairs, numbers, done)
-    places = np.empty(num_cells, np.int32)
-    pairs = Pairs(pairs.keys, pairs.counts, pairs.begins, pairs.ends, pairs.slots, places, pairs.used)
-    _list_all(numbers, pairs, least)
-    return pairs
+        done = _number_pairs(cells, pairs, done)
+    total = 0
+    for number in range(pairs.used[0]):
+        listed = pairs.ends[number] if pairs.counts[number] >= least else 0
+        pairs.begins[number] = pairs.ends[number] = total
+        total += listed
+    pairs.used[1] = total
+    places = np.empty(total + (total >> 2), np.int32)
+    for at in range(len(pieces) - 1):
+        left, right = pieces[at], pieces[at + 1]
+        if left >= 0 and right >= 0:
+            number = np.int64(pairs.slots[_slot(pairs.slots, pairs.keys, _key(left, right))])
+            if pairs.counts[number] >= least:
+                places[pairs.ends[number]] = at
+                pairs.ends[number] += 1
+    return Pairs(pairs.keys, pairs.counts, pairs.begins, pairs.ends, pairs.slots, places, pairs.used)
 
 
 @kernel
 def _join(
-    cells: Int32s,
-    counts: Int64s,
+    cells: Cells,
     sizes: Int32s,
     places: Int32s,
     left: Integer,
@@ -246,17 +233,18 @@ def _join(
     of a new piece is what stood at that place before anything after it was joined.
     """
     sums, lefts, rights, beside, twins = gathered
+    pieces = cells.pieces
     joined = num_lefts = num_rights = 0
     size, right_size = sizes[left], sizes[right]
     for place in places:
         at = np.int64(place)
         middle = at + size
-        if cells[2 * at] != left or cells[2 * middle] != right:
+        if pieces[at] != left or pieces[middle] != right:
             continue
         end = middle + right_size
-        count, before, behind = _word_count(cells, counts, at), cells[2 * at - 2], cells[2 * end]
-        cells[2 * middle - 2] = cells[2 * middle] = _INNER
-        cells[2 * at] = cells[2 * end - 2] = new
+        count, before, behind = _word_count(cells, at), pieces[at - 1], pieces[end]
+        pieces[middle - 1] = pieces[middle] = _INNER
+        pieces[at] = pieces[end - 1] = new
         if before == new:
             twins[0] += count
             twins[1] += 1
@@ -359,8 +347,7 @@ def _list_places(
 
 @kernel
 def _join_pair(
-    cells: Int32s,
-    counts: Int64s,
+    cells: Cells,
     sizes: Int32s,
     pairs: Pairs,
     number: Integer,
@@ -372,11 +359,11 @@ def _join_pair(
     left, right = pairs.keys[number] >> 32, pairs.keys[number] & 0xFFFFFFFF
     sizes[new] = sizes[left] + sizes[right]
     gathered.twins[:] = 0
+    pairs = _with_place_room(cells.pieces, sizes, pairs, 2 * (pairs.ends[number] - pairs.begins[number]), least)
     old = pairs.places[pairs.begins[number] : pairs.ends[number]]
-    num_joined, num_lefts, num_rights = _join(cells, counts, sizes, old, left, right, new, gathered)
+    num_joined, num_lefts, num_rights = _join(cells, sizes, old, left, right, new, gathered)
     pairs.counts[number] = 0
     pairs = _with_pair_room(pairs, num_lefts + num_rights + 1)
-    pairs = _with_place_room(pairs, 2 * num_joined, least)
     twins_begin = _note_neighbours(pairs, left, right, new, gathered, num_lefts, num_rights, least)
     pairs.counts[number] = 0  # of a piece joined to itself something was taken off
     _list_places(pairs, old[:num_joined], sizes, new, twins_begin, gathered)
@@ -398,8 +385,7 @@ def _next_bound(pairs: Pairs, least: int) -> np.int64:
 
 @kernel
 def join_pairs(
-    cells: Int32s,
-    counts: Int64s,
+    cells: Cells,
     sizes: Int32s,
     pairs: Pairs,
     gathered: Gathered,
@@ -432,7 +418,7 @@ def join_pairs(
         if 2 * (pairs.ends[number] - pairs.begins[number]) > len(gathered.beside):
             beside = np.empty(4 * (pairs.ends[number] - pairs.begins[number]), np.int32)
             gathered = Gathered(gathered.sums, gathered.lefts, gathered.rights, beside, gathered.twins)
-        pairs = _join_pair(cells, counts, sizes, pairs, number, first_new + done, gathered, least)
+        pairs = _join_pair(cells, sizes, pairs, number, first_new + done, gathered, least)
         done += 1
         for n in range(first, pairs.used[0]):
             if pairs.counts[n] >= bound:

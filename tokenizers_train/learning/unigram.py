@@ -110,14 +110,14 @@ def train_unigram(counts: WordCounts, settings: UnigramSettings) -> list[tuple[s
     scores = log_shares(pieces.values)
     while True:
         for _ in range(IMPROVEMENTS):
-            scores = _improve(lattice, pieces, scores, LONGEST_PIECE)
-            pieces, scores = _select(lattice, pieces, scores, np.flatnonzero(scores > -np.inf))
+            scores = _improve(lattice, scores, LONGEST_PIECE)
+            lattice, pieces, scores = _select(lattice, pieces, scores, np.flatnonzero(scores > -np.inf))
         if len(scores) + 1 <= settings.most:
             break
         kept = prune(lattice, pieces, scores, settings)
         if len(kept) == len(scores):
             break
-        pieces, scores = _select(lattice, pieces, scores, kept)
+        lattice, pieces, scores = _select(lattice, pieces, scores, kept)
     learnt = _finished(spelling, pieces, scores, room)
     return [*((symbol, 0.0) for symbol in settings.symbols), *learnt]
 
@@ -126,7 +126,8 @@ def _prepared(counts: WordCounts, settings: UnigramSettings) -> WordCounts:
     """The words without symbols, rare characters and U+0000, which is no part of any piece; none of enormous length."""
     has_zero = bool(pc.any(pc.match_substring(counts["word"], "\0")).as_py())
     counts = cut_words(counts, [*settings.symbols, *(["\0"] if has_zero else [])])
-    counts = counts.filter(pc.less_equal(pc.binary_length(counts["word"]), LONGEST_WORD_BYTES))
+    fitting = pc.less_equal(pc.binary_length(counts["word"]), LONGEST_WORD_BYTES)
+    counts = counts if pc.all(fitting).as_py() else counts.filter(fitting)
     return cut_at_rare(counts, settings.character_coverage) if settings.character_coverage < 1.0 else counts
 
 
@@ -149,7 +150,7 @@ def unknown_score(scores: Float64s) -> float:
     return float(scores.min()) - UNKNOWN_PENALTY
 
 
-def _improve(lattice: Lattice, pieces: SeedPieces, scores: Float64s, longest: int) -> Float64s:
+def _improve(lattice: Lattice, scores: Float64s, longest: int) -> Float64s:
     """One step of expectation-maximisation: new scores, -inf for a piece that is expected too rarely.
 
     Raises InputError where all are.
@@ -169,9 +170,7 @@ def prune(lattice: Lattice, pieces: SeedPieces, scores: Float64s, settings: Unig
     unknown = unknown_score(scores)
     counts, unknowns = count_pieces(lattice, scores, unknown)
     losses = np.zeros(len(scores), np.float64)
-    verdicts = judge_pieces(
-        lattice, pieces.words, pieces.places, pieces.sizes, scores, unknown, counts, unknowns, losses
-    )
+    verdicts = judge_pieces(lattice, pieces.places, scores, unknown, counts, unknowns, losses)
     kept, weighed = np.flatnonzero(verdicts == KEEP), np.flatnonzero(verdicts == WEIGH)
     share = int((len(scores) + 1) * LEFT_SHARE)
     room = max(settings.most, share) - 1 - len(kept)
@@ -179,13 +178,12 @@ def prune(lattice: Lattice, pieces: SeedPieces, scores: Float64s, settings: Unig
     return np.concatenate((kept, by_loss[: max(0, room)]))
 
 
-def _select(lattice: Lattice, pieces: SeedPieces, scores: Float64s, kept: Int64s) -> tuple[SeedPieces, Float64s]:
+def _select(
+    lattice: Lattice, pieces: SeedPieces, scores: Float64s, kept: Int64s
+) -> tuple[Lattice, SeedPieces, Float64s]:
     """The kept pieces in the order given, and the lattice thinned out to them."""
-    renumbered = np.full(len(scores), -1, np.int32)
-    renumbered[kept] = np.arange(len(kept), dtype=np.int32)
-    thin_out(lattice, renumbered)
-    chosen = SeedPieces(pieces.places[kept], pieces.words[kept], pieces.sizes[kept], pieces.values[kept])
-    return chosen, scores[kept]
+    chosen = SeedPieces(pieces.places[kept], pieces.sizes[kept], pieces.values[kept])
+    return thin_out(lattice, kept), chosen, scores[kept]
 
 
 def _finished(spelling: Spelling, pieces: SeedPieces, scores: Float64s, room: int) -> list[tuple[str, float]]:

@@ -19,37 +19,37 @@ from tokenizers_train.learning.unigram_math import digamma, exponential, logarit
 
 _SMALL = 2.0**-200  # a probability below this is lifted
 _LIFT = 2.0**200
+_MOST_HERE = 256  # pieces that begin at a place: none is longer
 _LEAST = 0.5  # a piece expected less often is dropped
 DROP, KEEP, WEIGH = 0, 1, 2  # the outcomes of a piece: see `judge_pieces`
 
 
 class Lattice(NamedTuple):
-    """The places of pieces in words; the matches of a place are from the shortest piece to the longest.
+    """The places of pieces in words. The pieces at a place are the longest one and all that it begins with.
 
-    starts:  int64, where a word begins in the text; a word's place after its last letter is not in it
-    firsts:  int64, a word's first match; both with one more at the end
+    starts:  int64, where a word begins in the text, with one more at the end; after a word's last letter is one place
     counts:  int64, how often a word occurs
-    at:      uint8, for each place of the text, how many pieces begin there
-    ids:     int32, the piece of a match
-    lengths: uint8, its number of characters
+    longest: int32, for each place of the text, the longest piece that begins there; -1 for none
+    parents: int32, for each piece, the longest other one that it begins with; -1 for none
+    sizes:   uint8, for each piece, its number of characters
     """
 
     starts: Int64s
-    firsts: Int64s
     counts: Int64s
-    at: Bytes
-    ids: Int32s
-    lengths: Bytes
+    longest: Int32s
+    parents: Int32s
+    sizes: Bytes
 
 
 class Room(NamedTuple):
-    """Room for one word: probabilities (or scores) before and after each place, and those of its matches.
+    """Room for one word: probabilities (or scores) before and after each place, and the pieces of one place.
 
     ahead, behind: float64
     lifts:         int64, how often `ahead` had been lifted at a place
-    values:        float64, the probabilities of the matches; how often the pieces of a cut occur
+    values:        float64, how often the pieces of a cut occur
     ids:           int32, the best piece that ends at a place; -1 for an unknown character
     lengths:       int64, and its length
+    here:          int32, the pieces that begin at a place, the longest first
     """
 
     ahead: Float64s
@@ -58,6 +58,24 @@ class Room(NamedTuple):
     values: Float64s
     ids: Int32s
     lengths: Int64s
+    here: Int32s
+
+
+@kernel
+def _list_pieces(lattice: Lattice, place: int | np.int64, room: Room) -> int:
+    """Write down the pieces that begin at a place; return how many they are."""
+    number, piece = 0, lattice.longest[place]
+    while piece >= 0:
+        room.here[number] = piece
+        number += 1
+        piece = lattice.parents[piece]
+    return number
+
+
+@kernel
+def _has_character(lattice: Lattice, number: int, room: Room) -> bool:
+    """True if the last of so many pieces is the character itself."""
+    return number > 0 and lattice.sizes[room.here[number - 1]] == 1
 
 
 @kernel
@@ -74,21 +92,19 @@ def _lift(values: Float64s) -> int:
 def _weigh_ahead(lattice: Lattice, word: int, probabilities: Float64s, unknown: float, longest: int, room: Room) -> int:
     """The probability of each beginning of a word, over all ways to cut it; returns the number of lifts."""
     start, size = lattice.starts[word], lattice.starts[word + 1] - lattice.starts[word] - 1
-    ahead, match, lifts = room.ahead, lattice.firsts[word], 0
+    ahead, lifts = room.ahead, 0
     ahead[0] = 1.0
     ahead[1 : size + 1] = 0.0
     for i in range(size):
         if ahead[i] < _SMALL:
             lifts += _lift(ahead[i : min(i + longest, size) + 1])
         room.lifts[i] = lifts
-        end = match + lattice.at[start + i]
-        if match == end or lattice.lengths[match] != 1:
+        number = _list_pieces(lattice, start + i, room)
+        if not _has_character(lattice, number, room):
             ahead[i + 1] += ahead[i] * unknown
-        for k in range(match, end):
-            probability = probabilities[lattice.ids[k]]
-            room.values[k - lattice.firsts[word]] = probability
-            ahead[i + lattice.lengths[k]] += ahead[i] * probability
-        match = end
+        for k in range(number - 1, -1, -1):
+            piece = room.here[k]
+            ahead[i + lattice.sizes[piece]] += ahead[i] * probabilities[piece]
     return lifts
 
 
@@ -96,6 +112,7 @@ def _weigh_ahead(lattice: Lattice, word: int, probabilities: Float64s, unknown: 
 def _weigh_behind(
     lattice: Lattice,
     word: int,
+    probabilities: Float64s,
     unknown: float,
     longest: int,
     lifts: int,
@@ -104,7 +121,7 @@ def _weigh_behind(
 ) -> None:
     """Go through a word backwards, and add to each piece how often it is expected in it."""
     start, size = lattice.starts[word], lattice.starts[word + 1] - lattice.starts[word] - 1
-    first, match, behind = lattice.firsts[word], lattice.firsts[word + 1], room.behind
+    behind = room.behind
     behind[size] = 1.0
     missing = lifts  # by how many lifts ahead[i] * behind[i] / ahead[size] is too small, less those of ahead[i]
     for i in range(size - 1, -1, -1):
@@ -113,14 +130,15 @@ def _weigh_behind(
             weight *= _LIFT
         for _ in range(room.lifts[i] - missing):
             weight *= _SMALL
-        end, match = match, match - lattice.at[start + i]
+        number = _list_pieces(lattice, start + i, room)
         total = 0.0
-        if match == end or lattice.lengths[match] != 1:
+        if not _has_character(lattice, number, room):
             total = unknown * behind[i + 1]
-        for k in range(match, end):
-            rest = room.values[k - first] * behind[i + lattice.lengths[k]]
+        for k in range(number - 1, -1, -1):
+            piece = room.here[k]
+            rest = probabilities[piece] * behind[i + lattice.sizes[piece]]
             total += rest
-            expected[lattice.ids[k]] += weight * rest
+            expected[piece] += weight * rest
         behind[i] = total
         if total < _SMALL:
             missing -= _lift(behind[i : min(i + longest, size) + 1])
@@ -129,17 +147,17 @@ def _weigh_behind(
 @kernel
 def _room(lattice: Lattice) -> Room:
     """Room for the longest of the words."""
-    places, matches = 1, 1
+    places = 1
     for word in range(len(lattice.counts)):
         places = max(places, lattice.starts[word + 1] - lattice.starts[word])
-        matches = max(matches, lattice.firsts[word + 1] - lattice.firsts[word])
     return Room(
         np.empty(places, np.float64),
         np.empty(places, np.float64),
         np.empty(places, np.int64),
-        np.empty(max(places, matches), np.float64),
+        np.empty(places, np.float64),
         np.empty(places, np.int32),
         np.empty(places, np.int64),
+        np.empty(_MOST_HERE, np.int32),
     )
 
 
@@ -163,7 +181,7 @@ def expect_pieces(lattice: Lattice, scores: Float64s, unknown: float, longest: i
     room = _room(lattice)
     for word in range(len(lattice.counts)):
         lifts = _weigh_ahead(lattice, word, probabilities, exponential(unknown), longest, room)
-        _weigh_behind(lattice, word, exponential(unknown), longest, lifts, room, expected)
+        _weigh_behind(lattice, word, probabilities, exponential(unknown), longest, lifts, room, expected)
     return expected
 
 
@@ -184,7 +202,6 @@ def _best_cut(
     lattice: Lattice,
     start: int | np.int64,
     size: int | np.int64,
-    match: int | np.int64,
     scores: Float64s,
     unknown: float,
     room: Room,
@@ -197,18 +214,18 @@ def _best_cut(
     best[0] = 0.0
     best[1 : size + 1] = -np.inf
     for i in range(size):
-        end = match + lattice.at[start + i]
-        if match == end or lattice.lengths[match] != 1:
+        number = _list_pieces(lattice, start + i, room)
+        if not _has_character(lattice, number, room):
             if best[i] + unknown > best[i + 1]:
                 best[i + 1], room.ids[i + 1], room.lengths[i + 1] = best[i] + unknown, -1, 1
-        for k in range(match, end):
-            length = np.int64(lattice.lengths[k])
+        for k in range(number - 1, -1, -1):
+            piece = room.here[k]
+            length = np.int64(lattice.sizes[piece])
             if i + length > size or (length == size and size > 1):
                 break
-            score = best[i] + scores[lattice.ids[k]]
+            score = best[i] + scores[piece]
             if score > best[i + length]:
-                best[i + length], room.ids[i + length], room.lengths[i + length] = score, lattice.ids[k], length
-        match = end
+                best[i + length], room.ids[i + length], room.lengths[i + length] = score, piece, length
     return float(best[size])
 
 
@@ -218,13 +235,11 @@ def count_pieces(lattice: Lattice, scores: Float64s, unknown: float) -> tuple[In
     counts, unknowns = np.zeros(len(scores), np.int64), 0
     room = _room(lattice)
     for word in range(len(lattice.counts)):
-        size = lattice.starts[word + 1] - lattice.starts[word] - 1
-        cut = _best_cut(lattice, lattice.starts[word], size, lattice.firsts[word], scores, unknown, room)
-        last = lattice.firsts[word] + lattice.at[lattice.starts[word]] - 1
-        if size > 1 and last >= lattice.firsts[word] and lattice.lengths[last] == size:
-            if scores[lattice.ids[last]] >= cut:
-                counts[lattice.ids[last]] += lattice.counts[word]
-                continue
+        start, size = lattice.starts[word], lattice.starts[word + 1] - lattice.starts[word] - 1
+        cut, piece = _best_cut(lattice, start, size, scores, unknown, room), lattice.longest[start]
+        if size > 1 and piece >= 0 and lattice.sizes[piece] == size and scores[piece] >= cut:
+            counts[piece] += lattice.counts[word]
+            continue
         while size > 0:
             if room.ids[size] >= 0:
                 counts[room.ids[size]] += lattice.counts[word]
@@ -237,9 +252,7 @@ def count_pieces(lattice: Lattice, scores: Float64s, unknown: float) -> tuple[In
 @kernel
 def judge_pieces(
     lattice: Lattice,
-    words: Int64s,
     places: Int64s,
-    sizes: Bytes,
     scores: Float64s,
     unknown: float,
     counts: Int64s,
@@ -248,17 +261,15 @@ def judge_pieces(
 ) -> Bytes:
     """Decide on each piece: DROP, KEEP, or WEIGH, and then what its removal would lose goes into `losses`.
 
-    words, places, sizes: a word in which the piece is, where in the text, and its number of characters
+    places: where in the text each piece is
     """
     verdicts = np.empty(len(scores), np.uint8)
     room = _room(lattice)
     total = float(counts.sum() + unknowns)
     log_total = logarithm(total)
     for i in range(len(scores)):
-        match, size = lattice.firsts[words[i]], np.int64(sizes[i])
-        for place in range(lattice.starts[words[i]], places[i]):
-            match += lattice.at[place]
-        cut = _best_cut(lattice, places[i], size, match, scores, unknown, room)
+        size = np.int64(lattice.sizes[i])
+        cut = _best_cut(lattice, places[i], size, scores, unknown, room)
         if size == 1:
             verdicts[i] = KEEP
         elif cut > scores[i] or counts[i] == 0:
@@ -297,19 +308,23 @@ def _loss(
 
 
 @kernel
-def thin_out(lattice: Lattice, renumbered: Int32s) -> None:
-    """Give the matches their pieces' new ids, in place, and take those out whose piece is gone (-1)."""
-    kept, match = 0, np.int64(0)
-    for word in range(len(lattice.counts)):
-        lattice.firsts[word] = kept
-        for place in range(lattice.starts[word], lattice.starts[word + 1] - 1):
-            end = match + lattice.at[place]
-            before = kept
-            for k in range(match, end):
-                new = renumbered[lattice.ids[k]]
-                if new >= 0:
-                    lattice.ids[kept], lattice.lengths[kept] = new, lattice.lengths[k]
-                    kept += 1
-            lattice.at[place] = kept - before
-            match = end
-    lattice.firsts[len(lattice.counts)] = kept
+def thin_out(lattice: Lattice, kept: Int64s) -> Lattice:
+    """The lattice with the kept pieces only, numbered in the order given; its places are written over."""
+    renumbered = np.full(len(lattice.parents), -1, np.int32)
+    for new in range(len(kept)):
+        renumbered[kept[new]] = new
+    nearest = np.empty(len(lattice.parents), np.int32)  # a piece itself, or the longest it begins with that is kept
+    for old in range(len(nearest)):
+        piece = np.int32(old)
+        while piece >= 0 and renumbered[piece] < 0:
+            piece = lattice.parents[piece]
+        nearest[old] = renumbered[piece] if piece >= 0 else -1
+    parents, sizes = np.full(len(kept), -1, np.int32), np.empty(len(kept), np.uint8)
+    for new in range(len(kept)):
+        sizes[new] = lattice.sizes[kept[new]]
+        if lattice.parents[kept[new]] >= 0:
+            parents[new] = nearest[lattice.parents[kept[new]]]
+    for place in range(len(lattice.longest)):
+        if lattice.longest[place] >= 0:
+            lattice.longest[place] = nearest[lattice.longest[place]]
+    return Lattice(lattice.starts, lattice.counts, lattice.longest, parents, sizes)

@@ -17,11 +17,20 @@ import pyarrow.compute as pc
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Int32s, Int64s
 from corpora.text.buffers import text_buffers
+from tokenizers_train.learning.spelling_kernels import NUM_CODES, count_letters, spell_words
 from tokenizers_train.learning.unigram_kernels import Lattice
-from tokenizers_train.learning.unigram_seeds_kernels import Stretches, find_repeated, match_pieces, sort_suffixes
+from tokenizers_train.learning.unigram_seeds_kernels import (
+    Stretches,
+    count_suffixes,
+    find_repeated,
+    match_pieces,
+    sort_suffixes,
+)
+from tokenizers_train.words.counts import merge_counts
 from tokenizers_train.words.table import COUNTS, WordCounts
 
 _LARGEST_TEXT = (1 << 31) - 1
+_SCORES = 1 << 16  # that are told apart when strings are counted; few have a higher one
 
 
 class Spelling(NamedTuple):
@@ -45,13 +54,11 @@ class SeedPieces(NamedTuple):
     """The pieces to begin with, numbered; what each is can be read from the text.
 
     places: int64, a place of the text where the piece is
-    words:  int64, the word in which that is
     sizes:  uint8, its number of characters
     values: int64, its score before any training
     """
 
     places: Int64s
-    words: Int64s
     sizes: Bytes
     values: Int64s
 
@@ -62,17 +69,18 @@ def cut_words(counts: WordCounts, separators: list[str]) -> WordCounts:
     >>> cut_words(pa.table([["(a)b", "b"], [2, 1]], schema=COUNTS), ["(", ")"]).to_pylist()
     [{'word': 'a', 'count': 2}, {'word': 'b', 'count': 3}]
     """
-    if not separators:
-        return counts
     longest_first = sorted(separators, key=lambda separator: (-len(separator), separator))
     pattern = "|".join("".join(f"\\x{{{ord(letter):x}}}" for letter in separator) for separator in longest_first)
-    words = counts["word"].combine_chunks()
-    parts = pc.split_pattern_regex(words, pattern)
-    repeated = counts["count"].combine_chunks().take(pc.list_parent_indices(parts))
+    holds = pc.match_substring_regex(counts["word"], pattern) if separators else None
+    if holds is None or not pc.any(holds).as_py():
+        return counts
+    whole, held = counts.filter(pc.invert(holds)), counts.filter(holds).combine_chunks()
+    parts = pc.split_pattern_regex(held["word"].chunk(0), pattern)
+    repeated = held["count"].chunk(0).take(pc.list_parent_indices(parts))
     table = pa.table([pc.list_flatten(parts), repeated], schema=COUNTS)
     table = table.filter(pc.greater(pc.binary_length(table["word"]), 0))
     table = table.group_by("word", use_threads=False).aggregate([("count", "sum")]).sort_by("word")
-    return pa.table([table["word"].combine_chunks(), table["count_sum"].combine_chunks()], schema=COUNTS)
+    return merge_counts([whole, pa.table([table["word"], table["count_sum"]], schema=COUNTS)])
 
 
 def cut_at_rare(counts: WordCounts, coverage: float) -> WordCounts:
@@ -81,89 +89,85 @@ def cut_at_rare(counts: WordCounts, coverage: float) -> WordCounts:
     Characters are taken from the most frequent one (of equals the one with the smaller code point) until they make
     up the share, as sentencepiece does.
     """
-    spelling = spell_characters(counts)
-    order = np.lexsort((spelling.alphabet[1:], -spelling.occurrences[1:])) + 1
-    before = np.cumsum(spelling.occurrences[order]) - spelling.occurrences[order]
-    rare = order[before >= coverage * float(spelling.occurrences.sum())]
-    return cut_words(counts, [chr(code) for code in spelling.alphabet[rare].tolist()])
+    totals, _ = count_characters(counts)
+    codes = np.flatnonzero(totals)
+    order = codes[np.lexsort((codes, -totals[codes]))]
+    before = np.cumsum(totals[order]) - totals[order]
+    rare = order[before >= coverage * float(totals.sum())]
+    return cut_words(counts, [chr(code) for code in rare.tolist()])
+
+
+def count_characters(counts: WordCounts) -> tuple[Int64s, int]:
+    """How often each code point occurs, and the number of characters of the distinct words."""
+    totals, inside = np.zeros(NUM_CODES, np.int64), np.zeros(NUM_CODES, np.bool_)
+    words = text_buffers(counts["word"].combine_chunks())
+    return totals, count_letters(*words, counts["count"].to_numpy(), totals, inside)
 
 
 def spell_characters(counts: WordCounts) -> Spelling:
-    """The words as numbers. U+0000 is taken for a word's end, which the reference does as well.
+    """The words as numbers; none of them has U+0000 in it.
 
-    Raises InputError where there are more than 2^31 characters in the distinct words.
+    Raises InputError if there are more than 2^31 characters in the distinct words.
     """
-    data, offsets = text_buffers(counts["word"].combine_chunks())
-    text_bytes = np.insert(data[offsets[0] : offsets[-1]], offsets[1:] - offsets[0], 0).tobytes()
-    codes = np.frombuffer(text_bytes.decode("utf-8").encode("utf-32-le"), "<u4").astype(np.int64)
-    if len(codes) > _LARGEST_TEXT:
+    totals, num_letters = count_characters(counts)
+    if num_letters + counts.num_rows >= _LARGEST_TEXT:
         raise InputError(
-            f"The {counts.num_rows} distinct words have {len(codes)} characters, and Unigram is trained on fewer than "
+            f"The {counts.num_rows} distinct words have {num_letters} characters, and Unigram is trained on fewer than "
             "2^31: give it a part of the corpus, or count with a rule that cuts longer words."
         )
-    present = np.bincount(codes, minlength=1) > 0
-    present[0] = True
-    numbers = np.cumsum(present).astype(np.int32) - 1
-    text = numbers[codes]
+    alphabet = np.append(0, np.flatnonzero(totals))
+    numbers = np.full(NUM_CODES, -1, np.int32)
+    numbers[alphabet] = np.arange(-1, len(alphabet) - 1, dtype=np.int32)
+    text = np.empty(num_letters + counts.num_rows + 1, np.int32)
+    order, runs, whole = np.arange(counts.num_rows), np.zeros(2, np.int64), np.zeros(1, np.int64)
+    words, one_run = text_buffers(counts["word"].combine_chunks()), np.array([0, counts.num_rows])
+    spell_words(*words, order, one_run, numbers, numbers, text, runs, whole)
+    text = text[1:]
+    text += 1  # an edge becomes the number of no character
     starts = np.append(0, np.flatnonzero(text == 0) + 1)
-    weights = counts["count"].to_numpy()
-    occurrences = np.zeros(int(present.sum()), np.int64)
-    np.add.at(occurrences, text, np.repeat(weights, np.diff(starts)))
-    occurrences[0] = 0
-    return Spelling(text, starts, weights, np.flatnonzero(present), occurrences)
+    return Spelling(text, starts, counts["count"].to_numpy(), alphabet, totals[alphabet])
 
 
 def find_seeds(spelling: Spelling, longest: int, most: int) -> tuple[SeedPieces, Lattice]:
     """The first pieces, characters and at most `most` in all (but at least one string), and where they are."""
-    order = np.flatnonzero(spelling.text).astype(np.int32)
+    order = np.arange(len(spelling.text), dtype=np.int32)[spelling.text != 0]
     sort_suffixes(spelling.text, order, longest + 1)
     characters, values = _characters(spelling, order)
     strings, string_values = _strings(spelling, order, longest, max(1, most - len(values)))
-    stretches = Stretches(
-        order,
-        np.concatenate((characters.lefts, strings.lefts)),
-        np.concatenate((characters.rights, strings.rights)),
-        np.concatenate((characters.lengths, strings.lengths)),
-    )
-    places = order[stretches.lefts].astype(np.int64)
-    words = np.searchsorted(spelling.starts, places, side="right") - 1
-    pieces = SeedPieces(places, words, stretches.lengths, np.concatenate((values, string_values)))
-    return pieces, _lattice(spelling, stretches)
+    lefts, rights, sizes = (np.concatenate(pair) for pair in zip(characters[1:], strings[1:], strict=True))
+    pieces = SeedPieces(order[lefts].astype(np.int64), sizes, np.concatenate((values, string_values)))
+    return pieces, _lattice(spelling, Stretches(order, lefts, rights, sizes))
 
 
 def _characters(spelling: Spelling, order: Int32s) -> tuple[Stretches, Int64s]:
     """The characters, frequent ones first, and how often they occur."""
-    suffixes = np.bincount(spelling.text[order], minlength=len(spelling.alphabet))
-    rights = np.cumsum(suffixes)
+    ends = np.cumsum(count_suffixes(spelling.text, np.zeros(len(spelling.alphabet), np.int64)))
     by_count = np.lexsort((spelling.alphabet[1:], spelling.occurrences[1:]))[::-1] + 1
-    lefts = (rights - suffixes)[by_count].astype(np.int32)
+    lefts, rights = (ends[numbers].astype(np.int32) for numbers in (by_count - 1, by_count))
     ones = np.ones(len(by_count), np.uint8)
-    return Stretches(order, lefts, rights[by_count].astype(np.int32), ones), spelling.occurrences[by_count]
+    return Stretches(order, lefts, rights, ones), spelling.occurrences[by_count]
 
 
 def _strings(spelling: Spelling, order: Int32s, longest: int, most: int) -> tuple[Stretches, Int64s]:
-    """The strings with the highest scores, and these."""
-    lefts, rights = np.empty(len(order), np.int32), np.empty(len(order), np.int32)
-    lengths = np.empty(len(order), np.uint8)
-    number = find_repeated(spelling.text, order, longest, lefts, rights, lengths)
-    lefts, rights, lengths = lefts[:number], rights[:number], lengths[:number]
+    """The strings with the highest scores, and these.
+
+    Strings are counted by their scores first, so that those that are certainly too many take no memory.
+    """
+    by_score, none = np.zeros(_SCORES, np.int64), np.empty(0, np.int32)
+    find_repeated(spelling.text, order, longest, 0, by_score, none, none, np.empty(0, np.uint8))
+    as_high = np.cumsum(by_score[::-1])[::-1]  # strings that score so or higher
+    least = int(np.flatnonzero(as_high >= min(most, as_high[0]))[-1])
+    lefts, rights = np.empty(as_high[least], np.int32), np.empty(as_high[least], np.int32)
+    lengths = np.empty(as_high[least], np.uint8)
+    find_repeated(spelling.text, order, longest, least, by_score, lefts, rights, lengths)
     scores = (rights - lefts).astype(np.int64) * lengths
-    by_score = np.lexsort((lefts.astype(np.int64) << 8 | lengths, scores))[::-1][:most]
-    return Stretches(order, lefts[by_score], rights[by_score], lengths[by_score]), scores[by_score]
+    chosen = np.lexsort((lefts.astype(np.int64) << 8 | lengths, scores))[::-1][:most]
+    return Stretches(order, lefts[chosen], rights[chosen], lengths[chosen]), scores[chosen]
 
 
 def _lattice(spelling: Spelling, stretches: Stretches) -> Lattice:
     """Make the lattice of where the stretches are, their numbers for ids."""
-    by_left = np.argsort(stretches.lefts.astype(np.int64) << 8 | stretches.lengths, kind="stable")
-    lefts, rights, sizes = stretches.lefts[by_left], stretches.rights[by_left], stretches.lengths[by_left]
-    sorted_stretches = Stretches(stretches.order, lefts, rights, sizes)
-    pieces = by_left.astype(np.int32)
-    at = np.zeros(len(spelling.text), np.uint8)
-    ids, lengths = np.empty(0, np.int32), np.empty(0, np.uint8)
-    match_pieces(sorted_stretches, pieces, at, np.empty(0, np.int64), ids, lengths)
-    offsets = np.cumsum(at, dtype=np.int64) - at
-    total = int(at.sum(dtype=np.int64))
-    ids, lengths = np.empty(total, np.int32), np.empty(total, np.uint8)
-    match_pieces(sorted_stretches, pieces, at, offsets, ids, lengths)
-    firsts = np.append(offsets, total)[spelling.starts]
-    return Lattice(spelling.starts, firsts, spelling.counts, at, ids, lengths)
+    by_left = np.argsort(stretches.lefts.astype(np.int64) << 8 | stretches.lengths, kind="stable").astype(np.int32)
+    longest, parents = np.full(len(spelling.text), -1, np.int32), np.empty(len(by_left), np.int32)
+    match_pieces(stretches, by_left, longest, parents)
+    return Lattice(spelling.starts, spelling.counts, longest, parents, stretches.lengths)

@@ -109,17 +109,31 @@ def _shared(text: Int32s, one: int, other: int, limit: int) -> int:
 
 
 @kernel
+def count_suffixes(text: Int32s, numbers: Int64s) -> Int64s:
+    """Count the places of each character in the text, where a 0 is none; return the numbers, which are added to."""
+    for character in text:
+        if character != 0:
+            numbers[character] += 1
+    return numbers
+
+
+@kernel
 def find_repeated(
     text: Int32s,
     order: Int32s,
     longest: int,
+    least: int,
+    by_score: Int64s,
     lefts: Int32s,
     rights: Int32s,
     lengths: Bytes,
-) -> int:
-    """Fill in the strings of 2 to `longest` characters that are followed by different ones; return their number.
+) -> None:
+    """Count the strings of 2 to `longest` characters that are followed by different ones by their scores.
 
-    They are the inner nodes of the tree of suffixes, found with a stack of those that hold the suffix at hand.
+    They are the inner nodes of the tree of suffixes, found with a stack of those that hold the suffix at hand. Those
+    with a score of `least` or more are filled in, as far as there is room.
+
+    by_score: is added to, the last number for all higher scores
     """
     number, last = 0, len(order)
     begun = np.empty(longest + 3, np.int64)
@@ -132,42 +146,31 @@ def find_repeated(
             left, length = begun[top], depths[top]
             top -= 1
             if 2 <= length <= longest and text[order[left] + length - 1] != 0:
-                lefts[number], rights[number], lengths[number] = left, i, length
-                number += 1
+                score = min((i - left) * length, len(by_score) - 1)
+                by_score[score] += 1
+                if score >= least and number < len(lefts):
+                    lefts[number], rights[number], lengths[number] = left, i, length
+                    number += 1
         if depths[top] < depth:
             top += 1
             begun[top], depths[top] = left, depth
-    return number
 
 
 @kernel
-def match_pieces(
-    stretches: Stretches,
-    pieces: Int32s,
-    counts: Bytes,
-    offsets: Int64s,
-    ids: Int32s,
-    lengths: Bytes,
-) -> None:
-    """Write down, for each place of the text, the pieces that begin there, the shortest first.
+def match_pieces(stretches: Stretches, by_left: Int32s, longest: Int32s, parents: Int32s) -> None:
+    """Write down, for each place of the text, the longest piece that begins there, and for each piece its parent.
 
-    stretches: by left, then by length; `pieces` are their ids
-    counts:    filled in: the number of pieces at each place
-    offsets:   where a place's matches begin in `ids` and `lengths`; empty to get the counts alone
+    by_left: the stretches, which are the pieces, by left, then by length
     """
-    open_ids = np.empty(256, np.int32)
+    opened = np.empty(256, np.int32)
     top, following = 0, 0
-    opened = np.empty(256, np.int64)
     for i in range(len(stretches.order)):
         while top > 0 and stretches.rights[opened[top - 1]] <= i:
             top -= 1
-        while following < len(pieces) and stretches.lefts[following] == i:
-            opened[top], open_ids[top] = following, pieces[following]
+        while following < len(by_left) and stretches.lefts[by_left[following]] == i:
+            opened[top] = by_left[following]
+            parents[opened[top]] = opened[top - 1] if top > 0 else -1
             top += 1
             following += 1
-        place = stretches.order[i]
-        counts[place] = top
-        if len(offsets) > 0:
-            for k in range(top):
-                ids[offsets[place] + k] = open_ids[k]
-                lengths[offsets[place] + k] = stretches.lengths[opened[k]]
+        if top > 0:
+            longest[stretches.order[i]] = opened[top - 1]

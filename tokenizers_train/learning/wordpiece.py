@@ -20,14 +20,12 @@ import numpy as np
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.text.buffers import text_buffers
-from tokenizers_train.learning.merges import Words, learn_merges
-from tokenizers_train.learning.spelling_kernels import count_letters, spell_letters
+from tokenizers_train.learning.merges import Words, lay_out_words, learn_merges
+from tokenizers_train.learning.spelling_kernels import NUM_CODES, count_letters
 from tokenizers_train.vocabularies.bert import CONTINUATION, SPECIAL_TOKENS
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
 from tokenizers_train.words.table import WordCounts
-
-_NUM_CODES = 0x110000  # code points that Unicode has
 
 
 def train_wordpiece(counts: WordCounts, settings: VocabularySettings) -> Vocabulary:
@@ -64,21 +62,15 @@ def spell(counts: WordCounts, limit_alphabet: int) -> Words:
         raise InputError("There are no words to train a vocabulary from: every document is empty or was dropped.")
     data, offsets = text_buffers(counts["word"].combine_chunks())
     occurrences = counts["count"].to_numpy()
-    totals, inside = np.zeros(_NUM_CODES, np.int64), np.zeros(_NUM_CODES, np.bool_)
+    totals, inside = np.zeros(NUM_CODES, np.int64), np.zeros(NUM_CODES, np.bool_)
     num_letters = count_letters(data, offsets, occurrences, totals, inside)
     alphabet = _alphabet(totals, limit_alphabet)
     continuing = alphabet[inside[alphabet]]
-    first_ids, inner_ids = np.full(_NUM_CODES, -1, np.int32), np.full(_NUM_CODES, -1, np.int32)
+    first_ids, inner_ids = np.full(NUM_CODES, -1, np.int32), np.full(NUM_CODES, -1, np.int32)
     first_ids[alphabet] = np.arange(len(alphabet))
     inner_ids[continuing] = len(alphabet) + np.arange(len(continuing))
-    pieces, starts = np.empty(num_letters, np.int32), np.empty(counts.num_rows + 1, np.int64)
-    num_pieces = spell_letters(data, offsets, first_ids, inner_ids, pieces, starts)
-    return Words(
-        letters=[chr(code) for code in alphabet.tolist()] + [CONTINUATION + chr(code) for code in continuing.tolist()],
-        pieces=pieces[:num_pieces],
-        starts=starts,
-        counts=occurrences,
-    )
+    letters = [chr(code) for code in alphabet.tolist()] + [CONTINUATION + chr(code) for code in continuing.tolist()]
+    return lay_out_words(counts, letters, (first_ids, inner_ids), num_letters)
 
 
 def _alphabet(totals: Int64s, limit: int) -> Int64s:

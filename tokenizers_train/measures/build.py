@@ -12,7 +12,7 @@ the smaller and larger vocabularies are trained on, and never what is measured: 
 Cost: a training to the largest size and ten encodings of the distinct words: 2 s of CPU time for 75,799 of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 
 import pyarrow as pa
@@ -104,13 +104,14 @@ def build_measures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     trained, counts = manifest_at(writer.place, job.vocabulary), manifest_at(writer.place, job.counts)
     vocabulary = read_vocabulary(writer.place, trained)
     sources = counts_by_source(writer.place, counts)
-    unknown, whole = unknown_id(vocabulary), merge_counts(list(sources.values()))
+    whole = merge_counts(read_counts(writer.place, counts.stage_folder, counts.parts))
+    unknown = unknown_id(vocabulary)
     pieces = cut_words(Encoder(vocabulary), whole)
     corpus = measure(pieces, unknown, vocabulary.size)
     rows = [_row("corpus", "", vocabulary.size, corpus)]
     for name, figures in measure_sources(pieces, unknown, vocabulary.size, sources).items():
         rows.append(_row("source", name, vocabulary.size, figures))
-    rows += [_row("size", "", size, figures) for size, figures in other_sizes(trained, sources, whole)]
+    rows += [_row("size", "", size, figures) for size, figures in other_sizes(writer.place, trained, counts, whole)]
     splits = [asdict(split) for split in most_split(pieces, SPLIT_WORDS)]
     totals = piece_counts(pieces, vocabulary.size)
     with writer.table("measures", MEASURES) as sink:
@@ -139,23 +140,27 @@ def _source(part: Part) -> str:
     return part.labels.get("source", "")
 
 
-def counts_by_source(place: Place, counts: Manifest) -> dict[str, WordCounts]:
-    """The counts of each source, by name; "" for the parts that are not of one source."""
+def counts_by_source(place: Place, counts: Manifest) -> Iterator[tuple[str, WordCounts]]:
+    """Yield each source with its counts, by name; "" for the parts that are not of one source."""
     parts: dict[str, list[Part]] = {}
     for part in counts.parts:
         parts.setdefault(_source(part), []).append(part)
-    return {name: merge_counts(read_counts(place, counts.stage_folder, parts[name])) for name in sorted(parts)}
+    for name in sorted(parts):
+        yield name, merge_counts(read_counts(place, counts.stage_folder, parts[name]))
 
 
-def other_sizes(
-    vocabulary: Manifest, sources: Mapping[str, WordCounts], whole: WordCounts
-) -> list[tuple[int, Measures]]:
-    """The figures of the sizes that a vocabulary might have had; none of one that was brought and not trained here."""
+def other_sizes(place: Place, vocabulary: Manifest, counts: Manifest, whole: WordCounts) -> list[tuple[int, Measures]]:
+    """The figures of the sizes that a vocabulary might have had; none of one that was brought and not trained here.
+
+    whole: the counts of all parts, unweighted
+    """
     if all(parent.role not in ("counts", "totals") for parent in vocabulary.parents):
         return []
     settings = dict(vocabulary.settings)
-    weights: Mapping[str, float] = settings.pop("weights", {})
-    training = merge_counts(list(sources.values()), [weights.get(name, 1.0) for name in sources])
+    by_source: Mapping[str, float] = settings.pop("weights", {})
+    weights = [by_source.get(_source(part), 1.0) for part in counts.parts]
+    alike = len({*weights}) < 2
+    training = whole if alike else merge_counts(read_counts(place, counts.stage_folder, counts.parts), weights)
     return measure_sizes(training, whole, bind(VocabularySettings, settings, "vocabulary"))
 
 

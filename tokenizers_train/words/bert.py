@@ -135,7 +135,7 @@ def _with_words(table: WordTable, words: list[bytes], counts: Int64s) -> WordTab
     ends = np.cumsum([len(word) for word in words], dtype=np.int64)
     starts = ends - np.array([len(word) for word in words], np.int64)
     ranges, done = read_only_ranges(np.frombuffer(b"".join(words), np.uint8), starts, ends), 0
-    while (done := int(add_words(table, *ranges, read_only(counts), 1, done))) < len(words):
+    while (done := int(add_words(table, *ranges, read_only(counts), done))) < len(words):
         table = grown(table)
     return table
 

@@ -10,16 +10,16 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import chain, islice
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpora.errors import InputError
 from corpora.text.buffers import text_buffers
 from tokenizers_train.words.rule import WordRule
-from tokenizers_train.words.table import COUNTS, WordCounts, WordTable, add_words, grown, new_table, word_counts
+from tokenizers_train.words.table import COUNTS, WordCounts, merge_sorted
 
 Weight: TypeAlias = Fraction | int | float
 
@@ -46,7 +46,8 @@ def count_by(rule: WordRule, texts: pa.Array) -> WordCounts:
 def merge_counts(parts: Iterable[WordCounts], weights: Sequence[Weight] | None = None) -> WordCounts:
     """The counts of all parts together, each part's taken `weights` times (once, unless given).
 
-    Parts are taken one after another, so memory is that of the distinct words and of one part.
+    Parts are taken one after another, and two tables are merged as soon as the first is no longer more than twice as
+    long as the second. So memory is that of the words of the whole in some two tables, and of one part.
 
     Counts stay integers: the weights are put as the smallest whole numbers in their ratio (`whole_weights`), so
     that 1 and 1/2 count the first part twice and the second once, and no part counts below its true numbers.
@@ -59,11 +60,8 @@ def merge_counts(parts: Iterable[WordCounts], weights: Sequence[Weight] | None =
     [{'word': 'a', 'count': 5}, {'word': 'b', 'count': 1}]
     """
     factors = whole_weights(weights) if weights is not None else None
-    table, total, parts = new_table(), 0, iter(parts)
-    first = [*islice(parts, 2)]
-    if len(first) == 1:
-        return first[0].combine_chunks()
-    for number, part in enumerate(chain(first, parts)):
+    waiting, total = list[WordCounts](), 0
+    for number, part in enumerate(parts):
         factor = factors[number] if factors is not None else 1
         total += factor * (pc.sum(part["count"]).as_py() or 0)
         if total > LARGEST_TOTAL:
@@ -71,19 +69,27 @@ def merge_counts(parts: Iterable[WordCounts], weights: Sequence[Weight] | None =
                 f"Weighted word counts add up to {total} or more, above 2^53: the weights of the sources become the "
                 f"whole numbers {sorted({*(factors or [1])})}. Give weights with small numerators and denominators."
             )
-        for batch in part.to_batches():
-            table = _with_counts(table, batch, factor)
-    return word_counts(table)
+        counts = part["count"] if factor == 1 else pc.multiply(part["count"], factor)
+        waiting.append(pa.table([part["word"], counts], schema=COUNTS).combine_chunks())
+        while len(waiting) > 1 and waiting[-2].num_rows <= 2 * waiting[-1].num_rows:
+            waiting.append(merge_two(waiting.pop(), waiting.pop()))
+    while len(waiting) > 1:
+        waiting.append(merge_two(waiting.pop(), waiting.pop()))
+    pa.default_memory_pool().release_unused()
+    return waiting[0] if waiting else COUNTS.empty_table()
 
 
-def _with_counts(table: WordTable, counts: pa.RecordBatch, factor: int) -> WordTable:
-    """The table with the words of a batch of counts, each `factor` times as often."""
-    data, offsets = text_buffers(counts.column("word"))
-    occurrences = counts.column("count").to_numpy()
-    done = 0
-    while (done := add_words(table, data, offsets[:-1], offsets[1:], occurrences, factor, done)) < len(occurrences):
-        table = grown(table)
-    return table
+def merge_two(one: WordCounts, other: WordCounts) -> WordCounts:
+    """Add up two tables of counts, each in one chunk."""
+    if not one.num_rows or not other.num_rows:
+        return one if one.num_rows else other
+    columns = [(*text_buffers(each["word"].chunk(0)), each["count"].to_numpy()) for each in (one, other)]
+    most_words = one.num_rows + other.num_rows
+    offsets, counts = np.zeros(most_words + 1, np.int64), np.empty(most_words, np.int64)
+    data = np.empty(sum(int(starts[-1] - starts[0]) for _, starts, _ in columns), np.uint8)
+    number = merge_sorted(*columns[0], *columns[1], data, offsets, counts)
+    buffers = [None, pa.py_buffer(offsets[: number + 1]), pa.py_buffer(data[: offsets[number]])]
+    return pa.table([pa.LargeStringArray.from_buffers(number, *buffers[1:]), pa.array(counts[:number])], schema=COUNTS)
 
 
 def whole_weights(weights: Iterable[Weight]) -> list[int]:

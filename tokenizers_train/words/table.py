@@ -210,13 +210,12 @@ def add_words(
     starts: Int64s,
     ends: Int64s,
     counts: Int64s,
-    factor: int,
     done: int,
 ) -> int:
-    """Add the words data[starts[w]:ends[w]], `factor` times their counts, from word `done` on; return where."""
+    """Add the words data[starts[w]:ends[w]] with their counts, from word `done` on; return where."""
     short, used = table.short, table.used
     for w in range(done, len(starts)):
-        start, end, count = starts[w], ends[w], counts[w] * factor
+        start, end, count = starts[w], ends[w], counts[w]
         if end - start > SHORT:
             if not add_long(table, data, start, end, count):
                 return w
@@ -398,3 +397,48 @@ def _write_entries(
             counts[number] = table.counts[-1 - entry]
         at += length
         offsets[number + 1] = at
+
+
+@kernel
+def _compare(data: Bytes, start: Integer, end: Integer, other: Bytes, other_start: Integer, other_end: Integer) -> int:
+    """Compare two words by their bytes: -1 if the first is before the other one, 0 if they are the same, else 1."""
+    length, other_length = end - start, other_end - other_start
+    for i in range(min(length, other_length)):
+        if data[start + i] != other[other_start + i]:
+            return -1 if data[start + i] < other[other_start + i] else 1
+    return 0 if length == other_length else -1 if length < other_length else 1
+
+
+@kernel
+def merge_sorted(
+    one: Bytes,
+    one_offsets: Int64s,
+    one_counts: Int64s,
+    other: Bytes,
+    other_offsets: Int64s,
+    other_counts: Int64s,
+    data: Bytes,
+    offsets: Int64s,
+    counts: Int64s,
+) -> int:
+    """Add up two columns of ascending words, into arrays with room for all; return how many words they have."""
+    i = j = number = at = 0
+    while i < len(one_counts) or j < len(other_counts):
+        order = -1 if j == len(other_counts) else 1
+        if i < len(one_counts) and j < len(other_counts):
+            order = _compare(one, one_offsets[i], one_offsets[i + 1], other, other_offsets[j], other_offsets[j + 1])
+        counts[number] = 0
+        if order <= 0:
+            start, length = one_offsets[i], one_offsets[i + 1] - one_offsets[i]
+            copy_values(one[start : start + length], data[at : at + length])
+            counts[number] += one_counts[i]
+            i += 1
+        if order >= 0:
+            start, length = other_offsets[j], other_offsets[j + 1] - other_offsets[j]
+            copy_values(other[start : start + length], data[at : at + length])
+            counts[number] += other_counts[j]
+            j += 1
+        at += length
+        number += 1
+        offsets[number] = at
+    return number

@@ -94,7 +94,7 @@ def _fit(vocabulary: Vocabulary, domain: DomainCounts) -> dict[str, Any]:
     """Measure a vocabulary on a domain whose words were counted by its rule. Every distinct word is encoded once."""
     pieces = cut_words(Encoder(vocabulary), domain.together)
     unknown, size = unknown_id(vocabulary), vocabulary.size
-    sources = measure_sources(pieces, unknown, size, domain.sources)
+    sources = measure_sources(pieces, unknown, size, sorted(domain.sources.items()))
     return {
         **_measure_facts(measure(pieces, unknown, size)),
         "sources": {name: _measure_facts(measures) for name, measures in sources.items()},

@@ -10,13 +10,15 @@ from text_columns import table
 from tiers import examples
 
 from tokenizers_train.learning.byte_bpe import spell_bytes
-from tokenizers_train.learning.merges import Words, learn_merges, learn_merges_plainly
+from tokenizers_train.learning.merges import Words, learn_merges, learn_merges_plainly, least_joined
 from tokenizers_train.learning.wordpiece import piece_names, spell
 from tokenizers_train.words.table import WordCounts
 
 
 def learnt(words: Words, room: int, min_frequency: int) -> list[tuple[int, int]]:
-    return [(left, right) for left, right in learn_merges(words, room, min_frequency).tolist()]
+    """The merges of a copy of the words: it is written over."""
+    copy = words._replace(cells=words.cells._replace(pieces=words.cells.pieces.copy()))
+    return [(left, right) for left, right in learn_merges(copy, room, min_frequency).tolist()]
 
 
 COUNT_TABLES = st.dictionaries(
@@ -61,6 +63,21 @@ def test_pieces_that_follow_themselves(counts: dict[str, int], room: int, min_fr
     # Two letters make runs: aaaa, abab; a pair and its mirror image lose their places to each other.
     words = spell(table(counts), 2)
     assert learnt(words, room, min_frequency) == learn_merges_plainly(words, room, min_frequency)
+
+
+@examples(150)
+@given(COUNT_TABLES, st.integers(1, 5), st.integers(0, 20))
+def test_no_pair_is_joined_below_the_count_that_is_promised(counts: WordCounts, limit: int, room: int) -> None:
+    """Fails if a word whose skipped letters make it another's twin is taken for one that needs a merge of its own."""
+    for words in (spell(counts, limit), spell_bytes(counts)):
+        least, merges = least_joined(words, room), learn_merges_plainly(words, room, 1)
+        assert merges == learn_merges_plainly(words, room, max(1, least))
+
+
+def test_a_pair_of_words_seen_once_is_not_noted_among_many() -> None:
+    """Fails if the bound says nothing of a text of many frequent words; the pairs of rare words still count."""
+    words = spell(table({f"{a}{b}{c}": 50 for a in "abcd" for b in "efgh" for c in "ijkl"} | {"xyz": 1, "zab": 1}), 30)
+    assert [least_joined(words, room) for room in (0, 63, 64, 65, 66)] == [50, 50, 1, 1, 0]
 
 
 def test_lists_move_as_they_grow() -> None:

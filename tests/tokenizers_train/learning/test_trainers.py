@@ -20,7 +20,8 @@ from tiers import mostly_long
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from tokenizers_train.learning.byte_bpe import train_byte_bpe
-from tokenizers_train.learning.merges import Words, learn_merges
+from tokenizers_train.learning.merges import Words, lay_out_words, learn_merges
+from tokenizers_train.learning.spelling_kernels import NUM_CODES
 from tokenizers_train.learning.wordpiece import piece_names, spell, train_wordpiece
 from tokenizers_train.vocabularies.bert import CONTINUATION, SPECIAL_TOKENS
 from tokenizers_train.vocabularies.settings import VocabularySettings
@@ -100,18 +101,11 @@ def letter_totals(counts: WordCounts) -> dict[str, int]:
 
 def spell_by(counts: WordCounts, letters: list[str]) -> Words:
     """The words in letters of a given alphabet with ids in its order; what is not in it is skipped."""
-    ids = {letter: number for number, letter in enumerate(letters)}
-    pieces, starts = [], [0]
-    for word in counts["word"].to_pylist():
-        names = [word[0], *(CONTINUATION + letter for letter in word[1:])]
-        pieces += [ids[name] for name in names if name in ids]
-        starts.append(len(pieces))
-    return Words(
-        letters=letters,
-        pieces=np.array(pieces, np.int32),
-        starts=np.array(starts, np.int64),
-        counts=counts["count"].to_numpy(),
-    )
+    first, inner = np.full(NUM_CODES, -1, np.int32), np.full(NUM_CODES, -1, np.int32)
+    for number, letter in enumerate(letters):
+        continues = letter.startswith(CONTINUATION) and letter != CONTINUATION
+        (inner if continues else first)[ord(letter[-1])] = number
+    return lay_out_words(counts, letters, (first, inner), sum(map(len, counts["word"].to_pylist())))
 
 
 def assert_equals_left_alone(counts: WordCounts, settings: VocabularySettings, theirs: list[str]) -> None:

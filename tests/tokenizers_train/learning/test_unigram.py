@@ -26,7 +26,7 @@ from unigram_plainly import (
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s
 from tokenizers_train.learning.unigram import UnigramSettings, piece_names, prune, train_unigram, unknown_score
-from tokenizers_train.learning.unigram_kernels import Lattice, expect_pieces, score_pieces
+from tokenizers_train.learning.unigram_kernels import Lattice, expect_pieces, score_pieces, thin_out
 from tokenizers_train.learning.unigram_math import digamma, exponential, logarithm
 from tokenizers_train.learning.unigram_seeds import SeedPieces, cut_at_rare, cut_words, find_seeds, spell_characters
 from tokenizers_train.words.table import COUNTS
@@ -52,6 +52,17 @@ def models_of_words(draw: st.DrawFn) -> tuple[dict[str, int], list[str], SeedPie
     return words, names, pieces, lattice, np.array(scores)
 
 
+def matches(lattice: Lattice, names: list[str], start: int, word: str) -> list[tuple[int, int, str]]:
+    """The pieces of a word that begins at a place of the text: begin, end, piece; at each place the shortest first."""
+    found = []
+    for place in range(len(word)):
+        here = [int(lattice.longest[start + place])]
+        while here[-1] >= 0:
+            here.append(int(lattice.parents[here[-1]]))
+        found += [(place, place + int(lattice.sizes[piece]), names[piece]) for piece in here[-2::-1]]
+    return found
+
+
 @settings(deadline=None)
 @given(WORDS, st.integers(1, 40))
 def test_seeds_equal_the_plain_twin(words: dict[str, int], most: int) -> None:
@@ -73,16 +84,26 @@ def test_seeds_equal_the_plain_twin(words: dict[str, int], most: int) -> None:
 def test_matches_equal_the_plain_twin(model: tuple[dict[str, int], list[str], SeedPieces, Lattice, Float64s]) -> None:
     words, names, _, lattice, scores = model
     named = dict(zip(names, scores.tolist(), strict=True))
-    match = 0
-    for number, word in enumerate(words):
-        found = []
-        for place in range(len(word)):
-            for _ in range(int(lattice.at[lattice.starts[number] + place])):
-                length = int(lattice.lengths[match])
-                found.append((place, place + length, names[lattice.ids[match]]))
-                match += 1
-        assert found == [(begin, end, piece) for begin, end, piece, _ in matches_plainly(word, named)]
-    assert match == len(lattice.ids)
+    for start, word in zip(lattice.starts.tolist(), words, strict=False):
+        plain = [(begin, end, piece) for begin, end, piece, _ in matches_plainly(word, named)]
+        assert matches(lattice, names, start, word) == plain
+        assert lattice.longest[start + len(word)] == -1
+
+
+@settings(deadline=None)
+@given(models_of_words(), st.data())
+def test_a_lattice_thinned_out_has_the_matches_of_what_is_kept(
+    model: tuple[dict[str, int], list[str], SeedPieces, Lattice, Float64s], data: st.DataObject
+) -> None:
+    """Fails if a piece that goes takes others with it, or leaves its place to one that is not the longest."""
+    words, names, _, lattice, scores = model
+    kept = data.draw(st.lists(st.sampled_from(range(len(names))), min_size=1, unique=True))
+    thinned = thin_out(lattice, np.array(kept, np.int64))
+    named = {names[old]: float(scores[old]) for old in kept}
+    chosen = list(named)
+    for start, word in zip(thinned.starts.tolist(), words, strict=False):
+        plain = [(begin, end, piece) for begin, end, piece, _ in matches_plainly(word, named) if piece is not None]
+        assert matches(thinned, chosen, start, word) == plain
 
 
 @settings(deadline=None)

@@ -136,7 +136,7 @@ def test_sources_are_measured_apart_and_add_up() -> None:
     parts = {"one": counted(PROSE[:10]), "two": counted([*PROSE[10:], "xyz xyz"])}
     vocabulary = trained(PIECES)
     pieces = cut_words(Encoder(vocabulary), counted([*PROSE, "xyz xyz"]))
-    found = measure_sources(pieces, vocabulary.special_ids["unk"], vocabulary.size, parts)
+    found = measure_sources(pieces, vocabulary.special_ids["unk"], vocabulary.size, sorted(parts.items()))
     assert found == {name: measured_plainly(vocabulary, counts) for name, counts in parts.items()}
     assert found["one"].unknown_words == 0 and found["two"].unknown_words == 2
     with pytest.raises(AssertionError, match="missing in the whole"):

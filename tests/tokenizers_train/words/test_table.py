@@ -15,14 +15,14 @@ STEMS = st.sampled_from(["", "eightbyt", "eightbytsixteenb", "\0" * 16])
 WORDS = st.lists(st.tuples(st.builds(str.__add__, STEMS, LIKE), st.integers(1, 3)), max_size=60)
 
 
-def added(words: list[tuple[str, int]], table: WordTable, factor: int = 1) -> WordTable:
+def added(words: list[tuple[str, int]], table: WordTable) -> WordTable:
     """The table with the words in it, grown as often as it was full."""
     encoded = [word.encode() for word, _ in words]
     ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
     starts = ends - np.array([len(word) for word in encoded], np.int64)
     data, counts = np.frombuffer(b"".join(encoded), np.uint8), np.array([count for _, count in words], np.int64)
     done = 0
-    while (done := add_words(table, data, starts, ends, counts, factor, done)) < len(words):
+    while (done := add_words(table, data, starts, ends, counts, done)) < len(words):
         table = grown(table)
     return table
 
