@@ -7,7 +7,7 @@ one row, for people, tests and rare paths.
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,15 +63,14 @@ DROPPED = pa.schema(
 EXCERPT_CHARACTERS = 240
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Locator:
+class Locator(NamedTuple):
     """The place of a record in the raw input. Is part of no identity."""
 
     file: str
     sha256: str
+    length: int
     stream: int = -1
     offset: int = 0
-    length: int
 
     def __str__(self) -> str:
         if self.file.lower().endswith(".parquet"):  # a row of it has no bytes of its own

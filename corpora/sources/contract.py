@@ -114,6 +114,11 @@ class Tally:
         self.records = 0
         self._quarantine = frozenset(quarantine)
 
+    @property
+    def has_quarantine(self) -> bool:
+        """True if some records are in quarantine: then each is asked for before it is parsed."""
+        return bool(self._quarantine)
+
     def enter(self, locator: Locator) -> Drop | None:
         """Say that this record is parsed now, before anything that may take long; a drop where it must not be."""
         place = quarantine_place(locator)

@@ -165,6 +165,9 @@ def _reporting(field: str, what: str) -> Iterator[None]:
 
 
 def _write(field: str, what: str) -> None:
-    if _sheet is not None:
-        setattr(_sheet, field, what.encode(errors="replace")[: getattr(Sheet, field).size - 1])
+    if _sheet is None:
+        return
+    value = what.encode(errors="replace")[: getattr(Sheet, field).size - 1]
+    if value != getattr(_sheet, field):
+        setattr(_sheet, field, value)
         _sheet.changes += 1

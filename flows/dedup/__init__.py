@@ -3,7 +3,7 @@
     files ──read──► sketches ──judge──► who stays ──read again──► kept rows, removed rows and why
 
 `run.py` is the whole on one page. `inputs.py` cuts files into pieces and reads their rows, those of JSON lines by
-`lines.py`, which finds values by the kernel of `json_spans.py`. `sketches.py` sketches a piece, `judge.py` decides by
+the kernel of the sources (`corpora.sources.files.json_lines`). `sketches.py` sketches a piece, `judge.py` decides by
 the engine of `corpora.duplicates`, `output.py` writes, with all columns as they came; `planted.py` measures the recall
 on edited copies of the very texts. Nothing is cleaned, and no language is looked at.
 

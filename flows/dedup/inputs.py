@@ -7,26 +7,32 @@ that are not UTF-8 are compared as replacement marks, and written as they came.
 Cost: of JSON lines 2 ns a byte, or 5 with all columns; of Parquet 1. Memory: a chunk, or one row if that is larger.
 """
 
+import codecs
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools
+from corpora.sources.bytes.faults import BadRecord
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.bytes.raw_files import AUTO
+from corpora.sources.bytes.raw_files import AUTO, Lines
 from corpora.sources.bytes.unchanged import states_of
 from corpora.sources.contract import RawFile, Slice, Tally, split_glob, whole_file
 from corpora.sources.files import parquet
 from corpora.sources.files.endings import JSON_ENDINGS, SHEET_ENDINGS
-from corpora.sources.files.fields import Names, settled
-from corpora.sources.files.formats import JsonLines, ParquetRows
+from corpora.sources.files.fields import look_up, names_of, settled
+from corpora.sources.files.formats import JsonLines, ParquetRows, wide_lines
 from corpora.sources.files.guessing import guess_text
+from corpora.sources.files.json_lines import QUOTE, find_values, first_bytes, pick_first, read_strings, read_value
+from corpora.sources.files.json_spans import ABSENT
 from corpora.sources.files.source import FilesSource
 from corpora.sources.files.tables import TextTable
 from corpora.sources.passed_over import FileGroup, absolute, look
@@ -34,7 +40,6 @@ from corpora.store.manifest import ManifestAddress
 from corpora.store.places.address import is_object_address
 from corpora.store.places.place import Place
 from flows.dedup.columns import ADDED
-from flows.dedup.lines import Fields, Lines, blocks, parsed, read_lines, text_of
 from flows.recipes.store_folders import refuse_store
 
 if TYPE_CHECKING:
@@ -42,6 +47,7 @@ if TYPE_CHECKING:
 
 CHUNK_ROWS, CHUNK_BYTES = 2_048, 4_000_000
 MOST_RECORD_BYTES = 1 << 30
+Fields = Mapping[str, Any] | None
 RECORD_FIELDS = ("title", "url", "date", "license", "group", "meta")
 
 
@@ -169,7 +175,7 @@ def chunks(piece: InputPiece, wanted: Bools | None = None, with_fields: bool = F
     if type(form) is JsonLines:  # and not its kind that reads other files of JSON
         yield from _line_chunks(piece, piece.where, form, wanted, with_fields)
     elif isinstance(form, TextTable):
-        yield from _gathered(_table_rows(piece.where, form), _names_of_text(form.fields))
+        yield from _gathered(_table_rows(piece.where, form), names_of(form.fields.get("text", "text")))
     else:
         yield from _gathered(_records(piece, piece.where), ("text",))
 
@@ -189,7 +195,7 @@ def names_of_text(piece: InputPiece) -> tuple[str, ...]:
     assert not isinstance(piece.where, CorpusPart)
     form = piece.source.format_of(piece.where.file.name)
     if type(form) is JsonLines or isinstance(form, ParquetRows | TextTable):
-        return _names_of_text(form.fields)
+        return names_of(form.fields.get("text", "text"))
     return ("text",)
 
 
@@ -203,25 +209,58 @@ def is_lines(piece: InputPiece) -> bool:
 def _line_chunks(
     piece: InputPiece, where: Slice, form: JsonLines, wanted: Bools | None, with_fields: bool
 ) -> Iterator[RowChunk]:
-    names = _names_of_text(form.fields)
+    names = names_of(form.fields.get("text", "text"))
     others = [*dict.fromkeys(name for name in (piece.within, piece.id, *ADDED) if name)]
     first = 0
-    for lines in blocks(where, form):
-        rows = np.arange(len(lines)) if wanted is None else np.flatnonzero(wanted[first : first + len(lines)])
+    for lines in form.blocks(where, "" if where.start else wide_lines(raw_path(where.file.path), form.encoding)):
+        rows = np.ones(len(lines), np.bool_) if wanted is None else wanted[first : first + len(lines)]
         if with_fields:
-            fields: list[Fields] = [None] * len(lines)
-            for row in rows.tolist():
-                fields[row] = parsed(form, lines[row])
+            fields = [parsed(form, line) if is_wanted else None for line, is_wanted in zip(lines, rows, strict=True)]
             texts = pa.array([text_of(each, names) for each in fields], pa.large_string())
         else:
-            texts, fields = read_lines(lines, rows, form, names, others)
+            texts, fields = read_texts(lines, rows, form, names, others)
         yield RowChunk(first=first, texts=texts, fields=fields, raw=lines)
         first += len(lines)
 
 
-def _names_of_text(fields: Mapping[str, Names]) -> tuple[str, ...]:
-    names = fields.get("text", "text")
-    return (names,) if isinstance(names, str) else names
+def read_texts(
+    lines: Lines, wanted: Bools, form: JsonLines, texts: Sequence[str], others: Sequence[str]
+) -> tuple[pa.Array, list[Fields]]:
+    """The texts of the wanted lines, null where there is none, and their fields `others`; None for what is no object.
+
+    texts: names of the text, of which the first counts that a line has
+    """
+    spans, plain = np.full((len(lines), len(texts) + len(others), 2), ABSENT), np.ones(len(lines), np.bool_)
+    spans[wanted], plain[wanted] = find_values(lines.take(np.flatnonzero(wanted)), [*texts, *others])
+    spans[~plain] = ABSENT
+    of_texts, of_others = spans[:, : len(texts)], spans[:, len(texts) :]
+    column = read_strings(lines, pick_first(of_texts, first_bytes(lines, of_texts) == QUOTE), plain)
+    fields: list[Fields] = [{}] * len(lines)
+    for row in np.flatnonzero(plain & (of_others[..., 0] >= 0).any(axis=1)).tolist():
+        found = zip(others, of_others[row], strict=True)
+        fields[row] = {name: read_value(lines, span) for name, span in found if span[0] >= 0}
+    if not plain.all():
+        for row in np.flatnonzero(~plain).tolist():
+            fields[row] = parsed(form, lines[row])
+        by_python = [text_of(fields[row], texts) for row in np.flatnonzero(~plain).tolist()]
+        column = pc.replace_with_mask(column, pa.array(~plain), pa.array(by_python, pa.large_string()))
+    return column, fields
+
+
+def parsed(form: JsonLines, line: bytes) -> Fields:
+    """The object that a line is; None for what is none."""
+    with suppress(BadRecord):
+        return form.parse(line.removeprefix(codecs.BOM_UTF8), 1)  # each line may be a file's first, of several joined
+    return None
+
+
+def text_of(fields: Fields, names: Sequence[str]) -> str | None:
+    """The first text that some fields have under a name; half a character is a replacement mark."""
+    for name in names if fields is not None else ():
+        value = look_up(fields or {}, name)
+        if isinstance(value, str):
+            return value if value.isascii() else value.encode(errors="replace").decode()
+    return None
 
 
 def _gathered(rows: Iterator[Fields], names: Sequence[str]) -> Iterator[RowChunk]:

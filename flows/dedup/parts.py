@@ -18,11 +18,11 @@ import pyarrow as pa
 from corpora.judging.steps.lines import hash_line, next_line
 from corpora.kernels.arrays import Bools, Bytes, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
+from corpora.sources.bytes.raw_files import Lines
 from corpora.sources.files.fields import look_up
 from corpora.sources.files.parquet import row_json
 from corpora.text.buffers import text_buffers
-from flows.dedup.inputs import InputPiece, RowChunk, chunks
-from flows.dedup.lines import Fields, split_lines
+from flows.dedup.inputs import Fields, InputPiece, RowChunk, chunks
 from flows.dedup.sketches import group_hashes
 
 PARTS = ("", "lines", "paragraphs")
@@ -116,9 +116,8 @@ def _with_texts(chunk: RowChunk, new: Mapping[int, str], names: Sequence[str]) -
     fields = [with_text(each, names, new[row]) if row in new else each for row, each in enumerate(chunk.fields)]
     if chunk.raw is None:
         return replace(chunk, fields=fields)
-    lines = (row_json(dict(fields[row] or {})) if row in new else chunk.raw[row] for row in range(len(chunk.raw)))
-    [raw] = split_lines(b"\n".join(lines))
-    return replace(chunk, fields=fields, raw=raw)
+    lines = [row_json(dict(fields[row] or {})) if row in new else line for row, line in enumerate(chunk.raw)]
+    return replace(chunk, fields=fields, raw=Lines.of(lines))
 
 
 def with_text(fields: Fields, names: Sequence[str], text: str) -> Fields:

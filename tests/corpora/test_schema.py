@@ -66,7 +66,9 @@ some_dropped = st.builds(
 
 
 def batch_of(rows: list[Document] | list[Dropped], schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([asdict(row) for row in rows], schema=schema)
+    return pa.RecordBatch.from_pylist(
+        [{**asdict(row), "locator": row.locator._asdict()} for row in rows], schema=schema
+    )
 
 
 @given(st.lists(some_documents, max_size=4))
@@ -83,7 +85,7 @@ def test_dropped_documents_come_back_from_their_rows(rows: list[Dropped]) -> Non
 @pytest.mark.parametrize(("schema", "read"), [(DOCUMENTS, documents), (DROPPED, dropped_rows)], ids=["kept", "dropped"])
 def test_columns_that_a_stage_adds_are_not_the_views(schema: pa.Schema, read: object) -> None:
     row = {field.name: {"string": "x", "large_string": "x"}.get(str(field.type)) for field in schema}
-    row |= {"id": b"i" * 16, "keyed": True, "locator": asdict(Locator(file="f", sha256="0", length=1)), "quality": 0}
+    row |= {"id": b"i" * 16, "keyed": True, "locator": Locator(file="f", sha256="0", length=1)._asdict(), "quality": 0}
     table = pa.RecordBatch.from_pylist([row], schema=schema).append_column("generation", pa.array([1]))
     assert callable(read)
     (view,) = read(iter([table]))

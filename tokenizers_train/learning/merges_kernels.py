@@ -210,10 +210,10 @@ def count_pairs(cells: Cells, pairs: Pairs, least: int) -> Pairs:
     for at in range(len(pieces) - 1):
         left, right = pieces[at], pieces[at + 1]
         if left >= 0 and right >= 0:
-            number = np.int64(pairs.slots[_slot(pairs.slots, pairs.keys, _key(left, right))])
-            if pairs.counts[number] >= least:
-                places[pairs.ends[number]] = at
-                pairs.ends[number] += 1
+            pair = pairs.slots[_slot(pairs.slots, pairs.keys, _key(left, right))]
+            if pairs.counts[pair] >= least:
+                places[pairs.ends[pair]] = at
+                pairs.ends[pair] += 1
     return Pairs(pairs.keys, pairs.counts, pairs.begins, pairs.ends, pairs.slots, places, pairs.used)
 
 

@@ -134,9 +134,14 @@ def find_seeds(spelling: Spelling, longest: int, most: int) -> tuple[SeedPieces,
     sort_suffixes(spelling.text, order, longest + 1)
     characters, values = _characters(spelling, order)
     strings, string_values = _strings(spelling, order, longest, max(1, most - len(values)))
-    lefts, rights, sizes = (np.concatenate(pair) for pair in zip(characters[1:], strings[1:], strict=True))
-    pieces = SeedPieces(order[lefts].astype(np.int64), sizes, np.concatenate((values, string_values)))
-    return pieces, _lattice(spelling, Stretches(order, lefts, rights, sizes))
+    both = Stretches(
+        order,
+        np.concatenate((characters.lefts, strings.lefts)),
+        np.concatenate((characters.rights, strings.rights)),
+        np.concatenate((characters.lengths, strings.lengths)),
+    )
+    pieces = SeedPieces(order[both.lefts].astype(np.int64), both.lengths, np.concatenate((values, string_values)))
+    return pieces, _lattice(spelling, both)
 
 
 def _characters(spelling: Spelling, order: Int32s) -> tuple[Stretches, Int64s]:

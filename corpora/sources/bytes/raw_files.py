@@ -11,14 +11,17 @@ import bz2
 import codecs
 import gzip
 import lzma
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from io import BufferedIOBase, BufferedReader, RawIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from corpora.errors import InputError
+from corpora.kernels.arrays import Int64s
 from corpora.sources.bytes.archives import xz_pieces
 from corpora.sources.bytes.encodings.wide import HEAD, wide_encoding
 from corpora.sources.bytes.faults import BadRecord, DamagedBytes, needs_memory, refusing_damage
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 AUTO = "auto"
+BLOCK_BYTES = 1 << 20  # of lines that are read at once: they and what is made of them fit a processor's cache
 
 
 class Line(NamedTuple):
@@ -107,23 +111,100 @@ def pass_bytes(stream: BufferedIOBase, size: int) -> None:
         size -= len(data)
 
 
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Some lines without their ends: data[starts[i]:ends[i]], which is empty for one that is longer than allowed.
+
+    offset:  where the data begin in the file
+    lengths: of the lines; of one that is longer than allowed with its end
+    """
+
+    data: bytes
+    starts: Int64s
+    ends: Int64s
+    lengths: Int64s
+    offset: int = 0
+
+    @classmethod
+    def of(cls, lines: Sequence[bytes]) -> "Lines":
+        """These lines."""
+        lengths = np.array([*map(len, lines)], np.int64)
+        ends = np.cumsum(lengths + 1) - 1
+        return cls(b"\n".join(lines), ends - lengths, ends, lengths)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, row: int) -> bytes:
+        return self.data[self.starts[row] : self.ends[row]]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (self.data[start:end] for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True))
+
+    def line(self, row: int) -> Line:
+        """One of the lines, with its place in the file."""
+        data, length = self[row], int(self.lengths[row])
+        return Line(self.offset + int(self.starts[row]), length, data if len(data) == length else None)
+
+    def take(self, rows: Int64s) -> "Lines":
+        """Some of the lines."""
+        return Lines(self.data, self.starts[rows], self.ends[rows], self.lengths[rows], self.offset)
+
+    def joined(self) -> bytes:
+        """The bytes of all lines, each with a newline."""
+        view = memoryview(self.data)
+        breaks = np.flatnonzero(self.starts[1:] != self.ends[:-1] + 1) + 1  # what is adjacent is one piece
+        firsts, lasts = self.starts[np.r_[0, breaks]].tolist(), self.ends[np.r_[breaks, len(self)] - 1].tolist()
+        return b"\n".join([*(view[first:last] for first, last in zip(firsts, lasts, strict=True)), b""])
+
+    def without_blank(self) -> "Lines":
+        """The lines that are not only white space."""
+        if not len(self):
+            return self
+        firsts = np.frombuffer(self.data, np.uint8)[np.minimum(self.starts, len(self.data) - 1)]
+        full = self.lengths > 0
+        for row in np.flatnonzero(full & (firsts <= ord(" "))).tolist():
+            full[row] = not self[row].isspace()
+        return self if full.all() else self.take(np.flatnonzero(full))
+
+
 def read_lines(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: int) -> Iterator[Line]:
+    """The lines that `read_blocks` reads, one by one."""
+    for lines in read_blocks(stream, start, stop, max_bytes):
+        places = zip((lines.offset + lines.starts).tolist(), lines.lengths.tolist(), lines, strict=True)
+        yield from (Line(at, length, data if len(data) == length else None) for at, length, data in places)
+
+
+def read_blocks(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: int) -> Iterator[Lines]:
     """The lines that begin in bytes `start` to `stop`, read to their ends; offsets are the file's.
 
-    A line of more than `max_bytes` is passed over and never in memory.
+    Of a line of more than `max_bytes` no more than that is ever in memory, beside a block.
     """
-    offset = start
-    if start:
-        offset = line_after(stream, start, stop)
+    offset = line_after(stream, start, stop) if start else 0
     while stop is None or offset < stop:
-        data = stream.readline(max_bytes + 2)  # of an allowed line all, its end included
+        data = stream.read(BLOCK_BYTES if stop is None else min(BLOCK_BYTES, stop - offset))
         if not data:
             return
-        text = data.removesuffix(b"\n").removesuffix(b"\r")
-        rest = 0 if data.endswith(b"\n") else skip_line(stream)
-        whole = len(text) <= max_bytes
-        yield Line(offset, len(text) if whole else len(data) + rest, text if whole else None)
-        offset += len(data) + rest
+        passed = 0
+        if not data.endswith(b"\n"):
+            begun = len(data) - 1 - data.rfind(b"\n")
+            data += stream.readline(max(0, max_bytes + 2 - begun))  # of an allowed line all, its end included
+            passed = 0 if data.endswith(b"\n") else skip_line(stream)
+        yield _cut_block(data, offset, passed, max_bytes)
+        offset += len(data) + passed
+
+
+def _cut_block(data: bytes, offset: int, passed: int, max_bytes: int) -> Lines:
+    """The lines of a block. passed: bytes of the last one after the block"""
+    view = np.frombuffer(data, np.uint8)
+    breaks = np.flatnonzero(view == ord("\n"))
+    ends = breaks if data.endswith(b"\n") else np.r_[breaks, len(data)]
+    nexts = np.r_[ends[:-1] + 1, len(data) + passed]
+    starts = np.r_[0, nexts[:-1]]
+    ends = ends - ((ends > starts) & (view[ends - 1] == ord("\r")))
+    is_long = ends - starts > max_bytes
+    lengths = np.where(is_long, nexts - starts, ends - starts)
+    return Lines(data, starts, np.where(is_long, starts, ends), lengths, offset)
 
 
 def line_after(stream: BufferedIOBase, start: int, stop: int | None) -> int:

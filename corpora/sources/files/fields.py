@@ -22,6 +22,7 @@ DECODER, SPACES = json.JSONDecoder(), re.compile(r"[ \t\r\n]*")
 DIGITS = re.compile(r"-?[0-9]{1,19}")
 Names = str | tuple[str, ...]  # what a field is called, or may be
 Fields = Mapping[str, Names]
+REQUIRED = ("text", "key")  # if they are asked for
 
 
 def with_text(fields: Fields) -> dict[str, Names]:
@@ -38,12 +39,16 @@ def find_fields(value: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, names in with_text(fields).items():
         path = names if isinstance(names, str) else _first(names, lambda one: look_up(value, one) is not None)
-        given = look_up(value, path)
-        values[name] = _revision(given, path) if name == "revision" else _string(given, path, name)
-    for name in ("text", "key"):
+        values[name] = convert(look_up(value, path), name, path)
+    for name in REQUIRED:
         if name in values and values[name] is None:
             raise BadRecord(f"no field {in_words(fields.get(name, name))} ({name})")
     return values
+
+
+def names_of(names: Names) -> tuple[str, ...]:
+    """The names that a field may have; the first that there is counts."""
+    return (names,) if isinstance(names, str) else names
 
 
 def settled(fields: Fields, has: Callable[[str], bool]) -> dict[str, str]:
@@ -125,6 +130,11 @@ def objects_in(line: Line) -> list[Line]:
 def after_spaces(text: str, at: int) -> int:
     """Return the place after the spaces of JSON that are at a place."""
     return SPACES.match(text, at).end()  # type: ignore[union-attr]  # it matches anywhere
+
+
+def convert(given: Any, field: str, path: str = "") -> str | int | None:
+    """The value of a field as its record has it. path: under which it was found. Raises BadRecord."""
+    return _revision(given, path) if field == "revision" else _string(given, path, field)
 
 
 def _string(given: Any, path: str, name: str) -> str | None:

@@ -8,24 +8,26 @@ belongs to the slice in which it begins. A file that cannot be read to its end r
 Costs: measured in `source.py`. Memory: one record, at most `max_record_bytes`; of Parquet 64 rows.
 """
 
+import codecs
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from io import BufferedIOBase
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.schema import Locator
-from corpora.sources.bytes.encodings.legacy import HOW_TO_SAY, UNKNOWN, text_encoding
+from corpora.sources.bytes.encodings.legacy import HOW_TO_SAY, UNKNOWN, UTF_8, text_encoding
 from corpora.sources.bytes.encodings.wide import HEAD, marked_encoding, wide_encoding
 from corpora.sources.bytes.endings import is_packed
 from corpora.sources.bytes.faults import BadRecord, refusing_damage
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.bytes.raw_files import AUTO, Line, decode, open_raw, read_again, read_lines
+from corpora.sources.bytes.raw_files import AUTO, Line, Lines, decode, open_raw, read_again, read_blocks, read_lines
 from corpora.sources.bytes.recoded import open_lines, read_lines_again, recoded_from
 from corpora.sources.bytes.zip_members import MemberPath
 from corpora.sources.contract import (
@@ -44,6 +46,7 @@ from corpora.sources.contract import (
 )
 from corpora.sources.files import parquet
 from corpora.sources.files.fields import Fields, find_fields, objects_in, parse_object, settled
+from corpora.sources.files.json_lines import find_columns
 
 NO_DAY = "9999-12-31"  # a page of a folder has no day of a crawl, after which no date could be its own
 
@@ -62,18 +65,24 @@ class JsonLines:
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each line. Raises InputError for a file that cannot be read to its end."""
-        path = raw_path(piece.file.path)
-        wide = "" if piece.start else wide_lines(path, self.encoding)
-        stop = None if wide else stop_of(piece)
-        with open_lines(path, wide) as stream, refusing_damage(path):
-            for line in counted(read_lines(stream, piece.start, stop, self.max_record_bytes), tally):
-                record = self._record(line, piece.file, tally, bool(wide))
-                joined = objects_in(line) if record.drop is not None and record.drop.damaged else []
-                if not joined:
+        wide = "" if piece.start else wide_lines(raw_path(piece.file.path), self.encoding)
+        for lines in self.blocks(piece, wide):
+            tally.records += len(lines)
+            for row, record in enumerate(self._plain_records(lines, piece.file, bool(wide), tally)):
+                if record is not None:
                     yield record
-                    continue
-                tally.records += len(joined) - 1
-                yield from (self._record(each, piece.file, tally, bool(wide)) for each in joined)
+                else:
+                    yield from self._parsed_records(lines.line(row), piece.file, bool(wide), tally)
+
+    def blocks(self, piece: Slice, wide: str) -> Iterator[Lines]:
+        """The lines that begin in a slice and are not blank. wide: the encoding from which they are recoded
+
+        Raises InputError for a file that cannot be read to its end.
+        """
+        path = raw_path(piece.file.path)
+        with open_lines(path, wide) as stream, refusing_damage(path):
+            for lines in read_blocks(stream, piece.start, None if wide else stop_of(piece), self.max_record_bytes):
+                yield lines.without_blank()
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The bytes of a line, without its end; of UTF-16 as UTF-8."""
@@ -87,6 +96,24 @@ class JsonLines:
     def parse(self, data: bytes, offset: int) -> dict[str, Json]:
         """The fields of a line. Raises BadRecord."""
         return parse_object(decode(data, self.encoding, offset))
+
+    def _plain_records(self, lines: Lines, file: RawFile, recoded: bool, tally: Tally) -> list[Record | None]:
+        """The record of each line whose fields are found without parsing it; None for any other."""
+        if tally.has_quarantine or (self.encoding != AUTO and codecs.lookup(self.encoding).name != UTF_8):
+            return [None] * len(lines)
+        found, plain = find_columns(lines, self.fields)
+        stream, offsets = unpacked_place(file, 0, 0, recoded).stream, (lines.offset + lines.starts).tolist()
+        places = map(Locator, repeat(file.name), repeat(file.sha256), lines.lengths.tolist(), repeat(stream), offsets)
+        found["raw"] = [line.strip() for line in lines]
+        found["drop"] = [None if text and not text.isspace() else Drop("empty") for text in found["text"]]
+        records = map(Record, places, *(found.get(name, repeat(None)) for name in Record._fields[1:]))
+        return [record if is_plain else None for record, is_plain in zip(records, plain.tolist(), strict=True)]
+
+    def _parsed_records(self, line: Line, file: RawFile, recoded: bool, tally: Tally) -> Iterator[Record]:
+        record = self._record(line, file, tally, recoded)
+        joined = objects_in(line) if record.drop is not None and record.drop.damaged else []
+        tally.records += max(0, len(joined) - 1)
+        yield from (self._record(each, file, tally, recoded) for each in joined) if joined else (record,)
 
     def _record(self, line: Line, file: RawFile, tally: Tally, recoded: bool) -> Record:
         locator = unpacked_place(file, line.offset, line.length, recoded)

@@ -26,8 +26,9 @@ from corpora.duplicates.survivors import judge_plainly
 from corpora.duplicates.verify import shingle_sets
 from corpora.errors import InputError
 from corpora.judging.steps.lines import line_hash
+from corpora.sources.bytes import raw_files
 from corpora.text.shingles import shingle_hashes
-from flows.dedup import columns, held_shingles, lines, output, parts, run, sketches
+from flows.dedup import columns, held_shingles, output, parts, run, sketches
 from flows.dedup.run import DedupOutcome, DedupSettings, dedup
 
 LONG = prose(1, 12)
@@ -273,7 +274,7 @@ def test_shingles_are_held_or_made_again(tmp_path: Path, monkeypatch: pytest.Mon
     """Of no row, of the first ones, of all: fails where a block of sets has those of other rows."""
     monkeypatch.setattr(run, "HELD_BYTES", held_bytes)
     monkeypatch.setattr(held_shingles, "BLOCK_SHINGLES", 300)
-    monkeypatch.setattr(lines, "BLOCK_ROWS", 2)
+    monkeypatch.setattr(raw_files, "BLOCK_BYTES", 300)
     rows = texts(LONG, "?!", prose(11), LONGER, "?!", f"{prose(11)} It rained.", prose(13), LONG.upper())
     kept, removed, _ = run_on(tmp_path, rows, id="id")
     assert ids(kept) == [0, 1, 2, 6] and not list(tmp_path.glob(".*"))

@@ -16,7 +16,6 @@ DEEPEST, MOST_DIGITS = 60, 4_000
 ABSENT = -1
 _FIRST_KEY, _KEY, _FIRST_VALUE, _VALUE, _AFTER = range(5)
 _SPACE, _QUOTE, _BACKSLASH, _COMMA, _COLON, _MINUS, _PLUS, _POINT, _ZERO, _U = b' "\\,:-+.0u'
-_NEWLINE, _NONE, _ONE = 10, np.uint64(0), np.uint64(1)
 _OPEN, _CLOSE, _OPEN_LIST, _CLOSE_LIST = b"{}[]"
 _LITERALS = np.frombuffer(b"true\0null\0false", np.uint8)
 _PLAIN = np.array([byte >= 0x20 and byte not in b'"\\' for byte in range(256)])  # of a string, as they are
@@ -244,21 +243,3 @@ def copy_strings(data: Bytes, starts: Int64s, ends: Int64s, out: Bytes, offsets:
                 out[to] = code if size == 1 else code | (0xF00 >> size & 0xFF)
                 to += size
         offsets[row + 1] = to
-
-
-@kernel
-def find_breaks(data: Bytes, ends: Int64s) -> None:
-    """Fill `ends` with the place of each newline."""
-    number = at = np.int64(0)
-    while number < len(ends):
-        if at + 64 <= len(data):
-            bits = equal_bits(data, at, _NEWLINE)
-            while bits != _NONE:
-                ends[number] = at + trailing_zeros(bits)
-                number, bits = number + 1, bits & (bits - _ONE)
-            at += 64
-            continue
-        if data[at] == _NEWLINE:
-            ends[number] = at
-            number += 1
-        at += 1

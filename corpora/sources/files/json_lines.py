@@ -1,0 +1,116 @@
+"""Values of lines of JSON as columns, which a kernel cuts out of the lines without making objects of the rest.
+
+Promise: what is found is what Python's json and `find_fields` find. A line that is not plain (`json_spans.py`), or not
+UTF-8, and one in which a field is missing or of another type, is told apart: it has to go the long way through them.
+Cost: 1 ns a byte, and .2 us a value. Memory: the texts of a block of lines.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from corpora.kernels.arrays import Bools, Bytes, Int64s
+from corpora.sources.bytes.faults import BadRecord
+from corpora.sources.bytes.raw_files import BLOCK_BYTES, Lines
+from corpora.sources.files.fields import DECODER, REQUIRED, Fields, convert, names_of, with_text
+from corpora.sources.files.json_spans import ABSENT, copy_strings, find_spans
+
+NULL, QUOTE, OBJECT = b'n"{'  # what a value begins with
+
+
+def find_columns(lines: Lines, fields: Fields) -> tuple[dict[str, list[Any]], Bools]:
+    """The fields of all records by the names of `Record`, and which lines have them as `find_fields` finds them.
+
+    A line that is longer than a block goes the long way: it may need more memory than there is, and is named there.
+    """
+    wanted = {name: names_of(given) for name, given in with_text(fields).items()}
+    spans, plain = find_values(lines, [name for names in wanted.values() for name in names])
+    plain &= lines.lengths <= BLOCK_BYTES
+    columns, first = dict[str, list[Any]](), 0
+    for field, names in wanted.items():
+        own = spans[:, first : first + len(names)]
+        given = pick_first(own, first_bytes(lines, own) != NULL)
+        there, is_text = given[:, 0] >= 0, first_bytes(lines, given) == QUOTE
+        column = read_strings(lines, np.where((is_text & plain)[:, None], given, ABSENT), plain).to_pylist()
+        for row in np.flatnonzero(plain & there & (~is_text | (field == "revision"))).tolist():
+            try:
+                column[row] = convert(column[row] if is_text[row] else read_value(lines, given[row]), field)
+            except BadRecord:
+                plain[row] = False
+        if field in REQUIRED:
+            plain &= there
+        columns[field], first = column, first + len(names)
+    return columns, plain
+
+
+def find_values(lines: Lines, paths: Sequence[str]) -> tuple[Int64s, Bools]:
+    """Where the values under names or paths are [lines, paths, 2], ABSENT if there is none; and which lines are plain.
+
+    A name is looked up as it is, then as a path, as `look_up` does.
+    """
+    spans, plain = _find_paths(np.frombuffer(lines.data, np.uint8), lines.starts, lines.ends, paths)
+    offsets = pa.py_buffer(np.array([0, len(lines.data)], np.int64))
+    try:
+        pa.LargeStringArray.from_buffers(1, offsets, pa.py_buffer(lines.data)).validate(full=True)
+    except pa.ArrowInvalid:
+        plain &= [_is_utf_8(lines[row]) for row in range(len(lines))]
+    return spans, plain
+
+
+def _find_paths(data: Bytes, starts: Int64s, ends: Int64s, paths: Sequence[str]) -> tuple[Int64s, Bools]:
+    """Do what `find_values` does for some objects of UTF-8."""
+    parts = {path: path.partition(".") for path in paths}
+    names = [*dict.fromkeys([*paths, *(first for first, dot, _ in parts.values() if dot)])]
+    encoded = [name.encode(errors="surrogatepass") for name in names]
+    found, plain = np.full((len(starts), len(names), 2), ABSENT), np.zeros(len(starts), np.bool_)
+    ends_of_names = np.cumsum([len(name) for name in encoded])
+    find_spans(data, starts, ends, np.frombuffer(b"".join(encoded), np.uint8), ends_of_names, found, plain)
+    spans = found[:, [names.index(path) for path in paths]]
+    for outer in dict.fromkeys(first for first, dot, _ in parts.values() if dot):
+        inside = [at for at, path in enumerate(paths) if parts[path][0] == outer and parts[path][1]]
+        around = found[:, names.index(outer)]
+        rows = np.flatnonzero((around[:, 0] >= 0) & (data[around[:, 0]] == OBJECT))
+        inner_starts, inner_ends = around[rows].T.copy()
+        inner, plain_inside = _find_paths(data, inner_starts, inner_ends, [parts[paths[at]][2] for at in inside])
+        plain[rows] &= plain_inside
+        for number, at in enumerate(inside):
+            spans[rows, at] = np.where(spans[rows, at] >= 0, spans[rows, at], inner[:, number])
+    return spans, plain
+
+
+def first_bytes(lines: Lines, spans: Int64s) -> Bytes:
+    """The byte that each value begins with; that of null if there is none."""
+    starts = spans[..., 0]
+    firsts = np.frombuffer(lines.data, np.uint8)[starts]
+    return np.where(np.asarray(starts >= 0), firsts, np.uint8(NULL))
+
+
+def pick_first(spans: Int64s, wanted: Bools) -> Int64s:
+    """Where the first of the wanted values of each line is [lines, 2]; ABSENT if none of them is wanted."""
+    picked = spans[np.arange(len(spans)), wanted.argmax(axis=1)]
+    return np.where(wanted.any(axis=1, keepdims=True), picked, ABSENT)
+
+
+def read_strings(lines: Lines, spans: Int64s, plain: Bools) -> pa.Array:
+    """The strings at some places, null for ABSENT. plain: set to False for one that holds half a character."""
+    starts, ends = spans.T.copy()
+    offsets, out = np.zeros(len(starts) + 1, np.int64), np.empty(int((ends - starts).sum()), np.uint8)
+    copy_strings(np.frombuffer(lines.data, np.uint8), starts, ends, out, offsets, plain)
+    there = np.packbits(starts >= 0, bitorder="little")
+    buffers = [pa.py_buffer(array) for array in (there, offsets, out)]
+    return pa.Array.from_buffers(pa.large_string(), len(starts), buffers)
+
+
+def read_value(lines: Lines, span: Int64s) -> Any:
+    """The value at a place, as Python's json reads it."""
+    return DECODER.raw_decode(lines.data[span[0] : span[1]].decode())[0]
+
+
+def _is_utf_8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
