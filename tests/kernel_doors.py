@@ -34,6 +34,7 @@ from shards.tokens import tokenise
 from tokenizers_train.encoding.encoder import Encoder, encode_plainly
 from tokenizers_train.learning.byte_bpe import train_byte_bpe
 from tokenizers_train.learning.unigram import UnigramSettings, train_unigram
+from tokenizers_train.learning.unigram_seeds import count_characters
 from tokenizers_train.learning.wordpiece import train_wordpiece
 from tokenizers_train.measures.measure import cut_words
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
@@ -143,9 +144,10 @@ DOORS: dict[str, Callable[[pa.Array], object]] = {
         _encoded(encoder)(texts) for encoder in (WORDPIECE, BYTES, UNIGRAM)
     ],
     "tokenizers_train.encoding.encoder.encode_plainly": _encoded(WORDPIECE),
-    "tokenizers_train.learning.byte_bpe.spell_bytes": _settled(
+    "tokenizers_train.learning.merges.lay_out_words": _settled(
         lambda words: train_byte_bpe(words, VocabularySettings(algorithm=BYTE_BPE, size=300))
     ),
+    "tokenizers_train.learning.unigram_seeds.count_characters": _settled(count_characters),
     "tokenizers_train.learning.unigram_seeds.spell_characters": _settled(
         lambda words: train_unigram(words, UnigramSettings(size=60))
     ),

@@ -59,6 +59,7 @@ class StageKind:
     seconds: Rates = field(default_factory=dict)
     disk_bytes: Rates = field(default_factory=dict)
     memory_bytes: Amounts = field(default_factory=lambda: ON_WORKERS)
+    scratch_bytes: Amounts = field(default_factory=dict)
     is_alone: bool = False
     of_source: bool = False
     each_generation: bool = False
@@ -101,9 +102,13 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
         each_generation=True,
         is_planned_from=True,
         steps={"documents": "Revisions, forgets and duplicates"},
-        seconds={"": {"stage": 0.01, "documents": 2.2e-5}},
+        seconds={"": {"stage": 0.01, "documents": 7e-6}},
         disk_bytes={"": {"stage": 1_100, "documents": 17}},
-        memory_bytes={**ON_WORKERS, "documents": 3_000},  # a document's sketch, and the shingles of some
+        memory_bytes={**ON_WORKERS, "documents": 150},
+        scratch_bytes={
+            "documents": 310,
+            "text_bytes": 0.4,
+        },  # of shingles, if a quarter of the documents has them there
         counts=("documents",),
         smaller="Duplicates are searched among all documents at once: use fewer, or a larger machine.",
     ),

@@ -239,7 +239,8 @@ def gone_raw(bench: Bench) -> None:
 def damaged_part(bench: Bench) -> None:
     bench.set_aside(bench.raw("base-0.txt"))
     flip(bench.stored("documents/notes/*/*.documents.arrow"))
-    shutil.rmtree(bench.store / "corpora")
+    for kind in ("corpora", "counts", "tokens"):  # what is made of it is made again
+        shutil.rmtree(bench.store / kind)
 
 
 def flipped_lock(bench: Bench) -> None:

@@ -1,6 +1,7 @@
 """Estimates of a stage and of a run.
 
-Units: documents, tokens, bytes of disk, bytes of memory (resident, of all processes of the stage), seconds of
+Units: documents, tokens, bytes of disk, bytes of memory (resident, of all processes of the stage), bytes of
+scratch (files that are gone with the stage: in a store that is a folder, else in that for temporary files), seconds of
 processor time, seconds by the clock.
 """
 
@@ -12,6 +13,7 @@ UNITS = {
     "tokens": "tokens",
     "disk_bytes": "bytes",
     "memory_bytes": "bytes",
+    "scratch_bytes": "bytes",
     "cpu_seconds": "processor seconds",
     "seconds": "seconds by the clock",
 }
@@ -29,6 +31,7 @@ class StageEstimate:
     tokens: int | None = None
     disk_bytes: int = 0
     memory_bytes: int = 0
+    scratch_bytes: int = 0
     cpu_seconds: float = 0.0
     seconds: float = 0.0
 
@@ -50,11 +53,12 @@ class Estimates:
 
     @property
     def run(self) -> StageEstimate:
-        """All stages, one kind after the other, and the start of the command; of memory, the stage that takes most."""
+        """All stages one after the other, and the start of the command; of memory and scratch, the stage with most."""
         return StageEstimate(
             stage="the run",
             disk_bytes=sum(stage.disk_bytes for stage in self.stages),
             memory_bytes=max((stage.memory_bytes for stage in self.stages), default=0),
+            scratch_bytes=max((stage.scratch_bytes for stage in self.stages), default=0),
             cpu_seconds=self.start_cpu_seconds + sum(stage.cpu_seconds for stage in self.stages),
             seconds=sum(stage.seconds for stage in self.stages),
         )

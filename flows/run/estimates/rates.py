@@ -31,6 +31,7 @@ def estimate_of(stage: str, amounts: Amounts, algorithm: str = "", left: float =
         tokens=round(amounts["tokens"]) if "tokens" in kind.counts else None,
         disk_bytes=round(left * cost_of(_of_algorithm(kind.disk_bytes, algorithm), amounts)),
         memory_bytes=round(DRIVER_BYTES + cost_of(kind.memory_bytes, amounts)),
+        scratch_bytes=round(cost_of(kind.scratch_bytes, amounts)),
         cpu_seconds=round(cpu_seconds, 2),
         seconds=round(cpu_seconds / hands + STAGE_SECONDS, 2),
     )

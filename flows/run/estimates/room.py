@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import gettempdir
 
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile
@@ -40,6 +41,11 @@ def free_bytes(place: Place) -> int | None:
     return shutil.disk_usage(next(above for above in (folder, *folder.parents) if above.is_dir())).free
 
 
+def scratch_place(place: Place) -> Path:
+    """Return the folder for scratch files of work on a store: its own; of an object store, that for temporary files."""
+    return Path(place.address if place.is_local else gettempdir()).absolute()
+
+
 def refuse_without_room(recipe: Recipe, estimates: Estimates, available: int | None = None) -> None:
     """Raise InputError if the estimates do not fit. available: memory, by default that of this machine"""
     place, disk_bytes = Place(recipe.store), estimates.run.disk_bytes
@@ -51,6 +57,19 @@ def refuse_without_room(recipe: Recipe, estimates: Estimates, available: int | N
             f"The run would write about {readable_bytes(disk_bytes)} into {place.at('')}, where "
             f"{readable_bytes(free)} are free. The most of it: {most}. Give it a store on another disk (--store), "
             "fewer raw files, fewer [[shards]] or shards.copies, or dynamic masks instead of static ones."
+        )
+    scratch, folder = estimates.run.scratch_bytes, scratch_place(place)
+    left = shutil.disk_usage(gettempdir()).free if free is None else free - disk_bytes
+    if scratch > left and recipe.engine == LOCAL:
+        raise InputError(
+            f"Finding duplicates would take about {readable_bytes(scratch)} of scratch in {folder}, beside what the "
+            f"run writes there, and {readable_bytes(max(left, 0))} are free for it. "
+            + (
+                "Give it a store on another disk (--store)"
+                if free is not None
+                else "Set TMPDIR to a folder on another disk"
+            )
+            + ", or fewer raw files."
         )
     for stage in sorted(estimates.stages, key=lambda stage: -stage.memory_bytes)[:1]:
         if stage.memory_bytes > available and recipe.engine == LOCAL:

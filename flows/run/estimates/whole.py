@@ -15,17 +15,20 @@ from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, ShardsEntry, VocabularyEntry
 from flows.run.estimates.figures import Estimates, StageEstimate
 from flows.run.estimates.rates import START_SECONDS, WATCHED_SECONDS, estimate_of
+from flows.run.estimates.room import scratch_place
 from flows.run.estimates.text_sizes import WORDS_POWER, SourceText, TextSizes, judge_sources
 from flows.run.estimates.work import answers_of, tasks_of, training_of
 from flows.run.faults.rule_limits import nothing_left, template_hint
 from flows.run.inputs.start_model import begun
 from flows.run.plan.plan import Planned
+from flows.run.record.ledger_balance import readable_bytes
 from flows.run.record.releases import answered_until
 from flows.run.stage_kinds import STAGES
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from trainer.jobs.repeats import HELPS, MOST_EPOCHS
 
 USUAL_SIZE = 30_000  # of a vocabulary that is brought
+MUCH_SCRATCH = 1_000_000_000  # bytes that are worth a line
 PIECES = 3  # at most, of a different word
 IN_EXAMPLES = 1.2  # tokens of examples for one of the documents: 1.0, but 1.4 of pairs of segments
 
@@ -47,7 +50,7 @@ def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Pla
     stages = [run.estimate(stage) for stage, kind in kinds.items() if kind.of_source or run.whole.documents]
     return Estimates(
         stages=tuple(stages),
-        basis=(*basis_lines(texts), *run.warnings(stages)),
+        basis=(*basis_lines(texts), *run.warnings(stages), *scratch_lines(stages, place)),
         stops=tuple(_stops(recipe, texts)),
         start_cpu_seconds=WATCHED_SECONDS if recipe.model is not None else START_SECONDS,
         workers=workers,
@@ -197,6 +200,13 @@ def basis_lines(texts: Sequence[SourceText]) -> Iterable[str]:
         yield f"The sample of {', '.join(short)} was cut short because reading it took long."
     yield "Copies are not looked for: without them fewer documents and tokens may be left."
     yield "Times, except those of documents, follow rates of another machine: this one may take half or twice as long."
+
+
+def scratch_lines(stages: Sequence[StageEstimate], place: Place) -> Iterable[str]:
+    """Yield a line about scratch that is worth a thought."""
+    most = max((stage.scratch_bytes for stage in stages), default=0)
+    if most > MUCH_SCRATCH:
+        yield f"While duplicates are found, about {readable_bytes(most)} of scratch are in {scratch_place(place)}."
 
 
 def _stops(recipe: Recipe, texts: Sequence[SourceText]) -> Iterable[str]:

@@ -12,6 +12,7 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.run.estimates import room
 from flows.run.estimates.figures import Estimates, StageEstimate
+from flows.run.estimates.rates import estimate_of
 from flows.run.estimates.whole import estimate_run
 from flows.run.plan.plan import plan_run
 from flows.run.record.ledger_balance import num_tokens, size_bytes
@@ -129,6 +130,27 @@ def test_tasks_and_answers_follow_from_labelled_rows_and_documents(tmp_path: Pat
 
 def stage(name: str = "verdicts/small", **figures: int) -> Estimates:
     return Estimates(stages=(StageEstimate(stage=name, **figures),), workers=2)  # type: ignore[arg-type]
+
+
+def test_the_corpora_of_roberta_fit_a_machine_of_24_gb() -> None:
+    """Fails if a stage that holds the whole corpus takes more than 24 GB for the 78 million documents of 161 GB."""
+    corpus = {"documents": 78e6, "text_bytes": 161e9, "tokens": 36e9, "different": 14e6}
+    amounts = {**corpus, "parts": 5e3, "workers": 2, "stage": 1}
+    kinds = ("documents", "signatures", "verdicts", "corpora", "counts", "totals", "vocabularies", "measures", "tokens")
+    peaks = {kind: estimate_of(kind, amounts).memory_bytes for kind in kinds}
+    assert max(peaks, key=lambda kind: peaks[kind]) == "verdicts" and max(peaks.values()) < 24e9
+    assert 24e9 < estimate_of("verdicts", amounts).scratch_bytes < 120e9
+
+
+def test_scratch_needs_room_beside_what_is_kept(few: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails if a run is let through whose scratch has no room, or the wrong disk is looked at."""
+    store = few.recipe()
+    room.refuse_without_room(store, stage(disk_bytes=1_000, scratch_bytes=1_000), 2 * 10**9)
+    with pytest.raises(InputError, match=r"about 1000000\.0 GB of scratch in .*--store"):
+        room.refuse_without_room(store, stage(scratch_bytes=10**15), 2 * 10**9)
+    monkeypatch.setattr(room, "free_bytes", lambda place: None)  # as of an object store
+    with pytest.raises(InputError, match=r"about 1000000\.0 GB of scratch in .*TMPDIR"):
+        room.refuse_without_room(store, stage(scratch_bytes=10**15), 2 * 10**9)
 
 
 @pytest.mark.parametrize(
