@@ -4,8 +4,9 @@
 
 Documents of 60 random words are written straight into parts; a tenth are copies, half of these with one word changed.
 The sizes take turns, each run in a process of its own that has its kernels; a figure is the median over the rounds.
-Own memory is what the process holds itself (`RssAnon`), above what it held before; what is written is nearly all
-scratch, to files without a name. One million documents need some 850 MB of disk, and 30 s to make.
+Own memory is what the process holds itself (`RssAnon`), above what it held before; the peak has the pages of files too.
+What is written is nearly all scratch, to files without a name. One million documents need some 850 MB of disk, and 30 s
+to make.
 """
 
 import argparse
@@ -119,6 +120,7 @@ def measure(folder: Path) -> dict[str, float]:
         "us": 1e6 * seconds / rows,
         "memory": (peak[0] - before) / rows,
         "written": (_number(io, "wchar") - written) / rows,
+        "peak": _number(Path("/proc/self/status"), "VmHWM") / 1024,
     }
 
 
@@ -162,10 +164,11 @@ def main() -> None:
                 command = [sys.executable, "-m", "benchmarks.verdicts", "--measure", str(folder / str(rows))]
                 told = subprocess.run(command, check=True, capture_output=True, env=os.environ).stdout
                 found[rows].append(json.loads(told))
-    print(f"{'documents':>12}  {'us':>7}  {'own bytes':>9}  {'written':>7}   medians of {given.rounds}, for a document")
+    print(f"medians of {given.rounds}, for a document; the peak is the process's")
+    print(f"{'documents':>12}  {'us':>7}  {'own bytes':>9}  {'written':>7}  {'peak MiB':>8}")
     for rows, runs in found.items():
-        medians = [statistics.median(run[name] for run in runs) for name in ("us", "memory", "written")]
-        print(f"{rows:>12,}  {medians[0]:>7.2f}  {medians[1]:>9.0f}  {medians[2]:>7.0f}")
+        medians = [statistics.median(run[name] for run in runs) for name in ("us", "memory", "written", "peak")]
+        print(f"{rows:>12,}  {medians[0]:>7.2f}  {medians[1]:>9.0f}  {medians[2]:>7.0f}  {medians[3]:>8,.0f}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """The shingle sets of documents that will be compared, in a scratch file.
 
 Promise: each is read once, in the order of the rows; what is compared is read from the file, exactly. Cost: 8 bytes a
-shingle on disk; memory 16 bytes for each document, as pages of the file are given back after each call.
+shingle on disk. Memory: 4 bytes for each place, 8 for each document that is compared, and pages of the file, which the
+system takes back if it needs them; at most some MAPPED_BYTES count as this process's.
 """
 
 from collections.abc import Callable, Iterator
-from mmap import ACCESS_READ, MADV_DONTNEED, mmap
+from mmap import ACCESS_READ, MADV_DONTNEED, MADV_RANDOM, mmap
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ import numpy as np
 from corpora.duplicates.verify import Overlaps, ShingleSets, jaccard_pairs
 from corpora.kernels.arrays import Int32s, Int64s
 from corpora.store.scratch import append_bytes
+
+MAPPED_BYTES = 1 << 30
+AROUND_BYTES = 1 << 16  # that the system maps at once, around the place that is read
 
 
 class ShingleFile:
@@ -27,25 +31,36 @@ class ShingleFile:
         self._file, self._folder = file, folder
         self._order = order
         self._read = read
-        self._rows = np.empty(0, np.int64)
+        self._numbers = np.full(len(order), -1, np.int32)
+        self._read_bytes = 0
 
     def expect(self, documents: Int64s) -> None:
         """Read the sets of these places in the order, once. Raises InputError if the disk is full."""
-        self._rows = np.sort(self._order[documents].astype(np.int64))
+        by_row = documents[np.argsort(self._order[documents])]
+        self._numbers[by_row] = np.arange(len(by_row), dtype=np.int32)
         sizes = [np.zeros(1, np.int64)]
-        for sets in self._read(self._rows):
+        for sets in self._read(self._order[by_row].astype(np.int64)):
             sizes.append(np.diff(sets.offsets))
             append_bytes(self._file, self._folder, sets.values.data.cast("B"))
         self._offsets = np.cumsum(np.concatenate(sizes))
-        assert len(self._offsets) == len(self._rows) + 1, "one set for each document that is compared"
+        assert len(self._offsets) == len(by_row) + 1, "one set for each document that is compared"
         total = int(self._offsets[-1])
         self._map = mmap(self._file.fileno(), 8 * total, access=ACCESS_READ) if total else None
+        if self._map is not None:
+            self._map.madvise(MADV_RANDOM)
         self._values = np.frombuffer(self._map or b"", np.uint64, total)
 
     def overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
         """The similarities of pairs of places in the order."""
-        one, other = (np.searchsorted(self._rows, self._order[each]) for each in (left, right))
-        overlaps = jaccard_pairs(self._values, self._offsets, one, other)
-        if self._map is not None:
-            self._map.madvise(MADV_DONTNEED)  # the pages stay in the system's cache, and are this process's no longer
+        numbers = (self._numbers[places].astype(np.int64) for places in (left, right))
+        overlaps = jaccard_pairs(self._values, self._offsets, *numbers)
+        self._give_back(2 * len(left) * AROUND_BYTES + 8 * int(overlaps.union.sum() + overlaps.intersection.sum()))
         return overlaps
+
+    def _give_back(self, read_bytes: int) -> None:
+        """Have the system count the pages that were read as its cache and no longer as this process's, if many were."""
+        self._read_bytes += read_bytes
+        if self._read_bytes > MAPPED_BYTES < self._values.nbytes:
+            assert self._map is not None, "values that are read are in the file"
+            self._map.madvise(MADV_DONTNEED)
+            self._read_bytes = 0

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from text_columns import assert_equal
 
-from corpora.duplicates.shingle_file import ShingleFile
+from corpora.duplicates.shingle_file import MAPPED_BYTES, ShingleFile
 from corpora.duplicates.signatures import SignatureSettings, signatures
 from corpora.duplicates.verify import (
     ShingleSets,
@@ -79,8 +79,12 @@ def test_thresholds_that_cannot_be_met_exactly_are_refused(wrong: float) -> None
         threshold_ratio(wrong)
 
 
-def test_sets_in_a_file_equal_the_sets_and_are_read_once(tmp_path: Path) -> None:
-    """Fails where a place in the order is taken for a row, or the sets of rows that are compared are read twice."""
+@pytest.mark.parametrize("mapped", [0, MAPPED_BYTES])
+def test_sets_in_a_file_equal_the_sets_and_are_read_once(
+    mapped: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails if a place in the order is taken for a row, sets are read twice, or are lost as their pages are given back."""
+    monkeypatch.setattr("corpora.duplicates.shingle_file.MAPPED_BYTES", mapped)
     texts = pa.array([" ".join(f"w{word % (3 + row)}" for word in range(30)) for row in range(40)], pa.large_string())
     asked: list[int] = []
     order = np.random.default_rng(2).permutation(40).astype(np.int32)
