@@ -83,7 +83,7 @@ def test_thresholds_that_cannot_be_met_exactly_are_refused(wrong: float) -> None
 def test_sets_in_a_file_equal_the_sets_and_are_read_once(
     mapped: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails if a place in the order is taken for a row, sets are read twice, or are lost as their pages are given back."""
+    """Fails if a place in the order is taken for a row, sets are read twice, or lost as pages are given back."""
     monkeypatch.setattr("corpora.duplicates.shingle_file.MAPPED_BYTES", mapped)
     texts = pa.array([" ".join(f"w{word % (3 + row)}" for word in range(30)) for row in range(40)], pa.large_string())
     asked: list[int] = []
