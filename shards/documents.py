@@ -33,7 +33,7 @@ from shards.builders.examples import DocumentTokens
 from shards.documents_kernels import copy_bits, copy_lists
 from shards.schema import token_schema
 
-KEPT_BYTES = 128 << 20  # twice the tokens of a shard of 20 million
+KEPT_BYTES = 64 << 20  # those of some 325 parts: more are merged first
 COLUMNS = ("shuffle", "id", "revision", "held_out", "ids", "word_starts", "sentence_lengths")
 
 
@@ -87,7 +87,9 @@ def read_documents(
         if unpacked_batch is not None and unpacked_batch.last_key > shard.last and unpacked_batch.num_bytes <= room:
             _kept.batches[address] = unpacked_batch
             room -= unpacked_batch.num_bytes
-    return in_order(joined(pieces))
+    rows = joined(pieces)
+    pieces.clear()  # their tokens are copied once more
+    return in_order(rows)
 
 
 _kept = threading.local()
