@@ -27,7 +27,7 @@ Names = Callable[["Recipe", WordRules], Iterable[str]]
 
 WORKER_BYTES = 330_000_000  # the code that a worker has loaded
 ON_WORKERS = {"workers": WORKER_BYTES}
-WITH_WORDS = {**ON_WORKERS, "different": 750}
+WITH_WORDS = {**ON_WORKERS, "different": 400}
 
 
 @dataclass(frozen=True, kw_only=True)
