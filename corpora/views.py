@@ -22,7 +22,8 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from corpora.kernels.arrays import Bools, Int64s, UInt64s
+from corpora.kernels.arrays import Bools, Int64s
+from corpora.kernels.fixed_width import fixed_bytes, number_pairs
 from corpora.schema import DOCUMENTS, columns_of
 from corpora.store.damage import Damaged
 from corpora.store.digests.content import Content, sum_contents
@@ -116,8 +117,9 @@ class DeleteList:
 
     def __init__(self, rows: pa.Table) -> None:
         """rows: id, revision and generation of each entry"""
-        order = np.argsort(_halves(rows.column("id"))[:, 0], kind="stable")
-        self._heads, self._tails = (np.ascontiguousarray(half) for half in _halves(rows.column("id"))[order].T)
+        ids = number_pairs(rows.column("id").combine_chunks())
+        order = np.argsort(ids[:, 0], kind="stable")
+        self._heads, self._tails = (np.ascontiguousarray(half) for half in ids[order].T)
         self._revisions = rows.column("revision").to_numpy()[order]
         self._generations = rows.column("generation").to_numpy()[order]
 
@@ -126,7 +128,7 @@ class DeleteList:
 
     def holds(self, batch: pa.RecordBatch) -> Bools:
         """Return, for each row of the corpus, whether it is on the list."""
-        heads, tails = _halves(batch.column("id")).T
+        heads, tails = number_pairs(batch.column("id")).T
         revisions, generations = (batch.column(name).to_numpy() for name in ("revision", "generation"))
         at, ends = (np.searchsorted(self._heads, heads, side) for side in ("left", "right"))
         held = np.zeros(batch.num_rows, np.bool_)
@@ -138,13 +140,6 @@ class DeleteList:
             held[row] |= same
             at = at + 1
         return held
-
-
-def _halves(ids: pa.Array | pa.ChunkedArray) -> UInt64s:
-    """Ids as pairs of numbers: uint64 [n, 2]."""
-    column = ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
-    data = np.frombuffer(column.buffers()[1] or b"", np.uint64).reshape(-1, 2)
-    return data[column.offset : column.offset + len(column)]
 
 
 def without_deleted(batch: pa.RecordBatch, deleted: DeleteList) -> pa.RecordBatch:
@@ -180,7 +175,7 @@ def _with_documents(
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a corpus with columns of their documents. folders: to look into; those are taken out that are passed"""
     rows = batch.column("row").to_numpy().astype(np.int64)
-    tables = _halves(batch.column("documents"))
+    tables = fixed_bytes(batch.column("documents"))
     changes = np.any(tables[1:] != tables[:-1], axis=1) | (rows[1:] <= rows[:-1])
     first = 0
     for run in np.split(rows, np.flatnonzero(changes) + 1) if len(rows) else ():

@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from corpora.build import DELETED, Corpus
-from corpora.kernels.arrays import Bytes, Int64s
+from corpora.kernels.arrays import Int64s
+from corpora.kernels.fixed_width import fixed_width
 from corpora.schema import ID_BYTES, columns_of
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, ManifestAddress, Part, fingerprint
@@ -246,7 +247,7 @@ def example_rows(
         "ids": _lists(examples.offsets, pa.array(examples.ids, ids)),
         "word_starts": _lists(examples.offsets, pa.array(examples.word_starts.astype(bool))),
         "boundary": examples.boundary,
-        "documents": _lists(examples.document_offsets, _id_column(documents.ids[examples.documents])),
+        "documents": _lists(examples.document_offsets, fixed_width(documents.ids[examples.documents], ID_BYTES)),
         "revisions": _lists(examples.document_offsets, pa.array(documents.revisions[examples.documents])),
         "copy": examples.copy,
         "ordinal": examples.ordinal,
@@ -262,11 +263,6 @@ def example_rows(
     own = settings.own
     schema = example_schema(ids, labels=own.labels is not None, pairs=own.segments == 2, static_masks=static)
     return pa.table(columns_of(columns, schema), schema=schema)
-
-
-def _id_column(ids: Bytes) -> pa.Array:
-    """Ids, one row each, as a column."""
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(ID_BYTES), len(ids), [None, pa.py_buffer(ids)])
 
 
 def _static_masks(examples: Examples, settings: MaskSettings, facts: MaskVocabulary) -> Masks:

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpora.kernels.arrays import Bytes, Ids, Int32s, Int64s, UInt64s
-from corpora.schema import ID_BYTES
+from corpora.kernels.fixed_width import fixed_bytes
 from corpora.store.manifest import Part
 from corpora.store.places.place import Place
 from corpora.store.randomness import fold
@@ -169,7 +169,7 @@ def taken(batch: pa.RecordBatch, rows: Int64s) -> Rows:
     sentence_lengths, num_sentences = _lists(lengths.values.to_numpy(), lengths.offsets.to_numpy(), rows)
     return Rows(
         shuffle=batch.column("shuffle").to_numpy()[rows],
-        ids=_id_bytes(batch.column("id"))[rows],
+        ids=fixed_bytes(batch.column("id"))[rows],
         revisions=batch.column("revision").to_numpy()[rows],
         num_tokens=num_tokens,
         num_sentences=num_sentences,
@@ -217,7 +217,7 @@ def documents_plain(table: pa.Table, shard: ShardRange) -> ShardDocuments:
         sources = pa.array(shard.sources, pa.string())
         wanted = pc.and_(wanted, pc.is_in(table.column("source"), value_set=sources))
     rows = table.filter(wanted).sort_by([("shuffle", "ascending"), ("id", "ascending")])
-    ids = np.array([list(id) for id in rows.column("id").to_pylist()], np.uint8).reshape(-1, ID_BYTES)
+    ids = fixed_bytes(rows.column("id").combine_chunks())
     revisions = rows.column("revision").to_numpy()
     columns = DocumentTokens(
         ids=pc.list_flatten(rows.column("ids")).to_numpy(),
@@ -274,9 +274,3 @@ def _bits(column: pa.LargeListArray, rows: Int64s, lengths: Int64s) -> Bytes:
     data = np.frombuffer(packed.buffers()[1] or b"", np.uint8)
     copy_bits(read_only(data), packed.offset, read_only(column.offsets.to_numpy()), rows, places, copied)
     return copied
-
-
-def _id_bytes(column: pa.FixedSizeBinaryArray) -> Bytes:
-    """Ids as a matrix, one row each."""
-    every = np.frombuffer(column.buffers()[1] or b"", np.uint8).reshape(-1, ID_BYTES)
-    return every[column.offset : column.offset + len(column)]

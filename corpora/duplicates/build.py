@@ -24,7 +24,6 @@ from corpora.duplicates.candidates import (
     Input,
     SplitSettings,
     VerdictsJob,
-    fixed_width,
     hash64,
     open_input,
     read_candidates,
@@ -34,6 +33,7 @@ from corpora.duplicates.revisions import read_dropped
 from corpora.duplicates.signatures import signatures
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.duplicates.verdicts import REMOVED, VERDICTS, find_duplicates, mark_revisions, verdict_batches
+from corpora.kernels.fixed_width import fixed_width
 from corpora.schema import columns_of
 from corpora.store.current_record import each_batch
 from corpora.store.ledger import Account, Ledger

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,8 @@ import pyarrow as pa
 from corpora.duplicates.bands import band_keys, key_columns, text_keys
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.duplicates.verify import ShingleSets, shingle_sets
-from corpora.kernels.arrays import Bytes, Int64s, UInt32s, UInt64s
+from corpora.kernels.arrays import Int64s, UInt32s, UInt64s
+from corpora.kernels.fixed_width import fixed_bytes, number_pairs
 from corpora.schema import DOCUMENTS, ID_BYTES, Document, documents
 from corpora.store.manifest import Manifest, ManifestAddress, Part
 from corpora.store.places.place import Place
@@ -192,32 +192,9 @@ def keys_of_ids(ids: pa.Array) -> UInt64s:
     return np.frombuffer(digests, np.uint64)[::4]
 
 
-def fixed_bytes(column: pa.Array) -> Bytes:
-    """The bytes of a column of fixed width: uint8 [n, width]."""
-    width = column.type.byte_width
-    stored = np.frombuffer(column.buffers()[1] or b"", np.uint8, width * len(column), width * column.offset)
-    return stored.reshape(-1, width)
-
-
-def fixed_width(data: Any, width: int) -> pa.Array:
-    """Bytes one after another as a column whose rows have so many each."""
-    buffer = pa.py_buffer(data)
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), buffer.size // width, [None, buffer])
-
-
 def lanes(signatures: pa.Array) -> UInt32s:
     """A column of signatures as numbers: uint32 [n, permutations]."""
     return fixed_bytes(signatures).view(np.uint32)
-
-
-def number_pairs(column: pa.Array) -> UInt64s:
-    """A column of 16 bytes as pairs of numbers, which have the order of the bytes: uint64 [n, 2]."""
-    return fixed_bytes(column).view(">u8").astype(np.uint64)
-
-
-def column_of(pairs: UInt64s) -> pa.Array:
-    """The column of 16 bytes that pairs of numbers stand for."""
-    return fixed_width(pairs.astype(">u8").data.cast("B") if len(pairs) else b"", ID_BYTES)
 
 
 def document_sets(

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from corpora.duplicates.candidates import REVISIONS, Input, column_of, number_pairs
+from corpora.duplicates.candidates import REVISIONS, Input
 from corpora.kernels.arrays import Bools, Int32s, Int64s, UInt64s
+from corpora.kernels.fixed_width import column_of, number_pairs
 from corpora.schema import occurrence_id
 from corpora.store.places.place import Place
 from corpora.store.scratch import ScratchTable

@@ -17,7 +17,6 @@ import pyarrow as pa
 from corpora.duplicates.candidates import (
     Input,
     SplitSettings,
-    column_of,
     document_sets,
     keys_of_ids,
 )
@@ -26,6 +25,7 @@ from corpora.duplicates.shingle_file import ShingleFile
 from corpora.duplicates.survivors import LONGEST, DuplicateSettings, judge_table
 from corpora.duplicates.sweep import KEPT, OUT
 from corpora.kernels.arrays import Bools, Bytes, Float32s, Int32s, Int64s, UInt64s
+from corpora.kernels.fixed_width import column_of
 from corpora.schema import ID_BYTES
 from corpora.store.places.place import Place
 from corpora.store.randomness import stream, uniform

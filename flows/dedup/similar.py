@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from corpora.build import kept_rows
 from corpora.duplicates.build import text_hashes
-from corpora.duplicates.candidates import documents_at, fixed_bytes, lanes
+from corpora.duplicates.candidates import documents_at, lanes
 from corpora.duplicates.signatures import SignatureSettings, signatures
 from corpora.duplicates.verify import jaccard_pairs, shingle_sets, threshold_ratio
 from corpora.errors import InputError
+from corpora.kernels.fixed_width import fixed_bytes
 from corpora.schema import Document
 from corpora.store.manifest import Manifest, Parent
 from corpora.store.places.place import Place

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpora.kernels.arrays import Bools, Int64s
+from corpora.kernels.fixed_width import fixed_bytes, fixed_width
 from corpora.schema import ID_BYTES
 from corpora.store.leases.reader_lease import Hold
 from corpora.store.manifest import Manifest, Part
@@ -137,10 +138,8 @@ def _live_rows(table: pa.Table, generation: int, deleted: frozenset[RowKey]) -> 
 
 def row_keys(ids: pa.Array, revisions: pa.Array) -> pa.Array:
     """Ids and revisions end to end, 24 bytes each."""
-    halves = np.frombuffer(ids.buffers()[1], np.uint8).reshape(-1, ID_BYTES)[ids.offset : ids.offset + len(ids)]
     numbers = revisions.to_numpy().astype("<i8").view(np.uint8).reshape(-1, 8)
-    keys = np.ascontiguousarray(np.concatenate([halves, numbers], axis=1))
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(ID_BYTES + 8), len(ids), [None, pa.py_buffer(keys)])
+    return fixed_width(np.concatenate([fixed_bytes(ids), numbers], axis=1), ID_BYTES + 8)
 
 
 def example_of(row: pa.Table) -> Example:

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.duplicates.build import group_keys, text_hashes
-from corpora.duplicates.candidates import fixed_width, hash64
+from corpora.duplicates.candidates import hash64
+from corpora.kernels.fixed_width import fixed_width
 from corpora.tombstones import text_hash
 
 TEXTS = st.lists(st.text(max_size=4), max_size=6)
