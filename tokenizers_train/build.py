@@ -37,6 +37,7 @@ from tokenizers_train.vocabularies.settings import BYTE_BPE, UNIGRAM, Vocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, albert_vocabulary
 from tokenizers_train.words.counts import count_by, merge_counts
 from tokenizers_train.words.rule import WordRule
+from tokenizers_train.words.sentencepiece import SentencePieceWords
 from tokenizers_train.words.table import COUNTS, WordCounts
 
 COUNTS_VERSION = 1
@@ -207,7 +208,9 @@ def train_albert(counts: WordCounts, settings: VocabularySettings) -> Vocabulary
     )
     special = {*settings.family_tokens, *settings.special_tokens}
     pieces = [(piece, score) for piece, score in train_unigram(counts, unigram) if piece not in special]
-    return albert_vocabulary(pieces, lowercase=bool(settings.lowercase), further=settings.special_tokens)
+    words = settings.word_rule
+    assert isinstance(words, SentencePieceWords), "the words of another algorithm"
+    return albert_vocabulary(pieces, words=words, further=settings.special_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

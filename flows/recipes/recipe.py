@@ -484,14 +484,18 @@ def resolved_source(source: Path | str) -> str:
 def folder_recipe(folder: Path | str, store: str, fitted: Fitted | None = None) -> str:
     """Return the text of a recipe for a folder of files of any readable kind, for `cloze run --source FOLDER`."""
     fitted = fitted or Fitted()
-    tables = replace(fitted, tables=merged_tables(BOUNDS_OF_FOLDERS, fitted.tables)).to_toml()
+    merged = merged_tables(BOUNDS_OF_FOLDERS, fitted.tables)
+    of_source, of_vocabulary = (toml_lines(merged.pop(name, {})) for name in ("source", "vocabulary"))
+    tables = replace(fitted, tables=merged).to_toml()
     name = name_of_folder(Path(str(folder).partition("?")[0] if is_object_address(str(folder)) else folder))
     return (
         f'name = "{name}"\nstore = {toml(store)}\n\n[[source]]\nkind = "files"\nname = "{name}"\n'
         f"path = {toml(resolved_source(folder))}\n"
         'encoding = "auto"        # UTF-8, else windows-1252\n'
-        'on_damage = "skip"       # a file that cannot be read is left out, counted and named\n\n'
-        f"{tables}[vocabulary]\nsize = 8000\n"
+        'on_damage = "skip"       # a file that cannot be read is left out, counted and named\n'
+        + "".join(f"{line}\n" for line in of_source)
+        + f"\n{tables}[vocabulary]\nsize = 8000\n"
+        + "".join(f"{line}\n" for line in of_vocabulary)
     )
 
 

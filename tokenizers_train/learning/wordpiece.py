@@ -47,6 +47,7 @@ def train_wordpiece(counts: WordCounts, settings: VocabularySettings) -> Vocabul
     return bert_vocabulary(
         (*reserved, *pieces),
         lowercase=bool(settings.lowercase),
+        strip_accents=settings.strip_accents,
         max_word_length=settings.max_word_length,
         further=settings.special_tokens,
     )

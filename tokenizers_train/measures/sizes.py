@@ -50,6 +50,7 @@ def beginning(vocabulary: Vocabulary, settings: VocabularySettings, size: int) -
         return bert_vocabulary(
             vocabulary.tokens[:size],
             lowercase=bool(settings.lowercase),
+            strip_accents=settings.strip_accents,
             max_word_length=settings.max_word_length,
             further=settings.special_tokens,
         )

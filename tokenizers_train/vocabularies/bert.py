@@ -61,12 +61,12 @@ def vocabulary_files(tokens: Sequence[str]) -> dict[str, str]:
     return {"vocab.txt": "".join(f"{token}\n" for token in tokens)}
 
 
-def configuration(lowercase: bool, max_word_length: int) -> dict[str, Json]:
+def configuration(lowercase: bool, max_word_length: int, strip_accents: bool | None = None) -> dict[str, Json]:
     """Return tokenizer_config.json's content. transformers' BertTokenizer forgets a word length other than its own."""
     return {
         "tokenizer_class": "BertTokenizer" if max_word_length == 100 else "PreTrainedTokenizerFast",
         "do_lower_case": lowercase,
-        "strip_accents": None,
+        "strip_accents": strip_accents,
         "tokenize_chinese_chars": True,
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
         **special_tokens_map(),

@@ -36,8 +36,8 @@ class VocabularySettings:
     algorithm:          how pieces are learnt: "wordpiece" (BERT), "byte-bpe" (byte-level BPE: RoBERTa) or "unigram"
                         (ALBERT)
     size:               tokens in all, special and unused ones included; fewer where the counts yield no more
-    lowercase:          lower-case the text and strip its accents, as the uncased models do; by default true, but for
-                        byte-bpe, which keeps every byte
+    lowercase:          lower-case the text, as the uncased models do; by default true, but for byte-bpe, which keeps
+                        every byte
     min_frequency:      wordpiece and byte-bpe: two pieces that meet less often than this are not merged
     limit_alphabet:     wordpiece only: how many different letters are kept, the most frequent ones
     unused:             wordpiece only: number of [unusedN] slots
@@ -45,6 +45,9 @@ class VocabularySettings:
     special_tokens:     further special tokens, in addition to those that the algorithm's models have
     character_coverage: unigram only: share of all characters of the text that the pieces must be able to spell
     symbols:            unigram only: characters that are always a token of their own
+    strip_accents:      remove the marks of letters, also those that tell words apart, such as dots, accents and the vowel
+                        signs of Hindi and Thai; by default as `lowercase`. Set it to false for lower case in
+                        languages other than English. byte-bpe keeps all
     """
 
     algorithm: str = WORDPIECE
@@ -57,11 +60,14 @@ class VocabularySettings:
     special_tokens: tuple[str, ...] = added(neutral=())
     character_coverage: float = added(neutral=0.99995)
     symbols: tuple[str, ...] = added(neutral=tuple('()"-.\u2013\u00a3\u20ac'))
+    strip_accents: bool | None = added(neutral=None)  # None once the settings are made: as `lowercase`
 
     def __post_init__(self) -> None:
         check_choice("vocabulary.algorithm", self.algorithm, ALGORITHMS)
         if self.lowercase is None:
             object.__setattr__(self, "lowercase", self.algorithm != BYTE_BPE)
+        if self.strip_accents == self.lowercase:
+            object.__setattr__(self, "strip_accents", None)
         for name, least in (("min_frequency", 1), ("limit_alphabet", 1), ("unused", 0), ("max_word_length", 1)):
             check_range(f"vocabulary.{name}", getattr(self, name), least, remedy=f"; it must be {least} or more.")
         advice = ": it is a share of all characters, from 0.5 to 1 (ALBERT's is 0.99995)."
@@ -76,6 +82,11 @@ class VocabularySettings:
             raise InputError(
                 'vocabulary.lowercase is true, and algorithm = "byte-bpe" keeps every byte of a text: leave the key '
                 "out, and let the text itself be lower-cased by a profile of [clean], or choose wordpiece."
+            )
+        if self.algorithm == BYTE_BPE and self.strip_accents:
+            raise InputError(
+                'vocabulary.strip_accents is true, and algorithm = "byte-bpe" keeps every byte of a text: leave the '
+                "key out, or choose wordpiece or unigram."
             )
         for setting in dataclasses.fields(self):
             value, owners = getattr(self, setting.name), _ONLY.get(setting.name, ALGORITHMS)
@@ -128,10 +139,11 @@ class VocabularySettings:
     def word_rule(self) -> WordRule:
         """The rule by which texts become the words that are counted."""
         if self.algorithm == WORDPIECE:
-            return BertWords(lowercase=bool(self.lowercase))
+            return BertWords(lowercase=bool(self.lowercase), strip_accents=self.strip_accents)
         if self.algorithm == BYTE_BPE:
             return Gpt2Words()
-        return SentencePieceWords(lowercase=bool(self.lowercase), strip_accents=bool(self.lowercase))
+        strip_accents = self.lowercase if self.strip_accents is None else self.strip_accents
+        return SentencePieceWords(lowercase=bool(self.lowercase), strip_accents=bool(strip_accents))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

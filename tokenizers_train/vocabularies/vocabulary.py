@@ -198,16 +198,22 @@ def load_vocabulary(path: Path, lowercase: bool | None = None) -> Vocabulary:
 
 
 def bert_vocabulary(
-    tokens: Sequence[str], *, lowercase: bool = True, max_word_length: int = 100, further: Sequence[str] = ()
+    tokens: Sequence[str],
+    *,
+    lowercase: bool = True,
+    strip_accents: bool | None = None,
+    max_word_length: int = 100,
+    further: Sequence[str] = (),
 ) -> Vocabulary:
     """A WordPiece vocabulary. further: special tokens among `tokens` next to [PAD] [UNK] [CLS] [SEP] [MASK].
 
+    strip_accents: None: as `lowercase`
     Raises InputError where a token occurs twice or a special one is missing.
     """
     special = bert.SPECIAL_TOKENS
     ids = _numbered(tokens, (*special.values(), *further))
-    tokenizer = bert.make_tokenizer(ids, lowercase, max_word_length, further=further)
-    config = bert.configuration(lowercase, max_word_length)
+    tokenizer = bert.make_tokenizer(ids, lowercase, max_word_length, further=further, strip_accents=strip_accents)
+    config = bert.configuration(lowercase, max_word_length, strip_accents)
     plain = bert.vocabulary_files(tokens)
     return _made(tokenizer, special, plain, config, bert.special_tokens_map(), further)
 
@@ -227,16 +233,20 @@ def roberta_vocabulary(tokens: Sequence[str], merges: Merges = (), further: Sequ
 
 
 def albert_vocabulary(
-    pieces: Sequence[tuple[str, float]], *, lowercase: bool = True, further: Sequence[str] = ()
+    pieces: Sequence[tuple[str, float]],
+    *,
+    words: SentencePieceWords | None = None,
+    further: Sequence[str] = (),
 ) -> Vocabulary:
     """A Unigram vocabulary of pieces and their log probabilities; the special tokens go before them.
 
+    words: by default lower case without accents
     Raises InputError where a token occurs twice.
     """
+    words = words or SentencePieceWords()
     special = albert.SPECIAL_TOKENS
     scored = albert.with_special_tokens([*((token, 0.0) for token in further), *pieces])
     _numbered([token for token, _ in scored], ())
-    words = SentencePieceWords(lowercase=lowercase, strip_accents=lowercase)
     tokenizer = albert.make_tokenizer(scored, words)
     tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in further])
     config = albert.configuration(words)
@@ -271,8 +281,9 @@ def _configured(content: Mapping[str, Any], special_tokens: Mapping[str, str]) -
     config: dict[str, Json] = {"tokenizer_class": "PreTrainedTokenizerFast", **names}
     rule = word_rule_of(content)
     if isinstance(rule, BertWords):
-        config = {**bert.configuration(rule.lowercase, content["model"]["max_input_chars_per_word"]), **names}
-        config |= {"strip_accents": rule.strip_accents, "tokenize_chinese_chars": rule.handle_chinese_chars}
+        longest = content["model"]["max_input_chars_per_word"]
+        config = {**bert.configuration(rule.lowercase, longest, rule.strip_accents), **names}
+        config["tokenize_chinese_chars"] = rule.handle_chinese_chars
     elif isinstance(rule, Gpt2Words) and dict(special_tokens) == dict(roberta.SPECIAL_TOKENS):
         config = {**roberta.configuration(), "add_prefix_space": rule.add_prefix_space}
     return {CONFIG: f"{json.dumps(config, indent=2, sort_keys=True)}\n".encode()}

@@ -20,6 +20,7 @@ NOTES_SHARE = 0.05
 NOTES_CHARACTERS = 4_000
 HEADER_CHARACTERS = 30_000
 MOST_NOTE = 1_500
+LICENSE_CHARACTERS = 40_000  # at most after the text: the license has 19,000, and transcribers' notes may follow
 
 STARRED_START = re.compile(
     r"^[ \t]*\*{3,}[ \t]*START OF (?:THE|THIS) PROJECT GUTENBERG(?:[^*\n]*(?:\n[^*\n]+){0,3}\*{3,}.*|.*)", re.M | re.I
@@ -107,6 +108,20 @@ def cut_gutenberg(text: str) -> GutenbergText:
     if start is None and end is None and headline is None:
         return GutenbergText(body=text)
     return _with_header(text[: min(begin or 2_000, HEADER_CHARACTERS)], body)
+
+
+def whole_book(text: str) -> str | None:
+    """Return what a text that is one book of Gutenberg's holds without header and license; None for any other text.
+
+    A file of several books, or a text that quotes the marks far from its ends, is no such book: its text would be lost.
+    """
+    start = STARRED_START.search(text) or SMALL_PRINT_END.search(text)
+    begin = start.end() if start else 0
+    end = END.search(text, begin)
+    last = end.start() if end else len(text)
+    near = begin <= HEADER_CHARACTERS and len(text) - last <= LICENSE_CHARACTERS
+    book = cut_gutenberg(text)
+    return book.body if near and book.marked and (start or end) else None
 
 
 def _with_header(header: str, body: str) -> GutenbergText:

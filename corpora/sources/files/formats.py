@@ -11,7 +11,7 @@ Costs: measured in `source.py`. Memory: one record, at most `max_record_bytes`; 
 import codecs
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from io import BufferedIOBase
@@ -203,15 +203,17 @@ class WholeFile(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextFile(WholeFile):
-    """A file is one text."""
+    """A file is one text. books: one of Project Gutenberg is read as a book"""
 
     encoding: str = "utf-8"
+    books: bool = False
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
         """The record of a text. Raises BadRecord."""
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
-        return record_of(locator, data, {"text": self.text_of(data)})
+        book = gutenberg_book(data, locator, self.max_record_bytes) if self.books else None
+        return book or record_of(locator, data, {"text": self.text_of(data)})
 
     def text_of(self, data: bytes) -> str:
         """Bytes as text. Raises BadRecord."""
@@ -250,7 +252,9 @@ class PageFile(WholeFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookFile(WholeFile):
-    """A file is a book in EPUB."""
+    """A file is a book in EPUB. books: one of Project Gutenberg is read without its header and license"""
+
+    books: bool = False
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
         """The record of a book. Raises BadRecord."""
@@ -263,8 +267,40 @@ class BookFile(WholeFile):
         except (LockedBook, LargeBook) as error:
             refused = Drop("drm" if isinstance(error, LockedBook) else "too large", str(error))
             return Record(locator=locator, text="", raw=data, drop=refused)
+        if self.books and (cut := gutenberg_book(data, locator, self.max_record_bytes, book.paragraphs)):
+            return cut
         facts = {"title": book.title, "date": book.date, "license": book.rights, "group": book.creator}
         return record_of(locator, data, {"text": "\n\n".join(book.paragraphs), **facts})
+
+
+def names_gutenberg(data: bytes) -> bool:
+    """Return True if the bytes of a text name Project Gutenberg."""
+    return b"utenberg" in data or b"GUTENBERG" in data
+
+
+def gutenberg_book(data: bytes, locator: Locator, most: int, paragraphs: Sequence[str] = ()) -> Record | None:
+    """The record of a book of Project Gutenberg as the kind "bookcorpus" makes it; None for any other text.
+
+    most: bytes of a book; paragraphs: of an EPUB
+    """
+    if not paragraphs and not names_gutenberg(data):
+        return None
+    from corpora.sources.books.encoding import decode_text  # not above: as for pages
+    from corpora.sources.books.epub import BadBook
+    from corpora.sources.books.gutenberg import whole_book
+    from corpora.sources.books.source import BookCorpusSource
+
+    try:
+        body = whole_book("\n\n".join(paragraphs) if paragraphs else decode_text(data))
+    except BadBook:
+        return None  # no text of one encoding: read like any other file
+    if body is None:
+        return None
+    name = locator.file.rpartition("/")[2].removesuffix(".gz")
+    record = BookCorpusSource(path=name, min_prose_words=0, max_record_bytes=most).book(data, locator, name)
+    if record.drop is not None and not record.drop.damaged and body.strip():  # a table or a play: all of it is kept
+        return record._replace(text=body.strip(), drop=None)
+    return record
 
 
 def counted(lines: Iterator[Line], tally: Tally) -> Iterator[Line]:

@@ -59,7 +59,7 @@ from corpora.sources.files.endings import (
     XML_ENDINGS,
     ZIP_ENDINGS,
 )
-from corpora.sources.files.formats import JsonLines, ParquetRows
+from corpora.sources.files.formats import BookFile, JsonLines, ParquetRows
 from corpora.sources.files.json_file import JsonFile
 from corpora.sources.files.office.pdf import HOW_TO_INSTALL, LIBRARY, can_read_pdf
 from corpora.sources.files.office.sheet_rows import SheetRows
@@ -92,6 +92,8 @@ class FilesSource:
     delimiter:        between the fields of a table; "": a tab in `.tsv`, a comma in `.csv`, or what else parts its
                       first rows alike: comma, semicolon, tab or bar
     quote:            around a field that holds delimiters, line ends or, doubled, itself; "": there is none
+    books:            whether a text or an EPUB that bears Project Gutenberg's marks is read as the kind "bookcorpus"
+                      reads it: without header, license and notes, its lines joined into paragraphs
     """
 
     kind: ClassVar[str] = "files"
@@ -105,6 +107,7 @@ class FilesSource:
     max_record_bytes: int = 20_000_000
     delimiter: str = added(neutral="")
     quote: str = added(neutral='"')
+    books: bool = added(neutral=False)
 
     def __post_init__(self) -> None:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
@@ -209,7 +212,9 @@ class FilesSource:
 
             return XmlFile(max_record_bytes=most)
         if name.endswith((*TEXT_ENDINGS, *PATENT_ENDINGS)):
-            return TextOrPatents(encoding=self.encoding, max_record_bytes=most)
+            return TextOrPatents(encoding=self.encoding, max_record_bytes=most, books=self.books)
+        if name.endswith(BOOK_ENDINGS):
+            return BookFile(max_record_bytes=most, books=self.books)
         module, form = next(each for endings, each in PLAIN_FORMATS.items() if name.endswith(endings))
         plain: RecordFormat = getattr(import_module(module), form)(max_record_bytes=most)
         return plain
@@ -284,7 +289,6 @@ PLAIN_FORMATS: Mapping[tuple[str, ...], tuple[str, str]] = {
     WORD_ENDINGS: ("corpora.sources.files.office.documents", "DocxFile"),
     SLIDE_ENDINGS: ("corpora.sources.files.office.documents", "PptxFile"),
     PDF_ENDINGS: ("corpora.sources.files.office.documents", "PdfFile"),
-    BOOK_ENDINGS: ("corpora.sources.files.formats", "BookFile"),
     PAGE_ENDINGS: ("corpora.sources.files.formats", "PageFile"),
     MAIL_ENDINGS: ("corpora.sources.files.mail.formats", "MailFile"),
     (*MAILBOX_ENDINGS, *MAILBOX_NAMES): ("corpora.sources.files.mail.formats", "MailboxFile"),

@@ -30,7 +30,7 @@ from flows.recipes.tables import key_parts, read_override
 ALLOWED_TABLES = ("clean", "duplicates", "held_out", "language", "lines", "repeated_lines", "rules")
 ALLOWED_KEYS = {
     "": ("seed",),
-    "vocabulary": ("size", "lowercase", "min_frequency", "limit_alphabet", "character_coverage"),
+    "vocabulary": ("size", "lowercase", "strip_accents", "min_frequency", "limit_alphabet", "character_coverage"),
     "shards": ("length", "copies", "target_tokens", "seed"),
     "training": ("learning_rate", "warmup_steps", "weight_decay", "clip_norm", "seed", "max_epochs"),
 }

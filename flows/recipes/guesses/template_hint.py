@@ -54,7 +54,8 @@ WITHOUT_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u3
 CHARACTERS_OF_A_WORD = 2
 
 
-def _num_words(text: str) -> int:
+def num_words(text: str) -> int:
+    """Count the words of a text; in scripts without spaces, CHARACTERS_OF_A_WORD characters are one."""
     return len(text.split()) + len(WITHOUT_SPACES.findall(text)) // CHARACTERS_OF_A_WORD
 
 
@@ -67,7 +68,7 @@ def fitting_template(texts: Sequence[str]) -> tuple[str, str] | None:
     nonempty = [text for text in texts if text.strip()]
     if len(nonempty) < FEWEST:
         return None
-    words = int(median(map(_num_words, nonempty)))
+    words = int(median(map(num_words, nonempty)))
     for template, (sign, fewest, whose) in WORDS.items():
         terms = int(median(len(_terms(sign, text)) for text in nonempty))
         if terms >= fewest and (template == "patents" or words < BOOK_WORDS):

@@ -1,6 +1,6 @@
 """A sample of a source: records from all over its raw files, and how many there are of them.
 
-The bytes of all slices, in their order, are one line, and of that a window at each of PLACES at equal distances is
+The bytes of all slices, in their order, are one line, and of that a window at each of some places at equal distances is
 read: of a large slice the beginning, as many bytes as the windows in it have; of small slices those that begin in a
 window, whole. So each record is about as likely to be in the sample as any other.
 
@@ -46,7 +46,11 @@ class SourceSample:
 
 
 def sample_source(
-    source: Source, files: Sequence[RawFile], seconds: float = SECONDS, read_bytes: int = READ_BYTES
+    source: Source,
+    files: Sequence[RawFile],
+    seconds: float = SECONDS,
+    read_bytes: int = READ_BYTES,
+    places: int = PLACES,
 ) -> SourceSample:
     """Return a sample of some raw files of a source.
 
@@ -55,7 +59,7 @@ def sample_source(
     deadline = time.process_time() + seconds
     pieces = cut_files(source, files)
     raw_bytes = sum(map(_size, pieces))
-    chosen = _in_windows(pieces, raw_bytes, read_bytes)
+    chosen = _in_windows(pieces, raw_bytes, read_bytes, places)
     sampled = dict[int, list[Record]]()
     tried = num_records = characters = spent = 0.0
     for number in random.Random(0).sample(range(len(chosen)), len(chosen)):  # so that a part of it is from all over
@@ -90,11 +94,11 @@ def _size(piece: Slice) -> int:
     return max(1, piece.stop - piece.start)
 
 
-def _in_windows(pieces: Sequence[Slice], raw_bytes: int, most: float) -> list[tuple[Slice, float]]:
+def _in_windows(pieces: Sequence[Slice], raw_bytes: int, most: float, places: int) -> list[tuple[Slice, float]]:
     """Return the slices to read, and how many bytes of each: all if they have at most `most`."""
     if most >= raw_bytes:
         return [(piece, _size(piece)) for piece in pieces]
-    window, distance = most / PLACES, raw_bytes / PLACES
+    window, distance = most / places, raw_bytes / places
     chosen, start = [], distance / 2
     for piece in pieces:
         end = start + _size(piece)

@@ -2,18 +2,21 @@
 
 The rules are those of papers on web pages. They do not suit tickets, contracts, log lines, source code and languages
 other than English, and a rule that is not made for a text drops all of it. So a sample from all over the folder is
-examined first: the template that fits the texts gives its rules, a rule that would still drop more than MOST_DROPPED
-of the sample is switched off, and if texts are in languages other than English, all languages are kept.
+examined first, the beginning of each of many documents: the template that fits the texts gives its rules, and a rule
+that would still drop more than MOST_DROPPED of the sample is switched off. If texts are in languages other than
+English, all languages are kept, and the vocabulary keeps the marks of letters, which tell words apart. If files are
+books of Project Gutenberg, its license is cut off.
 
 Promises: the same folder gets the same defaults on every machine, because no clock limits the sample. Each rule that is
-switched off is reported with how much it would have dropped. Settings that the user gives (`--set`) take precedence. A
-folder of which nothing can be read is left to the run, which reports it.
+switched off is reported with how much it would have dropped, and so is every other choice. Settings that the user gives
+(`--set`) take precedence. A folder of which nothing can be read is left to the run, which reports it.
 Cost: one to four seconds of processor time if the folder is large; nothing is written.
 """
 
 import hashlib
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,11 +28,19 @@ import pyarrow as pa
 from corpora.errors import FileFault, InputError
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect, judged_languages
-from corpora.judging.steps.rules import failures, switched_off
+from corpora.judging.steps.rules import OFF, failures, switched_off
+from corpora.sources.books.gutenberg import whole_book
+from corpora.sources.books.source import BookCorpusSource
+from corpora.sources.bytes.faults import refusing_damage
+from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.raw_files import open_raw
 from corpora.sources.contract import RawFile, Record, Source, readable, unhashed_files
+from corpora.sources.files.endings import BOOK_ENDINGS, TEXT_ENDINGS
+from corpora.sources.files.formats import names_gutenberg
+from corpora.text.counts.languages import ENGLISH
 from flows.recipes.guesses.fields import guess_new, with_names, without_text
 from flows.recipes.guesses.fitted_defaults import Fitted, with_chosen
-from flows.recipes.guesses.template_hint import fitting_template
+from flows.recipes.guesses.template_hint import MOST_CHARACTERS, fitting_template, num_words
 from flows.recipes.lock import files_of, read_lock
 from flows.recipes.new_recipe import template_tables
 from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe, resolved_source, shortened, with_overrides
@@ -39,8 +50,12 @@ from flows.run.faults.rule_limits import texts_before_rules
 
 MOST_DROPPED = 0.1  # of the sample by a rule: half of what stops a run
 OTHER_LANGUAGES = 0.02  # of the texts; from this share on all languages are kept
-LOOKED_AT, CHARACTERS = 400, 1_000_000
-READ_BYTES = 1_000_000  # of records, of a folder of less than a hundred times as much
+LOOKED_AT, CHARACTERS = 400, 2_000_000
+HEAD = 20_000  # characters of each document that are judged
+READ_BYTES, PLACES = 1_000_000, 60  # of records, of a folder of less than a hundred times as much; and from where
+TWO_LETTERS_I = frozenset(("tr", "az", "kk", "tt", "crh"))  # the small letter of I is another one there
+MARKED = 0.005  # of the letters of a text of unknown language; from this share on its marks are kept
+GUTENBERG_HEAD = 8_192  # bytes of a file in which Project Gutenberg is named
 KINDS = {
     **{"tickets": "short texts", "legal": "legal texts", "books": "books", "patents": "patents", "chats": "chats"},
     **{"clinical": "clinical notes", "biomedical": "biomedical texts"},
@@ -81,10 +96,11 @@ def recipe_of_folder(source: Path | str, store: Path, overrides: Mapping[str, st
     if lock.fitted is not None and lock.fitted.looked_at:
         return parse(lock.fitted)
     plain = parse(Fitted())
-    records = _sample(plain)
+    reader, files = _files_with_text(plain)
+    records = _sample(reader, files)
     if not records:
         return plain
-    first = _by_template(records)
+    first = _with_books(_by_template(records), files, records)
     settings = parse(first).sources[0].documents
     return parse(_by_judging(records, settings, first))
 
@@ -101,23 +117,28 @@ def _recipe_path(folder: Path, recipes: Path) -> Path:
     return path.with_stem(f"{path.stem}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}")
 
 
-def _sample(recipe: Recipe) -> list[Record]:
-    """Sample records from all over a folder, but none of files that cannot be read."""
+def _files_with_text(recipe: Recipe) -> tuple[Source, list[RawFile]]:
+    """Return the source of a folder as it reads its files, and those of them that have a text."""
     [entry] = recipe.sources
     files = unhashed_files(files_of(entry, recipe))
     kept, guesses = guess_new([entry.source], {}, [], {entry.source.name: files})
     without = without_text(guesses).get(entry.source.name, set())
     names = [name.name for name in kept.get(entry.source.name, ())]
-    left = [file for file in files if file.path not in without and file.size_bytes]
-    records = _read(with_names(entry.source, names), left)
-    return records[:: max(1, -(-len(records) // LOOKED_AT), -(-sum(len(r.text) for r in records) // CHARACTERS))]
+    return with_names(entry.source, names), [file for file in files if file.path not in without and file.size_bytes]
+
+
+def _sample(source: Source, files: Sequence[RawFile]) -> list[Record]:
+    """Sample records from all over a folder, but none of files that cannot be read."""
+    records = _read(source, files)
+    characters = sum(min(len(record.text), HEAD) for record in records)
+    return records[:: max(1, -(-len(records) // LOOKED_AT), -(-characters // CHARACTERS))]
 
 
 def _read(source: Source, files: Sequence[RawFile]) -> list[Record]:
     """Read the records of a sample that hold a text."""
     while files:
         try:
-            sample = sample_source(source, files, math.inf, READ_BYTES)
+            sample = sample_source(source, files, math.inf, READ_BYTES, PLACES)
         except FileFault as fault:  # these cannot be cut; a run leaves them out
             cut = {each.path for each in (fault, *fault.others)}
             files = [file for file in files if file.path not in cut]
@@ -128,7 +149,7 @@ def _read(source: Source, files: Sequence[RawFile]) -> list[Record]:
 
 def _by_template(records: Sequence[Record]) -> Fitted:
     """Fit the template that the texts look like."""
-    match = fitting_template([record.text for record in records])
+    match = fitting_template([record.text[:MOST_CHARACTERS] for record in records])
     if match is None:
         return Fitted(looked_at=len(records))
     template, sign = match
@@ -137,16 +158,49 @@ def _by_template(records: Sequence[Record]) -> Fitted:
     return Fitted(looked_at=len(records), why=(why,), tables=tables)
 
 
+def _with_books(fitted: Fitted, files: Sequence[RawFile], records: Sequence[Record]) -> Fitted:
+    """Extend what is fitted: books of Project Gutenberg are read as books, which are long."""
+    texts = [file for file in files if file.name.lower().endswith(TEXT_ENDINGS)]
+    texts = texts[:: max(1, -(-len(texts) // LOOKED_AT))]
+    epubs = [record.text for record in records if record.locator.file.lower().endswith(BOOK_ENDINGS)]
+    books = sum(map(_names_gutenberg, texts)) + sum(whole_book(text) is not None for text in epubs)
+    if not books:
+        return fitted
+    of = f"{books:,} of {len(texts) + len(epubs):,} texts looked at"
+    why = f"books of Project Gutenberg ({of}): read as books, without its license"
+    rules = BookCorpusSource.defaults["rules"]
+    tables = {"rules": rules, "documents": template_tables("books")["documents"], "source": {"books": True}}
+    return replace(fitted, why=(*fitted.why, why), tables=merged_tables(tables, fitted.tables))
+
+
+def _names_gutenberg(file: RawFile) -> bool:
+    """Return True if the beginning of a text names Project Gutenberg."""
+    path = raw_path(file.path)
+    try:
+        with open_raw(path) as stream, refusing_damage(path):
+            return names_gutenberg(stream.read(GUTENBERG_HEAD))
+    except (OSError, InputError):
+        return False  # reading it says why
+
+
 def _by_judging(records: Sequence[Record], settings: DocumentsSettings, fitted: Fitted) -> Fitted:
     """Extend what is fitted: switch off the rules that would drop much of the sample, and keep its languages."""
     whole = replace(settings, language=replace(settings.language, keep=()))
-    texts = texts_before_rules(records, "sample", whole)
+    texts = texts_before_rules([record._replace(text=record.text[:HEAD]) for record in records], "sample", whole)
     tables, why = dict(fitted.tables), [*fitted.why]
     codes = detect(texts, settings.language)
     if others := _other_languages(codes, settings.language):
         tables = merged_tables(tables, {"language": {"keep": []}})
         why.append(f"languages: {others}: all languages are kept")
+    if marks := _marks_to_keep(texts.to_pylist(), codes):
+        tables = merged_tables(tables, {"vocabulary": marks})
+        case = "lower case" if "lowercase" not in marks else "capitals"
+        why.append(f"texts not in English: the vocabulary keeps the marks of letters ({case}, strip_accents = false)")
     off = _too_strict(texts, judged_languages(codes, (whole if others else settings).language), settings)
+    most = settings.rules.gopher.max_words
+    too_long = sum(len(record.text) > most and num_words(record.text) > most for record in records) / len(records)
+    if too_long > MOST_DROPPED and settings.rules.gopher.enabled:
+        off["gopher.max_words"] = (OFF["gopher.max_words"], too_long)
     for key, (value, _) in off.items():
         tables = merged_tables(tables, {"rules": _nested(key, value)})
     if off:
@@ -165,6 +219,25 @@ def _other_languages(codes: Sequence[str], settings: LanguageSettings) -> str:
         return ""
     named = [(code, count) for code, count in counts.most_common() if code != UNKNOWN]
     return ", ".join(f"{code} {count / len(codes):.0%}" for code, count in named[:3])
+
+
+def _marks_to_keep(texts: Sequence[str], codes: Sequence[str]) -> dict[str, bool]:
+    """Return what a vocabulary needs so that marks still tell words apart, if more than a few texts are not English.
+
+    A text of unknown language is one that has marks. In languages with two letters i, their capitals are kept too.
+    """
+    others = {code for code in codes if code not in (ENGLISH, UNKNOWN)}
+    num_others = sum(code in others or _has_marks(text, code) for text, code in zip(texts, codes, strict=True))
+    if num_others <= OTHER_LANGUAGES * len(codes):
+        return {}
+    return {"strip_accents": False, **({"lowercase": False} if others & TWO_LETTERS_I else {})}
+
+
+def _has_marks(text: str, code: str) -> bool:
+    """Return True if a text of unknown language has marks that a vocabulary without accents would lose."""
+    parts = unicodedata.normalize("NFD", text)
+    marks = sum(unicodedata.category(letter) == "Mn" for letter in parts) if code == UNKNOWN else 0
+    return marks > MARKED * len(text)
 
 
 def _too_strict(texts: pa.Array, languages: Sequence[str], settings: DocumentsSettings) -> dict[str, tuple[Any, float]]:
