@@ -26,7 +26,7 @@ COMMA, UPPER, LOWER, DIGIT, LETTER, SYMBOL, OTHER = range(8, 15)
 _TABLE_SIZE = 0x20000  # above are ideographs up to 0x3FFFF, and nothing that opens or ends a sentence
 _SPECIAL = {
     PERIOD: ".",
-    ENDER: "!?…‽",
+    ENDER: "!?…‽؟۔։।॥။።፧།༎។៕",
     WIDE_ENDER: "。！？｡．",
     CLOSER: ")]}»›”’」』】）",
     QUOTE: "\"'`",

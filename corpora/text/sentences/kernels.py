@@ -11,9 +11,9 @@ import numpy as np
 from corpora.kernels.arrays import Bytes, Int64s, copy_values
 from corpora.kernels.compiling import kernel
 from corpora.kernels.utf8 import back, decode
-from corpora.text.codepoints import COMMA, DASH, ENDER, PERIOD, QUOTE, SPACE, UPPER, WIDE_ENDER, class_at
-from corpora.text.sentences.languages import COLON, SEMICOLON
-from corpora.text.sentences.runs_kernels import ends_wide_at, halves_at, is_wide_at, run_at
+from corpora.text.codepoints import COMMA, DASH, ENDER, LOWER, PERIOD, QUOTE, SPACE, UPPER, WIDE_ENDER, class_at
+from corpora.text.sentences.languages import COLON, SEMICOLON, SPACED
+from corpora.text.sentences.runs_kernels import ends_wide_at, halves_at, is_wide_at, parts_spaced_at, run_at
 from corpora.text.sentences.signs import (
     INLINE_BULLETS,
     LONG_ASIDE,
@@ -45,26 +45,31 @@ _INLINE_CODES = tuple(map(ord, INLINE_BULLETS))
 
 
 @kernel
-def _mark(data: Bytes, start: int, stop: int, marks: Bytes, half: int) -> None:
+def _mark(data: Bytes, start: int, stop: int, marks: Bytes, halves: tuple[int, int]) -> None:
     """Mark the bytes of a block where `_boundary` could find something: 1 there, else 0, and a 1 after the last.
 
     They are newlines, the terminators, closing round brackets, bullets, and three of the same, for what a line
     is drawn with. Of three bytes E2 80 A2 to E2 80 A6 are "•", "‣" and "…", with E2 80 BD for "‽"; E2 81, E2 96
-    and E2 97 hold the other bullets; E3 80 82 is "。", EF BC and EF BD hold the other wide terminators.
+    and E2 97 hold the other bullets; E3 80 82 is "。", EF BC and EF BD hold the other wide terminators. Other scripts
+    have D8 9F, DB 94, D6 89, E0 A5, E0 BC, E1 81, E1 8D and E1 9F, of which some are letters.
 
-    half: the colon or semicolon that ends a sentence in the language, 10 for none
+    halves: the colon, semicolon or space that ends a sentence in the language, 10 for none
     """
-    size, more = stop - start, np.uint8(half)  # of one byte, so that the loop stays one over bytes
+    size, half, more = stop - start, np.uint8(halves[0]), np.uint8(halves[1])  # of one byte: the loop is over bytes
     whole = max(0, min(size, data.size - 2 - start))
     first, second, third = data[start : start + whole], data[start + 1 :], data[start + 2 :]
     for at in range(first.size):
         byte, next_byte, last = first[at], second[at], third[at]
-        sign = (byte == 10) | (byte == 33) | (byte == 41) | (byte == 46) | (byte == 63) | (byte == more)
+        sign = (byte == 10) | (byte == 33) | (byte == 41) | (byte == 46) | (byte == 63)
+        sign |= (byte == half) | (byte == more)
         mark = (next_byte == 0x80) & (((last >= 0xA2) & (last <= 0xA6)) | (last == 0xBD))
         mark |= (next_byte == 0x81) | (next_byte == 0x96) | (next_byte == 0x97)
         wide = ((byte == 0xE3) & (next_byte == 0x80) & (last == 0x82)) | (
             (byte == 0xEF) & ((next_byte == 0xBC) | (next_byte == 0xBD))
         )
+        wide |= ((byte == 0xD8) & (next_byte == 0x9F)) | ((byte == 0xDB) & (next_byte == 0x94))
+        wide |= ((byte == 0xD6) & (next_byte == 0x89)) | ((byte == 0xE0) & ((next_byte == 0xA5) | (next_byte == 0xBC)))
+        wide |= (byte == 0xE1) & ((next_byte == 0x81) | (next_byte == 0x8D) | (next_byte == 0x9F))
         same = (byte == next_byte) & (byte == last) & (byte != 32)
         marks[at] = sign | (mark & (byte == 0xE2)) | wide | same
     for at in range(whole, size):
@@ -73,9 +78,9 @@ def _mark(data: Bytes, start: int, stop: int, marks: Bytes, half: int) -> None:
 
 
 @kernel
-def half_of(manner: int) -> int:
-    """The twin of `mark_of`: the byte of the mark, 10 for none."""
-    return 58 if manner & COLON else 59 if manner & SEMICOLON else 10
+def halves_of(manner: int) -> tuple[int, int]:
+    """The twin of `marks_of`, with the space of `SPACED`: bytes, 10 for none."""
+    return 58 if manner & COLON else 32 if manner & SPACED else 10, 59 if manner & SEMICOLON else 10
 
 
 @kernel
@@ -166,7 +171,8 @@ def _ends_at(
         return False
     if not opens_at(data, following, stop, classes, cased):
         dotted = lone and opens_dotted_at(data, sentence, at, following, stop, classes)
-        return dotted or opens_small_at(data, sentence, at, run_end, following, stop, classes, words)
+        quoted = data[run_end - 1] == 34 and data[following] == 34
+        return dotted or quoted or opens_small_at(data, sentence, at, run_end, following, stop, classes, words)
     if at > sentence and class_before(data, at, classes) == SPACE and _dots(data, at, run_end):
         opening = at == sentence + 4 and data[sentence] == 46 and data[sentence + 2] == 46 and data[at - 3] == 32
         capital_i = data[following] == 73 and next_word(data, following, stop) == following + 1
@@ -185,7 +191,7 @@ def _closes_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
     if data[sentence] != 40 or not 3 < at - sentence <= LONG_ASIDE:
         return False
     kind, _ = class_at(data, sentence + 1, classes)
-    if kind != UPPER or enumerates(data, sentence + 1, at):
+    if (kind != UPPER and kind != LOWER) or enumerates(data, sentence + 1, at):
         return False
     for place in range(sentence + 1, at):
         if data[place] == 40 or data[place] == 41:
@@ -316,8 +322,11 @@ def _boundary_at(
         following, newlines = gap(data, begin, stop, classes)
         ends = _line_ends_at(data, line, begin, following, newlines, stop, cased, classes)
         return begin if ends else sentence, following, newlines
-    if byte == half_of(words[-1]):
-        return halves_at(data, sentence, at, stop, classes)
+    if byte == 32:
+        return (at if parts_spaced_at(data, sentence, at, stop, classes) else sentence), at + 1, 0
+    half, more = halves_of(words[-1])
+    if byte == half or byte == more:
+        return halves_at(data, sentence, at, stop, classes, words)
     if byte == 46 or byte == 41:
         item = _item_before_at(data, sentence, at, stop, classes)
         if item > sentence:
@@ -358,11 +367,11 @@ def _split_row(
     stop = gap_before(data, stop, begin, classes)
     sentence, _ = gap(data, begin, stop, classes)
     at = line = block = block_end = sentence
-    half = half_of(words[-1])
+    halves = halves_of(words[-1])
     while at < stop:
         if at >= block_end:
             block, block_end = at, min(at + _BLOCK, stop)
-            _mark(data, block, block_end, marks, half)
+            _mark(data, block, block_end, marks, halves)
         at = block + _next_mark(marks, eights, at - block)
         if at >= block_end:
             continue

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from corpora.text.sentences.signs import ABBREVIATION, MONTH, WORD_LISTS, WORDS, word_kinds
 
 # What else a language does: "3. Mai" is no end; "I." is an initial; a colon or a semicolon ends before a capital;
-# what an apostrophe joins to a word is not of it, as in "l'Ing.".
-ORDINAL, INITIAL_I, COLON, SEMICOLON, ELISION = 1, 2, 4, 8, 16
+# what an apostrophe joins to a word is not of it, as in "l'Ing."; nouns have capitals, so a colon or semicolon ends
+# only before a word that opens sentences; a space ends one.
+ORDINAL, INITIAL_I, COLON, SEMICOLON, ELISION, NOUNS, SPACED = 1, 2, 4, 8, 16, 32, 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class TextReading:
 
 
 _MANNERS = {
-    "de": ORDINAL | INITIAL_I, "fr": INITIAL_I | SEMICOLON | ELISION, "es": INITIAL_I | SEMICOLON,
+    "de": ORDINAL | INITIAL_I | COLON | SEMICOLON | NOUNS, "fr": INITIAL_I | SEMICOLON | ELISION, "es": INITIAL_I | SEMICOLON,
     "it": INITIAL_I | COLON | ELISION, "nl": INITIAL_I, "pt": INITIAL_I | SEMICOLON, "pl": INITIAL_I, "ro": INITIAL_I,
     "sv": INITIAL_I, "ru": INITIAL_I,
 }  # fmt: skip
@@ -83,6 +84,11 @@ LANGUAGES: dict[str, Language] = {
 }
 EVERY = Language(code="", words=merged(WORDS, *map(_safe, LANGUAGES.values())))
 _OTHER = Language(code="*", words=EVERY.words, manner=INITIAL_I)
+# Languages without a table of words that end sentences in another way: the semicolon of Greek asks.
+LANGUAGES |= {
+    code: Language(code=code, words=EVERY.words, manner=INITIAL_I | manner)
+    for code, manner in {"el": SEMICOLON, "th": SPACED, "lo": SPACED}.items()
+}
 
 
 def language_of(code: str | None) -> Language:
@@ -90,6 +96,6 @@ def language_of(code: str | None) -> Language:
     return EVERY if code in (None, "", "un") else LANGUAGES.get(code or "", _OTHER)
 
 
-def mark_of(manner: int) -> str:
-    """Return the mark that ends a sentence before a capital, beside the terminators; "" for none."""
-    return ":" if manner & COLON else ";" if manner & SEMICOLON else ""
+def marks_of(manner: int) -> str:
+    """Return the marks that end a sentence before a capital, next to the terminators."""
+    return ":" * bool(manner & COLON) + ";" * bool(manner & SEMICOLON)

@@ -17,15 +17,18 @@ from corpora.text.codepoints import (
     WIDE_ENDER,
     character_class,
 )
-from corpora.text.sentences.languages import TextReading
+from corpora.text.sentences.languages import NOUNS, TextReading
 from corpora.text.sentences.signs import (
     ABBREVIATION,
     FIRST_QUOTES,
     JOINING,
     LONG_CITATION,
+    LONG_CLAUSE,
     LONG_QUOTE,
     LONG_WORD,
     QUOTING,
+    REPEATED,
+    STARTER,
     WIDE_CLOSERS,
     WIDE_OPENERS,
 )
@@ -100,13 +103,35 @@ def is_wide(character: str) -> bool:
     return "ぁ" <= character <= "\u9fff"
 
 
-def halves(text: str, at: int) -> tuple[int, int, int]:
+def halves(text: str, at: int, reading: TextReading) -> tuple[int, int, int]:
     """Return what `_boundary` does, for a colon or a semicolon of a language where they end a sentence at a capital."""
     following = after(text, at + 1, (SPACE,))
-    first = following + (text[following : following + 1] in tuple(FIRST_QUOTES))
+    quoted = not reading.manner & NOUNS and text[following : following + 1] in tuple(FIRST_QUOTES)
+    first = following + quoted
     if following == at + 1 or first >= len(text) or character_class(text[first]) != UPPER:
         return 0, at + 1, 0
+    if reading.manner & NOUNS and not reading.words.get(next_word(text, first).lower(), 0) & STARTER:
+        return 0, at + 1, 0
     return at + 1, following, text[at + 1 : following].count("\n")
+
+
+def parts_spaced(text: str, sentence: int, at: int, following: int) -> bool:
+    """Return True if a space ends a sentence of Thai or Lao: after enough letters, between two of them."""
+    behind, ahead = text[at - 1], text[following : following + 1]
+    within = text[at] == " " and "\n" not in text[at:following] and at > sentence
+    letters = all("\u0e01" <= letter <= "\u0eff" and letter not in REPEATED for letter in (behind, ahead or " "))
+    return within and letters and len(text[sentence:at].encode()) >= LONG_CLAUSE
+
+
+def next_word(text: str, at: int) -> bytes:
+    """The letters from a place on, ASCII or of two bytes, eight bytes at most."""
+    word = b""
+    for character in text[at : at + 8]:
+        letter = character.encode()
+        if len(word + letter) > 8 or not (letter.isalpha() or "À" <= character <= "\u04ff"):
+            break
+        word += letter
+    return word
 
 
 def kind_of(word: str, reading: TextReading) -> int:

@@ -20,21 +20,26 @@ from corpora.text.codepoints import (
     WIDE_ENDER,
     class_at,
 )
+from corpora.text.sentences.languages import NOUNS
 from corpora.text.sentences.signs import (
     ABBREVIATION,
     FIRST_QUOTES,
     JOINING,
     LONG_CITATION,
+    LONG_CLAUSE,
     LONG_QUOTE,
     LONG_WORD,
     QUOTING,
+    REPEATED,
+    STARTER,
     WIDE_CLOSERS,
     WIDE_OPENERS,
 )
-from corpora.text.sentences.words import class_before, gap, look_up
+from corpora.text.sentences.words import class_before, gap, look_up, next_word
 
 _QUOTING_CODES, _JOINING_CODES = tuple(map(ord, QUOTING)), tuple(map(ord, JOINING))
 _WIDE_OPENERS, _WIDE_CLOSERS = tuple(map(ord, WIDE_OPENERS)), tuple(map(ord, WIDE_CLOSERS))
+_REPEATED = tuple(map(ord, REPEATED))
 _FIRST_QUOTES = tuple(map(ord, FIRST_QUOTES))
 
 
@@ -148,16 +153,32 @@ def _within_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -
 
 
 @kernel
-def halves_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> tuple[int, int, int]:
+def halves_at(
+    data: Bytes, sentence: int, at: int, stop: int, classes: Bytes, words: Int64s
+) -> tuple[int, int, int]:
     """The twin of `_halves`."""
     following, newlines = gap(data, at + 1, stop, classes)
     first = following
-    if first < stop:
+    if first < stop and words[-1] & NOUNS == 0:
         code, width = decode(data, first)
         first += width if code in _FIRST_QUOTES else 0
     if following == at + 1 or first >= stop or class_at(data, first, classes)[0] != UPPER:
         return sentence, at + 1, 0
+    if words[-1] & NOUNS and look_up(data, first, next_word(data, first, stop), words) & STARTER == 0:
+        return sentence, at + 1, 0
     return at + 1, following, newlines
+
+
+@kernel
+def parts_spaced_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> bool:
+    """The twin of `parts_spaced`."""
+    following, newlines = gap(data, at, stop, classes)
+    if newlines or at - sentence < LONG_CLAUSE or following >= stop:
+        return False
+    before, _ = decode(data, back(data, at))
+    ahead, _ = decode(data, following)
+    letters = 0xE01 <= before <= 0xEFF and 0xE01 <= ahead <= 0xEFF
+    return letters and before not in _REPEATED and ahead not in _REPEATED
 
 
 @kernel

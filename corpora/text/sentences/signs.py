@@ -13,11 +13,13 @@ from importlib.resources import files
 SHORT_LINE = 50  # bytes: books are wrapped at 60 to 80, so a shorter open line is a heading or a verse
 LONG_LINE = 120
 SHORT_TIME = 12  # bytes before "a.m.": no sentence is so short and ends so ("At 5 a.m. Mr. Grey came.")
+LONG_CLAUSE = 90  # bytes: 30 letters of Thai, from which on a space can end a sentence
 LONG_WORD = 4  # letters: a small word as long as this is seldom an abbreviation that no list has
 LONG_ASIDE = 80  # bytes within brackets that can be a sentence
 LONG_QUOTE = 100  # characters: within wide quotes or brackets that open and close so near, nothing ends
 LONG_CITATION = 20  # bytes within the square brackets of a citation
 INLINE_BULLETS = "•‣▪●◦⁃"  # those that part items on one line; a dash or an asterisk has other work there
+REPEATED = "ๆฯ"  # signs of Thai that have spaces around them in a sentence
 QUOTING, JOINING = "とっ", "のをがに、，"  # they go on with what is quoted; these do after a closing mark
 FIRST_QUOTES = '"«“„'  # those that may come before the capital after a colon
 WIDE_OPENERS, WIDE_CLOSERS = "「『（【《〈“", "」』）】》〉”"

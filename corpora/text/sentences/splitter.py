@@ -66,8 +66,26 @@ from corpora.text.codepoints import (
     character_classes,
 )
 from corpora.text.sentences.kernels import split_rows
-from corpora.text.sentences.languages import ELISION, INITIAL_I, ORDINAL, Language, TextReading, language_of, mark_of
-from corpora.text.sentences.runs import after, ends_wide, halves, is_wide, kind_of, run_end_of
+from corpora.text.sentences.languages import (
+    ELISION,
+    INITIAL_I,
+    ORDINAL,
+    SPACED,
+    Language,
+    TextReading,
+    language_of,
+    marks_of,
+)
+from corpora.text.sentences.runs import (
+    after,
+    ends_wide,
+    halves,
+    is_wide,
+    kind_of,
+    next_word,
+    parts_spaced,
+    run_end_of,
+)
 from corpora.text.sentences.signs import (
     ABBREVIATION,
     BEFORE_NUMBER,
@@ -165,11 +183,13 @@ def _boundary(text: str, sentence: int, line: int, at: int, reading: TextReading
     if kind == SPACE:
         following = after(text, at, (SPACE,))
         newlines = text[at:following].count("\n")
-        return at if _line_ends(text, line, at, following, newlines, reading) else 0, following, newlines
+        ends = _line_ends(text, line, at, following, newlines, reading)
+        ends = ends or (bool(reading.manner & SPACED) and parts_spaced(text, sentence, at, following))
+        return at if ends else 0, following, newlines
     if text[at] in RULED:
         return _rule(text, sentence, at, reading)
-    if text[at] == mark_of(reading.manner):
-        return halves(text, at)
+    if text[at] in marks_of(reading.manner):
+        return halves(text, at, reading)
     if text[at] in INLINE_BULLETS or text[at] in ".)":
         item = _item_before(text, sentence, at)
         if item > sentence:
@@ -211,10 +231,11 @@ def _ends(text: str, sentence: int, at: int, run_end: int, following: int, newli
         return False
     if not _opens(text, following, reading):
         dotted = _opens_dotted(text, sentence, at, run, following)
-        return dotted or _opens_small(text, sentence, at, run, following, reading)
+        quoted = run[-1] == '"' == text[following]
+        return dotted or quoted or _opens_small(text, sentence, at, run, following, reading)
     if at > sentence and character_class(text[at - 1]) == SPACE and set(run) <= set(".…"):
         opening = at == sentence + 4 and text[sentence:at] == ". . "
-        return not opening and _next_word(text, following) != b"I"
+        return not opening and next_word(text, following) != b"I"
     return run != "." or not _abbreviated(text, sentence, at, following, reading)
 
 
@@ -247,7 +268,7 @@ def _opens_small(text: str, sentence: int, at: int, run: str, following: int, re
     if character_class(text[following]) != LOWER or not set(run) <= set(".!?"):
         return False
     word = _word_before(text, sentence, at, reading)
-    if not word or reading.words.get(_next_word(text, following).lower(), 0) & SAYING:
+    if not word or reading.words.get(next_word(text, following).lower(), 0) & SAYING:
         return False
     if "?" in run:
         return True
@@ -260,7 +281,7 @@ def _ends_word(text: str, sentence: int, word: str, following: int, reading: Tex
     """Return True if a full stop after a word ends a sentence before a small letter: not if it may abbreviate."""
     if len(word) == 1 or "." in word or kind_of(word, reading) & ABBREVIATION:
         return False
-    ahead = _next_word(text, following)
+    ahead = next_word(text, following)
     if character_class(word[0]) == UPPER:
         return ahead == b"i"
     if reading.words.get(ahead.lower(), 0) & PRONOUN:
@@ -273,7 +294,7 @@ def _joined(text: str, sentence: int, at: int, run_end: int, reading: TextReadin
     """Return True if two sentences meet without a space: a word, a mark, and a capital that opens a known word."""
     if not "A" <= text[run_end] <= "Z" or not set(text[at:run_end]) <= set(".!?"):
         return False
-    ahead = _next_word(text, run_end)
+    ahead = next_word(text, run_end)
     ahead_kind, end = reading.words.get(ahead.lower(), 0), run_end + len(ahead.decode())
     behind = text[end : end + 1]
     if not (ahead_kind & PRONOUN and behind in (" ", "'")) and not (ahead_kind & TITLE and behind == "."):
@@ -299,17 +320,6 @@ def _list_item(ahead: str) -> bool:
     return bool(space) and (numbered or (len(head) == 1 and head in BULLETS))
 
 
-def _next_word(text: str, at: int) -> bytes:
-    """The letters from a place on, ASCII or of two bytes, eight bytes at most."""
-    word = b""
-    for character in text[at : at + 8]:
-        letter = character.encode()
-        if len(word + letter) > 8 or not (letter.isalpha() or "À" <= character <= "\u04ff"):
-            break
-        word += letter
-    return word
-
-
 # What came before.
 
 
@@ -326,7 +336,7 @@ def _word_before(text: str, sentence: int, at: int, reading: TextReading) -> str
 def _abbreviated(text: str, sentence: int, at: int, following: int, reading: TextReading) -> bool:
     """Return True if the full stop at a place belongs to its word alone."""
     word = _word_before(text, sentence, at, reading)
-    kind, ahead = kind_of(word, reading), _next_word(text, following)
+    kind, ahead = kind_of(word, reading), next_word(text, following)
     ahead_class, ahead_kind = character_class(text[following]), reading.words.get(ahead.lower(), 0)
     numbers = bool(kind & BEFORE_NUMBER) or word.endswith(("°", "º"))
     if kind & NEVER_ENDS or (numbers and ahead_class == DIGIT):
@@ -369,7 +379,7 @@ def _closes(text: str, sentence: int, at: int) -> bool:
     return (
         text[sentence] == "("
         and 3 < len(aside.encode()) <= LONG_ASIDE
-        and character_class(aside[1]) == UPPER
+        and character_class(aside[1]) in (UPPER, LOWER)
         and not set(aside[1:]) & set("()")
         and not _enumerator(aside[1:].encode())
     )
