@@ -26,8 +26,8 @@ COMMA, UPPER, LOWER, DIGIT, LETTER, SYMBOL, OTHER = range(8, 15)
 _TABLE_SIZE = 0x20000  # above are ideographs up to 0x3FFFF, and nothing that opens or ends a sentence
 _SPECIAL = {
     PERIOD: ".",
-    ENDER: "!?…‽؟۔։।॥။።፧།༎។៕",
-    WIDE_ENDER: "。！？｡．",
+    ENDER: "!?…‽؟۔։",
+    WIDE_ENDER: "。！？｡．।॥။።፧།༎។៕",
     CLOSER: ")]}»›”’」』】）",
     QUOTE: "\"'`",
     OPENER: "([{«‹“‘„‚「『【（¿¡_*",

@@ -18,6 +18,7 @@ from corpora.text.sentences.signs import (
     INLINE_BULLETS,
     LONG_ASIDE,
     LONG_BLANK,
+    LONG_LABEL,
     LONG_LINE,
     RULE,
     RULED,
@@ -70,6 +71,7 @@ def _mark(data: Bytes, start: int, stop: int, marks: Bytes, halves: tuple[int, i
         wide |= ((byte == 0xD8) & (next_byte == 0x9F)) | ((byte == 0xDB) & (next_byte == 0x94))
         wide |= ((byte == 0xD6) & (next_byte == 0x89)) | ((byte == 0xE0) & ((next_byte == 0xA5) | (next_byte == 0xBC)))
         wide |= (byte == 0xE1) & ((next_byte == 0x81) | (next_byte == 0x8D) | (next_byte == 0x9F))
+        wide |= (byte == 34) & (next_byte == 32) & (last == 34)
         same = (byte == next_byte) & (byte == last) & (byte != 32)
         marks[at] = sign | (mark & (byte == 0xE2)) | wide | same
     for at in range(whole, size):
@@ -337,6 +339,9 @@ def _boundary_at(
         return gap_before(data, at, sentence, classes), at, 0
     elif byte & 0xC0 == 0x80:
         return sentence, at + 1, 0
+    if byte == 34 and at + 2 < stop and data[at + 1] == 32 and data[at + 2] == 34:
+        quotes = data[sentence] == 34 and at - sentence >= LONG_LABEL
+        return (at + 1, at + 2, 0) if quotes else (sentence, at + 1, 0)
     kind, width = class_at(data, at, classes)
     if not PERIOD <= kind <= WIDE_ENDER and not (byte == 41 and _closes_at(data, sentence, at, classes)):
         return sentence, at + width, 0

@@ -84,10 +84,11 @@ LANGUAGES: dict[str, Language] = {
 }
 EVERY = Language(code="", words=merged(WORDS, *map(_safe, LANGUAGES.values())))
 _OTHER = Language(code="*", words=EVERY.words, manner=INITIAL_I)
-# Languages without a table of words that end sentences in another way: the semicolon of Greek asks.
+# Languages without a table of words that end sentences in another way: the semicolon of Greek asks, and the colon is
+# written for the full stop of Armenian.
 LANGUAGES |= {
     code: Language(code=code, words=EVERY.words, manner=INITIAL_I | manner)
-    for code, manner in {"el": SEMICOLON, "th": SPACED, "lo": SPACED}.items()
+    for code, manner in {"el": SEMICOLON, "hy": COLON, "th": SPACED, "lo": SPACED}.items()
 }
 
 

@@ -24,6 +24,7 @@ from corpora.text.sentences.signs import (
     JOINING,
     LONG_CITATION,
     LONG_CLAUSE,
+    LONG_LABEL,
     LONG_QUOTE,
     LONG_WORD,
     QUOTING,
@@ -103,14 +104,18 @@ def is_wide(character: str) -> bool:
     return "ぁ" <= character <= "\u9fff"
 
 
-def halves(text: str, at: int, reading: TextReading) -> tuple[int, int, int]:
-    """Return what `_boundary` does, for a colon or a semicolon of a language where they end a sentence at a capital."""
+def halves(text: str, sentence: int, at: int, reading: TextReading) -> tuple[int, int, int]:
+    """Return what `_boundary` does, for a colon or a semicolon of a language where they end a sentence at a capital.
+
+    Where nouns have capitals, a word that opens sentences must follow, and no label ("Ihr Ziel: Wir") may be before it.
+    """
     following = after(text, at + 1, (SPACE,))
     quoted = not reading.manner & NOUNS and text[following : following + 1] in tuple(FIRST_QUOTES)
     first = following + quoted
     if following == at + 1 or first >= len(text) or character_class(text[first]) != UPPER:
         return 0, at + 1, 0
-    if reading.manner & NOUNS and not reading.words.get(next_word(text, first).lower(), 0) & STARTER:
+    opens = reading.words.get(next_word(text, first).lower(), 0) & STARTER
+    if reading.manner & NOUNS and (not opens or len(text[sentence:at].encode()) < LONG_LABEL):
         return 0, at + 1, 0
     return at + 1, following, text[at + 1 : following].count("\n")
 

@@ -27,6 +27,7 @@ from corpora.text.sentences.signs import (
     JOINING,
     LONG_CITATION,
     LONG_CLAUSE,
+    LONG_LABEL,
     LONG_QUOTE,
     LONG_WORD,
     QUOTING,
@@ -164,8 +165,10 @@ def halves_at(
         first += width if code in _FIRST_QUOTES else 0
     if following == at + 1 or first >= stop or class_at(data, first, classes)[0] != UPPER:
         return sentence, at + 1, 0
-    if words[-1] & NOUNS and look_up(data, first, next_word(data, first, stop), words) & STARTER == 0:
-        return sentence, at + 1, 0
+    if words[-1] & NOUNS:
+        opens = look_up(data, first, next_word(data, first, stop), words) & STARTER
+        if opens == 0 or at - sentence < LONG_LABEL:
+            return sentence, at + 1, 0
     return at + 1, following, newlines
 
 

@@ -14,6 +14,7 @@ SHORT_LINE = 50  # bytes: books are wrapped at 60 to 80, so a shorter open line 
 LONG_LINE = 120
 SHORT_TIME = 12  # bytes before "a.m.": no sentence is so short and ends so ("At 5 a.m. Mr. Grey came.")
 LONG_CLAUSE = 90  # bytes: 30 letters of Thai, from which on a space can end a sentence
+LONG_LABEL = 40  # bytes before a colon: what is shorter is a label or a speaker
 LONG_WORD = 4  # letters: a small word as long as this is seldom an abbreviation that no list has
 LONG_ASIDE = 80  # bytes within brackets that can be a sentence
 LONG_QUOTE = 100  # characters: within wide quotes or brackets that open and close so near, nothing ends
@@ -24,6 +25,7 @@ QUOTING, JOINING = "とっ", "のをがに、，"  # they go on with what is quo
 FIRST_QUOTES = '"«“„'  # those that may come before the capital after a colon
 WIDE_OPENERS, WIDE_CLOSERS = "「『（【《〈“", "」』）】》〉”"
 LINKS = ("http://", "https://", "www.")
+LEFT_OUT = ("(...) ", "[...] ", "(…) ", "[…] ")  # open the sentence that they cut
 RULED = "*=_~#-"  # what lines are drawn with
 LONG_BLANK = 40  # shorter lines of underscores are blanks to fill in
 RULE, SHORT_RULE = 8, 3  # so many of one of them part sentences; so many, after a mark that ends one

@@ -69,6 +69,7 @@ from corpora.text.sentences.kernels import split_rows
 from corpora.text.sentences.languages import (
     ELISION,
     INITIAL_I,
+    NOUNS,
     ORDINAL,
     SPACED,
     Language,
@@ -93,9 +94,11 @@ from corpora.text.sentences.signs import (
     CRY,
     DAY,
     INLINE_BULLETS,
+    LEFT_OUT,
     LINKS,
     LONG_ASIDE,
     LONG_BLANK,
+    LONG_LABEL,
     LONG_LINE,
     LONG_WORD,
     MONTH,
@@ -189,11 +192,13 @@ def _boundary(text: str, sentence: int, line: int, at: int, reading: TextReading
     if text[at] in RULED:
         return _rule(text, sentence, at, reading)
     if text[at] in marks_of(reading.manner):
-        return halves(text, at, reading)
+        return halves(text, sentence, at, reading)
     if text[at] in INLINE_BULLETS or text[at] in ".)":
         item = _item_before(text, sentence, at)
         if item > sentence:
             return _before(text, item), item, 0
+    if text.startswith('" "', at) and text[sentence] == '"' and len(text[sentence:at].encode()) >= LONG_LABEL:
+        return at + 1, at + 2, 0  # two quotations, each a sentence
     if kind not in (PERIOD, ENDER, WIDE_ENDER) and not (text[at] == ")" and _closes(text, sentence, at)):
         return 0, at + 1, 0
     run_end = run_end_of(text, sentence, at, reading)
@@ -246,6 +251,8 @@ def _opens(text: str, at: int, reading: TextReading) -> bool:
     """Return True if what lies ahead can open a sentence, after at most four openers, quotes or dashes."""
     if text[at] == "(" and _enumerator(text[at + 1 : max(at, text.find(") ", at, at + 8))].encode()):
         return True
+    if text.startswith(LEFT_OUT, at):
+        return True
     lead = at + 2 if text.startswith(",,", at) else at
     while lead < at + 4 and lead < len(text):
         spaced = lead > at and text[lead] == " " and (character_class(text[lead - 1]) == DASH or text[lead - 1] in ",`")
@@ -282,6 +289,8 @@ def _ends_word(text: str, sentence: int, word: str, following: int, reading: Tex
     if len(word) == 1 or "." in word or kind_of(word, reading) & ABBREVIATION:
         return False
     ahead = next_word(text, following)
+    if reading.manner & NOUNS and len(word) > 2 and reading.words.get(ahead, 0) & STARTER:
+        return True
     if character_class(word[0]) == UPPER:
         return ahead == b"i"
     if reading.words.get(ahead.lower(), 0) & PRONOUN:

@@ -29,7 +29,7 @@ from corpora.text.codepoints import (
     pack,
     packed,
 )
-from corpora.text.sentences.languages import ELISION, INITIAL_I, ORDINAL
+from corpora.text.sentences.languages import ELISION, INITIAL_I, NOUNS, ORDINAL
 from corpora.text.sentences.signs import (
     ABBREVIATION,
     BEFORE_NUMBER,
@@ -144,7 +144,7 @@ def _links(data: Bytes, at: int, stop: int) -> bool:
 def opens_at(data: Bytes, at: int, stop: int, classes: Bytes, cased: int) -> bool:
     """The twin of `_opens`."""
     lead, spaced = 0, False
-    if data[at] == 40 and _lettered(data, at, stop):
+    if (data[at] == 40 and _lettered(data, at, stop)) or _left_out(data, at, stop):
         return True
     if at + 2 < stop and data[at] == 44 and data[at + 1] == 44:
         lead, at, spaced = 2, at + 2, True
@@ -158,6 +158,16 @@ def opens_at(data: Bytes, at: int, stop: int, classes: Bytes, cased: int) -> boo
     if kind == LOWER:
         return cased == 0 or _links(data, at, stop)
     return kind == UPPER or DIGIT <= kind <= SYMBOL
+
+
+@kernel
+def _left_out(data: Bytes, at: int, stop: int) -> bool:
+    """Return True if one of LEFT_OUT is at a place: each has six bytes."""
+    if stop - at < 6 or (data[at] != 40 and data[at] != 91):
+        return False
+    dots = data[at + 1] == 46 and data[at + 2] == 46 and data[at + 3] == 46
+    dots |= data[at + 1] == 0xE2 and data[at + 2] == 0x80 and data[at + 3] == 0xA6
+    return bool(dots and data[at + 4] == (41 if data[at] == 40 else 93) and data[at + 5] == 32)
 
 
 @kernel
@@ -255,6 +265,8 @@ def _ends_word_at(
         letters, place = letters + 1, place + width
     if letters == 1 or look_up(data, start, at, words) & ABBREVIATION:
         return False
+    if words[-1] & NOUNS and letters > 2 and ahead & STARTER:
+        return True
     kind, _ = class_at(data, start, classes)
     if kind == UPPER:
         return ahead_end - following == 1 and data[following] == 105

@@ -59,6 +59,7 @@ PIECES += [
     "III",
     "dott",
 ]
+PIECES += ["(...) ", "[…]", "؟", "۔", "।", "।।", "။", "།", "։", "ກໄທ", "ไทย" * 10, "ไทย", "ๆ", '" "', '"' + "w" * 45, "Unsere", "unsere", "ab"]
 CODES: list[str | None] = [None, "un", "xx", *LANGUAGES]
 SPACES = [" ", " ", " ", " ", "\n", "\n\n", "\t", "\u3000", "\r\n", " \n \n "]
 TEXTS = st.one_of(
