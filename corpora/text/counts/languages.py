@@ -37,6 +37,7 @@ from corpora.text.counts.kernels import count
 ENGLISH = "en"
 MOST_STOP_WORDS = len(STOP_WORDS)
 SPACELESS = frozenset(("ja", "zh", "th", "lo", "km", "my", "bo", "dz"))
+BY_LETTER = SPACELESS | {"ko"}  # stop words are letters: in Korean, syllables, since its particles end words
 WITHOUT_ENDS = frozenset(("th", "lo"))  # a space ends a sentence, and does more
 LEAST_LINES = 5  # a share of fewer lines says little: speech begins with a dash in most languages
 OF_WORDS = tuple(
@@ -52,7 +53,9 @@ _JOINED = "\u0e01-\u0edf\u0f40-\u0fbc\u1000-\u109f\u1780-\u17d3"
 _WORDS = re.compile(rf"(?:[{_WIDE}]{{1,2}}|[{_JOINED}]{{1,4}})[^\w\s{_JOINED}]*")
 _KINDS = (np.float64, np.float64, np.bool_, np.bool_, np.int64)  # of the columns of `Terms`
 _ELLIPSIS = re.compile(r"[.…。・]{2,}|…")
-_WORD = re.compile(r"[^\W\d_]+")
+# Marks that are parts of words: accents, points of Hebrew and Arabic, vowels of Indic scripts.
+_MARKS = "\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u0900-\u0963\u0970-\u0dff"
+WORD = re.compile(rf"[^\W\d_](?:[^\W\d_]|[{_MARKS}])*")
 
 
 class LanguageTable(NamedTuple):
@@ -165,10 +168,10 @@ def stop_words_in(text: str, language: str) -> int:
     table = tables().get(language)
     if table is None:
         return 0
-    if language in SPACELESS:
+    if language in BY_LETTER:
         return min(len(table.stop_words.intersection(text)), MOST_STOP_WORDS)
     seen = set[str]()
-    for match in _WORD.finditer(text):
+    for match in WORD.finditer(text):
         if (word := match[0].lower()) in table.stop_words:
             seen.add(word)
             if len(seen) == MOST_STOP_WORDS:

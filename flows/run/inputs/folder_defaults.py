@@ -37,20 +37,22 @@ from corpora.sources.bytes.raw_files import open_raw
 from corpora.sources.contract import RawFile, Record, Source, readable, unhashed_files
 from corpora.sources.files.endings import BOOK_ENDINGS, TEXT_ENDINGS
 from corpora.sources.files.formats import names_gutenberg
-from corpora.text.counts.languages import ENGLISH
+from corpora.text.counts.languages import ENGLISH, SPACELESS, terms_of
 from flows.recipes.guesses.fields import guess_new, with_names, without_text
 from flows.recipes.guesses.fitted_defaults import Fitted, with_chosen
 from flows.recipes.guesses.template_hint import MOST_CHARACTERS, fitting_template, num_words
 from flows.recipes.lock import files_of, read_lock
 from flows.recipes.new_recipe import template_tables
 from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe, resolved_source, shortened, with_overrides
-from flows.recipes.tables import merged_tables
+from flows.recipes.tables import merged_tables, toml
 from flows.run.estimates.sampling import sample_source
 from flows.run.faults.rule_limits import texts_before_rules
+from tokenizers_train.vocabularies.settings import UNIGRAM
 
 MOST_DROPPED = 0.1  # of the sample by a rule: half of what stops a run
 OTHER_LANGUAGES = 0.02  # of the texts; from this share on all languages are kept
 LOOKED_AT, CHARACTERS = 400, 2_000_000
+HALF = 0.5  # of the texts
 HEAD = 20_000  # characters of each document that are judged
 READ_BYTES, PLACES = 1_000_000, 60  # of records, of a folder of less than a hundred times as much; and from where
 TWO_LETTERS_I = frozenset(("tr", "az", "kk", "tt", "crh"))  # the small letter of I is another one there
@@ -189,14 +191,18 @@ def _by_judging(records: Sequence[Record], settings: DocumentsSettings, fitted: 
     texts = texts_before_rules([record._replace(text=record.text[:HEAD]) for record in records], "sample", whole)
     tables, why = dict(fitted.tables), [*fitted.why]
     codes = detect(texts, settings.language)
-    if others := _other_languages(codes, settings.language):
+    if dropped := _other_languages(codes, settings.language):
         tables = merged_tables(tables, {"language": {"keep": []}})
-        why.append(f"languages: {others}: all languages are kept")
-    if marks := _marks_to_keep(texts.to_pylist(), codes):
-        tables = merged_tables(tables, {"vocabulary": marks})
-        case = "lower case" if "lowercase" not in marks else "capitals"
-        why.append(f"texts not in English: the vocabulary keeps the marks of letters ({case}, strip_accents = false)")
-    off = _too_strict(texts, judged_languages(codes, (whole if others else settings).language), settings)
+        why.append(f"languages: {dropped}: all languages are kept")
+    others = _others_by_language(texts.to_pylist(), codes)
+    if sum(others.values()) > OTHER_LANGUAGES * len(codes):
+        vocabulary = _vocabulary_for(others, len(codes))
+        tables = merged_tables(tables, {"vocabulary": vocabulary})
+        chosen = ", ".join(f"{key} = {toml(value)}" for key, value in vocabulary.items())
+        why.append(f"texts not in English: the vocabulary keeps the marks of letters ({chosen})")
+    if unjudged := sorted(code for code in others if code != UNKNOWN and not terms_of(code).stop_words):
+        why.append(f"no table of stop words of {', '.join(unjudged)}: not judged by stop words and lengths of words")
+    off = _too_strict(texts, judged_languages(codes, (whole if dropped else settings).language), settings)
     most = settings.rules.gopher.max_words
     too_long = sum(len(record.text) > most and num_words(record.text) > most for record in records) / len(records)
     if too_long > MOST_DROPPED and settings.rules.gopher.enabled:
@@ -221,22 +227,26 @@ def _other_languages(codes: Sequence[str], settings: LanguageSettings) -> str:
     return ", ".join(f"{code} {count / len(codes):.0%}" for code, count in named[:3])
 
 
-def _marks_to_keep(texts: Sequence[str], codes: Sequence[str]) -> dict[str, bool]:
-    """Return what a vocabulary needs so that marks still tell words apart, if more than a few texts are not English.
+def _others_by_language(texts: Sequence[str], codes: Sequence[str]) -> Counter[str]:
+    """Count the texts that are not in English by language; one of unknown language is such if it has marks."""
+    pairs = zip(texts, codes, strict=True)
+    return Counter(code for text, code in pairs if code != ENGLISH and (code != UNKNOWN or _has_marks(text)))
 
-    A text of unknown language is one that has marks. In languages with two letters i, their capitals are kept too.
+
+def _vocabulary_for(others: Counter[str], num_texts: int) -> dict[str, Any]:
+    """Return what a vocabulary needs so that marks tell words apart, and words without spaces are cut.
+
+    Where two letters have one capital I, capitals are kept too. WordPiece takes what is between two spaces for a word,
+    and a long one for unknown; in Chinese and Japanese it cuts at each ideograph.
     """
-    others = {code for code in codes if code not in (ENGLISH, UNKNOWN)}
-    num_others = sum(code in others or _has_marks(text, code) for text, code in zip(texts, codes, strict=True))
-    if num_others <= OTHER_LANGUAGES * len(codes):
-        return {}
-    return {"strip_accents": False, **({"lowercase": False} if others & TWO_LETTERS_I else {})}
+    whole = sum(others[code] for code in SPACELESS - {"ja", "zh"}) > HALF * num_texts
+    algorithm = {"algorithm": UNIGRAM} if whole else {}
+    return algorithm | ({"lowercase": False} if TWO_LETTERS_I & others.keys() else {}) | {"strip_accents": False}
 
 
-def _has_marks(text: str, code: str) -> bool:
-    """Return True if a text of unknown language has marks that a vocabulary without accents would lose."""
-    parts = unicodedata.normalize("NFD", text)
-    marks = sum(unicodedata.category(letter) == "Mn" for letter in parts) if code == UNKNOWN else 0
+def _has_marks(text: str) -> bool:
+    """Return True if a text has marks that a vocabulary without accents would lose."""
+    marks = sum(unicodedata.category(letter) == "Mn" for letter in unicodedata.normalize("NFD", text))
     return marks > MARKED * len(text)
 
 

@@ -39,21 +39,21 @@ def test_what_has_no_stop_word_of_its_language_is_dropped_and_told_so() -> None:
     words = " ".join(f"Hafen{chr(97 + n % 26)}{chr(97 + n // 26)}. Kahn{chr(97 + n % 26)}" for n in range(40))
     assert judge(words, RulesSettings(), "de") == "gopher.min_stop_words"
     assert judge_details(words, RulesSettings(), "de") == "0 stop words (de)"
-    assert judge(words, RulesSettings(), "fi") is None  # no table, no judgement
+    assert judge(words, RulesSettings(), "sk") is None  # no table, no judgement
 
 
 def test_the_ledger_counts_what_had_no_table() -> None:
     """Fails where documents that were not judged are not counted, or one of unknown language is judged as another."""
-    korean = "다리 옆의 물방앗간은 마을 사람들이 곡식을 빻던 곳이다. 지금은 아무도 살지 않는다. 문은 닫혔다. " * 4
+    slovak = "Mlyn pri moste je miesto, kde ľudia z dediny mleli obilie. Dnes tam už nikto nebýva. Brána je zavretá. " * 4
     unknown = "qwv zzx vvq rtx plm kkj bnn. " * 20
-    texts = [ARTICLES["it"], korean, unknown]
+    texts = [ARTICLES["it"], slovak, unknown]
     locators = [Locator(file="a", sha256="0" * 64, stream=0, offset=row, length=1) for row in range(len(texts))]
     records = [Record(locator=place, text=text) for place, text in zip(locators, texts, strict=True)]
     rules = RulesSettings(repetition=RepetitionRules(enabled=False))
     every = judge_records(records, "s", DocumentsSettings(language=EVERY, rules=rules))
     assert every.documents.num_rows == 3 and every.reasons == []
     assert {name: n for name, n in every.figures.items() if "table" in name} == {
-        "no table of words: ko": 1,
+        "no table of words: sk": 1,
         "no table of words: un": 1,
     }
     english = judge_records(records, "s", DocumentsSettings(rules=rules))
