@@ -120,8 +120,10 @@ def whole_book(text: str) -> str | None:
     end = END.search(text, begin)
     last = end.start() if end else len(text)
     near = begin <= HEADER_CHARACTERS and len(text) - last <= LICENSE_CHARACTERS
+    prints = [match.end() for match in SMALL_PRINT_END.finditer(text, last)]  # some end with it, and others begin
+    another = STARRED_START.search(text, last) or (prints and len(text) - prints[-1] > MOST_NOTE)
     book = cut_gutenberg(text)
-    return book.body if near and book.marked and (start or end) else None
+    return book.body if near and not another and book.marked and (start or end) else None
 
 
 def _with_header(header: str, body: str) -> GutenbergText:

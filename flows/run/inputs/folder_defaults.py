@@ -28,7 +28,7 @@ import pyarrow as pa
 from corpora.errors import FileFault, InputError
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect, judged_languages
-from corpora.judging.steps.rules import OFF, failures, switched_off
+from corpora.judging.steps.rules import OFF, GopherRules, failures, switched_off
 from corpora.sources.books.gutenberg import whole_book
 from corpora.sources.books.source import BookCorpusSource
 from corpora.sources.bytes.faults import refusing_damage
@@ -50,7 +50,7 @@ from flows.run.faults.rule_limits import texts_before_rules
 from tokenizers_train.vocabularies.settings import UNIGRAM
 
 MOST_DROPPED = 0.1  # of the sample by a rule: half of what stops a run
-OTHER_LANGUAGES = 0.02  # of the texts; from this share on all languages are kept
+OTHER_LANGUAGES = 0.02  # of the texts; above this share, and of books above none, all languages are kept
 LOOKED_AT, CHARACTERS = 400, 2_000_000
 HALF = 0.5  # of the texts
 HEAD = 20_000  # characters of each document that are judged
@@ -190,12 +190,13 @@ def _by_judging(records: Sequence[Record], settings: DocumentsSettings, fitted: 
     whole = replace(settings, language=replace(settings.language, keep=()))
     texts = texts_before_rules([record._replace(text=record.text[:HEAD]) for record in records], "sample", whole)
     tables, why = dict(fitted.tables), [*fitted.why]
-    codes = detect(texts, settings.language)
-    if dropped := _other_languages(codes, settings.language):
+    codes, long = detect(texts, settings.language), settings.rules.gopher.max_words > GopherRules().max_words
+    few = 0 if long else OTHER_LANGUAGES * len(codes)  # one book is much text
+    if dropped := _other_languages(codes, settings.language, few):
         tables = merged_tables(tables, {"language": {"keep": []}})
         why.append(f"languages: {dropped}: all languages are kept")
     others = _others_by_language(texts.to_pylist(), codes)
-    if sum(others.values()) > OTHER_LANGUAGES * len(codes):
+    if sum(others.values()) > few:
         vocabulary = _vocabulary_for(others, len(codes))
         tables = merged_tables(tables, {"vocabulary": vocabulary})
         chosen = ", ".join(f"{key} = {toml(value)}" for key, value in vocabulary.items())
@@ -217,11 +218,11 @@ def _by_judging(records: Sequence[Record], settings: DocumentsSettings, fitted: 
     return replace(fitted, why=tuple(why), tables=tables)
 
 
-def _other_languages(codes: Sequence[str], settings: LanguageSettings) -> str:
-    """Name the languages of texts, if more than a few texts are in languages that are not kept; else ""."""
+def _other_languages(codes: Sequence[str], settings: LanguageSettings, few: float) -> str:
+    """Name the languages of texts, if more than `few` texts are in languages that are not kept; else ""."""
     counts = Counter(codes) if settings.keep else Counter[str]()
     dropped = sum(count for code, count in counts.items() if code not in (*settings.keep, UNKNOWN))
-    if dropped <= OTHER_LANGUAGES * len(codes):
+    if dropped <= few:
         return ""
     named = [(code, count) for code, count in counts.most_common() if code != UNKNOWN]
     return ", ".join(f"{code} {count / len(codes):.0%}" for code, count in named[:3])
