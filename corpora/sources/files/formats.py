@@ -242,6 +242,7 @@ class PageFile(WholeFile):
         if isinstance(page, Refused):
             return Record(locator=locator, text="", raw=data, drop=Drop(page.reason, page.detail))
         noted = {"canonical": page.canonical, "lang": page.language, "replaced": html.num_replaced}
+        noted["hidden"] = page.hidden
         meta = {key: value for key, value in noted.items() if value} | {"whole": page.whole}
         facts = {"title": page.title, "date": page.date, "license": page.license}
         facts["meta"] = json.dumps(meta, sort_keys=True)

@@ -18,6 +18,7 @@ from itertools import chain
 import numpy as np
 
 from corpora.kernels.arrays import Int64s
+from corpora.sources.formulas import show_formulas
 from corpora.sources.web.markup import kernels
 from corpora.sources.web.markup.elements import (
     ATTRIBUTE,
@@ -89,6 +90,7 @@ def parse_page(html: str, limits: PageLimits) -> Tree | Refused:
     """The table of a page, or why it is not read."""
     if len(html) > limits.max_characters:
         return Refused("too many characters", f"over {limits.max_characters}")
+    html = show_formulas(html)
     data = NAMES_BEFORE + html.encode("utf-8", "surrogatepass")
     if b"\0" in data:
         data = data.replace(b"\0", b"")

@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 
+from corpora.sources.formulas import show_formulas
 from corpora.sources.web.markup.elements import (
     ENDED,
     ENDS_P,
@@ -46,6 +47,7 @@ def plain_page(html: str, limits: PageLimits) -> Tree | Refused:
         return Refused("too many characters", f"over {limits.max_characters}")
     builder = _Builder(limits)
     try:
+        html = show_formulas(html)
         _feed(builder, html.replace("\0", "") if "\0" in html else html)
     except _TooLarge as error:
         return Refused(*error.args)

@@ -11,6 +11,7 @@ Source: mediawiki.org/wiki/Help:Formatting and Help:Cite; the headings of the Wi
 import re
 from collections.abc import Callable
 
+from corpora.sources.formulas import FORMULA, show_formula
 from corpora.sources.wiki.wikitext.arguments import MARK
 from corpora.sources.wiki.wikitext.markup import decode_entities
 
@@ -56,9 +57,7 @@ _OPAQUE = _paired(
 _MATH = _paired("math")
 # A formula in TeX as templates write it, with two levels of braces.
 _MATH_TEMPLATE = re.compile(r"(?i)\{\{tmath\|(?:1=)?((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}\}")
-FORMULA = "[formula]"
 _SPACE = re.compile(r"\s+")
-_PLAIN_MATH = re.compile(r"[A-Za-z0-9 .,+\-/()]{1,24}")
 _LITERAL = {ord(mark): f"&#{ord(mark)};" for mark in "[]{}|<>'=_"}
 _HEADING = re.compile(r"\n=[^\n]*")
 _IN_TITLE = re.compile(r"<[^<>]*>|\{\{[^{}]*\}\}|[\[\]']{2,}")
@@ -83,14 +82,14 @@ def _drop_comments(text: str) -> str:
 
 def _dropped_math(match: re.Match[str]) -> str:
     """A formula that reads as text (`x`, `n + 1`) stays; one in TeX goes."""
-    formula = match[2].strip()
-    return formula if _PLAIN_MATH.fullmatch(formula) else ""
+    formula = show_formula(decode_entities(match[2]))
+    return "" if formula == FORMULA else formula.translate(_LITERAL)
 
 
 def _placeholder(match: re.Match[str]) -> str:
-    """A formula that reads as text stays; for one in TeX is `FORMULA`."""
-    formula = match[2].strip()
-    return f"{MARK}{formula if _PLAIN_MATH.fullmatch(formula) else FORMULA}" if formula else ""
+    """A formula as `show_formula` has it, its marks as entities."""
+    formula = show_formula(decode_entities(match[2]))
+    return MARK + (formula.translate(_LITERAL) if formula != FORMULA else formula) if formula else ""
 
 
 def _tex(match: re.Match[str]) -> str:
