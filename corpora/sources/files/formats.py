@@ -265,6 +265,7 @@ class BookFile(WholeFile):
             refused = Drop("drm" if isinstance(error, LockedBook) else "too large", str(error))
             return Record(locator=locator, text="", raw=data, drop=refused)
         facts = {"title": book.title, "date": book.date, "license": book.rights, "group": book.creator}
+        facts["meta"] = meta_of(hidden=book.hidden)
         return record_of(locator, data, {"text": "\n\n".join(book.paragraphs), **facts})
 
 
@@ -304,6 +305,12 @@ def wide_lines(path: Path, encoding: str) -> str:
                 "for instance with `iconv`."
             )
     return ""
+
+
+def meta_of(**facts: Json) -> str | None:
+    """Facts about a record as its `meta`, without those that are none; None if there are none."""
+    kept = {key: value for key, value in facts.items() if value}
+    return json.dumps(kept, sort_keys=True) if kept else None
 
 
 def record_of(locator: Locator, raw: bytes, fields: dict[str, Any]) -> Record:

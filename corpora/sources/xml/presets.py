@@ -27,6 +27,7 @@ class Preset:
     skip: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     label: str = ""
+    formulas: tuple[str, ...] = ()
     others: tuple["Preset", ...] = ()
 
 
@@ -49,7 +50,8 @@ def _patent(kind: str, others: tuple[Preset, ...] = ()) -> Preset:
             "date": (f"{published}/date",),
         },
         blocks=tuple("abstract p heading claim claim-text ul ol li dl dt dd description-of-drawings".split()),
-        skip=tuple("tables table maths math chemistry img".split()),
+        skip=tuple("tables table img".split()),
+        formulas=("maths", "math", "chemistry"),
         others=others,
     )
 
@@ -63,7 +65,8 @@ PATDOC = Preset(  # grants of 2001 to 2004
         "date": ("SDOBI/B100/B140/DATE",),
     },
     blocks=tuple("STEXT BTEXT PARA H CL CLM CLMSTEP LI".split()),
-    skip=tuple("TABLE-US TABLE-CWU MATH-US MATH-CWU CHEM-US EMI EMR".split()),
+    skip=tuple("TABLE-US TABLE-CWU EMI EMR".split()),
+    formulas=("MATH-US", "MATH-CWU", "CHEM-US"),
 )
 PUBLICATION = Preset(  # applications of 2001 to 2004
     record="patent-application-publication",
@@ -79,7 +82,8 @@ PUBLICATION = Preset(  # applications of 2001 to 2004
         "date": ("subdoc-bibliographic-information/document-id/document-date",),
     },
     blocks=tuple("section heading paragraph claim claim-text list unordered-list-item ordered-list-item".split()),
-    skip=tuple("number table table-cwu table-us math math-cwu math-us chemistry chemistry-cwu image".split()),
+    skip=tuple("number table table-cwu table-us image".split()),
+    formulas=tuple("math math-cwu math-us chemistry chemistry-cwu".split()),
 )
 
 PRESETS = {
@@ -100,7 +104,7 @@ PRESETS = {
         },
         deleted="DeleteCitation/PMID",
         file_order=r"pubmed(\d\d)n(\d{4})",
-        skip=("math",),
+        formulas=("math",),
         label="Label",
     ),
     "jats": Preset(
@@ -121,10 +125,11 @@ PRESETS = {
             "verse-group verse-line break".split()
         ),
         skip=tuple(
-            "table-wrap table-wrap-group table fig fig-group ref-list ref fn fn-group disp-formula disp-formula-group "
-            "math tex-math graphic inline-graphic media supplementary-material object-id label floats-group".split()
+            "table-wrap table-wrap-group table fig fig-group ref-list ref fn fn-group "
+            "graphic inline-graphic media supplementary-material object-id label floats-group".split()
         ),
         marks=("xref[@ref-type='bibr']", "xref[@ref-type='fn']", "xref[@ref-type='table-fn']"),
+        formulas=tuple("inline-formula disp-formula disp-formula-group math tex-math chem-struct-wrap".split()),
     ),
     "patent": _patent("grant", (_patent("application"), PATDOC, PUBLICATION)),
 }

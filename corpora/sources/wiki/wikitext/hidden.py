@@ -12,8 +12,9 @@ import re
 from collections.abc import Callable
 
 from corpora.sources.formulas import FORMULA, show_formula
+from corpora.sources.readings import without_readings
 from corpora.sources.wiki.wikitext.arguments import MARK
-from corpora.sources.wiki.wikitext.markup import decode_entities
+from corpora.sources.wiki.wikitext.markup import ATTRIBUTES, decode_entities
 
 DROPPED_SECTIONS = frozenset(
     (
@@ -44,17 +45,21 @@ def _paired(names: str) -> re.Pattern[str]:
     page of nothing but openings is read once.
     """
     body = r"[^<]*+(?:<(?!/?(?:\1)\b)[^<]*+)*+"
-    return re.compile(rf"(?i)<({names})\b(?:[^<>]*[^<>/])?>({body})</\1\s*>")
+    return re.compile(rf"(?i)<({names})\b{ATTRIBUTES}(?<!/)>({body})</\1\s*>")
 
 
 _NOWIKI = re.compile(r"(?i)<nowiki>([^<]*+(?:<(?!/?nowiki\b)[^<]*+)*+)</nowiki\s*>")
-_EMPTY_REF = re.compile(r"(?i)<ref(?:erences)?\b[^<>]*/>")
+_EMPTY_REF = re.compile(rf"(?i)<ref(?:erences)?\b{ATTRIBUTES}(?<=/)>")
 _REF = _paired("ref")
 _OPAQUE = _paired(
     "gallery|timeline|score|syntaxhighlight|source|pre|chem|ce|graph|imagemap|hiero|mapframe|maplink|references"
     "|templatedata|inputbox|indicator|includeonly|table|categorytree|style|audio|video"
 )
 _MATH = _paired("math")
+_HIDDEN = re.compile(
+    rf"(?i)<(span|div|p|small|s|b|i|u|font|table)\b(?={ATTRIBUTES}>)[^<>]*?\bstyle\s*=\s*[\"'][^<>\"']*"
+    rf"(?:display\s*:\s*none|visibility\s*:\s*hidden){ATTRIBUTES}(?<!/)>[^<]*+(?:<(?!/?\1\b)[^<]*+)*+</\1\s*>"
+)
 # A formula in TeX as templates write it, with two levels of braces.
 _MATH_TEMPLATE = re.compile(r"(?i)\{\{tmath\|(?:1=)?((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}\}")
 _SPACE = re.compile(r"\s+")
@@ -112,8 +117,10 @@ def drop_hidden(text: str, math: str = "placeholder") -> str:
         text = _NOWIKI.sub(_keep_literal, text)
     if "<!--" in text:
         text = _drop_comments(text)
-    text = _REF.sub("", _EMPTY_REF.sub("", text))
+    text = without_readings(_REF.sub("", _EMPTY_REF.sub("", text)))
     text = _MATH.sub(MATH[math], text)
+    if "style" in text:
+        text = _HIDDEN.sub("", text)
     for _ in range(4):
         text, count = _OPAQUE.subn("", text)
         if not count:
