@@ -25,7 +25,11 @@ CDATA = re.compile(rb"(<!\[CDATA\[.*?\]\]>)", re.DOTALL)
 BREAK = "\0"  # no character of XML
 SPACES = re.compile(r"[ \t\r\n]{2,}|[\t\r\n]")
 MARK = "\1"  # nor is this
-MATHML = "{http://www.w3.org/1998/Math/MathML}math"
+# Elements that hold a formula: MathML's and TeX's, those around them, and those of patents.
+FORMULAS = frozenset(
+    "math tex-math inline-formula disp-formula disp-formula-group chem-struct-wrap maths chemistry MATH-US MATH-CWU "
+    "CHEM-US math-us math-cwu chemistry-cwu chemistry-us".split()
+)
 READINGS = frozenset(("rt", "rp", "rtc"))
 IN_LINE = frozenset("italic bold i b roman monospace styled-content".split())  # what a formula in a line may be made of
 MARKS = re.compile("\1(?:[\\s,;\u2013-]*\1)*")
@@ -63,7 +67,6 @@ class TextLayout:
     skip: frozenset[str] = frozenset()
     marks: tuple[PathStep, ...] = ()
     label: str = ""
-    formulas: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,8 +243,8 @@ def _collect(element: Any, layout: TextLayout, pieces: list[str]) -> None:
         name = _local(child.tag)
         if layout.marks and _is_mark(child, layout):
             pieces.append(MARK)
-        elif child.tag == MATHML or name in layout.formulas:
-            formula = "" if name in layout.skip else _show_formula(child)
+        elif name in FORMULAS and name not in layout.skip and (len(child) or "formula" in name):
+            formula = _show_formula(child)
             pieces.append(formula if formula != FORMULA or _is_in_sentence(child) else "")
         elif name in READINGS and _local(element.tag) in ("ruby", "rtc"):
             pass

@@ -27,7 +27,6 @@ class Preset:
     skip: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     label: str = ""
-    formulas: tuple[str, ...] = ()
     others: tuple["Preset", ...] = ()
 
 
@@ -51,7 +50,6 @@ def _patent(kind: str, others: tuple[Preset, ...] = ()) -> Preset:
         },
         blocks=tuple("abstract p heading claim claim-text ul ol li dl dt dd description-of-drawings".split()),
         skip=tuple("tables table img".split()),
-        formulas=("maths", "math", "chemistry"),
         others=others,
     )
 
@@ -66,7 +64,6 @@ PATDOC = Preset(  # grants of 2001 to 2004
     },
     blocks=tuple("STEXT BTEXT PARA H CL CLM CLMSTEP LI".split()),
     skip=tuple("TABLE-US TABLE-CWU EMI EMR".split()),
-    formulas=("MATH-US", "MATH-CWU", "CHEM-US"),
 )
 PUBLICATION = Preset(  # applications of 2001 to 2004
     record="patent-application-publication",
@@ -83,7 +80,6 @@ PUBLICATION = Preset(  # applications of 2001 to 2004
     },
     blocks=tuple("section heading paragraph claim claim-text list unordered-list-item ordered-list-item".split()),
     skip=tuple("number table table-cwu table-us image".split()),
-    formulas=tuple("math math-cwu math-us chemistry chemistry-cwu".split()),
 )
 
 PRESETS = {
@@ -104,7 +100,6 @@ PRESETS = {
         },
         deleted="DeleteCitation/PMID",
         file_order=r"pubmed(\d\d)n(\d{4})",
-        formulas=("math",),
         label="Label",
     ),
     "jats": Preset(
@@ -129,7 +124,6 @@ PRESETS = {
             "graphic inline-graphic media supplementary-material object-id label floats-group".split()
         ),
         marks=("xref[@ref-type='bibr']", "xref[@ref-type='fn']", "xref[@ref-type='table-fn']"),
-        formulas=tuple("inline-formula disp-formula disp-formula-group math tex-math chem-struct-wrap".split()),
     ),
     "patent": _patent("grant", (_patent("application"), PATDOC, PUBLICATION)),
 }

@@ -82,7 +82,6 @@ XML_FIELDS = (*FIELDS, "version")
 FILE_UNIT, VERSION_UNIT = 10**8, 10**14
 MOST_VERSION = MOST_REVISION // VERSION_UNIT - 1
 BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff", b"<\0", b"\0<")
-ADDED = ("others", "formulas")  # settings of presets that others do not have
 ELEMENT = r"[A-Za-z_][\w.-]*"
 
 
@@ -174,7 +173,6 @@ class XmlSource:
             skip=self.skip or base.skip,
             marks=self.marks or base.marks,
             label=self.label or base.label,
-            formulas=base.formulas,
             others=() if self.record else tuple(map(self._filled, base.others)),
         )
 
@@ -189,18 +187,14 @@ class XmlSource:
         return RecordForm(
             paths={key: [parse_path(path, f"{where}.{key}") for path in paths] for key, paths in form.fields.items()},
             layout=TextLayout(
-                blocks=frozenset(form.blocks),
-                skip=frozenset(form.skip),
-                marks=tuple(marks),
-                label=form.label,
-                formulas=frozenset(form.formulas),
+                blocks=frozenset(form.blocks), skip=frozenset(form.skip), marks=tuple(marks), label=form.label
             ),
             key=" or ".join(form.fields.get("key", ())),
         )
 
     def settings(self) -> dict[str, Json]:
         """Return what determines the bytes of its documents: all that the preset fills in, and not its name."""
-        form = {key: value for key, value in settings_json(self._form).items() if key not in ADDED or value}
+        form = {key: value for key, value in settings_json(self._form).items() if key != "others" or value}
         return {**form, "max_record_bytes": self.max_record_bytes}
 
     def files(self) -> list[tuple[str, Path]]:
