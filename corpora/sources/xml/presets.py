@@ -1,7 +1,8 @@
 """XML formats that are known by name: what their records are, and where their fields are.
 
 - "pubmed": PubMed and MEDLINE, baseline and update files of the National Library of Medicine
-  (`pubmed24n0001.xml.gz`), and what `efetch` gives. Its DTD: PubmedArticleSet, DeleteCitation.
+  (`pubmed24n0001.xml.gz`), and what `efetch` gives, books and chapters included. Its DTD: PubmedArticleSet,
+  PubmedBookArticle, DeleteCitation.
 - "jats": articles of PubMed Central and of publishers (`.nxml`), JATS 1.0 to 1.4 and the NLM DTDs before it.
 - "patent": grants and applications of the United States Patent and Trademark Office, one to a file or a week's in one:
   of 2001 to 2004 (ST.32, `PATDOC`; `patent-application-publication`) and from 2005 on. Those before 2001 are no XML,
@@ -33,6 +34,7 @@ class Preset:
 CITATION = "MedlineCitation"
 ARTICLE = f"{CITATION}/Article"
 META = "front/article-meta"
+FILE_ORDER = r"pubmed(\d\d)n(\d{4})"
 OTHER_ROOT = "XML of no preset"
 ROOT_BYTES = 1 << 16
 
@@ -82,6 +84,22 @@ PUBLICATION = Preset(  # applications of 2001 to 2004
     skip=tuple("number table table-cwu table-us image".split()),
 )
 
+BOOK = Preset(  # books and their chapters among PubMed's citations
+    record="PubmedBookArticle",
+    fields={
+        "text": ("BookDocument/ArticleTitle", "BookDocument/Abstract/AbstractText"),
+        "key": ("BookDocument/PMID",),
+        "version": ("BookDocument/PMID/@Version",),
+        "revision": ("BookDocument/DateRevised", "BookDocument/ContributionDate"),
+        "title": ("BookDocument/ArticleTitle", "BookDocument/Book/BookTitle"),
+        "date": ("BookDocument/ContributionDate", "BookDocument/Book/PubDate"),
+        "license": ("BookDocument/Abstract/CopyrightInformation",),
+    },
+    deleted="DeleteCitation/PMID",
+    file_order=FILE_ORDER,
+    label="Label",
+)
+
 PRESETS = {
     "pubmed": Preset(
         record="PubmedArticle",
@@ -99,8 +117,9 @@ PRESETS = {
             "license": (f"{ARTICLE}/Abstract/CopyrightInformation",),
         },
         deleted="DeleteCitation/PMID",
-        file_order=r"pubmed(\d\d)n(\d{4})",
+        file_order=FILE_ORDER,
         label="Label",
+        others=(BOOK,),
     ),
     "jats": Preset(
         record="article",
@@ -130,7 +149,7 @@ PRESETS = {
 
 # The preset that reads a file, by its root element.
 ROOTS = {
-    **dict.fromkeys(("PubmedArticleSet", "PubmedArticle"), "pubmed"),
+    **dict.fromkeys(("PubmedArticleSet", "PubmedArticle", "PubmedBookArticleSet", BOOK.record), "pubmed"),
     **dict.fromkeys(("article", "pmc-articleset"), "jats"),
     **{form.record: "patent" for form in (PRESETS["patent"], *PRESETS["patent"].others)},
 }
