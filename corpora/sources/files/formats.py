@@ -224,6 +224,20 @@ class TextFile(WholeFile):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MarkdownFile(TextFile):
+    """A file is a text in Markdown."""
+
+    def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
+        """The record of a text: what its reader sees. Raises BadRecord."""
+        if drop := tally.enter(locator):
+            return Record(locator=locator, text="", raw=data, drop=drop)
+        from corpora.sources.files.markdown import read_markdown  # not above: as for pages
+
+        shown = read_markdown(self.text_of(data))
+        return record_of(locator, data, {"text": shown.text, "meta": meta_of(hidden=shown.hidden)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PageFile(WholeFile):
     """A file is a page of HTML; its encoding is what the page says or looks like."""
 

@@ -8,10 +8,11 @@ Costs: a look at the attributes of the elements around the chosen blocks.
 
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from corpora.sources.web.facts import attributes_of
-from corpora.sources.web.tree import Block, Tree
+from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_page
 
 HIDDEN = re.compile(
     r"(?:^|\s)hidden(?:\s|=|/|$)(?!\s*=?\s*[\"']?until)|style\s*=\s*(?:\"[^\"]*|'[^']*|[^\s\"'>]*)"
@@ -24,13 +25,36 @@ ADDRESS = re.compile(r"data-[\w-]*(?:url|href|permalink|canonical)|itemid|about|
 HEADLINES = frozenset(("h1", "h2"))
 
 
-def split_hidden(tree: Tree, blocks: list[Block]) -> tuple[list[Block], int]:
-    """The blocks that are shown, and the number of those that are not."""
+class ShownText(NamedTuple):
+    """All text of a page that is shown, its blocks apart, and the number of those that are not."""
+
+    text: str
+    hidden: int = 0
+
+
+def shown_text(html: str, limits: PageLimits) -> ShownText | Refused:
+    """All text of a page, which no script changes: of a mail, of a text in Markdown.
+
+    >>> shown_text("<style>p {}</style><p>Dear <b>Ada</b>,</p><p>the ferry<br>was late.</p>", PageLimits())
+    ShownText(text='Dear Ada,\\n\\nthe ferry\\nwas late.', hidden=0)
+    """
+    tree = parse_page(html, limits)
+    if isinstance(tree, Refused):
+        return tree
+    blocks, hidden = split_hidden(tree, tree.blocks, 0)
+    return ShownText("\n\n".join(text for block in blocks if (text := block.text.strip())), hidden)
+
+
+def split_hidden(tree: Tree, blocks: list[Block], most: float = MOST) -> tuple[list[Block], int]:
+    """The blocks that are shown, and the number of those that are not.
+
+    most: the share of the text from which on it is shown although it says that it is not
+    """
     hidden = _of_elements(tree, blocks, lambda element: _is_hidden(tree.written.of(element)))
     shown = [block for block in blocks if hidden[block.node] < 0]
     if len(shown) == len(blocks):
         return blocks, 0
-    if sum(len(block.text) for block in shown) < MOST * sum(len(block.text) for block in blocks):
+    if sum(len(block.text) for block in shown) < most * sum(len(block.text) for block in blocks):
         return blocks, 0
     return shown, len(blocks) - len(shown)
 
