@@ -33,8 +33,8 @@ _ANNOTATION = re.compile(
 _TAG = re.compile(rf"</?{_NAME}([a-z]++)(?:[^<>\"']++|{_VALUES})*+>", re.IGNORECASE)
 _IN_LINE = frozenset("math semantics mrow mi mn mo mtext ms mspace mstyle mpadded".split())
 _UNWRITTEN = dict.fromkeys((0x2061, 0x2062, 0x2063, 0x2064))  # signs of multiplication that show nothing
-_IN_PAGE = re.compile(
-    rf"{_MATH}(?:[^<>\"']++|{_VALUES})*+(?:(?<!/)>(?:(?!{_MATH}).)*?</{_NAME}math\s*+>|(?<=/)>)"
+_IN_PAGE = re.compile(  # the span hides MathML in pages of MediaWiki, which show a picture of it
+    rf"(?:<span\b[^<>]*\bmwe-math-mathml[^<>]*>\s*+)?+{_MATH}(?:[^<>\"']++|{_VALUES})*+(?:(?<!/)>(?:(?!{_MATH}).)*?</{_NAME}math\s*+>|(?<=/)>)"
     r"|<script\b[^<>]*math/tex[^<>]*>(?P<tex>(?:(?!<script).)*?)</script\s*>",
     re.IGNORECASE | re.DOTALL,
 )

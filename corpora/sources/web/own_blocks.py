@@ -46,17 +46,16 @@ def shown_text(html: str, limits: PageLimits) -> ShownText | Refused:
 
 
 def split_hidden(tree: Tree, blocks: list[Block], most: float = MOST) -> tuple[list[Block], int]:
-    """The blocks that are shown, and the number of those that are not.
+    """Those of the blocks that are shown, and the number of all on the page that are not.
 
     most: the share of the text from which on it is shown although it says that it is not
     """
-    hidden = _of_elements(tree, blocks, lambda element: _is_hidden(tree.written.of(element)))
-    shown = [block for block in blocks if hidden[block.node] < 0]
-    if len(shown) == len(blocks):
-        return blocks, 0
+    hidden = _of_elements(tree, tree.blocks, lambda element: _is_hidden(tree.written.of(element)))
+    num_hidden = sum(hidden[block.node] >= 0 for block in tree.blocks)
+    shown = [block for block in blocks if hidden[block.node] < 0] if num_hidden else blocks
     if sum(len(block.text) for block in shown) < most * sum(len(block.text) for block in blocks):
         return blocks, 0
-    return shown, len(blocks) - len(shown)
+    return shown, num_hidden
 
 
 def _is_hidden(attributes: str) -> bool:

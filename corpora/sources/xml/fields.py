@@ -30,6 +30,7 @@ FORMULAS = frozenset(
     "math tex-math inline-formula disp-formula disp-formula-group chem-struct-wrap maths chemistry MATH-US MATH-CWU "
     "CHEM-US math-us math-cwu chemistry-cwu chemistry-us".split()
 )
+LINE_ENDS = frozenset(("br", "break"))
 READINGS = frozenset(("rt", "rp", "rtc"))
 IN_LINE = frozenset("italic bold i b roman monospace styled-content".split())  # what a formula in a line may be made of
 MARKS = re.compile("\1(?:[\\s,;\u2013-]*\1)*")
@@ -250,7 +251,7 @@ def _collect(element: Any, layout: TextLayout, pieces: list[str]) -> None:
             pass
         elif name not in layout.skip and not (name == "sec" and _has_title_alone(child, layout)):
             apart = parted and name in layout.blocks
-            pieces += [BREAK] if apart else []
+            pieces += [BREAK] if apart else [" "] if name in LINE_ENDS else []
             _collect(child, layout, pieces)
             pieces += [BREAK] if apart else []
         pieces.append(child.tail or "")

@@ -136,8 +136,9 @@ def _new(name: str, used: set[str]) -> str:
 
 
 def _row(sheet: int, row: "_ReadRow", names: dict[int, str]) -> SheetRow:
-    cells = row.cells
-    values = cells and {names.get(at, f"column {at + 1}"): value for at, value in sorted(cells.items())}
+    if row.cells is None:
+        return SheetRow(sheet, row.number, None, row.is_hidden)
+    values = {names.get(at, f"column {at + 1}"): value for at, value in sorted(row.cells.items())}
     return SheetRow(sheet, row.number, values, row.is_hidden)
 
 
@@ -294,6 +295,7 @@ class _Rows(Handler):
     complete: list[_ReadRow] = field(default_factory=list)
     _hidden_columns: set[int] = field(default_factory=set)
     _hidden_row: bool = False
+    _hides_cells: bool = False
     _cells: dict[int, Any] = field(default_factory=dict)
     _number: int = 0
     _column: int = -1
@@ -314,6 +316,7 @@ class _Rows(Handler):
             given = attributes.get("r", "")
             self._number = max(self._number + 1, int(given) if given.isdecimal() and len(given) < 8 else 0)
             self._cells, self._column, self._size = {}, -1, 0
+            self._hides_cells = False
             self._hidden_row = self.hidden or attributes.get("hidden") in YES
         elif name == "col" and attributes.get("hidden") in YES:
             self._hidden_columns.update(range(_place(attributes, "min") - 1, _place(attributes, "max")))
@@ -332,11 +335,14 @@ class _Rows(Handler):
         if name == "c" and self._size <= self.most:
             value = self.value_of(self._kind, self._style, "".join(self._text))
             self._size += len(value) if self._kind == "s" and value else 0
-            if value is not None and 0 <= self._column < MOST_COLUMNS and self._column not in self._hidden_columns:
+            if value is not None and self._column in self._hidden_columns:
+                self._hides_cells = True
+            elif value is not None and 0 <= self._column < MOST_COLUMNS:
                 self._cells[self._column] = value
-        elif name == "row" and (self._cells or self._size > self.most):
+        elif name == "row" and (self._cells or self._hides_cells or self._size > self.most):
             cells = self._cells if self._size <= self.most else None
-            self.complete.append(_ReadRow(self._number, cells, self._hidden_row))
+            is_hidden = self._hidden_row or (self._hides_cells and not self._cells)
+            self.complete.append(_ReadRow(self._number, cells, is_hidden))
 
     def text(self, data: str) -> None:
         if self._in_value:
