@@ -291,10 +291,12 @@ def _has_title_alone(section: Any, layout: TextLayout) -> bool:
 
 
 def _is_mark(element: Any, layout: TextLayout) -> bool:
-    """Return True if an element is one of `marks` that holds no letter, such as the number of a reference."""
+    """Return True if an element is one of `marks` that holds no letter but a raised one, such as a reference's number."""
     if not any(matches(element, step) for step in layout.marks):
         return False
-    return not any(letter.isalpha() for letter in "".join(element.itertext()))
+    text = _text(element).strip(" []()")
+    is_raised = any(_local(each.tag) == "sup" for each in (element.getparent(), *element) if each is not None)
+    return not any(letter.isalpha() for letter in text) or (len(text) == 1 and is_raised)
 
 
 def plain_text(hit: Any) -> str:
