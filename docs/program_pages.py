@@ -1,12 +1,14 @@
 """The pages that the program itself fills: `python docs/program_pages.py` writes them again; `--check` only looks.
 
-They are docs/reference.md, by `flows.command.reference`, and the README's table of the ten commands to know first.
+They are docs/reference.md, by `flows.command.reference`, the README's table of the ten commands to know first, and the
+table of things and formats in docs/guide-sources.md, by the cases that its test reads.
 Cost: two seconds, most of them for the import of the program.
 """
 
 import re
 import sys
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from flows.command import reference
@@ -14,16 +16,31 @@ from flows.command import reference
 README = Path(__file__).resolve().parents[1] / "README.md"
 ROWS = re.compile(r"(?:^\| `cloze .+\n)+", re.MULTILINE)
 NUM_COMMANDS = 10
+SOURCES = README.parent / "docs" / "guide-sources.md"
+THINGS = README.parent / "tests" / "corpora" / "cases" / "things.toml"
+FORMATS = "page wiki EPUB .docx .pptx .xlsx PDF JATS PubMed patents Markdown mail CSV JSON".split()
+THING_ROWS = re.compile(r"^\| thing \|.+\n(?:^\|.+\n)+", re.MULTILINE)
 
 
-def main(arguments: Sequence[str], path: Path = README) -> int:
-    """Write the README's table, or with `--check` only look; 1 if it lags, 2 for an argument that means nothing."""
+def replace_things(page: str) -> str:
+    """Return a page with the table of things and formats: a dot if a format has a thing."""
+    rows = [["thing", "what comes of it", *FORMATS], ["---"] * 2 + [":-:"] * len(FORMATS)]
+    for thing, cells in tomllib.loads(THINGS.read_text(encoding="utf-8")).items():
+        held = [name.partition(" ")[0] for name in cells]
+        rows.append([thing, cells["says"], *("●" if name in held else "" for name in FORMATS)])
+    table = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return THING_ROWS.sub(lambda match: table, page, count=1)
+
+
+def main(arguments: Sequence[str], path: Path = README, replace: Callable[[str], str] | None = None) -> int:
+    """Write the table of a page, or with `--check` only look; 1 if it lags, 2 for an argument that means nothing."""
+    replace = replace or replace_rows
     if [*arguments] not in ([], ["--check"]):
         return 2
     page = path.read_text(encoding="utf-8")
     if not arguments:
-        path.write_text(replace_rows(page), encoding="utf-8")
-    elif page != replace_rows(page):
+        path.write_text(replace(page), encoding="utf-8")
+    elif page != replace(page):
         print(f"{path.name} lags behind the program: run `make fix`", file=sys.stderr)
         return 1
     return 0
@@ -36,4 +53,4 @@ def replace_rows(page: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(max(reference.main(sys.argv[1:]), main(sys.argv[1:])))
+    sys.exit(max(reference.main(sys.argv[1:]), main(sys.argv[1:]), main(sys.argv[1:], SOURCES, replace_things)))

@@ -18,7 +18,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html.entities import html5
 from io import BytesIO
 from urllib.parse import unquote
@@ -27,6 +27,7 @@ from lxml import etree
 
 from corpora.sources.books.matter import prose_words
 from corpora.sources.bytes.faults import BadRecord
+from corpora.sources.formulas import show_mathml
 
 CONTAINER = "META-INF/container.xml"
 ENCRYPTION = "META-INF/encryption.xml"
@@ -81,9 +82,11 @@ BLOCKS = frozenset(
     "header hgroup hr legend li main ol p pre section table tbody tfoot thead tr ul stanza".split()
 )
 SKIPPED = frozenset(
-    "head title script style nav svg math audio video object iframe figcaption template rt rp noscript".split()
+    "head title script style nav svg audio video object iframe figcaption template rt rp rtc del noscript".split()
 )
 CELLS = frozenset(("td", "th"))
+HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.I)
+CLOSED_BREAK = re.compile(r"</br\s*>", re.I)
 SPACES = re.compile(r"[ \t\n\r\f]+")
 BLANK_LINE = re.compile(r"\n\s*\n")
 DOCTYPE = re.compile(r"<!DOCTYPE(?:[^>\[]|\[.*?\]\s*(?=>))*>", re.I | re.S)
@@ -113,7 +116,10 @@ class LargeBook(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epub:
-    """A book's paragraphs in order, and what its package file says of it; `identifiers` are all it has."""
+    """A book's paragraphs in order, and what its package file says of it; `identifiers` are all it has.
+
+    hidden: elements with text that the book does not show
+    """
 
     paragraphs: list[str]
     title: str | None = None
@@ -122,6 +128,7 @@ class Epub:
     date: str | None = None
     rights: str | None = None
     identifiers: tuple[str, ...] = ()
+    hidden: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,18 +198,20 @@ def _read_book(unpacker: _Unpacker) -> Epub:
     if not pages:
         raise BadBook(f"{package_path} names no page of text")
     paragraphs: list[str] = []
+    walk = _Walk()
     for page in pages:
-        paragraphs.extend(_page_paragraphs(page, unpacker))
-    return _described(package, paragraphs)
+        paragraphs.extend(_page_paragraphs(page, unpacker, walk))
+    return replace(_described(package, paragraphs), hidden=walk.hidden)
 
 
-def _page_paragraphs(page: SpinePage, unpacker: _Unpacker) -> list[str]:
+def _page_paragraphs(page: SpinePage, unpacker: _Unpacker, walk: "_Walk") -> list[str]:
     if page.nav or (page.apparatus and page.path not in unpacker.names):
         return []
     data = unpacker.read(page.path)
     if data.count(b"<") > MOST_TAGS:
         raise LargeBook(f"{page.path} has over {MOST_TAGS} tags")
-    paragraphs = page_paragraphs(data)
+    root = _parse_page(_decode(data))
+    paragraphs = [] if root is None else list(walk.paragraphs(root))
     if page.apparatus and prose_words(paragraphs, MOST_APPARATUS_WORDS) < MOST_APPARATUS_WORDS:
         return []
     return paragraphs
@@ -362,7 +371,7 @@ def _parse_page(text: str) -> etree._Element | None:
 def _parse_html(text: str) -> etree._Element | None:
     parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=False)
     try:
-        return etree.fromstring(CLOSED_TAG.sub(_with_end_tag, text).encode(), parser)
+        return etree.fromstring(CLOSED_TAG.sub(_with_end_tag, CLOSED_BREAK.sub("<br>", text)).encode(), parser)
     except etree.XMLSyntaxError:
         return None  # nothing in it that a browser would show
 
@@ -404,6 +413,7 @@ class _Walk:
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.verbatim = 0  # `pre` elements around
+        self.hidden = 0  # elements that were passed over because they are not shown
         self.in_line = False  # whether there is text after the last end of a line
 
     def paragraphs(self, root: etree._Element) -> Iterator[str]:
@@ -416,8 +426,10 @@ class _Walk:
                 self._break_line()
             elif name in BLOCKS:
                 yield from self._flush()
-            if event == "start" and _is_passed_over(element, name):
+            if event == "start" and (_is_passed_over(element, name) or self._is_hidden(element) or name == "math"):
                 skipped = element
+                if name == "math":
+                    self._add(show_mathml(etree.tostring(element, encoding="unicode", with_tail=False)))
                 walker.skip_subtree()
             elif event == "start":
                 self._enter(element, name)
@@ -426,6 +438,12 @@ class _Walk:
                 if element is not root:
                     self._add(element.tail)
         yield from self._flush()
+
+    def _is_hidden(self, element: etree._Element) -> bool:
+        """Return True, and count, if an element says that it is not shown."""
+        is_hidden = "hidden" in element.attrib or HIDDEN_STYLE.search(element.get("style") or "") is not None
+        self.hidden += is_hidden and bool("".join(element.itertext()).strip())
+        return is_hidden
 
     def _enter(self, element: etree._Element, name: str) -> None:
         self.verbatim += name == "pre"

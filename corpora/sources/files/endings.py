@@ -3,7 +3,8 @@
 from corpora.sources.bytes.endings import ENCRYPTED, OTHER_PACKING, PACKED_ENDINGS, packed
 from corpora.sources.xml.presets import OTHER_ROOT, PRESETS, of_preset
 
-TEXT_ENDINGS = packed(".txt", ".md")
+TEXT_ENDINGS = packed(".txt")
+MARKDOWN_ENDINGS = packed(".md")
 PATENT_ENDINGS = packed(".greenbook")  # and .txt that begin as those do
 XML_ENDINGS = packed(".xml", ".nxml")  # whose root element is that of a preset
 LINE_ENDINGS = packed(".jsonl", ".ndjson")
@@ -22,7 +23,7 @@ PDF_ENDINGS = (".pdf",)  # read where the extra `documents` is installed
 ARCHIVE_ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".wet", ".wet.gz", ".wet.zst")
 ZIP_ENDINGS = (".zip",)  # whose members are read as files
 ENDINGS = (
-    *(*TEXT_ENDINGS, *PATENT_ENDINGS, *XML_ENDINGS, *LINE_ENDINGS, *JSON_ENDINGS),
+    *(*TEXT_ENDINGS, *MARKDOWN_ENDINGS, *PATENT_ENDINGS, *XML_ENDINGS, *LINE_ENDINGS, *JSON_ENDINGS),
     *(*TABLE_ENDINGS, *PAGE_ENDINGS, *MAIL_ENDINGS, *MAILBOX_ENDINGS),
     *(*PARQUET_ENDINGS, *BOOK_ENDINGS, *WORD_ENDINGS, *SLIDE_ENDINGS, *SHEET_ENDINGS, *PDF_ENDINGS),
     *(*ARCHIVE_ENDINGS, *ZIP_ENDINGS),

@@ -226,6 +226,20 @@ class TextFile(WholeFile):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MarkdownFile(TextFile):
+    """A file is a text in Markdown."""
+
+    def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
+        """The record of a text: what its reader sees. Raises BadRecord."""
+        if drop := tally.enter(locator):
+            return Record(locator=locator, text="", raw=data, drop=drop)
+        from corpora.sources.files.markdown import read_markdown  # not above: as for pages
+
+        shown = read_markdown(self.text_of(data))
+        return record_of(locator, data, {"text": shown.text, "meta": meta_of(hidden=shown.hidden)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PageFile(WholeFile):
     """A file is a page of HTML; its encoding is what the page says or looks like."""
 
@@ -244,6 +258,7 @@ class PageFile(WholeFile):
         if isinstance(page, Refused):
             return Record(locator=locator, text="", raw=data, drop=Drop(page.reason, page.detail))
         noted = {"canonical": page.canonical, "lang": page.language, "replaced": html.num_replaced}
+        noted["hidden"] = page.hidden
         meta = {key: value for key, value in noted.items() if value} | {"whole": page.whole}
         facts = {"title": page.title, "date": page.date, "license": page.license}
         facts["meta"] = json.dumps(meta, sort_keys=True)
@@ -270,6 +285,7 @@ class BookFile(WholeFile):
         if self.books and (cut := gutenberg_book(data, locator, self.max_record_bytes, book.paragraphs)):
             return cut
         facts = {"title": book.title, "date": book.date, "license": book.rights, "group": book.creator}
+        facts["meta"] = meta_of(hidden=book.hidden)
         return record_of(locator, data, {"text": "\n\n".join(book.paragraphs), **facts})
 
 
@@ -339,6 +355,12 @@ def wide_lines(path: Path, encoding: str) -> str:
                 "for instance with `iconv`."
             )
     return ""
+
+
+def meta_of(**facts: Json) -> str | None:
+    """Facts about a record as its `meta`, without those that are none; None if there are none."""
+    kept = {key: value for key, value in facts.items() if value}
+    return json.dumps(kept, sort_keys=True) if kept else None
 
 
 def record_of(locator: Locator, raw: bytes, fields: dict[str, Any]) -> Record:

@@ -223,7 +223,7 @@ def _heads(source: FilesSource, file: RawFile, seen: dict[str, set[int]]) -> lis
     with suppress(InputError), form.opened(raw_path(file.path)) as sheets:
         for sheet in sheets:
             head = _Head(file, 0, True, {name: _Column() for name in sheet.columns if name})
-            for row in islice(sheet.rows, HEAD_ROWS):
+            for row in islice((row for row in sheet.rows if not row.is_hidden), HEAD_ROWS):
                 head.rows += 1
                 for name, value in (row.values or {}).items():
                     _note(head.columns.setdefault(name, _Column()), value, seen.setdefault(name, set()))
@@ -247,7 +247,7 @@ def _rows(form: RecordFormat, path: Path, head: _Head) -> Iterator[Mapping[str, 
         with form.opened(path) as sheets:
             for sheet in sheets:
                 head.columns.update({name: _Column() for name in sheet.columns if name})
-                yield from (row.values or {} for row in sheet.rows)
+                yield from (row.values or {} for row in sheet.rows if not row.is_hidden)
     elif isinstance(form, JsonLines):
         yield from _objects(form, path, head)
 

@@ -3,7 +3,7 @@
 A `.greenbook`, or a `.txt` that begins as those do, holds many of them; any other text is one document.
 
 Promises: each patent is a record, with title, abstract, description and claims in their order and a paragraph for each
-that the file has; tables and formulas, which are drawn with characters, are left out. What cannot be read is a damaged
+that the file has; tables, which are drawn with characters, are left out, and for a formula is a sign. What cannot be read is a damaged
 drop that says why. Costs: one pass over the lines; memory: one record, at most `max_record_bytes`.
 """
 
@@ -19,6 +19,7 @@ from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import open_raw
 from corpora.sources.contract import Record, Slice, Tally, damaged, too_large, unpacked_place
 from corpora.sources.files.formats import TextFile, record_of
+from corpora.sources.formulas import FORMULA
 
 HEAD_BYTES = 4096
 BEGINNING = re.compile(rb"(?:HHHHHT[^\n]*\n)?PATN[ \t]*\r?\n[A-Z][A-Z0-9]{2,3} [^\n]*\n")
@@ -26,6 +27,7 @@ FIRST_LINE = re.compile(rb"PATN[ \t]*\r?\n?")
 FIELD = re.compile(r"([A-Z][A-Z0-9]{2,3})(?: {1,2}(.*))?")
 SECTIONS = frozenset("ABST PARN GOVT BSUM DRWD DETD CLMS DCLM".split())
 OTHER_SECTIONS = frozenset("INVT ASSG RLAP PRIR REIS CLAS UREF FREF OREF LREP PCTA".split())
+DRAWN = re.compile(r"##(?:EQU|STR)\d+(?:\.\d+)?##")  # a formula, of numbers or of chemistry, which is a picture
 PARAGRAPHS = re.compile(r"PAL|PAR|PA[0-9C]|STM")
 
 
@@ -104,7 +106,8 @@ def read_patent(text: str) -> dict[str, Any]:
         raise BadRecord("no line WKU, which numbers a patent")
     date = "-".join((day[:4], day[4:6], day[6:])) if re.fullmatch(r"\d{8}", day, re.ASCII) else None
     title = _joined(facts.get("TTL", [])) or None
-    body = "\n\n".join(part for part in (title, *map(_joined, paragraphs)) if part)
+    texts = (DRAWN.sub(FORMULA, part) for part in (title, *map(_joined, paragraphs)) if part)
+    body = "\n\n".join(part for part in texts if part.strip() != FORMULA)
     return {"text": body, "key": number[:8], "title": title, "date": date}
 
 

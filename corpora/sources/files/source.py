@@ -47,6 +47,7 @@ from corpora.sources.files.endings import (
     MAIL_ENDINGS,
     MAILBOX_ENDINGS,
     MAILBOX_NAMES,
+    MARKDOWN_ENDINGS,
     PAGE_ENDINGS,
     PARQUET_ENDINGS,
     PATENT_ENDINGS,
@@ -59,7 +60,7 @@ from corpora.sources.files.endings import (
     XML_ENDINGS,
     ZIP_ENDINGS,
 )
-from corpora.sources.files.formats import BookFile, JsonLines, ParquetRows
+from corpora.sources.files.formats import BookFile, JsonLines, MarkdownFile, ParquetRows
 from corpora.sources.files.json_file import JsonFile
 from corpora.sources.files.office.pdf import HOW_TO_INSTALL, LIBRARY, can_read_pdf
 from corpora.sources.files.office.sheet_rows import SheetRows
@@ -168,7 +169,9 @@ class FilesSource:
 
     def libraries_of(self, files: Sequence[RawFile]) -> tuple[str, ...]:
         """The libraries that decide what comes of these files, besides those of the kind."""
-        return (LIBRARY,) if any(file.name.lower().endswith(PDF_ENDINGS) for file in files) else ()
+        needed = {LIBRARY: PDF_ENDINGS, "markdown-it-py": MARKDOWN_ENDINGS}
+        names = [file.name.lower() for file in files]
+        return tuple(library for library, endings in needed.items() if any(name.endswith(endings) for name in names))
 
     def slices(self, file: RawFile) -> list[Slice]:
         """Plain lines every 8 MB, Parquet at its row groups, archives at records; any other file whole."""
@@ -211,6 +214,8 @@ class FilesSource:
             from corpora.sources.xml.formats import XmlFile  # not above: as `PLAIN_FORMATS`
 
             return XmlFile(max_record_bytes=most)
+        if name.endswith(MARKDOWN_ENDINGS):
+            return MarkdownFile(encoding=self.encoding, max_record_bytes=most)
         if name.endswith((*TEXT_ENDINGS, *PATENT_ENDINGS)):
             return TextOrPatents(encoding=self.encoding, max_record_bytes=most, books=self.books)
         if name.endswith(BOOK_ENDINGS):

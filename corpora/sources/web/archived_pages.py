@@ -41,6 +41,7 @@ class PageContent(NamedTuple):
     """A record's values as a document.
 
     num_replaced: characters that could not be decoded; lang: what it claims; whole: the chance that its text is whole
+    num_hidden: blocks that the page does not show
     """
 
     text: str
@@ -51,6 +52,7 @@ class PageContent(NamedTuple):
     lang: str | None = None
     canonical: str | None = None
     whole: float | None = None
+    num_hidden: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +172,7 @@ class ArchivedPages:
             lang=page.language,
             canonical=page.canonical,
             whole=page.whole,
+            num_hidden=page.hidden,
         )
 
     def _plain_text(self, opened: OpenedRecord, head: WarcHead, whole: bool) -> PageContent | Drop:
@@ -224,6 +227,7 @@ def looks_like_html(body: bytes) -> bool:
 
 def _meta(truncated: str, content: PageContent) -> str | None:
     facts = {"canonical": content.canonical, "lang": content.lang, "replaced": content.num_replaced}
+    facts["hidden"] = content.num_hidden
     kept: dict[str, object] = {key: value for key, value in (facts | {"truncated": truncated}).items() if value}
     kept |= {} if content.whole is None else {"whole": content.whole}
     return json.dumps(kept, sort_keys=True) if kept else None

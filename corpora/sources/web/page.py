@@ -26,6 +26,7 @@ from corpora.sources.web.facts import (
 )
 from corpora.sources.web.main_text.blocks import main_text
 from corpora.sources.web.main_text.features import HEADINGS
+from corpora.sources.web.own_blocks import split_hidden, without_appended
 from corpora.sources.web.titles import page_title
 from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_page, unescaped
 
@@ -48,6 +49,7 @@ class WebPage:
     license:   the address of the license it links to
     language:  the primary subtag of the language it says it is in, in small letters
     canonical: the address that it calls its own
+    hidden:    blocks that were left out because the page does not show them
     """
 
     text: str
@@ -57,6 +59,7 @@ class WebPage:
     license: str | None
     language: str | None = None
     canonical: str | None = None
+    hidden: int = 0
 
 
 def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS) -> WebPage | Refused:
@@ -70,7 +73,9 @@ def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS
     metas = metas_of(tree)
     main = main_text(tree, url, metas)
     title = page_title(tree, metas, url)
-    blocks = [block for block in map(without_permalink, main.blocks) if block.text]
+    canonical = canonical_address(tree, metas, url)
+    shown, num_hidden = split_hidden(tree, without_appended(tree, main.blocks, canonical or url))
+    blocks = [block for block in map(without_permalink, shown) if block.text]
     text = "\n\n".join(block.text for block in without_headline(blocks, title))
     if len(text) < LEAST_OF_DATA * len(data := data_text(tree.scripts)):
         text = data
@@ -83,7 +88,8 @@ def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS
         date=published_day(tree, metas, url, last_day),
         license=page_license(tree),
         language=page_language(tree, metas),
-        canonical=canonical_address(tree, metas, url),
+        canonical=canonical,
+        hidden=num_hidden,
     )
 
 

@@ -18,6 +18,8 @@ from itertools import chain
 import numpy as np
 
 from corpora.kernels.arrays import Int64s
+from corpora.sources.formulas import show_formulas
+from corpora.sources.readings import without_readings
 from corpora.sources.web.markup import kernels
 from corpora.sources.web.markup.elements import (
     ATTRIBUTE,
@@ -70,6 +72,7 @@ def _make_rules() -> tuple[list[str], Int64s]:
         | DOES
     )
     ends = {kernels.INLINE: kernels.INLINE_END, kernels.TIME: kernels.INLINE_END, kernels.LINKED: kernels.UNLINKED}
+    ends[kernels.BREAK] = kernels.BREAK  # </br> is one, too
     rules = []
     for name in [*names, ""]:
         ended, walls = (("p",), ()) if name in ENDS_P else ENDED.get(name, ((), ()))
@@ -89,6 +92,7 @@ def parse_page(html: str, limits: PageLimits) -> Tree | Refused:
     """The table of a page, or why it is not read."""
     if len(html) > limits.max_characters:
         return Refused("too many characters", f"over {limits.max_characters}")
+    html = without_readings(show_formulas(html))
     data = NAMES_BEFORE + html.encode("utf-8", "surrogatepass")
     if b"\0" in data:
         data = data.replace(b"\0", b"")

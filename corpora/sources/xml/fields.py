@@ -16,6 +16,7 @@ from lxml import etree
 
 from corpora.errors import InputError
 from corpora.sources.bytes.faults import BadRecord
+from corpora.sources.formulas import FORMULA, show_formula, show_mathml
 
 STEP = re.compile(r"(?P<name>[\w.-]+|\*)(?:\[@(?P<attribute>[\w.:-]+)=(?P<q>['\"])(?P<value>[^'\"]*)(?P=q)\])?")
 XML_ENTITIES = frozenset((b"amp", b"lt", b"gt", b"quot", b"apos"))
@@ -24,6 +25,14 @@ CDATA = re.compile(rb"(<!\[CDATA\[.*?\]\]>)", re.DOTALL)
 BREAK = "\0"  # no character of XML
 SPACES = re.compile(r"[ \t\r\n]{2,}|[\t\r\n]")
 MARK = "\1"  # nor is this
+# Elements that hold a formula: MathML's and TeX's, those around them, and those of patents.
+FORMULAS = frozenset(
+    "math tex-math inline-formula disp-formula disp-formula-group chem-struct-wrap maths chemistry MATH-US MATH-CWU "
+    "CHEM-US math-us math-cwu chemistry-cwu chemistry-us".split()
+)
+LINE_ENDS = frozenset(("br", "break"))
+READINGS = frozenset(("rt", "rp", "rtc"))
+IN_LINE = frozenset("italic bold i b roman monospace styled-content".split())  # what a formula in a line may be made of
 MARKS = re.compile("\1(?:[\\s,;\u2013-]*\1)*")
 BRACKETED_MARK = re.compile("[\\[(]\\s*\1\\s*[\\])]")
 TWO_STOPS = re.compile("(?<=\\.)\\s*\1\\s*\\.(?![.\\d])")  # an abbreviation's, and its sentence's
@@ -235,12 +244,36 @@ def _collect(element: Any, layout: TextLayout, pieces: list[str]) -> None:
         name = _local(child.tag)
         if layout.marks and _is_mark(child, layout):
             pieces.append(MARK)
+        elif name in FORMULAS and name not in layout.skip and (len(child) or "formula" in name):
+            formula = _show_formula(child)
+            pieces.append(formula if formula != FORMULA or _is_in_sentence(child) else "")
+        elif name in READINGS and _local(element.tag) in ("ruby", "rtc"):
+            pass
         elif name not in layout.skip and not (name == "sec" and _has_title_alone(child, layout)):
             apart = parted and name in layout.blocks
-            pieces += [BREAK] if apart else []
+            pieces += [BREAK] if apart else [" "] if name in LINE_ENDS else []
             _collect(child, layout, pieces)
             pieces += [BREAK] if apart else []
         pieces.append(child.tail or "")
+
+
+def _show_formula(element: Any) -> str:
+    """A formula in one of its forms, which are TeX, MathML, or words and pictures; "" for one that is empty."""
+    within = [each for each in element.iter(etree.Element) if _local(each.tag) in ("tex-math", "math")]
+    tex = next((text for each in within if _local(each.tag) == "tex-math" and (text := show_formula(_text(each)))), "")
+    if tex:
+        return tex
+    shown = (show_mathml(etree.tostring(each, encoding="unicode", with_tail=False)) for each in within)
+    if mathml := next(filter(None, shown), ""):
+        return mathml
+    names = {_local(each.tag) for each in element.iter(etree.Element)} - {_local(element.tag)}
+    if not names <= IN_LINE or within:
+        return FORMULA
+    return show_formula(_text(element))
+
+
+def _text(element: Any) -> str:
+    return "".join(element.itertext())
 
 
 def _is_in_sentence(element: Any) -> bool:
@@ -258,15 +291,17 @@ def _has_title_alone(section: Any, layout: TextLayout) -> bool:
 
 
 def _is_mark(element: Any, layout: TextLayout) -> bool:
-    """Return True if an element is one of `marks` that holds no letter, such as the number of a reference."""
+    """Return True if an element is one of `marks` that holds no letter but a raised one, such as a reference's number."""
     if not any(matches(element, step) for step in layout.marks):
         return False
-    return not any(letter.isalpha() for letter in "".join(element.itertext()))
+    text = _text(element).strip(" []()")
+    is_raised = any(_local(each.tag) == "sup" for each in (element.getparent(), *element) if each is not None)
+    return not any(letter.isalpha() for letter in text) or (len(text) == 1 and is_raised)
 
 
 def plain_text(hit: Any) -> str:
     """Return what an element or attribute holds, on one line."""
-    text = hit if isinstance(hit, str) else "".join(hit.itertext())
+    text = hit if isinstance(hit, str) else _text(hit)
     return SPACES.sub(" ", text).strip()
 
 

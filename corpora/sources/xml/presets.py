@@ -1,7 +1,8 @@
 """XML formats that are known by name: what their records are, and where their fields are.
 
 - "pubmed": PubMed and MEDLINE, baseline and update files of the National Library of Medicine
-  (`pubmed24n0001.xml.gz`), and what `efetch` gives. Its DTD: PubmedArticleSet, DeleteCitation.
+  (`pubmed24n0001.xml.gz`), and what `efetch` gives, books and chapters included. Its DTD: PubmedArticleSet,
+  PubmedBookArticle, DeleteCitation.
 - "jats": articles of PubMed Central and of publishers (`.nxml`), JATS 1.0 to 1.4 and the NLM DTDs before it.
 - "patent": grants and applications of the United States Patent and Trademark Office, one to a file or a week's in one:
   of 2001 to 2004 (ST.32, `PATDOC`; `patent-application-publication`) and from 2005 on. Those before 2001 are no XML,
@@ -33,6 +34,7 @@ class Preset:
 CITATION = "MedlineCitation"
 ARTICLE = f"{CITATION}/Article"
 META = "front/article-meta"
+FILE_ORDER = r"pubmed(\d\d)n(\d{4})"
 OTHER_ROOT = "XML of no preset"
 ROOT_BYTES = 1 << 16
 
@@ -49,7 +51,7 @@ def _patent(kind: str, others: tuple[Preset, ...] = ()) -> Preset:
             "date": (f"{published}/date",),
         },
         blocks=tuple("abstract p heading claim claim-text ul ol li dl dt dd description-of-drawings".split()),
-        skip=tuple("tables table maths math chemistry img".split()),
+        skip=tuple("tables table img".split()),
         others=others,
     )
 
@@ -63,7 +65,7 @@ PATDOC = Preset(  # grants of 2001 to 2004
         "date": ("SDOBI/B100/B140/DATE",),
     },
     blocks=tuple("STEXT BTEXT PARA H CL CLM CLMSTEP LI".split()),
-    skip=tuple("TABLE-US TABLE-CWU MATH-US MATH-CWU CHEM-US EMI EMR".split()),
+    skip=tuple("TABLE-US TABLE-CWU EMI EMR".split()),
 )
 PUBLICATION = Preset(  # applications of 2001 to 2004
     record="patent-application-publication",
@@ -79,7 +81,23 @@ PUBLICATION = Preset(  # applications of 2001 to 2004
         "date": ("subdoc-bibliographic-information/document-id/document-date",),
     },
     blocks=tuple("section heading paragraph claim claim-text list unordered-list-item ordered-list-item".split()),
-    skip=tuple("number table table-cwu table-us math math-cwu math-us chemistry chemistry-cwu image".split()),
+    skip=tuple("number table table-cwu table-us image".split()),
+)
+
+BOOK = Preset(  # books and their chapters among PubMed's citations
+    record="PubmedBookArticle",
+    fields={
+        "text": ("BookDocument/ArticleTitle", "BookDocument/Abstract/AbstractText"),
+        "key": ("BookDocument/PMID",),
+        "version": ("BookDocument/PMID/@Version",),
+        "revision": ("BookDocument/DateRevised", "BookDocument/ContributionDate"),
+        "title": ("BookDocument/ArticleTitle", "BookDocument/Book/BookTitle"),
+        "date": ("BookDocument/ContributionDate", "BookDocument/Book/PubDate"),
+        "license": ("BookDocument/Abstract/CopyrightInformation",),
+    },
+    deleted="DeleteCitation/PMID",
+    file_order=FILE_ORDER,
+    label="Label",
 )
 
 PRESETS = {
@@ -99,9 +117,9 @@ PRESETS = {
             "license": (f"{ARTICLE}/Abstract/CopyrightInformation",),
         },
         deleted="DeleteCitation/PMID",
-        file_order=r"pubmed(\d\d)n(\d{4})",
-        skip=("math",),
+        file_order=FILE_ORDER,
         label="Label",
+        others=(BOOK,),
     ),
     "jats": Preset(
         record="article",
@@ -121,8 +139,8 @@ PRESETS = {
             "verse-group verse-line break".split()
         ),
         skip=tuple(
-            "table-wrap table-wrap-group table fig fig-group ref-list ref fn fn-group disp-formula disp-formula-group "
-            "math tex-math graphic inline-graphic media supplementary-material object-id label floats-group".split()
+            "table-wrap table-wrap-group table fig fig-group ref-list ref fn fn-group "
+            "graphic inline-graphic media supplementary-material object-id label floats-group".split()
         ),
         marks=("xref[@ref-type='bibr']", "xref[@ref-type='fn']", "xref[@ref-type='table-fn']"),
     ),
@@ -131,7 +149,7 @@ PRESETS = {
 
 # The preset that reads a file, by its root element.
 ROOTS = {
-    **dict.fromkeys(("PubmedArticleSet", "PubmedArticle"), "pubmed"),
+    **dict.fromkeys(("PubmedArticleSet", "PubmedArticle", "PubmedBookArticleSet", BOOK.record), "pubmed"),
     **dict.fromkeys(("article", "pmc-articleset"), "jats"),
     **{form.record: "patent" for form in (PRESETS["patent"], *PRESETS["patent"].others)},
 }

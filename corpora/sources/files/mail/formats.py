@@ -4,7 +4,6 @@ Promises: a record has the subject as its title, the sender's address as its gro
 were left out is in its `meta`. Costs and memory: those of `message.py` and `mailbox.py`.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ from corpora.sources.contract import (
     unpacked_place,
     whole_file,
 )
-from corpora.sources.files.formats import WholeFile, record_of
+from corpora.sources.files.formats import WholeFile, meta_of, record_of
 from corpora.sources.files.mail.mailbox import NoMailbox, message_of, read_messages
 from corpora.sources.files.mail.message import read_mail
 
@@ -78,9 +77,8 @@ def mail_record(raw: bytes, data: bytes, locator: Locator, tally: Tally) -> Reco
     if drop := tally.enter(locator):
         return Record(locator=locator, text="", raw=raw, drop=drop)
     mail = read_mail(data)
-    noted = {"attachments": mail.left_out, "replaced": mail.replaced}
-    meta = json.dumps({key: value for key, value in noted.items() if value}, sort_keys=True)
-    facts = {"title": mail.subject, "date": mail.date, "group": mail.sender, "meta": None if meta == "{}" else meta}
+    facts = {"title": mail.subject, "date": mail.date, "group": mail.sender}
+    facts["meta"] = meta_of(attachments=mail.left_out, replaced=mail.replaced, hidden=mail.hidden)
     if mail.encrypted and not mail.text.strip():
         return Record(locator=locator, text="", raw=raw, title=mail.subject, drop=Drop("encrypted", "S/MIME or PGP"))
     return record_of(locator, raw, {"text": mail.text, **facts})

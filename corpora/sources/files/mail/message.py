@@ -4,7 +4,7 @@ The text is the plain part, or where there is none the HTML part without its tag
 one after another, all of them. Attachments and pictures are left out and counted. Quoted lines and signatures stay.
 
 Promises: charsets mean what web pages mean by them, and without one that holds a text is UTF-8 or else windows-1252;
-what cannot be decoded becomes U+FFFD and is counted. A message that nests parts deeper than Python's parser can follow
+what cannot be decoded becomes U+FFFD and is counted, and so is what the HTML part does not show. A message that nests parts deeper than Python's parser can follow
 is a bad record. Cost: about 20 MB/s. Memory: the message three times.
 """
 
@@ -19,7 +19,8 @@ from typing import Any
 
 from corpora.sources.bytes.faults import BadRecord
 from corpora.sources.web.charset import REPLACEMENT, decode_html
-from corpora.sources.web.tree import PageLimits, Refused, parse_page
+from corpora.sources.web.own_blocks import ShownText, shown_text
+from corpora.sources.web.tree import PageLimits, Refused
 
 LIMITS = PageLimits()
 MOST_PARTS = 1_000
@@ -30,7 +31,10 @@ ENCRYPTED = frozenset(("application/pkcs7-mime", "application/x-pkcs7-mime", "mu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mail:
-    """The content of a message. sender: an address; date: YYYY-MM-DD; left_out: parts; replaced: characters"""
+    """The content of a message. sender: an address; date: YYYY-MM-DD
+
+    left_out: parts; replaced: characters; hidden: blocks that are not shown
+    """
 
     text: str
     subject: str | None = None
@@ -38,6 +42,7 @@ class Mail:
     date: str | None = None
     left_out: int = 0
     replaced: int = 0
+    hidden: int = 0
     encrypted: bool = False
 
 
@@ -47,21 +52,22 @@ def read_mail(data: bytes) -> Mail:
         message = message_from_bytes(data)
         texts, left_out = _texts(message)
         return Mail(
-            text="\n\n".join(text for text in texts if text),
+            text="\n\n".join(shown.text for shown in texts if shown.text),
             subject=_header(message, "subject"),
             sender=parseaddr(_header(message, "from") or "")[1] or None,
             date=_day(_header(message, "date")),
             left_out=left_out,
-            replaced=sum(text.count(REPLACEMENT) for text in texts),
+            replaced=sum(shown.text.count(REPLACEMENT) for shown in texts),
+            hidden=sum(shown.hidden for shown in texts),
             encrypted=message.get_content_type() in ENCRYPTED,
         )
     except FAULTS as error:
         raise BadRecord(f"a message that cannot be read: {type(error).__name__}: {error}"[:300]) from error
 
 
-def _texts(message: "Message[Any, Any]") -> tuple[list[str], int]:
+def _texts(message: "Message[Any, Any]") -> tuple[list[ShownText], int]:
     """The texts of a message in order, and the number of parts that are none."""
-    texts: list[str] = []
+    texts: list[ShownText] = []
     left_out = num_parts = 0
     waiting = [message]
     while waiting:
@@ -85,12 +91,12 @@ def _texts(message: "Message[Any, Any]") -> tuple[list[str], int]:
 
 def _best(parts: list[Any]) -> Any:
     """Return that of the forms of one text that is plain and holds words; the last that can be read where none is."""
-    plain = [part for part in parts if part.get_content_type() == "text/plain" and _text(part, "text/plain")]
+    plain = [part for part in parts if part.get_content_type() == "text/plain" and _text(part, "text/plain").text]
     other = [part for part in parts if part.get_content_type() == "text/html" or part.is_multipart()]
     return (plain or other[-1:] or parts)[0]
 
 
-def _text(part: "Message[Any, Any]", kind: str) -> str:
+def _text(part: "Message[Any, Any]", kind: str) -> ShownText:
     payload = part.get_payload(decode=True)
     data = payload if isinstance(payload, bytes) else b""
     charset = str(part.get_content_charset() or "")
@@ -99,19 +105,15 @@ def _text(part: "Message[Any, Any]", kind: str) -> str:
     text = decode_html(data, charset).text.replace("\r\n", "\n").replace("\0", "")
     if str(part.get_param("format") or "").lower() == "flowed":
         text = _unflowed(text, str(part.get_param("delsp") or "").lower() == "yes")
-    return text.strip()
+    return ShownText(text.strip())
 
 
-def html_text(html: str) -> str:
-    """All text of a page, with blank lines between its blocks. Raises BadRecord for one that is too large or deep.
-
-    >>> html_text("<style>p {}</style><p>Dear <b>Ada</b>,</p><p>the ferry<br>was late.</p>")
-    'Dear Ada,\\n\\nthe ferry\\nwas late.'
-    """
-    tree = parse_page(html, LIMITS)
-    if isinstance(tree, Refused):
-        raise BadRecord(f"its page is refused: {tree.reason} {tree.detail}".strip())
-    return "\n\n".join(text for block in tree.blocks if (text := block.text.strip()))
+def html_text(html: str) -> ShownText:
+    """All text of a page, with blank lines between its blocks. Raises BadRecord for one that is too large or deep."""
+    shown = shown_text(html, LIMITS)
+    if isinstance(shown, Refused):
+        raise BadRecord(f"its page is refused: {shown.reason} {shown.detail}".strip())
+    return shown
 
 
 def _unflowed(text: str, without_space: bool) -> str:

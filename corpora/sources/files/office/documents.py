@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from corpora.schema import Locator
 from corpora.sources.contract import Drop, Record, Tally
-from corpora.sources.files.formats import WholeFile, record_of
+from corpora.sources.files.formats import WholeFile, meta_of, record_of
 from corpora.sources.files.office.package import LargeDocument, LockedDocument, OfficeDocument
 from corpora.sources.files.office.pdf import read_pdf
 from corpora.sources.files.office.slides import read_pptx
@@ -28,7 +28,7 @@ class OfficeFile(WholeFile):
         except (LockedDocument, LargeDocument) as error:
             reason = "encrypted" if isinstance(error, LockedDocument) else "too large"
             return Record(locator=locator, text="", raw=data, drop=Drop(reason, str(error)))
-        facts = {"title": document.title, "date": document.date}
+        facts = {"title": document.title, "date": document.date, "meta": meta_of(hidden=document.hidden)}
         return record_of(locator, data, {"text": "\n\n".join(document.paragraphs), **facts})
 
     @abstractmethod

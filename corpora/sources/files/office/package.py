@@ -47,11 +47,12 @@ class LargeDocument(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficeDocument:
-    """The content of an office document. date: when it was made, as YYYY-MM-DD"""
+    """The content of an office document. date: when it was made, as YYYY-MM-DD; hidden: runs, rows, shapes and slides"""
 
     paragraphs: tuple[str, ...]
     title: str | None = None
     date: str | None = None
+    hidden: int = 0
 
 
 class Handler:

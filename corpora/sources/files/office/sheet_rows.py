@@ -4,7 +4,7 @@ A row is known as JSON, one field for each column: that is its raw record, and w
 number of the sheet in the workbook and of the row in the sheet, as Excel shows it.
 
 Promises: a workbook that cannot be read to its end, or needs a password, raises InputError; a sheet without a column
-for the text gives drops that are no damage. Costs and memory: those of `sheets.py`.
+for the text gives drops that are no damage, and so do hidden rows and sheets. Costs and memory: those of `sheets.py`.
 """
 
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ class SheetRows:
         place = Locator(file=file.name, sha256=file.sha256, stream=row.sheet, offset=row.number, length=len(raw))
         if row.values is None or len(raw) > self.max_record_bytes:
             return too_large(place, self.max_record_bytes)
-        if drop := tally.enter(place) or self._without(sheet, fields):
+        if drop := tally.enter(place) or self._left_out(row, sheet, fields):
             return Record(locator=place, text="", raw=raw, drop=drop)
         text = fields["text"]
         given = {**row.values, text: str(row.values.get(text, ""))}
@@ -82,8 +82,10 @@ class SheetRows:
         except BadRecord as error:
             return damaged(place, raw, error)
 
-    def _without(self, sheet: Worksheet, fields: dict[str, str]) -> Drop | None:
+    def _left_out(self, row: SheetRow, sheet: Worksheet, fields: dict[str, str]) -> Drop | None:
+        if row.is_hidden:
+            return Drop("hidden", f"row {row.number} of sheet {sheet.name!r}, or the sheet")
         if fields["text"] in sheet.columns:
             return None
         named = in_words(self.fields.get("text", "text"))
-        return Drop("no column of text", f"sheet {sheet.name!r} has no column {named}")
+        return Drop("no column of text", f"sheet {sheet.name!r} has no column {named} that is shown")

@@ -2,7 +2,8 @@
 
 Formulas have the value that Excel kept of them, numbers with a format of dates become dates in ISO 8601, errors such as
 `#N/A` are empty. The first row that fills over half of the columns names them; what is above it is a title. A name over
-merged columns names each of them, with the name below it where the row below has one for each.
+merged columns names each of them, with the name below it where the row below has one for each. What is in hidden columns
+is left out; hidden rows, and those of hidden sheets, say so. Readings above words are left out.
 
 Promises: those of `package.py`; rows are streamed. Cost: about 8 MB of XML a second. Memory: the texts that sheets
 share, in UTF-8, and a row of at most `max_row` characters.
@@ -14,6 +15,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any, NamedTuple
 
 from corpora.sources.bytes.faults import BadRecord
@@ -29,15 +31,20 @@ OF_A_DURATION = re.compile(r"\[[hms]+\]", re.I)
 REFERENCE = re.compile(r"([A-Za-z]{1,3})(\d{1,7})")
 ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
 EPOCH, EPOCH_1904 = datetime(1899, 12, 30), datetime(1904, 1, 1)
+YES = ("1", "true")
 MOST_DAYS = 2_958_466  # 9999-12-31
 
 
 class SheetRow(NamedTuple):
-    """A row. sheet, number: of the sheet in the workbook, and of the row in it, from 1; values: None if too large"""
+    """A row. sheet, number: of the sheet in the workbook, and of the row in it, from 1; values: None if too large
+
+    is_hidden: the row, or its sheet
+    """
 
     sheet: int
     number: int
     values: dict[str, Any] | None
+    is_hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,34 +70,32 @@ def read_sheets(package: Package, max_row: int) -> Iterator[Worksheet]:
     package.parse(parts.get("sharedStrings", ""), shared, needed=False)
     package.parse(parts.get("styles", ""), styles, needed=False)
     value_of = _Values(shared, styles.dates, EPOCH_1904 if book.from_1904 else EPOCH)
-    for number, (name, id) in enumerate(book.sheets, 1):
+    for number, (name, id, is_hidden) in enumerate(book.sheets, 1):
         kind, part = related.get(id, ("", ""))
         if kind == "worksheet":
-            yield _sheet(number, name, _cells(package, part, _Rows(value_of, max_row)))
+            yield _sheet(number, name, _cells(package, part, _Rows(value_of, max_row, is_hidden)))
 
 
-def _cells(package: Package, part: str, rows: "_Rows") -> Iterator[tuple[int, dict[int, Any] | None]]:
-    """Number and cells of each row that is not empty."""
+def _cells(package: Package, part: str, rows: "_Rows") -> Iterator["_ReadRow"]:
+    """Each row that is not empty."""
     for _ in package.steps(part, rows):
         yield from rows.complete
         rows.complete.clear()
 
 
-def _sheet(number: int, name: str, rows: Iterator[tuple[int, dict[int, Any] | None]]) -> Worksheet:
+def _sheet(number: int, name: str, rows: Iterator["_ReadRow"]) -> Worksheet:
     head = []
     for row in rows:
         head.append(row)
         if len(head) == HEAD_ROWS:
             break
-    most = max((len(cells) for _, cells in head if cells), default=0)
-    at = next((at for at, (_, cells) in enumerate(head) if cells and len(cells) > most / 2), 0)
-    names, used = _names([cells for _, cells in head[at : at + 2] if cells])
+    most = max((len(row.cells) for row in head if row.cells), default=0)
+    at = next((at for at, row in enumerate(head) if row.cells and len(row.cells) > most / 2), 0)
+    names, used = _names([row.cells for row in head[at : at + 2] if row.cells])
 
     def records() -> Iterator[SheetRow]:
-        for row_number, cells in head[at + used :]:
-            yield _row(number, row_number, cells, names)
-        for row_number, cells in rows:
-            yield _row(number, row_number, cells, names)
+        for row in chain(head[at + used :], rows):
+            yield _row(number, row, names)
 
     return Worksheet(number, name, list(names.values()), records())
 
@@ -130,10 +135,11 @@ def _new(name: str, used: set[str]) -> str:
     return next(f"{name} {number}" for number in range(2, MOST_COLUMNS + 2) if f"{name} {number}" not in used)
 
 
-def _row(sheet: int, number: int, cells: dict[int, Any] | None, names: dict[int, str]) -> SheetRow:
-    if cells is None:
-        return SheetRow(sheet, number, None)
-    return SheetRow(sheet, number, {names.get(at, f"column {at + 1}"): value for at, value in sorted(cells.items())})
+def _row(sheet: int, row: "_ReadRow", names: dict[int, str]) -> SheetRow:
+    if row.cells is None:
+        return SheetRow(sheet, row.number, None, row.is_hidden)
+    values = {names.get(at, f"column {at + 1}"): value for at, value in sorted(row.cells.items())}
+    return SheetRow(sheet, row.number, values, row.is_hidden)
 
 
 def row_json(row: SheetRow) -> bytes:
@@ -142,16 +148,17 @@ def row_json(row: SheetRow) -> bytes:
 
 
 class _Workbook(Handler):
-    """Names and ids of the sheets, and from when days are counted."""
+    """Names and ids of the sheets and whether they are hidden, and from when days are counted."""
 
     def __init__(self) -> None:
-        self.sheets: list[tuple[str, str]] = []
+        self.sheets: list[tuple[str, str, bool]] = []
         self.from_1904 = False
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition(" ")[2]
         if name == "sheet":
-            self.sheets.append((attributes.get("name", ""), relation_of(attributes)))
+            is_hidden = attributes.get("state", "visible") != "visible"
+            self.sheets.append((attributes.get("name", ""), relation_of(attributes), is_hidden))
         elif name == "workbookPr":
             self.from_1904 = attributes.get("date1904") in ("1", "true")
 
@@ -270,13 +277,25 @@ def _whole(text: str) -> int:
         raise BadRecord(f"a cell has no number of a shared text, but {text[:20]!r}") from error
 
 
+class _ReadRow(NamedTuple):
+    """A row as it is read. cells: by their columns, without those of hidden ones; None if they are too large"""
+
+    number: int
+    cells: dict[int, Any] | None
+    is_hidden: bool
+
+
 @dataclass(slots=True)
 class _Rows(Handler):
-    """Gathers the rows of a sheet as they end. complete: number and cells of each; None for cells that are too large"""
+    """Gathers the rows of a sheet as they end. hidden: the sheet is"""
 
     value_of: Callable[[str, str, str], Any]
     most: int
-    complete: list[tuple[int, dict[int, Any] | None]] = field(default_factory=list)
+    hidden: bool
+    complete: list[_ReadRow] = field(default_factory=list)
+    _hidden_columns: set[int] = field(default_factory=set)
+    _hidden_row: bool = False
+    _hides_cells: bool = False
     _cells: dict[int, Any] = field(default_factory=dict)
     _number: int = 0
     _column: int = -1
@@ -297,6 +316,10 @@ class _Rows(Handler):
             given = attributes.get("r", "")
             self._number = max(self._number + 1, int(given) if given.isdecimal() and len(given) < 8 else 0)
             self._cells, self._column, self._size = {}, -1, 0
+            self._hides_cells = False
+            self._hidden_row = self.hidden or attributes.get("hidden") in YES
+        elif name == "col" and attributes.get("hidden") in YES:
+            self._hidden_columns.update(range(_place(attributes, "min") - 1, _place(attributes, "max")))
         elif name == "c":
             place = REFERENCE.fullmatch(attributes.get("r", ""))
             self._column = _column(place[1]) if place else self._column + 1
@@ -312,16 +335,26 @@ class _Rows(Handler):
         if name == "c" and self._size <= self.most:
             value = self.value_of(self._kind, self._style, "".join(self._text))
             self._size += len(value) if self._kind == "s" and value else 0
-            if value is not None and 0 <= self._column < MOST_COLUMNS:
+            if value is not None and self._column in self._hidden_columns:
+                self._hides_cells = True
+            elif value is not None and 0 <= self._column < MOST_COLUMNS:
                 self._cells[self._column] = value
-        elif name == "row" and (self._cells or self._size > self.most):
-            self.complete.append((self._number, self._cells if self._size <= self.most else None))
+        elif name == "row" and (self._cells or self._hides_cells or self._size > self.most):
+            cells = self._cells if self._size <= self.most else None
+            is_hidden = self._hidden_row or (self._hides_cells and not self._cells)
+            self.complete.append(_ReadRow(self._number, cells, is_hidden))
 
     def text(self, data: str) -> None:
         if self._in_value:
             self._size += len(data)
             if self._size <= self.most:
                 self._text.append(data)
+
+
+def _place(attributes: dict[str, str], name: str) -> int:
+    """A place of a column from 1, within Excel's bounds; 0 if there is none."""
+    given = attributes.get(name, "")
+    return min(int(given), MOST_COLUMNS) if given.isdecimal() and len(given) < 8 else 0
 
 
 def _column(letters: str) -> int:

@@ -1,8 +1,9 @@
 """Word's `.docx` to paragraphs: the text as it reads now, in the order of the document, tables row by row.
 
 What was inserted under revision is there, what was deleted is not; text boxes come before the paragraph that they hang
-on, footnotes and endnotes after the body, a row of a table is a paragraph with tabs between its cells. Not there:
-headers, footers, comments, tables of contents, and numbers that Word itself counts (of lists and headings).
+on, footnotes and endnotes after the body, a row of a table is a paragraph with tabs between its cells. A formula is as
+`corpora.sources.formulas` has it. Not there: headers, footers, comments, tables of contents, readings above words, and
+numbers that Word itself counts (of lists and headings); nor what is hidden, by itself or by its style, which is counted.
 
 Promises and costs: those of `package.py`. Memory: the text.
 """
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 
 from corpora.sources.bytes.faults import BadRecord
+from corpora.sources.files.office.formulas import FormulaReader
 from corpora.sources.files.office.package import DEEPEST, Handler, OfficeDocument, open_package
 
 WORD_SPACES = (
@@ -18,8 +20,10 @@ WORD_SPACES = (
     "http://purl.oclc.org/ooxml/wordprocessingml/main",
 )
 MAIN_PART = "word/document.xml"
-PASSED_OVER = frozenset(("del", "moveFrom", "pPr", "rPr", "sectPr", "tblPr", "trPr", "tcPr", "Fallback"))
-SIGNS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+PASSED_OVER = frozenset(("del", "moveFrom", "sectPr", "tblPr", "tcPr", "Fallback", "rt"))
+PROPERTIES = frozenset(("pPr", "rPr", "trPr"))  # of which some are read, and no text
+OFF = frozenset(("0", "false", "off"))
+SIGNS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 NO_NOTES = frozenset(("separator", "continuationSeparator", "continuationNotice"))
 
 
@@ -30,53 +34,122 @@ def read_docx(data: bytes, max_bytes: int) -> OfficeDocument:
     """
     with open_package(BytesIO(data), max_bytes) as package:
         main = package.main_part(MAIN_PART)
-        body = _Body()
-        package.parse(main, body)
         folder = main.rpartition("/")[0]
+        styles = _Styles()
+        package.parse(f"{folder}/styles.xml", styles, needed=False)
+        body = _Body(styles.hidden())
+        package.parse(main, body)
         for name in ("footnotes.xml", "endnotes.xml"):
             package.parse(f"{folder}/{name}", body, needed=False)
         core = package.core()
-    return OfficeDocument(paragraphs=tuple(body.paragraphs), title=core.title, date=core.date)
+    return OfficeDocument(paragraphs=tuple(body.paragraphs), title=core.title, date=core.date, hidden=body.hidden)
 
 
 @dataclass(slots=True)
 class _Paragraph:
+    """contents: it is a line of a table of contents; hidden: its style hides it; goes_on: its end was deleted"""
+
     pieces: list[str] = field(default_factory=list)
-    contents: bool = False  # a line of a table of contents
+    contents: bool = False
+    hidden: bool = False
+    goes_on: bool = False
+
+
+class _Styles(Handler):
+    """Finds the styles that hide text."""
+
+    def __init__(self) -> None:
+        self._own: dict[str, bool] = {}
+        self._based: dict[str, str] = {}
+        self._style = ""
+
+    def begin(self, tag: str, attributes: dict[str, str]) -> None:
+        name = tag.rpartition(" ")[2]
+        if name == "style":
+            self._style = _value(attributes, "styleId")
+        elif name == "basedOn":
+            self._based[self._style] = _value(attributes, "val")
+        elif name == "vanish" and self._style:
+            self._own[self._style] = _value(attributes, "val").lower() not in OFF
+
+    def hidden(self) -> dict[str, bool]:
+        """Return of each style that says so, or is based on one that does, whether it hides text."""
+        found = {}
+        for style in {*self._own, *self._based}:
+            at, passed = style, set[str]()
+            while at not in self._own and at in self._based and at not in passed:
+                passed.add(at)
+                at = self._based[at]
+            if at in self._own:
+                found[style] = self._own[at]
+        return found
 
 
 class _Body(Handler):
     """The paragraphs of a body, or of notes."""
 
-    def __init__(self) -> None:
+    def __init__(self, styles: dict[str, bool]) -> None:
         self.paragraphs: list[str] = []
+        self.hidden = 0  # runs and rows with text
+        self._styles = styles
         self._open: list[_Paragraph] = []
         self._cells: list[list[str]] = []  # of each open cell, its paragraphs
         self._rows: list[list[str]] = []  # of each open row, its cells
+        self._gone_rows: list[str] = []  # of each open row, "" or why it is left out
+        self._properties: list[str] = []  # the open ones
+        self._run_hidden: bool | None = None  # as the open run itself says; None: nothing
+        self._begun: list[str] = []  # the beginning of the next paragraph
         self._passing = self._depth = 0
         self._in_text = False
+        self._formulas = FormulaReader()
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         if self._depth > DEEPEST:
             raise BadRecord(f"elements are nested over {DEEPEST} deep")
         space, _, name = tag.rpartition(" ")
-        if name == "pStyle" and self._open and _value(attributes, "val").lower().startswith("toc"):
-            self._open[-1].contents = True
-        if self._passing or name in PASSED_OVER or _value(attributes, "type") in NO_NOTES:
+        if self._properties and not self._passing:
+            self._begin_property(name, attributes)
+        elif self._passing or name in PASSED_OVER or _value(attributes, "type") in NO_NOTES:
             self._passing += 1
+        elif self._formulas.begin(space, name, attributes):
+            pass
         elif space in WORD_SPACES:
             self._begin_word(name, attributes)
 
+    def _begin_property(self, name: str, attributes: dict[str, str]) -> None:
+        """Read a property of a paragraph, a run or a row."""
+        value = _value(attributes, "val")
+        is_on = value.lower() not in OFF
+        self._properties.append(name)
+        match self._properties:
+            case ["pPr", "pStyle"] if self._open:
+                self._open[-1].contents = value.lower().startswith("toc")
+                self._open[-1].hidden = self._styles.get(value, False)
+            case ["pPr", "rPr", "del" | "moveFrom"] if self._open:
+                self._open[-1].goes_on = True
+            case ["rPr", "vanish"]:
+                self._run_hidden = is_on
+            case ["rPr", "rStyle"] if self._run_hidden is None:
+                self._run_hidden = self._styles.get(value)
+            case ["trPr", "hidden" | "del"] if self._gone_rows and is_on:
+                self._gone_rows[-1] = name
+
     def _begin_word(self, name: str, attributes: dict[str, str]) -> None:
         if name == "p":
-            self._open.append(_Paragraph())
+            self._open.append(_Paragraph(pieces=self._begun))
+            self._begun = []
+        elif name in PROPERTIES:
+            self._properties.append(name)
+        elif name == "r":
+            self._run_hidden = None
         elif name == "tr":
             self._rows.append([])
+            self._gone_rows.append("")
         elif name == "tc":
             self._cells.append([])
-        elif name in SIGNS and self._open:
-            self._open[-1].pieces.append(SIGNS[name])
+        elif name in SIGNS:
+            self._take(SIGNS[name])
         self._in_text = name == "t"
 
     def end(self, tag: str) -> None:
@@ -85,22 +158,49 @@ class _Body(Handler):
         if self._passing:
             self._passing -= 1
             return
+        if self._properties:
+            self._properties.pop()
+            return
         space, _, name = tag.rpartition(" ")
+        if (formula := self._formulas.end(space, name)) is not None:
+            self._run_hidden = None
+            self._take(formula)
         if space not in WORD_SPACES:
             return
         if name == "p" and self._open:
             paragraph = self._open.pop()
-            self._add("" if paragraph.contents else "".join(paragraph.pieces))
+            if paragraph.goes_on:
+                self._begun = paragraph.pieces
+            else:
+                self._add("" if paragraph.contents else "".join(paragraph.pieces))
         elif name == "tc" and self._cells:
+            self._add("".join(self._begun))
+            self._begun = []
             cell = " ".join(self._cells.pop())
             if self._rows:
                 self._rows[-1].append(cell)
+        elif name == "body" and self._begun:
+            self._add("".join(self._begun))
         elif name == "tr" and self._rows:
-            self._add("\t".join(cell for cell in self._rows.pop() if cell))
+            row, why = "\t".join(cell for cell in self._rows.pop() if cell), self._gone_rows.pop()
+            self.hidden += why == "hidden" and bool(row.strip())
+            self._add("" if why else row)
 
     def text(self, data: str) -> None:
-        if self._in_text and self._open and not self._passing:
-            self._open[-1].pieces.append(data)
+        if self._passing or self._formulas.text(data):
+            return
+        if self._in_text:
+            self._take(data)
+
+    def _take(self, text: str) -> None:
+        """Take text of the open run, unless it is hidden."""
+        if not self._open:
+            return
+        paragraph = self._open[-1]
+        if paragraph.hidden if self._run_hidden is None else self._run_hidden:
+            self.hidden += bool(text.strip())
+        else:
+            paragraph.pieces.append(text)
 
     def _add(self, text: str) -> None:
         if text.strip():

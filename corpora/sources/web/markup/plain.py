@@ -8,6 +8,8 @@ import re
 
 import numpy as np
 
+from corpora.sources.formulas import show_formulas
+from corpora.sources.readings import without_readings
 from corpora.sources.web.markup.elements import (
     ENDED,
     ENDS_P,
@@ -46,6 +48,7 @@ def plain_page(html: str, limits: PageLimits) -> Tree | Refused:
         return Refused("too many characters", f"over {limits.max_characters}")
     builder = _Builder(limits)
     try:
+        html = without_readings(show_formulas(html))
         _feed(builder, html.replace("\0", "") if "\0" in html else html)
     except _TooLarge as error:
         return Refused(*error.args)
@@ -191,6 +194,9 @@ class _Builder:
             if name == self.hidden:
                 self.hidden_count -= 1
                 self.hidden = name if self.hidden_count else ""
+            return
+        if name == "br":
+            self._void(name, "")
             return
         self.flush()
         levels = self.levels.get(name)

@@ -11,8 +11,10 @@ Source: mediawiki.org/wiki/Help:Formatting and Help:Cite; the headings of the Wi
 import re
 from collections.abc import Callable
 
+from corpora.sources.formulas import FORMULA, show_formula
+from corpora.sources.readings import without_readings
 from corpora.sources.wiki.wikitext.arguments import MARK
-from corpora.sources.wiki.wikitext.markup import decode_entities
+from corpora.sources.wiki.wikitext.markup import ATTRIBUTES, decode_entities
 
 DROPPED_SECTIONS = frozenset(
     (
@@ -43,22 +45,24 @@ def _paired(names: str) -> re.Pattern[str]:
     page of nothing but openings is read once.
     """
     body = r"[^<]*+(?:<(?!/?(?:\1)\b)[^<]*+)*+"
-    return re.compile(rf"(?i)<({names})\b(?:[^<>]*[^<>/])?>({body})</\1\s*>")
+    return re.compile(rf"(?i)<({names})\b{ATTRIBUTES}(?<!/)>({body})</\1\s*>")
 
 
 _NOWIKI = re.compile(r"(?i)<nowiki>([^<]*+(?:<(?!/?nowiki\b)[^<]*+)*+)</nowiki\s*>")
-_EMPTY_REF = re.compile(r"(?i)<ref(?:erences)?\b[^<>]*/>")
+_EMPTY_REF = re.compile(rf"(?i)<ref(?:erences)?\b{ATTRIBUTES}(?<=/)>")
 _REF = _paired("ref")
 _OPAQUE = _paired(
     "gallery|timeline|score|syntaxhighlight|source|pre|chem|ce|graph|imagemap|hiero|mapframe|maplink|references"
     "|templatedata|inputbox|indicator|includeonly|table|categorytree|style|audio|video"
 )
 _MATH = _paired("math")
+_HIDDEN = re.compile(
+    rf"(?i)<(span|div|p|small|s|b|i|u|font|table)\b(?={ATTRIBUTES}>)[^<>]*?\bstyle\s*=\s*[\"'][^<>\"']*"
+    rf"(?:display\s*:\s*none|visibility\s*:\s*hidden){ATTRIBUTES}(?<!/)>[^<]*+(?:<(?!/?\1\b)[^<]*+)*+</\1\s*>"
+)
 # A formula in TeX as templates write it, with two levels of braces.
 _MATH_TEMPLATE = re.compile(r"(?i)\{\{tmath\|(?:1=)?((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}\}")
-FORMULA = "[formula]"
 _SPACE = re.compile(r"\s+")
-_PLAIN_MATH = re.compile(r"[A-Za-z0-9 .,+\-/()]{1,24}")
 _LITERAL = {ord(mark): f"&#{ord(mark)};" for mark in "[]{}|<>'=_"}
 _HEADING = re.compile(r"\n=[^\n]*")
 _IN_TITLE = re.compile(r"<[^<>]*>|\{\{[^{}]*\}\}|[\[\]']{2,}")
@@ -83,14 +87,14 @@ def _drop_comments(text: str) -> str:
 
 def _dropped_math(match: re.Match[str]) -> str:
     """A formula that reads as text (`x`, `n + 1`) stays; one in TeX goes."""
-    formula = match[2].strip()
-    return formula if _PLAIN_MATH.fullmatch(formula) else ""
+    formula = show_formula(decode_entities(match[2]))
+    return "" if formula == FORMULA else formula.translate(_LITERAL)
 
 
 def _placeholder(match: re.Match[str]) -> str:
-    """A formula that reads as text stays; for one in TeX is `FORMULA`."""
-    formula = match[2].strip()
-    return f"{MARK}{formula if _PLAIN_MATH.fullmatch(formula) else FORMULA}" if formula else ""
+    """A formula as `show_formula` has it, its marks as entities."""
+    formula = show_formula(decode_entities(match[2]))
+    return MARK + (formula.translate(_LITERAL) if formula != FORMULA else formula) if formula else ""
 
 
 def _tex(match: re.Match[str]) -> str:
@@ -113,8 +117,10 @@ def drop_hidden(text: str, math: str = "placeholder") -> str:
         text = _NOWIKI.sub(_keep_literal, text)
     if "<!--" in text:
         text = _drop_comments(text)
-    text = _REF.sub("", _EMPTY_REF.sub("", text))
+    text = without_readings(_REF.sub("", _EMPTY_REF.sub("", text)))
     text = _MATH.sub(MATH[math], text)
+    if "style" in text:
+        text = _HIDDEN.sub("", text)
     for _ in range(4):
         text, count = _OPAQUE.subn("", text)
         if not count:

@@ -278,9 +278,9 @@ def test_settings_are_checked(settings: dict[str, Any], says: str) -> None:
 
 def test_a_preset_is_what_it_fills_in(tmp_path: Path) -> None:
     """Fails where the name of a preset, or the path, enters the identity, or a changed setting does not."""
-    own = XmlSource(name="a", path="x", preset="pubmed")
+    own = XmlSource(name="a", path="x", preset="jats")
     form = own.settings()
     spelt = {key: value for key, value in form.items() if key not in ("preset", "max_record_bytes")}
     assert make_source({"kind": "xml", "name": "b", "path": "y", **spelt}).settings() == form
-    assert XmlSource(name="a", path="x", preset="pubmed", label="NlmCategory").settings() != form
-    assert XmlSource(name="a", path="x", preset="pubmed", fields={"text": "Other"}).settings() != form
+    assert XmlSource(name="a", path="x", preset="jats", label="NlmCategory").settings() != form
+    assert XmlSource(name="a", path="x", preset="jats", fields={"text": "Other"}).settings() != form

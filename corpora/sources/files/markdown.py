@@ -1,0 +1,72 @@
+r"""Markdown to the text that its reader sees: CommonMark with tables and strikethrough, by markdown-it-py.
+
+Headings, items, quotations and rows of tables are paragraphs without their signs, code keeps its lines, links are their
+words; addresses, pictures, comments, what comes before the text between lines of `---`, and marks of notes are left out.
+Formulas (`$x$`, `$$x$$`, `\(x\)`, `\[x\]`) are as `corpora.sources.formulas` has them, and HTML is read as in a mail.
+
+Promises: nothing is fetched. A text that is beyond the bounds of a page is given as it is. Cost: about 1 MB a second.
+"""
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from corpora.sources.formulas import FORMULA, show_formula
+from corpora.sources.web.own_blocks import ShownText, shown_text
+from corpora.sources.web.tree import PageLimits, Refused
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+LIMITS = PageLimits()
+FRONT = re.compile(r"\A---[ \t]*\n(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
+# Code, in which nothing is a formula or the mark of a note, or one of these.
+SIGNS = re.compile(
+    r"(?P<code>^ {0,3}(?P<fence>```+|~~~+)[^\n]*\n(?:(?! {0,3}(?P=fence))[^\n]*\n)*+[^\n]*|(?P<tick>`++)[^`]++(?P=tick)(?!`)"
+    r"|^(?: {4}|\t)[^\n]*)"
+    r"|\$\$(?P<display>[^$]++)\$\$|\\\((?P<round>[^\\]*+(?:\\(?![()])[^\\]*+)*+)\\\)"
+    r"|\\\[(?P<square>[^\\]*+(?:\\(?![\[\]])[^\\]*+)*+)\\\]"
+    r"|(?<![\\$\w])\$(?=\S)(?P<inline>[^$\n]++)(?<=\S)\$(?![\w$])"
+    r"|^(?P<note>\[\^[^\[\]\s]{1,60}+\]:)[ \t]*|(?P<mark>\[\^[^\[\]\s]{1,60}+\])",
+    re.MULTILINE,
+)
+FORMULAS = ("display", "round", "square", "inline")
+
+
+def read_markdown(text: str) -> ShownText:
+    r"""A text without its marks.
+
+    >>> read_markdown("# Boats\n\n* the *old* [ferry](a.html)\n\nIt was $k/n$ or $\\frac{1}{2}$.[^1]").text
+    'Boats\n\nthe old ferry\n\nIt was k/n or [formula].'
+    """
+    lines = text.replace("\r\n", "\n")
+    html = _parser().render(SIGNS.sub(_shown, FRONT.sub("", lines)))
+    shown = shown_text(html, LIMITS)
+    return ShownText(text) if isinstance(shown, Refused) else shown
+
+
+def _shown(match: re.Match[str]) -> str:
+    if match["code"] is not None:
+        return match[0]
+    for name in FORMULAS:
+        if match[name] is not None:
+            formula = show_formula(match[name])
+            return r"\[formula\]" if formula == FORMULA else formula
+    return ""
+
+
+@cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    for name in ("table", "thead", "tbody", "th", "td"):
+        parser.add_render_rule(f"{name}_open", _renders(""))
+        parser.add_render_rule(f"{name}_close", _renders("\t" if name in ("th", "td") else ""))
+    parser.add_render_rule("tr_open", _renders("<p>"))
+    parser.add_render_rule("tr_close", _renders("</p>"))
+    return parser
+
+
+def _renders(html: str) -> Any:
+    return lambda self, tokens, index, options, env: html

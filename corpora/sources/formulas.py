@@ -1,0 +1,86 @@
+r"""Formulas as the reader of the sentence around them takes them: one decision for all sources.
+
+A formula that reads as text is that text ("k/n", "x = 3"); for any other there is the sign `FORMULA`, so that no
+sentence has a hole. What a formula says of itself decides, in this order: its alternative text, its TeX, and what its
+MathML holds if nothing in it is above, below or over another.
+
+Promises: pure functions of the markup, in time linear in it. Cost: nothing for a page without a formula.
+"""
+
+import re
+import unicodedata
+from html import escape
+
+from corpora.sources.web.markup.elements import ATTRIBUTE, unescaped
+
+FORMULA = "[formula]"
+PLAIN = re.compile(r"[A-Za-z0-9\u0370-\u03ff .,:+\-/()=%\u00b0-\u00b3\u00b7\u00d7\u2032\u2190-\u22ff]{1,24}")
+ITALIC = re.compile("[\U0001d400-\U0001d7ff]")  # letters of formulas, which are letters
+# What is around the TeX of a formula: a whole document, signs of mathematics, and what Wikipedia's pages write.
+DOCUMENT = re.compile(r"\A.*\\begin\{document\}|\\end\{document\}.*\Z", re.DOTALL)
+AROUND = re.compile(r"\A(?:\$+|\\[(\[])|(?:\$+|\\[)\]])\Z")
+STYLED = re.compile(r"\{\\(?:display|text|script)style\s(.*)\}", re.DOTALL)
+SPACES = re.compile(r"\s+")
+
+_NAME = r"(?:[\w.-]+:)?"
+_MATH = rf"<{_NAME}math(?=[\s/>])"
+_VALUES = rf"(?:\"[^\"<]*+(?:<(?!{_NAME}math)[^\"<]*+)*+\"|'[^'<]*+(?:<(?!{_NAME}math)[^'<]*+)*+')"
+_START = re.compile(rf"(?:[^<>\"']++|{_VALUES})*+")  # of attributes
+_ANNOTATION = re.compile(
+    rf"<{_NAME}annotation(?:-xml)?\b([^<>]*+)>((?:(?!<{_NAME}annotation).)*?)</{_NAME}annotation(?:-xml)?\s*+>",
+    re.IGNORECASE | re.DOTALL,
+)
+_TAG = re.compile(rf"</?{_NAME}([a-z]++)(?:[^<>\"']++|{_VALUES})*+>", re.IGNORECASE)
+_IN_LINE = frozenset("math semantics mrow mi mn mo mtext ms mspace mstyle mpadded".split())
+_UNWRITTEN = dict.fromkeys((0x2061, 0x2062, 0x2063, 0x2064))  # signs of multiplication that show nothing
+_IN_PAGE = re.compile(  # the span hides MathML in pages of MediaWiki, which show a picture of it
+    rf"(?:<span\b[^<>]*\bmwe-math-mathml[^<>]*>\s*+)?+{_MATH}(?:[^<>\"']++|{_VALUES})*+(?:(?<!/)>(?:(?!{_MATH}).)*?</{_NAME}math\s*+>|(?<=/)>)"
+    r"|<script\b[^<>]*math/tex[^<>]*>(?P<tex>(?:(?!<script).)*?)</script\s*>",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def show_formula(written: str) -> str:
+    r"""A formula in TeX, or in a line, as text; "" for one that is empty.
+
+    >>> show_formula("k/n"), show_formula(r"\frac{k}{n}"), show_formula(r"{\displaystyle x}"), show_formula(" ")
+    ('k/n', '[formula]', 'x', '')
+    """
+    bare = AROUND.sub("", DOCUMENT.sub("", written).strip()).strip()
+    styled = STYLED.fullmatch(bare)
+    bare = SPACES.sub(" ", styled[1] if styled else bare).strip()
+    bare = ITALIC.sub(lambda letter: unicodedata.normalize("NFKC", letter[0]), bare)
+    return bare if PLAIN.fullmatch(bare) or not bare else FORMULA
+
+
+def show_mathml(markup: str) -> str:
+    """A formula in MathML as text; "" for one that is empty.
+
+    >>> show_mathml("<math><mi>x</mi><mo>=</mo><mn>3</mn></math>")
+    'x=3'
+    >>> show_mathml("<math><msup><mi>x</mi><mn>2</mn></msup></math>")
+    '[formula]'
+    """
+    attributes = _START.match(markup, 1)
+    for name, *values in ATTRIBUTE.findall(attributes[0] if attributes else ""):
+        if name.lower() in ("alttext", "alt") and (given := unescaped("".join(values)).strip()):
+            return show_formula(given)
+    notes = {note[1].lower(): note[2] for note in _ANNOTATION.finditer(markup)}
+    if tex := next((text for kind, text in notes.items() if "tex" in kind and text.strip()), ""):
+        return show_formula(unescaped(tex))
+    marks = _ANNOTATION.sub("", markup)
+    names = {name.lower() for name in _TAG.findall(marks)}
+    text = SPACES.sub("", unescaped(_TAG.sub("", marks)).translate(_UNWRITTEN))
+    return show_formula(text) if names <= _IN_LINE else FORMULA if text else ""
+
+
+def show_formulas(html: str) -> str:
+    """A page with its formulas as text, in the place of their markup."""
+    if "<math" not in html and ":math" not in html and "math/tex" not in html and "<MATH" not in html:
+        return html
+    return _IN_PAGE.sub(_shown, html)
+
+
+def _shown(match: re.Match[str]) -> str:
+    tex = match["tex"]
+    return escape(show_formula(unescaped(tex)) if tex is not None else show_mathml(match[0]))
