@@ -8,6 +8,8 @@ those of the run before.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from corpora.judging.batches import NO_TABLE
+from corpora.judging.steps.language import UNKNOWN
 from flows.recipes.settings.privacy import visible
 from flows.report.compared import Compared, by_source, change_text, figure_text, parted
 from flows.report.run import RunView
@@ -23,6 +25,7 @@ MOVED = 6  # figures listed
 # Figures that indicate another kind of data, and not only more of it.
 _TELLING = ("dropped share", "duplicate share", "language share", "mean tokens a document", "mean bytes a document",
             "tokens a word", "unknown token share", "held-out loss")  # fmt: skip
+UNJUDGED = 0.01  # of a source's documents: fewer are not worth a remark
 MESSAGE_CHARACTERS = 300
 NAME_CHARACTERS = 80
 
@@ -47,6 +50,7 @@ def remarks_on(run: RunView, accounts: Accounts, compared: Compared | None) -> l
         *(Remark(wrong=True, text=f"A bound is crossed: {line}.", part="compared") for line in run.record.crossed),
         *_damage(run),
         *_left_out(run),
+        *_unjudged(run),
         *_notices(run),
         *_training(run),
         *_examples(run),
@@ -80,6 +84,20 @@ def _left_out(run: RunView) -> Iterator[Remark]:
         yield _look("in", f"{counted(files, 'raw file')} could not be read and left out.")
     if records := len({place for manifest in parsed for place in manifest.settings.get("quarantine", ())}):
         yield _look("losses", f"{counted(records, 'record')} in quarantine: they ended worker processes.")
+
+
+def _unjudged(run: RunView) -> Iterator[Remark]:
+    """Yield the sources with documents in languages that have no table of words."""
+    for manifest in run.parsed:
+        found = {name.removeprefix(NO_TABLE): n for name, n in manifest.ledger.figures.items() if name.startswith(NO_TABLE)}
+        total, known = sum(found.values()), sorted(found.keys() - {UNKNOWN}, key=lambda code: -found[code])
+        if known and total > UNJUDGED * manifest.rows("documents"):
+            listed = ", ".join(f"{code} ({found[code]:,})" for code in known[:MOVED])
+            yield _look(
+                "losses",
+                f"{manifest.name}: there is no table of stop words for {listed}: these documents were not judged by stop "
+                "words, nor by the mean length of their words.",
+            )
 
 
 def _notices(run: RunView) -> Iterator[Remark]:

@@ -87,6 +87,27 @@ def test_nothing_wrong_is_said_of_a_run_that_has_nothing(two_runs: tuple[RunReco
     assert "was damaged and has been built again (damaged (a.arrow: cut))" in rebuilt[0].text
 
 
+def test_languages_without_a_table_of_words_are_told(two_runs: tuple[RunRecord, Run]) -> None:
+    """Fails where documents are not judged by stop words and nobody is told, or a few of them are worth a remark."""
+    _, run = two_runs
+    view = RunView(run.place, run.record, Privacy("text"))
+    compared = Compared.of(two_runs[0], view.figures or {}, view.figures or {})
+
+    first, *others = view.parsed
+
+    def remarks(number: int) -> list[str]:
+        figures = {"no table of words: sk": number, "no table of words: un": 1}
+        part, *rest = first.parts
+        part = replace(part, ledger=replace(part.ledger, figures=figures))
+        vars(view)["parsed"] = [replace(first, parts=(part, *rest)), *others]
+        found = remarks_on(view, accounts_of(stored_manifests(run.place, run.record)), compared)
+        return [remark.text for remark in found if "no table of stop words" in remark.text]
+
+    [said] = remarks(first.rows("documents"))
+    assert f"for sk ({first.rows('documents'):,}): these documents were not judged by stop words" in said
+    assert remarks(0) == []
+
+
 def test_sources_that_came_and_went_are_told(two_runs: tuple[RunRecord, Run]) -> None:
     """Fails where a source that is gone is on no line of the head, or one that is new is not said to be."""
     before, run = two_runs
