@@ -29,8 +29,8 @@ _ALONE = 1  # its presence is enough: control, invisible, ligature
 _JOINS = 2  # not NFC, or able to join what precedes it
 _BEFORE_SPACE = 8  # Ã and Â before a space
 _BEFORE_OTHER = 16  # Œ and œ before anything but an ASCII letter
-# Why a line is suspected: by two neighbors, which ftfy's pattern of bad sequences decides; by a mark, which NFC decides;
-# by a character or an entity, which is enough.
+# Why a line is suspected: for two neighbors, which ftfy's pattern of bad sequences decides; for a mark, which NFC
+# decides; for a character or an entity, which is enough.
 PAIRED, JOINED, SIGNED = 1, 2, 4
 _FLAGS_SIZE = 0x30000  # above, nothing is flagged: no letter there decomposes, joins or occurs in mojibake
 _ELEMENT = re.compile(r"\[\^?(?:\\.|[^\]\\])*\]|\\.|[^\s|]|\|")  # of a verbose pattern: a class, an escape, a character
@@ -156,9 +156,7 @@ def _not_plain(word: np.uint64) -> np.uint64:
 
 
 @kernel
-def _look_at_line(
-    data: Bytes, at: int, stop: int, flags: Bytes, classes: Bytes, pairs: Bytes
-) -> tuple[int, int, bool]:
+def _look_at_line(data: Bytes, at: int, stop: int, flags: Bytes, classes: Bytes, pairs: Bytes) -> tuple[int, int, bool]:
     """Return where the line from `at` on ends, why ftfy could change it (0: it does not), and whether it has a "<"."""
     suspect, tagged = 0, False
     before, kind = 0, 0  # the flags and the class of the character before this one

@@ -89,14 +89,15 @@ def _left_out(run: RunView) -> Iterator[Remark]:
 def _unjudged(run: RunView) -> Iterator[Remark]:
     """Yield the sources with documents in languages that have no table of words."""
     for manifest in run.parsed:
-        found = {name.removeprefix(NO_TABLE): n for name, n in manifest.ledger.figures.items() if name.startswith(NO_TABLE)}
+        figures = manifest.ledger.figures.items()
+        found = {name.removeprefix(NO_TABLE): n for name, n in figures if n and name.startswith(NO_TABLE)}
         total, known = sum(found.values()), sorted(found.keys() - {UNKNOWN}, key=lambda code: -found[code])
         if known and total > UNJUDGED * manifest.rows("documents"):
             listed = ", ".join(f"{code} ({found[code]:,})" for code in known[:MOVED])
             yield _look(
                 "losses",
-                f"{manifest.name}: there is no table of stop words for {listed}: these documents were not judged by stop "
-                "words, nor by the mean length of their words.",
+                f"{manifest.name}: there is no table of stop words for {listed}: these documents were not judged by "
+                "stop words, nor by the mean length of their words.",
             )
 
 

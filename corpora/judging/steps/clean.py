@@ -17,8 +17,8 @@ counted (`corpora.text.repair`).
 
 Cost: ftfy reads 3 to 7 MB a second. `lines_to_mend`, a kernel, finds the few lines it could change, and
 only they become Python strings; ftfy reads one of them only if its pattern of bad sequences or NFC says so: 80 to 125
-times ftfy's speed on English novels, 40 on Cyrillic letters, 5 to 50 on text in ten other scripts and languages. Time is linear in the
-text whatever is in it.
+times ftfy's speed on English novels, 40 on Cyrillic letters, 5 to 50 on text in ten other scripts and languages. Time
+is linear in the text whatever is in it.
 """
 # ruff: noqa: RUF001, RUF002 - typographic marks are the subject here
 

@@ -154,9 +154,7 @@ def _within_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -
 
 
 @kernel
-def halves_at(
-    data: Bytes, sentence: int, at: int, stop: int, classes: Bytes, words: Int64s
-) -> tuple[int, int, int]:
+def halves_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes, words: Int64s) -> tuple[int, int, int]:
     """The twin of `_halves`."""
     following, newlines = gap(data, at + 1, stop, classes)
     first = following
