@@ -278,7 +278,12 @@ def _opens_small(text: str, sentence: int, at: int, run: str, following: int, re
     if character_class(text[following]) != LOWER or not set(run) <= set(".!?"):
         return False
     word = _word_before(text, sentence, at, reading)
-    if not word or reading.words.get(next_word(text, following).lower(), 0) & SAYING:
+    ahead = next_word(text, following)
+    kind = reading.words.get(ahead.lower(), 0)
+    if not word or kind & SAYING:
+        return False
+    after_it = next_word(text, following + len(ahead.decode()) + 1)
+    if run != "." and kind & PRONOUN and reading.words.get(after_it.lower(), 0) & SAYING:
         return False
     if "?" in run:
         return True
