@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from corpora.judging.batches import NO_TABLE
-from corpora.judging.steps.language import UNKNOWN
+from corpora.judging.steps.language import KNOWN, UNKNOWN
+from corpora.text.counts.languages import ENGLISH
 from flows.recipes.settings.privacy import visible
 from flows.report.compared import Compared, by_source, change_text, figure_text, parted
 from flows.report.run import RunView
@@ -25,6 +26,7 @@ MOVED = 6  # figures listed
 # Figures that indicate another kind of data, and not only more of it.
 _TELLING = ("dropped share", "duplicate share", "language share", "mean tokens a document", "mean bytes a document",
             "tokens a word", "unknown token share", "held-out loss")  # fmt: skip
+OTHER_LANGUAGES = 0.02  # of all documents: fewer hardly matter to a vocabulary
 UNJUDGED = 0.01  # of a source's documents: fewer are not worth a remark
 MESSAGE_CHARACTERS = 300
 NAME_CHARACTERS = 80
@@ -51,6 +53,7 @@ def remarks_on(run: RunView, accounts: Accounts, compared: Compared | None) -> l
         *_damage(run),
         *_left_out(run),
         *_unjudged(run),
+        *_stripped(run),
         *_notices(run),
         *_training(run),
         *_examples(run),
@@ -99,6 +102,28 @@ def _unjudged(run: RunView) -> Iterator[Remark]:
                 f"{manifest.name}: there is no table of stop words for {listed}: these documents were not judged by "
                 "stop words, nor by the mean length of their words.",
             )
+
+
+def _stripped(run: RunView) -> Iterator[Remark]:
+    """Yield the vocabularies that take the marks off words of other languages than English."""
+    shares = {parted(name): figure.value for name, figure in (run.figures or {}).items()}
+    others = {
+        code: share
+        for (what, of, code), share in shares.items()
+        if (what, of) == ("language share", "") and code in KNOWN - {ENGLISH}
+    }
+    stripping = [
+        manifest
+        for manifest in run.of_each("vocabularies").values()
+        if manifest.settings.get("strip_accents", manifest.settings.get("lowercase"))
+    ]
+    for manifest in stripping if sum(others.values()) > OTHER_LANGUAGES else ():
+        listed = ", ".join(sorted(others, key=lambda code: -others[code])[:MOVED])
+        yield _look(
+            "vocabularies",
+            f"{manifest.stage_folder} takes the marks off letters, which tell words apart in {listed}: to keep them, set "
+            "strip_accents = false in [vocabulary].",
+        )
 
 
 def _notices(run: RunView) -> Iterator[Remark]:

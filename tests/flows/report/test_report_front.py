@@ -108,6 +108,35 @@ def test_languages_without_a_table_of_words_are_told(two_runs: tuple[RunRecord, 
     assert remarks(0) == []
 
 
+@pytest.mark.parametrize(
+    ("settings", "share", "told"),
+    [
+        ({"lowercase": True}, 0.03, True),
+        ({"lowercase": False, "strip_accents": True}, 0.03, True),
+        ({"lowercase": True, "strip_accents": False}, 0.03, False),
+        ({"lowercase": False}, 0.03, False),
+        ({"lowercase": True}, 0.01, False),
+        ({"files": "0" * 64}, 0.03, False),
+    ],
+)
+def test_a_vocabulary_that_takes_marks_off_is_told(
+    two_runs: tuple[RunRecord, Run], settings: dict[str, Any], share: float, told: bool
+) -> None:
+    """Fails where the vocabulary of a recipe makes one word of two in another language, and nobody is told."""
+    before, run = two_runs
+    view = RunView(run.place, run.record, Privacy("text"))
+    compared = Compared.of(before, view.figures or {}, view.figures or {})
+    vars(view)["figures"] = {"language share: ja": Figure(value=share, unit="documents", kind=SHARE)}
+    vars(view)["manifests"] = [
+        replace(each, settings=settings) if each.kind == "vocabularies" else each for each in view.manifests
+    ]
+    found = remarks_on(view, accounts_of(stored_manifests(run.place, run.record)), compared)
+    said = [
+        remark.text for remark in found if "takes the marks off letters, which tell words apart in ja" in remark.text
+    ]
+    assert len(said) == told
+
+
 def test_sources_that_came_and_went_are_told(two_runs: tuple[RunRecord, Run]) -> None:
     """Fails where a source that is gone is on no line of the head, or one that is new is not said to be."""
     before, run = two_runs
