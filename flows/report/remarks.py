@@ -121,8 +121,8 @@ def _stripped(run: RunView) -> Iterator[Remark]:
         listed = ", ".join(sorted(others, key=lambda code: -others[code])[:MOVED])
         yield _look(
             "vocabularies",
-            f"{manifest.stage_folder} takes the marks off letters, which tell words apart in {listed}: to keep them, set "
-            "strip_accents = false in [vocabulary].",
+            f"{manifest.stage_folder} takes the marks off letters, which tell words apart in {listed}: to keep them, "
+            "set strip_accents = false in [vocabulary].",
         )
 
 
