@@ -53,7 +53,9 @@ def stop_words(texts: Sequence[Sequence[str]]) -> list[str]:
     counts, num_words = Counter(word for text in texts for word in text), sum(map(len, texts))
     sets = [frozenset(text) for text in texts]
     for share, most_texts in ((SHARE, MOST_TEXTS), (SHARE / 2, MOST_TEXTS / 2)):
-        frequent = sorted((w for w, number in counts.items() if number >= share * num_words), key=lambda w: (-counts[w], w))
+        frequent = sorted(
+            (w for w, number in counts.items() if number >= share * num_words), key=lambda w: (-counts[w], w)
+        )
         words = [word for word in frequent if sum(word in text for text in sets) > most_texts * len(sets)]
         if len(words) >= FEWEST:
             break
@@ -64,7 +66,9 @@ def rows(texts: dict[str, list[str]]) -> Iterator[str]:
     """Yield the rows of the table: code, length, stop words."""
     lengths = {code: _mean(" ".join(some).split()) for code, some in texts.items()}
     for code in sorted(texts.keys() - {ENGLISH}):
-        words = [[*filter(str.isalpha, t)] if code in BY_LETTER else WORD.findall(t) for t in map(str.lower, texts[code])]
+        words = [
+            [*filter(str.isalpha, t)] if code in BY_LETTER else WORD.findall(t) for t in map(str.lower, texts[code])
+        ]
         pieces = [text[start : start + PIECE] for text in words for start in range(0, len(text), PIECE)]
         if sum(map(len, words)) >= LEAST:
             length = 0 if code in SPACELESS else lengths[code] / lengths[ENGLISH]

@@ -25,6 +25,8 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary as Words
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary as load_words
 from trainer.complete_folders import refusing
 
+OF_MARKS = ("lowercase", "strip_accents")  # what a folder's texts decide, where the caller does not
+
 
 class Vocabulary:
     """A vocabulary. `len(vocab)` is the number of its tokens, whose ids run from 0; `"[MASK]" in vocab`.
@@ -207,7 +209,8 @@ def train_vocabulary(
     algorithm: "wordpiece" (BERT), "byte-bpe" (RoBERTa) or "unigram" (ALBERT)
     size:      tokens in all, special ones included; fewer where the texts yield no more
     progress:  whether bars are shown; default: as for the documents
-    settings:  further keys of a recipe's table `[vocabulary]`: `lowercase`, `min_frequency`, `special_tokens`, ...
+    settings:  further keys of a recipe's table `[vocabulary]`: `lowercase`, `strip_accents`, `min_frequency`, ...; by
+               default, case and accents are kept as the texts of a folder need it, as by `cloze run --source`
 
     Raises InputError: an unknown setting, a size with nothing to learn, or no words.
 
@@ -215,8 +218,11 @@ def train_vocabulary(
     >>> vocab.tokenize("The tide")
     ['the', 'tide']
     """
-    table = {"algorithm": algorithm, "size": size, **settings}
-    made = documents_of(docs, progress)._with("corpus", progress=progress, vocabulary=table)
+    given = documents_of(docs, progress)
+    fitted = given._opened.fitted("vocabulary").get("vocabulary", {})
+    marks = {key: fitted[key] for key in OF_MARKS if key in fitted}
+    table = {"algorithm": algorithm, "size": size, **marks, **settings}
+    made = given._with("corpus", progress=progress, vocabulary=table)
     workspace, recipe = made._workspace, made._recipe
 
     def work() -> Manifest:

@@ -35,6 +35,8 @@ from corpora.sources.contract import Record, quarantine_place
 from corpora.store.current_record import at_step, each_watched
 from corpora.text.counts.languages import count_in, terms_of
 
+NO_TABLE = "no table of words: "  # begins the name of the figure of a language
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgingStep:
@@ -88,7 +90,7 @@ def _judge_rules(batch: BatchState, settings: DocumentsSettings, inputs: Judging
     counts = count_in(batch.texts, languages, runs=settings.rules.repetition.enabled)
     codes = reasons_of(counts, settings.rules, languages)
     batch.note("quality", quality_of(counts).tolist())
-    batch.figures.update(f"no table of words: {code}" for code in languages if not terms_of(code).stop_words)
+    batch.figures.update(f"{NO_TABLE}{code}" for code in languages if not terms_of(code).stop_words)
     failures = zip(codes.tolist(), details_of(counts, codes, languages), strict=True)
     batch.sift("rules", [StepDrop("rules", REASONS[code], detail) if code else None for code, detail in failures])
 

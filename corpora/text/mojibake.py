@@ -25,9 +25,13 @@ from corpora.kernels.utf8 import decode
 from corpora.text.whitespace import INVISIBLE, break_width
 
 # What a code point means for the question whether ftfy could change a line.
-_ALONE = 1  # its presence is enough: control, invisible, ligature, not NFC, able to join what precedes it
+_ALONE = 1  # its presence is enough: control, invisible, ligature
+_JOINS = 2  # not NFC, or able to join what precedes it
 _BEFORE_SPACE = 8  # Ã and Â before a space
 _BEFORE_OTHER = 16  # Œ and œ before anything but an ASCII letter
+# Why a line is suspected: for two neighbors, which ftfy's pattern of bad sequences decides; for a mark, which NFC
+# decides; for a character or an entity, which is enough.
+PAIRED, JOINED, SIGNED = 1, 2, 4
 _FLAGS_SIZE = 0x30000  # above, nothing is flagged: no letter there decomposes, joins or occurs in mojibake
 _ELEMENT = re.compile(r"\[\^?(?:\\.|[^\]\\])*\]|\\.|[^\s|]|\|")  # of a verbose pattern: a class, an escape, a character
 _PLAIN = re.compile(r"\[(?!\^)(?:\\.|[^\]\\])*\]|[^\x00-\x7f]")  # an element that lists its characters
@@ -63,7 +67,8 @@ def _line_signs(narrow: bool) -> Signs:
     flags = np.zeros(_FLAGS_SIZE, np.uint8)
     flags[[ord("Ã"), ord("Â")]] |= _BEFORE_SPACE
     flags[[ord("Œ"), ord("œ")]] |= _BEFORE_OTHER
-    flags[[code for code in chain(CONTROL_CHARS, LIGATURES, _joining()) if code < _FLAGS_SIZE]] |= _ALONE
+    flags[[code for code in chain(CONTROL_CHARS, LIGATURES) if code < _FLAGS_SIZE]] |= _ALONE
+    flags[[code for code in _joining() if code < _FLAGS_SIZE]] |= _JOINS
     flags[[code for code in range(_FLAGS_SIZE) if INVISIBLE.match(chr(code))]] |= _ALONE
     flags[[*WIDTH_MAP] if narrow else []] |= _ALONE
     wanted = bad_pairs(BADNESS_RE.pattern)
@@ -119,25 +124,27 @@ def _joining() -> set[int]:
 @kernel
 def lines_to_mend(
     data: Bytes, offsets: Int64s, flags: Bytes, classes: Bytes, pairs: Bytes
-) -> tuple[Int64s, Int64s, Int64s, Bools]:
-    """The lines that repair could change: row, start, end, and whether an earlier line of the row holds a "<".
+) -> tuple[Int64s, Int64s, Int64s, Bools, Bytes]:
+    """The lines that repair could change: row, start, end, whether an earlier line of the row holds a "<", and why.
 
-    A "<" switches the reading of HTML entities off for the rest of its document, its own line included.
+    A "<" switches the reading of HTML entities off for the rest of its document, its own line included. Why: PAIRED,
+    JOINED and SIGNED, as far as they are true.
     """
-    suspects = [(0, 0, 0, False) for _ in range(0)]
+    suspects = [(0, 0, 0, False, 0) for _ in range(0)]
     for row in range(offsets.size - 1):
         at, stop, tag = offsets[row], offsets[row + 1], False
         while at < stop:
             end, suspect, tagged = _look_at_line(data, at, stop, flags, classes, pairs)
             if suspect:
-                suspects.append((row, at, end, tag))
+                suspects.append((row, at, end, tag, suspect))
             tag = tag or tagged
             at = end + break_width(data, end, stop)
     rows, starts, ends = np.empty((3, len(suspects)), np.int64)
-    after_tag = np.empty(len(suspects), np.bool_)
-    for index, (row, start, end, tag) in enumerate(suspects):
-        rows[index], starts[index], ends[index], after_tag[index] = row, start, end, tag
-    return rows, starts, ends, after_tag
+    after_tag, signs = np.empty(len(suspects), np.bool_), np.empty(len(suspects), np.uint8)
+    for index, (row, start, end, tag, suspect) in enumerate(suspects):
+        rows[index], starts[index], ends[index] = row, start, end
+        after_tag[index], signs[index] = tag, suspect
+    return rows, starts, ends, after_tag, signs
 
 
 @kernel
@@ -149,40 +156,38 @@ def _not_plain(word: np.uint64) -> np.uint64:
 
 
 @kernel
-def _look_at_line(
-    data: Bytes, at: int, stop: int, flags: Bytes, classes: Bytes, pairs: Bytes
-) -> tuple[int, bool, bool]:
-    """Return where the line from `at` on ends, whether ftfy could change it, and whether it holds a "<"."""
-    suspect, tagged = False, False
+def _look_at_line(data: Bytes, at: int, stop: int, flags: Bytes, classes: Bytes, pairs: Bytes) -> tuple[int, int, bool]:
+    """Return where the line from `at` on ends, why ftfy could change it (0: it does not), and whether it has a "<"."""
+    suspect, tagged = 0, False
     before, kind = 0, 0  # the flags and the class of the character before this one
     while at < stop:
-        if before == 0 and at + 8 <= stop:
-            plain = first_flagged(_not_plain(load8(data, at)))
-            if plain > 0:
-                kind = 0
-                at += plain
-                continue
         byte = data[at]
-        if 32 < byte < 0x7F and byte != 38 and byte != 60 and before == 0:  # most text
-            kind = 0
-            at += 1
-            continue
-        if break_width(data, at, stop):
+        if byte < 0x80 and before == 0:
+            plain = first_flagged(_not_plain(load8(data, at))) if at + 8 <= stop else 0
+            if plain > 0 or (32 < byte < 0x7F and byte != 38 and byte != 60):  # most text
+                kind = 0
+                at += max(1, plain)
+                continue
+        if 0xC3 <= byte < 0xE0:  # letters of most alphabets
+            code, width = (int(byte) & 0x1F) << 6 | int(data[at + 1]) & 0x3F, 2
+        elif break_width(data, at, stop):
             break
-        code, width = decode(data, at)
+        else:
+            code, width = decode(data, at)
         now, class_now = (int(flags[code]), int(classes[code])) if code < flags.size else (0, 0)
         letter = code < 0x80 and 97 <= (code | 32) <= 122
-        suspect = (
-            suspect
-            or now & _ALONE != 0
-            or (kind > 0 and pairs[kind, class_now] != 0)
+        if (
+            (kind > 0 and pairs[kind, class_now] != 0)
             or (before & _BEFORE_SPACE != 0 and code == 32)
             or (before & _BEFORE_OTHER != 0 and not letter)
-        )
+        ):
+            suspect |= PAIRED
+        suspect |= (SIGNED if now & _ALONE != 0 else 0) | (JOINED if now & _JOINS != 0 else 0)
         if code == 38 and at + 1 < stop:
             following = data[at + 1]
-            suspect = suspect or following == 35 or 48 <= following <= 57 or 97 <= (following | 32) <= 122
+            if following == 35 or 48 <= following <= 57 or 97 <= (following | 32) <= 122:
+                suspect |= SIGNED
         tagged = tagged or code == 60
         before, kind = now, class_now
         at += width
-    return at, suspect or before & _BEFORE_OTHER != 0, tagged
+    return at, suspect | (PAIRED if before & _BEFORE_OTHER != 0 else 0), tagged

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from corpora.duplicates.verdicts import REMOVED
 from corpora.errors import InputError
-from corpora.judging.batches import STEPS
+from corpora.judging.batches import NO_TABLE, STEPS
 from corpora.judging.steps.language import KNOWN, UNKNOWN
 from corpora.judging.steps.rules import DETAILS
 from flows.recipes.task_table import TaskEntry
@@ -16,7 +16,7 @@ from flows.recipes.task_table import TaskEntry
 UNKNOWN_LANGUAGE = "unknown"
 OF_SOURCES = ("raw files", "raw records", "documents", "text bytes", "mean bytes a document")
 OF_CORPUS = ("raw files left out", "kept", "removed", "removed share", "duplicates", "duplicate share")
-EDITS = ("lines repaired in part", "damaged records", "lines removed: ", "masked: ", "meets ", "no table of words: ")
+EDITS = ("lines repaired in part", "damaged records", "lines removed: ", "masked: ", "meets ", NO_TABLE)
 OF_TOKENS = ("tokens", "mean tokens a document", "tokens a word")  # of each source, too
 OF_VOCABULARIES = ("vocabulary", "unknown token share", "median tokens a document")
 OF_SHARDS = (

@@ -8,6 +8,9 @@ those of the run before.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from corpora.judging.batches import NO_TABLE
+from corpora.judging.steps.language import KNOWN, UNKNOWN
+from corpora.text.counts.languages import ENGLISH
 from flows.recipes.settings.privacy import visible
 from flows.report.compared import Compared, by_source, change_text, figure_text, parted
 from flows.report.run import RunView
@@ -23,6 +26,8 @@ MOVED = 6  # figures listed
 # Figures that indicate another kind of data, and not only more of it.
 _TELLING = ("dropped share", "duplicate share", "language share", "mean tokens a document", "mean bytes a document",
             "tokens a word", "unknown token share", "held-out loss")  # fmt: skip
+OTHER_LANGUAGES = 0.02  # of all documents: fewer hardly matter to a vocabulary
+UNJUDGED = 0.01  # of a source's documents: fewer are not worth a remark
 MESSAGE_CHARACTERS = 300
 NAME_CHARACTERS = 80
 
@@ -47,6 +52,8 @@ def remarks_on(run: RunView, accounts: Accounts, compared: Compared | None) -> l
         *(Remark(wrong=True, text=f"A bound is crossed: {line}.", part="compared") for line in run.record.crossed),
         *_damage(run),
         *_left_out(run),
+        *_unjudged(run),
+        *_stripped(run),
         *_notices(run),
         *_training(run),
         *_examples(run),
@@ -80,6 +87,43 @@ def _left_out(run: RunView) -> Iterator[Remark]:
         yield _look("in", f"{counted(files, 'raw file')} could not be read and left out.")
     if records := len({place for manifest in parsed for place in manifest.settings.get("quarantine", ())}):
         yield _look("losses", f"{counted(records, 'record')} in quarantine: they ended worker processes.")
+
+
+def _unjudged(run: RunView) -> Iterator[Remark]:
+    """Yield the sources with documents in languages that have no table of words."""
+    for manifest in run.parsed:
+        figures = manifest.ledger.figures.items()
+        found = {name.removeprefix(NO_TABLE): n for name, n in figures if n and name.startswith(NO_TABLE)}
+        total, known = sum(found.values()), sorted(found.keys() - {UNKNOWN}, key=lambda code: -found[code])
+        if known and total > UNJUDGED * manifest.rows("documents"):
+            listed = ", ".join(f"{code} ({found[code]:,})" for code in known[:MOVED])
+            yield _look(
+                "losses",
+                f"{manifest.name}: there is no table of stop words for {listed}: these documents were not judged by "
+                "stop words, nor by the mean length of their words.",
+            )
+
+
+def _stripped(run: RunView) -> Iterator[Remark]:
+    """Yield the vocabularies that take the marks off words of other languages than English."""
+    shares = {parted(name): figure.value for name, figure in (run.figures or {}).items()}
+    others = {
+        code: share
+        for (what, of, code), share in shares.items()
+        if (what, of) == ("language share", "") and code in KNOWN - {ENGLISH}
+    }
+    stripping = [
+        manifest
+        for manifest in run.of_each("vocabularies").values()
+        if manifest.settings.get("strip_accents", manifest.settings.get("lowercase"))
+    ]
+    for manifest in stripping if sum(others.values()) > OTHER_LANGUAGES else ():
+        listed = ", ".join(sorted(others, key=lambda code: -others[code])[:MOVED])
+        yield _look(
+            "vocabularies",
+            f"{manifest.stage_folder} takes the marks off letters, which tell words apart in {listed}: to keep them, "
+            "set strip_accents = false in [vocabulary].",
+        )
 
 
 def _notices(run: RunView) -> Iterator[Remark]:

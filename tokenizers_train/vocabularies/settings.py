@@ -45,9 +45,9 @@ class VocabularySettings:
     special_tokens:     further special tokens, in addition to those that the algorithm's models have
     character_coverage: unigram only: share of all characters of the text that the pieces must be able to spell
     symbols:            unigram only: characters that are always a token of their own
-    strip_accents:      remove the marks of letters, also those that tell words apart, such as dots, accents and the vowel
-                        signs of Hindi and Thai; by default as `lowercase`. Set it to false for lower case in
-                        languages other than English. byte-bpe keeps all
+    strip_accents:      remove the marks of letters, also those that tell words apart: dots, accents, the vowel signs of
+                        Hindi and Thai; by default as `lowercase`. Set it to false for lower case in languages other
+                        than English. byte-bpe keeps all
     """
 
     algorithm: str = WORDPIECE

@@ -54,7 +54,9 @@ _WORDS = re.compile(rf"(?:[{_WIDE}]{{1,2}}|[{_JOINED}]{{1,4}})[^\w\s{_JOINED}]*"
 _KINDS = (np.float64, np.float64, np.bool_, np.bool_, np.int64)  # of the columns of `Terms`
 _ELLIPSIS = re.compile(r"[.…。・]{2,}|…")
 # Marks that are parts of words: accents, points of Hebrew and Arabic, vowels of Indic scripts.
-_MARKS = "\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u0900-\u0963\u0970-\u0dff"
+_MARKS = (
+    "\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u0900-\u0963\u0970-\u0dff"
+)
 WORD = re.compile(rf"[^\W\d_](?:[^\W\d_]|[{_MARKS}])*")
 
 

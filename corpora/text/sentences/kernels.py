@@ -52,7 +52,7 @@ def _mark(data: Bytes, start: int, stop: int, marks: Bytes, halves: tuple[int, i
     They are newlines, the terminators, closing round brackets, bullets, and three of the same, for what a line
     is drawn with. Of three bytes E2 80 A2 to E2 80 A6 are "•", "‣" and "…", with E2 80 BD for "‽"; E2 81, E2 96
     and E2 97 hold the other bullets; E3 80 82 is "。", EF BC and EF BD hold the other wide terminators. Other scripts
-    have D8 9F, DB 94, D6 89, E0 A5, E0 BC, E1 81, E1 8D and E1 9F, of which some are letters.
+    have D8 9F, DB 94, D6 89, E0 A5 A4 and A5, E0 BC, E1 81, E1 8D and E1 9F, of which some are letters.
 
     halves: the colon, semicolon or space that ends a sentence in the language, 10 for none
     """
@@ -69,7 +69,8 @@ def _mark(data: Bytes, start: int, stop: int, marks: Bytes, halves: tuple[int, i
             (byte == 0xEF) & ((next_byte == 0xBC) | (next_byte == 0xBD))
         )
         wide |= ((byte == 0xD8) & (next_byte == 0x9F)) | ((byte == 0xDB) & (next_byte == 0x94))
-        wide |= ((byte == 0xD6) & (next_byte == 0x89)) | ((byte == 0xE0) & ((next_byte == 0xA5) | (next_byte == 0xBC)))
+        danda = ((next_byte == 0xA5) & (last & 0xFE == 0xA4)) | (next_byte == 0xBC)
+        wide |= ((byte == 0xD6) & (next_byte == 0x89)) | ((byte == 0xE0) & danda)
         wide |= (byte == 0xE1) & ((next_byte == 0x81) | (next_byte == 0x8D) | (next_byte == 0x9F))
         wide |= (byte == 34) & (next_byte == 32) & (last == 34)
         same = (byte == next_byte) & (byte == last) & (byte != 32)

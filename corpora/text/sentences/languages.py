@@ -40,9 +40,9 @@ class TextReading:
 
 
 _MANNERS = {
-    "de": ORDINAL | INITIAL_I | COLON | SEMICOLON | NOUNS, "fr": INITIAL_I | SEMICOLON | ELISION, "es": INITIAL_I | SEMICOLON,
-    "it": INITIAL_I | COLON | ELISION, "nl": INITIAL_I, "pt": INITIAL_I | SEMICOLON, "pl": INITIAL_I, "ro": INITIAL_I,
-    "sv": INITIAL_I, "ru": INITIAL_I,
+    "de": ORDINAL | INITIAL_I | COLON | SEMICOLON | NOUNS, "fr": INITIAL_I | SEMICOLON | ELISION,
+    "es": INITIAL_I | SEMICOLON, "it": INITIAL_I | COLON | ELISION, "nl": INITIAL_I, "pt": INITIAL_I | SEMICOLON,
+    "pl": INITIAL_I, "ro": INITIAL_I, "sv": INITIAL_I, "ru": INITIAL_I,
 }  # fmt: skip
 
 # Abbreviations of one language that are words of another.

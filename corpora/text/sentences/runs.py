@@ -56,9 +56,18 @@ def _cited(text: str, sentence: int, at: int, end: int, reading: TextReading) ->
             return end
         place = close + 1
     if place == end == at + 1 and text[at] == "." and _noted(text, sentence, at, reading):
-        while place < min(end + 3, len(text)) and "0" <= text[place] <= "9":
-            place += 1
+        place = _after_number(text, place)
+        second = _after_number(text, place + 1)
+        place = second if end < place and text[place : place + 1] == " " and place + 1 < second else place
     return place if place == len(text) or character_class(text[place]) == SPACE else end
+
+
+def _after_number(text: str, at: int) -> int:
+    """Return where a number of at most three digits ends; `at` if there is none."""
+    place = at
+    while place < min(at + 3, len(text)) and "0" <= text[place] <= "9":
+        place += 1
+    return place
 
 
 def _noted(text: str, sentence: int, at: int, reading: TextReading) -> bool:

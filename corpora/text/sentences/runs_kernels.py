@@ -92,11 +92,21 @@ def _cited_at(data: Bytes, sentence: int, at: int, end: int, stop: int, classes:
             return end
         place = close + 1
     if place == end == at + 1 and data[at] == 46 and place < stop and 48 <= data[place] <= 57:
-        while place < min(end + 3, stop) and 48 <= data[place] <= 57:
-            place += 1
+        place = _after_number_at(data, place, stop)
+        second = _after_number_at(data, place + 1, stop)
+        place = second if end < place < stop and data[place] == 32 and place + 1 < second else place
         if not _noted_at(data, sentence, at, classes, words):
             return end
     return place if place == stop or class_at(data, place, classes)[0] == SPACE else end
+
+
+@kernel
+def _after_number_at(data: Bytes, at: int, stop: int) -> int:
+    """The twin of `_after_number`."""
+    place = at
+    while place < min(at + 3, stop) and 48 <= data[place] <= 57:
+        place += 1
+    return place
 
 
 @kernel
@@ -154,9 +164,7 @@ def _within_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -
 
 
 @kernel
-def halves_at(
-    data: Bytes, sentence: int, at: int, stop: int, classes: Bytes, words: Int64s
-) -> tuple[int, int, int]:
+def halves_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes, words: Int64s) -> tuple[int, int, int]:
     """The twin of `_halves`."""
     following, newlines = gap(data, at + 1, stop, classes)
     first = following

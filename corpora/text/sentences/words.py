@@ -235,6 +235,10 @@ def opens_small_at(
     ahead = look_up(data, following, ahead_end, words)
     if ahead & SAYING:
         return False
+    if marks & 6 and ahead & PRONOUN and ahead_end + 1 < stop:
+        after_it = next_word(data, ahead_end + 1, stop)
+        if look_up(data, ahead_end + 1, after_it, words) & SAYING:
+            return False
     if marks & 2:
         return True
     if marks & 4:

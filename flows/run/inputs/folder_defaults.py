@@ -204,8 +204,8 @@ def _by_judging(records: Sequence[Record], settings: DocumentsSettings, fitted: 
     if unjudged := sorted(code for code in others if code != UNKNOWN and not terms_of(code).stop_words):
         why.append(f"no table of stop words of {', '.join(unjudged)}: not judged by stop words and lengths of words")
     off = _too_strict(texts, judged_languages(codes, (whole if dropped else settings).language), settings)
-    most = settings.rules.gopher.max_words
-    too_long = sum(len(record.text) > most and num_words(record.text) > most for record in records) / len(records)
+    longest = settings.rules.gopher.max_words
+    too_long = sum(len(r.text) > longest and num_words(r.text) > longest for r in records) / len(records)
     if too_long > MOST_DROPPED and settings.rules.gopher.enabled:
         off["gopher.max_words"] = (OFF["gopher.max_words"], too_long)
     for key, (value, _) in off.items():

@@ -44,7 +44,9 @@ def test_what_has_no_stop_word_of_its_language_is_dropped_and_told_so() -> None:
 
 def test_the_ledger_counts_what_had_no_table() -> None:
     """Fails where documents that were not judged are not counted, or one of unknown language is judged as another."""
-    slovak = "Mlyn pri moste je miesto, kde ľudia z dediny mleli obilie. Dnes tam už nikto nebýva. Brána je zavretá. " * 4
+    slovak = (
+        "Mlyn pri moste je miesto, kde ľudia z dediny mleli obilie. Dnes tam už nikto nebýva. Brána je zavretá. " * 4
+    )
     unknown = "qwv zzx vvq rtx plm kkj bnn. " * 20
     texts = [ARTICLES["it"], slovak, unknown]
     locators = [Locator(file="a", sha256="0" * 64, stream=0, offset=row, length=1) for row in range(len(texts))]

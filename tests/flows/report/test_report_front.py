@@ -87,6 +87,56 @@ def test_nothing_wrong_is_said_of_a_run_that_has_nothing(two_runs: tuple[RunReco
     assert "was damaged and has been built again (damaged (a.arrow: cut))" in rebuilt[0].text
 
 
+def test_languages_without_a_table_of_words_are_told(two_runs: tuple[RunRecord, Run]) -> None:
+    """Fails where documents are not judged by stop words and nobody is told, or a few of them are worth a remark."""
+    _, run = two_runs
+    view = RunView(run.place, run.record, Privacy("text"))
+    compared = Compared.of(two_runs[0], view.figures or {}, view.figures or {})
+
+    first, *others = view.parsed
+
+    def remarks(number: int) -> list[str]:
+        figures = {"no table of words: sk": number, "no table of words: un": 1}
+        part, *rest = first.parts
+        part = replace(part, ledger=replace(part.ledger, figures=figures))
+        vars(view)["parsed"] = [replace(first, parts=(part, *rest)), *others]
+        found = remarks_on(view, accounts_of(stored_manifests(run.place, run.record)), compared)
+        return [remark.text for remark in found if "no table of stop words" in remark.text]
+
+    [said] = remarks(first.rows("documents"))
+    assert f"for sk ({first.rows('documents'):,}): these documents were not judged by stop words" in said
+    assert remarks(0) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "share", "told"),
+    [
+        ({"lowercase": True}, 0.03, True),
+        ({"lowercase": False, "strip_accents": True}, 0.03, True),
+        ({"lowercase": True, "strip_accents": False}, 0.03, False),
+        ({"lowercase": False}, 0.03, False),
+        ({"lowercase": True}, 0.01, False),
+        ({"files": "0" * 64}, 0.03, False),
+    ],
+)
+def test_a_vocabulary_that_takes_marks_off_is_told(
+    two_runs: tuple[RunRecord, Run], settings: dict[str, Any], share: float, told: bool
+) -> None:
+    """Fails where the vocabulary of a recipe makes one word of two in another language, and nobody is told."""
+    before, run = two_runs
+    view = RunView(run.place, run.record, Privacy("text"))
+    compared = Compared.of(before, view.figures or {}, view.figures or {})
+    vars(view)["figures"] = {"language share: ja": Figure(value=share, unit="documents", kind=SHARE)}
+    vars(view)["manifests"] = [
+        replace(each, settings=settings) if each.kind == "vocabularies" else each for each in view.manifests
+    ]
+    found = remarks_on(view, accounts_of(stored_manifests(run.place, run.record)), compared)
+    said = [
+        remark.text for remark in found if "takes the marks off letters, which tell words apart in ja" in remark.text
+    ]
+    assert len(said) == told
+
+
 def test_sources_that_came_and_went_are_told(two_runs: tuple[RunRecord, Run]) -> None:
     """Fails where a source that is gone is on no line of the head, or one that is new is not said to be."""
     before, run = two_runs

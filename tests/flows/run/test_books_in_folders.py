@@ -14,7 +14,9 @@ from flows.recipes.lock import files_of
 from flows.recipes.recipe import Recipe
 from flows.run.inputs.folder_defaults import recipe_of_folder
 
-ENGLISH = "It was late in the evening when the lamp of house {n} went out,\nand nobody spoke of it again that night.\n\n"
+ENGLISH = (
+    "It was late in the evening when the lamp of house {n} went out,\nand nobody spoke of it again that night.\n\n"
+)
 FRENCH = "Il faisait nuit quand la lampe de la maison {n} s'éteignit,\net personne n'en parla plus ce soir-là.\n\n"
 BOOK = (
     "The Project Gutenberg EBook of {title}, by Ann Lee\n\nTitle: {title}\n\nAuthor: Ann Lee\n\n"
@@ -96,7 +98,9 @@ def test_a_folder_without_such_books_is_as_before(tmp_path: Path) -> None:
     assert "books" not in FilesSource(name="f", path="f").settings()
 
 
-@pytest.mark.parametrize("cut", ["", book(1)[:-200], book(1) + "x " * 30_000, book(1) + book(2), "word " * 9_000 + book(1)])
+@pytest.mark.parametrize(
+    "cut", ["", book(1)[:-200], book(1) + "x " * 30_000, book(1) + book(2), "word " * 9_000 + book(1)]
+)
 def test_only_one_whole_book_is_cut(cut: str) -> None:
     """Fails where text far from Gutenberg's marks, or after them, would be cut off with its license."""
     assert (whole_book(cut) is not None) == (cut == book(1)[:-200])
