@@ -11,7 +11,7 @@ import re
 import unicodedata
 from html import escape
 
-from corpora.sources.web.markup.elements import ATTRIBUTE, unescaped
+from corpora.sources.hypertext import ATTRIBUTE, unescaped
 
 FORMULA = "[formula]"
 PLAIN = re.compile(r"[A-Za-z0-9\u0370-\u03ff .,:+\-/()=%\u00b0-\u00b3\u00b7\u00d7\u2032\u2190-\u22ff]{1,24}")

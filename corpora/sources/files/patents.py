@@ -3,8 +3,8 @@
 A `.greenbook`, or a `.txt` that begins as those do, holds many of them; any other text is one document.
 
 Promises: each patent is a record, with title, abstract, description and claims in their order and a paragraph for each
-that the file has; tables, which are drawn with characters, are left out, and for a formula is a sign. What cannot be read is a damaged
-drop that says why. Costs: one pass over the lines; memory: one record, at most `max_record_bytes`.
+that the file has; tables, which are drawn with characters, are left out, and for a formula there is a sign. What cannot be
+read is a damaged drop that says why. Costs: one pass over the lines; memory: one record, at most `max_record_bytes`.
 """
 
 import re

@@ -19,10 +19,9 @@ import numpy as np
 
 from corpora.kernels.arrays import Int64s
 from corpora.sources.formulas import show_formulas
-from corpora.sources.readings import without_readings
+from corpora.sources.hypertext import ATTRIBUTE, unescaped, without_readings
 from corpora.sources.web.markup import kernels
 from corpora.sources.web.markup.elements import (
-    ATTRIBUTE,
     ENDED,
     ENDS_P,
     HIDDEN,
@@ -36,7 +35,6 @@ from corpora.sources.web.markup.elements import (
     Refused,
     Tree,
     WrittenAttributes,
-    unescaped,
 )
 from corpora.sources.web.markup.kernels import PageTable, ScannedPage, arrange, cut_tokens
 from corpora.sources.web.markup.plain import BlockText, plain_page

@@ -291,7 +291,7 @@ def _has_title_alone(section: Any, layout: TextLayout) -> bool:
 
 
 def _is_mark(element: Any, layout: TextLayout) -> bool:
-    """Return True if an element is one of `marks` that holds no letter but a raised one, such as a reference's number."""
+    """Return True if an element is one of `marks` that holds no letter, or one that is raised: the sign of a note."""
     if not any(matches(element, step) for step in layout.marks):
         return False
     text = _text(element).strip(" []()")

@@ -2,8 +2,8 @@
 
 What was inserted under revision is there, what was deleted is not; text boxes come before the paragraph that they hang
 on, footnotes and endnotes after the body, a row of a table is a paragraph with tabs between its cells. A formula is as
-`corpora.sources.formulas` has it. Not there: headers, footers, comments, tables of contents, readings above words, and
-numbers that Word itself counts (of lists and headings); nor what is hidden, by itself or by its style, which is counted.
+`corpora.sources.formulas` has it. Not there: headers, footers, comments, tables of contents, readings above words,
+numbers that Word itself counts (of lists and headings), and what is hidden, by itself or by its style, which is counted.
 
 Promises and costs: those of `package.py`. Memory: the text.
 """

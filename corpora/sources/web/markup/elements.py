@@ -7,7 +7,6 @@ adoption of misplaced table content and of misnested formatting, which moves no 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from html import unescape
 from typing import NamedTuple
 
 import numpy as np
@@ -46,15 +45,6 @@ HIDDEN = re.compile(
     r"(?:class|id)\s*=\s*[\"'][^\"']*(?<![\w-])(?:sr-only|visually-?hidden|screen-?reader(?:-text)?|hidden|hide)(?![\w-])",
     re.IGNORECASE,
 )
-ATTRIBUTE = re.compile(r"([^\s\"'<>/=]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+)))?")
-
-
-def unescaped(text: str) -> str:
-    """`html.unescape` of a text; the text as it is where a number in it has more digits than Python reads."""
-    try:
-        return unescape(text)
-    except ValueError:
-        return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

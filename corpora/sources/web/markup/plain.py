@@ -9,7 +9,7 @@ import re
 import numpy as np
 
 from corpora.sources.formulas import show_formulas
-from corpora.sources.readings import without_readings
+from corpora.sources.hypertext import unescaped, without_readings
 from corpora.sources.web.markup.elements import (
     ENDED,
     ENDS_P,
@@ -24,7 +24,6 @@ from corpora.sources.web.markup.elements import (
     Refused,
     Tree,
     WrittenAttributes,
-    unescaped,
 )
 from corpora.sources.web.markup.kernels import MOST_FAULTS
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 
 from corpora.sources.formulas import FORMULA, show_formula
-from corpora.sources.readings import without_readings
+from corpora.sources.hypertext import without_readings
 from corpora.sources.wiki.wikitext.arguments import MARK
 from corpora.sources.wiki.wikitext.markup import ATTRIBUTES, decode_entities
 
