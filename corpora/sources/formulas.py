@@ -22,6 +22,17 @@ AROUND = re.compile(r"\A(?:\$+|\\[(\[])|(?:\$+|\\[)\]])\Z")
 STYLED = re.compile(r"\{\\(?:display|text|script)style\s(.*)\}", re.DOTALL)
 SPACES = re.compile(r"\s+")
 
+
+def tex_pattern(never: str = "") -> str:
+    """The pattern of TeX in a text, between the signs that no prose has. never: signs that are in no formula"""
+    return (
+        rf"\\\((?P<round>[^\\{never}]*+(?:\\(?![()])[^\\{never}]*+)*+)\\\)"
+        rf"|\\\[(?P<square>[^\\{never}]*+(?:\\(?![\[\]])[^\\{never}]*+)*+)\\\]"
+        rf"|\$\$(?P<display>[^${never}]++)\$\$"
+    )
+
+
+_DRAWN = re.compile(tex_pattern("<>"))
 _NAME = r"(?:[\w.-]+:)?"
 _MATH = rf"<{_NAME}math(?=[\s/>])"
 _VALUES = rf"(?:\"[^\"<]*+(?:<(?!{_NAME}math)[^\"<]*+)*+\"|'[^'<]*+(?:<(?!{_NAME}math)[^'<]*+)*+')"
@@ -75,12 +86,14 @@ def show_mathml(markup: str) -> str:
 
 
 def show_formulas(html: str) -> str:
-    """A page with its formulas as text, in the place of their markup."""
+    """A page with its formulas as text, in the place of their markup, or of the TeX that a script of the page draws."""
+    if "athJax" in html or "mathjax" in html or "katex" in html:
+        html = _DRAWN.sub(_shown, html)
     if "<math" not in html and ":math" not in html and "math/tex" not in html and "<MATH" not in html:
         return html
     return _IN_PAGE.sub(_shown, html)
 
 
 def _shown(match: re.Match[str]) -> str:
-    tex = match["tex"]
-    return escape(show_formula(unescaped(tex)) if tex is not None else show_mathml(match[0]))
+    tex = next((part for part in match.groups() if part is not None), None)
+    return escape(show_mathml(match[0]) if tex is None else show_formula(unescaped(tex)))

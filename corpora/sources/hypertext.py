@@ -14,7 +14,7 @@ ATTRIBUTE = re.compile(r"([^\s\"'<>/=]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\
 # Readings (`<rt>`, and the brackets around them), whose end tags may be left out, and what a revision has deleted.
 _READING = re.compile(
     r"<(?:rt|rp|rtc)(?=[\s/>])[^<>]*+>(?:(?!</?(?:rt|rp|rtc|rb|ruby|p|div|td|th|tr|li|h[1-6]|body)[\s/>]).)*+"
-    r"(?:</(?:rt|rp)\s*+>)?+",
+    r"(?:</(?:rt|rp|rtc)\s*+>)*+",
     re.IGNORECASE | re.DOTALL,
 )
 _DELETED = re.compile(r"<del(?=[\s/>])[^<>]*+(?<!/)>(?:(?!</?del[\s/>]).)*+</del\s*+>", re.IGNORECASE | re.DOTALL)

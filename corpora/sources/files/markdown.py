@@ -11,7 +11,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from corpora.sources.formulas import FORMULA, show_formula
+from corpora.sources.formulas import FORMULA, show_formula, tex_pattern
 from corpora.sources.web.own_blocks import ShownText, shown_text
 from corpora.sources.web.tree import PageLimits, Refused
 
@@ -22,15 +22,15 @@ LIMITS = PageLimits()
 FRONT = re.compile(r"\A---[ \t]*\n(?=[\w-]+[ \t]*:)(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 # Code, in which nothing is a formula or the mark of a note, or one of these.
 SIGNS = re.compile(
-    r"(?P<code>^ {0,3}(?P<fence>```+|~~~+)[^\n]*\n(?:(?! {0,3}(?P=fence))[^\n]*\n)*+[^\n]*"
+    r"^ {0,3}```+[ \t]*math[ \t]*\n(?P<fenced>(?:(?! {0,3}```)[^\n]*\n)*+) {0,3}```+[ \t]*$"
+    r"|(?P<code>^ {0,3}(?P<fence>```+|~~~+)[^\n]*\n(?:(?! {0,3}(?P=fence))[^\n]*\n)*+[^\n]*"
     r"|(?P<tick>`++)[^`]++(?P=tick)(?!`)|^(?: {4}|\t)[^\n]*)"
-    r"|\$\$(?P<display>[^$]++)\$\$|\\\((?P<round>[^\\]*+(?:\\(?![()])[^\\]*+)*+)\\\)"
-    r"|\\\[(?P<square>[^\\]*+(?:\\(?![\[\]])[^\\]*+)*+)\\\]"
+    rf"|{tex_pattern()}"
     r"|(?<![\\$\w])\$(?=\S)(?P<inline>[^$\n]++)(?<=\S)\$(?![\w$])"
     r"|^(?P<note>\[\^[^\[\]\s]{1,60}+\]:)[ \t]*|(?P<mark>\[\^[^\[\]\s]{1,60}+\])",
     re.MULTILINE,
 )
-FORMULAS = ("display", "round", "square", "inline")
+FORMULAS = ("fenced", "display", "round", "square", "inline")
 
 
 def read_markdown(text: str) -> ShownText:

@@ -46,7 +46,7 @@ def shown_text(html: str, limits: PageLimits) -> ShownText | Refused:
 
 
 def split_hidden(tree: Tree, blocks: list[Block], most: float = MOST) -> tuple[list[Block], int]:
-    """Those of the blocks that are shown, and the number of all on the page that are not.
+    """Those of the blocks that are shown, and the number of all blocks and runs of the page that are not.
 
     most: the share of the text from which on it is shown although it says that it is not
     """
@@ -54,8 +54,8 @@ def split_hidden(tree: Tree, blocks: list[Block], most: float = MOST) -> tuple[l
     num_hidden = sum(hidden[block.node] >= 0 for block in tree.blocks)
     shown = [block for block in blocks if hidden[block.node] < 0] if num_hidden else blocks
     if sum(len(block.text) for block in shown) < most * sum(len(block.text) for block in blocks):
-        return blocks, 0
-    return shown, num_hidden
+        return blocks, tree.hidden
+    return shown, num_hidden + tree.hidden
 
 
 def _is_hidden(attributes: str) -> bool:

@@ -164,6 +164,7 @@ def _make_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
         tags=["", *map(names.__getitem__, numbers[1:].tolist())],
         written=WrittenAttributes(data, starts, stops),
         parents=parents,
+        hidden=int(table.state[kernels.NUM_HIDDEN]),
     )
     before = _add_blocks(tree, data, table)
     tree.spans = np.stack((before[firsts], before[lasts]), axis=1)

@@ -117,6 +117,7 @@ class Tree:
     title:                  of `<title>`
     scripts:                contents of the scripts of JSON-LD
     html:                   attributes of `<html>`
+    hidden:                 how many runs of text are in formatting elements that are not shown
     """
 
     tags: list[str] = field(default_factory=lambda: [""])
@@ -130,3 +131,4 @@ class Tree:
     title: str = ""
     scripts: list[str] = field(default_factory=list)
     html: str = ""
+    hidden: int = 0

@@ -35,7 +35,7 @@ NUM_TOKENS, NUM_ELEMENTS, NUM_NAMES, FAULTS, AFTER, UNENDED = range(6)
 # What the state of the second pass has.
 NODES, GROUPS, SEGMENTS, SIZE, CHARACTERS = range(5)
 _DEPTH, _FIRST, _LINKS, _MIXED, _IN_LINK, _GAP, _RAW_SIZE, _HIDDEN, _TIMES, _LEVEL, _ADDED = range(5, 16)
-STATES = 16
+NUM_HIDDEN, STATES = 16, 17
 
 
 def _typed(number: int) -> int:
@@ -335,6 +335,8 @@ def arrange(page: ScannedPage, table: PageTable, most_depth: int, most_text: int
         if what == TEXT:
             if state[_HIDDEN] < 0:
                 _take(data, text, segments, state, start, stop)
+            else:
+                state[NUM_HIDDEN] += int(not _is_blank(data, start, stop))
             if state[_RAW_SIZE] > most_text:
                 return UNSURE
         elif what == OPEN or what == CLOSE or what == RULE or what == PAGE:
@@ -359,6 +361,17 @@ def arrange(page: ScannedPage, table: PageTable, most_depth: int, most_text: int
     _pop_to(names, nodes, opened, state, _0)
     nodes[0, 5] = state[GROUPS]
     return DONE
+
+
+@kernel
+def _is_blank(data: Bytes, at: int, stop: int) -> bool:
+    """Return True for a run of white space."""
+    while at < stop:
+        width = space_width(data, at)
+        if width == 0:
+            return False
+        at += width
+    return True
 
 
 @kernel

@@ -152,6 +152,7 @@ class _Builder:
     def text(self, text: str) -> None:
         """Take a run of characters."""
         if self.hidden:
+            self.tree.hidden += bool(text) and not text.isspace()
             return
         self.gathered.take(text, self.in_link, self.tree.tags[self.nodes[-1]] == "pre")
         if self.gathered.size > self.limits.max_text:
