@@ -32,7 +32,7 @@ def tex_pattern(never: str = "") -> str:
     )
 
 
-_DRAWN = re.compile(tex_pattern("<>"))
+_DRAWN = re.compile(tex_pattern())
 _NAME = r"(?:[\w.-]+:)?"
 _MATH = rf"<{_NAME}math(?=[\s/>])"
 _VALUES = rf"(?:\"[^\"<]*+(?:<(?!{_NAME}math)[^\"<]*+)*+\"|'[^'<]*+(?:<(?!{_NAME}math)[^'<]*+)*+')"
@@ -86,14 +86,18 @@ def show_mathml(markup: str) -> str:
 
 
 def show_formulas(html: str) -> str:
-    """A page with its formulas as text, in the place of their markup, or of the TeX that a script of the page draws."""
-    if "athJax" in html or "mathjax" in html or "katex" in html:
-        html = _DRAWN.sub(_shown, html)
-    if "<math" not in html and ":math" not in html and "math/tex" not in html and "<MATH" not in html:
-        return html
+    """A page with its formulas as text, in the place of their markup."""
     return _IN_PAGE.sub(_shown, html)
 
 
+def show_drawn(text: str, html: str) -> str:
+    """The text of a page with the TeX in it as text, if a script of the page draws such."""
+    if "\\(" not in text and "\\[" not in text and "$$" not in text:
+        return text
+    is_drawn = "athJax" in html or "mathjax" in html or "katex" in html
+    return _DRAWN.sub(lambda match: show_formula(next(filter(None, match.groups()), "")), text) if is_drawn else text
+
+
 def _shown(match: re.Match[str]) -> str:
-    tex = next((part for part in match.groups() if part is not None), None)
+    tex = match["tex"]
     return escape(show_mathml(match[0]) if tex is None else show_formula(unescaped(tex)))

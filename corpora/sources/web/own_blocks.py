@@ -3,7 +3,7 @@
 Promises: pure functions of the page's table. An element is hidden if it says so (`hidden`, `display: none`,
 `visibility: hidden`), unless it holds most of the text: scripts show it then. An article is another one if it names an
 address of its own that is not the page's, and begins with a headline; one that the page's text begins in stays.
-Costs: 0.3 ms for a page of 340,000 characters, most of them for the search of words.
+Costs: 0.3 ms for a page of 340,000 characters.
 """
 
 import re
@@ -14,10 +14,10 @@ from urllib.parse import urljoin, urlsplit
 import numpy as np
 
 from corpora.sources.web.facts import attributes_of
+from corpora.sources.web.markup.kernels import find_hiding
 from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_page
 
 NOT_SHOWN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
-SAID = (b"hidden", b"none", b"HIDDEN", b"NONE", b"Hidden", b"None")
 UNTIL_FOUND = "until-found"  # shown where it is looked for
 MOST = 0.5  # of the text, which no element hides
 ADDRESS = re.compile(r"data-[\w-]*(?:url|href|permalink|canonical)|itemid|about|resource", re.IGNORECASE)
@@ -63,19 +63,10 @@ def _inside(tree: Tree, element: int) -> list[Block]:
 
 
 def _hidden_elements(tree: Tree) -> list[int]:
-    """The elements that say that they are not shown, by the words that all of them have."""
+    """The elements that say that they are not shown."""
     data, starts, stops = tree.written
-    places = [at for word in SAID for at in _places(data, word)]
-    elements = np.searchsorted(starts, np.array(places, np.int64), side="right") - 1
-    named = np.unique(elements[np.array(places, np.int64) < stops[elements]])
-    return [element for element in named.tolist() if _is_hidden(tree.written.of(element))]
-
-
-def _places(data: bytes, word: bytes) -> Iterator[int]:
-    at = data.find(word)
-    while at >= 0:
-        yield at
-        at = data.find(word, at + 1)
+    may = np.flatnonzero(find_hiding(np.frombuffer(data, np.uint8), starts, stops))
+    return [element for element in may.tolist() if _is_hidden(tree.written.of(element))]
 
 
 def _is_hidden(written: str) -> bool:

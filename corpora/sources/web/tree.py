@@ -27,6 +27,7 @@ from corpora.sources.web.markup.elements import (
     HIDDEN,
     INLINE,
     RAW,
+    REWRITTEN,
     SCOPES,
     TABLE_TAGS,
     VOID,
@@ -52,7 +53,8 @@ DOES = {
     "html": kernels.PAGE,
     "title": kernels.TITLE,
     "script": kernels.SCRIPT,
-    **dict.fromkeys(("svg", "math"), kernels.DRAWN),
+    "svg": kernels.DRAWN,
+    "math": kernels.MATH,
 }
 UNENDED = re.compile(rb"<[a-zA-Z/!?]")
 MOST_PLACES = (1 << 31) - 1  # a token has 32 bits for each of its places
@@ -83,28 +85,40 @@ def _make_rules() -> tuple[list[str], Int64s]:
 
 
 NAMES, RULES = _make_rules()
+LEFT_OUT = np.array([NAMES.index(name) for name in REWRITTEN])
+PREFIXED_MATH = b":math"
 NAMES_BEFORE = "".join(f"{name} " for name in NAMES).encode()
 
 
-def parse_page(html: str, limits: PageLimits) -> Tree | Refused:
-    """The table of a page, or why it is not read."""
+def parse_page(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tree | Refused:
+    """The table of a page, or why it is not read. is_rewritten: its formulas are text, and it has no readings"""
     if len(html) > limits.max_characters:
         return Refused("too many characters", f"over {limits.max_characters}")
-    html = without_readings(show_formulas(html))
     data = NAMES_BEFORE + html.encode("utf-8", "surrogatepass")
     if b"\0" in data:
         data = data.replace(b"\0", b"")
     if len(data) > MOST_PLACES:
-        return plain_page(html, limits)
+        return plain_page(html, limits, is_rewritten)
     page, cut = _cut(data, limits)
+    if cut == kernels.DONE and not is_rewritten and _has_rewritten(data, page):
+        return parse_page(without_readings(show_formulas(html.replace("\0", ""))), limits, is_rewritten=True)
     table, arranged = _arrange(data, page, limits)
     if kernels.UNSURE in (cut, arranged):
-        return plain_page(html, limits)
+        return plain_page(html, limits, is_rewritten)
     if arranged == kernels.TOO_DEEP:
         return Refused("nested too deep", f"over {limits.max_depth} elements in one another")
     if cut == kernels.TOO_MANY:
         return Refused("too many elements", f"over {limits.max_nodes}")
     return _make_tree(data, page, table)
+
+
+def _has_rewritten(data: bytes, page: ScannedPage) -> bool:
+    """Return True for a page that has formulas, readings or deleted text."""
+    does, number = page.tokens[: page.state[kernels.NUM_TOKENS], :2].T
+    if page.state[kernels.FORMULAS] or np.any(np.isin(number, LEFT_OUT) & (does != kernels.INLINE_END)):
+        return True
+    own = page.names[len(NAMES) : page.state[kernels.NUM_NAMES], 1].tolist()
+    return any(data[stop - len(PREFIXED_MATH) : stop].lower() == PREFIXED_MATH for stop in own)
 
 
 def _cut(data: bytes, limits: PageLimits) -> tuple[ScannedPage, int]:

@@ -23,6 +23,7 @@ INLINE = frozenset(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q rb rp rt ruby s samp "
     "small span strike strong sub sup time tt u var wbr o:p".split()
 )
+REWRITTEN = ("rt", "rp", "del")  # which `hypertext.without_readings` leaves out
 ENDS_P = frozenset(
     "address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form h1 h2 h3 "
     "h4 h5 h6 header hgroup hr main menu nav ol p pre section table ul".split()

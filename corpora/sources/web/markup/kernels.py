@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corpora.kernels.arrays import Bytes, Int32s, Int64s
+from corpora.kernels.arrays import Bools, Bytes, Int32s, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import ONES, TOP_BITS, load8, trailing_zeros
 from corpora.sources.web.markup.characters import read_reference, space_width, write_character
 
 # What a token does to the table: of a start tag, what the first column of `rules` has for its name.
 TEXT, OPEN, CLOSE, INLINE, ASKED, HIDING, INLINE_END, LINKED, UNLINKED, BREAK, RULE, VOID = range(12)
-META, LINK, TIME, PAGE, RAW, DRAWN, TITLE, SCRIPT = range(12, 20)  # Python reads those that are tokens of these
+META, LINK, TIME, PAGE, RAW, DRAWN, MATH, TITLE, SCRIPT = range(12, 21)  # Python reads those that are tokens of these
 # Columns of `rules`: what its start tag does, and its end tag; whether end tags of others stop at it; the element at
 # which its end tag stops; two that it ends; those beyond which it does not look, the innermost of which counts.
 DOES, END_DOES, IS_SCOPE, END_WALL, ENDS, WALLS = 0, 1, 2, 3, 4, 6
@@ -31,7 +31,7 @@ MOST_ALIKE = 64  # names in one place of the table of names
 
 # Columns of `names`, and what the state of the first pass has before the raw elements whose end is missing.
 START, STOP, NEXT, DIGEST, LEVEL = range(5)
-NUM_TOKENS, NUM_ELEMENTS, NUM_NAMES, FAULTS, AFTER, UNENDED = range(6)
+NUM_TOKENS, NUM_ELEMENTS, NUM_NAMES, FAULTS, AFTER, FORMULAS, UNENDED = range(7)
 # What the state of the second pass has.
 NODES, GROUPS, SEGMENTS, SIZE, CHARACTERS = range(5)
 _DEPTH, _FIRST, _LINKS, _MIXED, _IN_LINK, _GAP, _RAW_SIZE, _HIDDEN, _TIMES, _LEVEL, _ADDED = range(5, 16)
@@ -47,7 +47,9 @@ _LESS, _GREATER, _SLASH, _EQUALS, _DASH, _QUOTE, _APOSTROPHE, _AMPERSAND = (_typ
 _LETTER, _OTHER = 1, 2  # what a "<" before it begins: a tag; a comment, a doctype, an instruction
 _BEGINS = np.array([_LETTER * chr(i).isalpha() + _OTHER * (chr(i) in "!?/") for i in range(128)] + [0] * 128, np.uint8)
 _LOWERED = np.array([ord(chr(i).lower()) for i in range(128)] + list(range(128, 256)), np.uint8)
-_HREF, _LICENSE, _JSON = (np.array([ord(each) for each in word], np.uint8) for word in ("href", "license", "ld+json"))
+_HREF, _LICENSE, _JSON, _TEX = (
+    np.array([ord(each) for each in word], np.uint8) for word in ("href", "license", "ld+json", "math/tex")
+)
 _HID, _NON, _SR, _SCR = (ord(a) << 16 | ord(b) << 8 | ord(c) for a, b, c in ("hid", "non", "sr-", "scr"))
 _0, _TEXT, _LINK, _SMALL = (_typed(each) for each in (0, TEXT, LINK, 32))
 _GREATERS, _EQUALSES = ONES * np.uint64(_GREATER), ONES * np.uint64(_EQUALS)
@@ -209,9 +211,13 @@ def cut_tokens(page: ScannedPage, begin: int, last: int, most_elements: int) -> 
                 if state[NUM_ELEMENTS] > most_elements:
                     return TOO_MANY
                 position, does = end + 1, rules[min(number, unknown), DOES]
+                if does == MATH or (does == SCRIPT and _contains(data, stop, end, _TEX, _0)):
+                    state[FORMULAS] = 1
                 if does < RAW:
                     _start_tag(data, tokens, state, number, does, stop, end)
-                elif not state[UNENDED + number] and not (does == DRAWN and end > stop and data[end - 1] == _SLASH):
+                elif not state[UNENDED + number] and not (
+                    DRAWN <= does <= MATH and end > stop and data[end - 1] == _SLASH
+                ):
                     inside = _raw_end(data, names[number, START], names[number, STOP], position, last)
                     if inside < 0:
                         state[UNENDED + number] = 1
@@ -302,6 +308,15 @@ def _may_hide(data: Bytes, start: int, stop: int) -> bool:
         if three == _HID or three == _NON or three == _SR or three == _SCR:
             return True
     return False
+
+
+@kernel
+def find_hiding(data: Bytes, starts: Int64s, stops: Int64s) -> Bools:
+    """Which stretches of attributes may hide their elements; no other says that it does."""
+    may = np.zeros(starts.size, np.bool_)
+    for at in range(starts.size):
+        may[at] = _may_hide(data, starts[at], stops[at])
+    return may
 
 
 @kernel
