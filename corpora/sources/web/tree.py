@@ -85,7 +85,7 @@ def _make_rules() -> tuple[list[str], Int64s]:
 
 
 NAMES, RULES = _make_rules()
-LEFT_OUT = np.array([NAMES.index(name) for name in REWRITTEN])
+IS_REWRITTEN = np.array([name in REWRITTEN for name in [*NAMES, ""]])
 PREFIXED_MATH = b":math"
 NAMES_BEFORE = "".join(f"{name} " for name in NAMES).encode()
 
@@ -115,7 +115,9 @@ def parse_page(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tre
 def _has_rewritten(data: bytes, page: ScannedPage) -> bool:
     """Return True for a page that has formulas, readings or deleted text."""
     does, number = page.tokens[: page.state[kernels.NUM_TOKENS], :2].T
-    if page.state[kernels.FORMULAS] or np.any(np.isin(number, LEFT_OUT) & (does != kernels.INLINE_END)):
+    if page.state[kernels.FORMULAS] or np.any(
+        IS_REWRITTEN[np.minimum(number, len(NAMES))] & (does != kernels.INLINE_END)
+    ):
         return True
     own = page.names[len(NAMES) : page.state[kernels.NUM_NAMES], 1].tolist()
     return any(data[stop - len(PREFIXED_MATH) : stop].lower() == PREFIXED_MATH for stop in own)

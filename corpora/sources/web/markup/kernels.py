@@ -51,6 +51,8 @@ _HREF, _LICENSE, _JSON, _TEX = (
     np.array([ord(each) for each in word], np.uint8) for word in ("href", "license", "ld+json", "math/tex")
 )
 _HID, _NON, _SR, _SCR = (ord(a) << 16 | ord(b) << 8 | ord(c) for a, b, c in ("hid", "non", "sr-", "scr"))
+_HIDD, _NONE = (int.from_bytes(word, "big") for word in (b"hidd", b"none"))
+_COLON = _typed(ord(":"))
 _0, _TEXT, _LINK, _SMALL = (_typed(each) for each in (0, TEXT, LINK, 32))
 _GREATERS, _EQUALSES = ONES * np.uint64(_GREATER), ONES * np.uint64(_EQUALS)
 
@@ -312,10 +314,16 @@ def _may_hide(data: Bytes, start: int, stop: int) -> bool:
 
 @kernel
 def find_hiding(data: Bytes, starts: Int64s, stops: Int64s) -> Bools:
-    """Which stretches of attributes may hide their elements; no other says that it does."""
+    """Which stretches of attributes may hide their elements: with "hidden", or "none" after a colon or white space."""
     may = np.zeros(starts.size, np.bool_)
-    for at in range(starts.size):
-        may[at] = _may_hide(data, starts[at], stops[at])
+    for element in range(starts.size):
+        four = 0
+        for at in range(starts[element], stops[element]):
+            four = (four << 8 | data[at] | 32) & 0xFFFFFFFF
+            if four == _HIDD and data[at - 4] != _DASH:
+                may[element] = True
+            elif four == _NONE and (data[at - 4] == _COLON or space_width(data, at - 4) > 0):
+                may[element] = True
     return may
 
 
