@@ -11,7 +11,7 @@ import re
 import unicodedata
 from html import escape
 
-from corpora.sources.web.markup.elements import ATTRIBUTE, unescaped
+from corpora.sources.hypertext import ATTRIBUTE, unescaped
 
 FORMULA = "[formula]"
 PLAIN = re.compile(r"[A-Za-z0-9\u0370-\u03ff .,:+\-/()=%\u00b0-\u00b3\u00b7\u00d7\u2032\u2190-\u22ff]{1,24}")
@@ -22,6 +22,17 @@ AROUND = re.compile(r"\A(?:\$+|\\[(\[])|(?:\$+|\\[)\]])\Z")
 STYLED = re.compile(r"\{\\(?:display|text|script)style\s(.*)\}", re.DOTALL)
 SPACES = re.compile(r"\s+")
 
+
+def tex_pattern(never: str = "") -> str:
+    """The pattern of TeX in a text, between the signs that no prose has. never: signs that are in no formula"""
+    return (
+        rf"\\\((?P<round>[^\\{never}]*+(?:\\(?![()])[^\\{never}]*+)*+)\\\)"
+        rf"|\\\[(?P<square>[^\\{never}]*+(?:\\(?![\[\]])[^\\{never}]*+)*+)\\\]"
+        rf"|\$\$(?P<display>[^${never}]++)\$\$"
+    )
+
+
+_DRAWN = re.compile(tex_pattern())
 _NAME = r"(?:[\w.-]+:)?"
 _MATH = rf"<{_NAME}math(?=[\s/>])"
 _VALUES = rf"(?:\"[^\"<]*+(?:<(?!{_NAME}math)[^\"<]*+)*+\"|'[^'<]*+(?:<(?!{_NAME}math)[^'<]*+)*+')"
@@ -76,11 +87,17 @@ def show_mathml(markup: str) -> str:
 
 def show_formulas(html: str) -> str:
     """A page with its formulas as text, in the place of their markup."""
-    if "<math" not in html and ":math" not in html and "math/tex" not in html and "<MATH" not in html:
-        return html
     return _IN_PAGE.sub(_shown, html)
+
+
+def show_drawn(text: str, html: str) -> str:
+    """The text of a page with the TeX in it as text, if a script of the page draws such."""
+    if "\\(" not in text and "\\[" not in text and "$$" not in text:
+        return text
+    is_drawn = "athJax" in html or "mathjax" in html or "katex" in html
+    return _DRAWN.sub(lambda match: show_formula(next(filter(None, match.groups()), "")), text) if is_drawn else text
 
 
 def _shown(match: re.Match[str]) -> str:
     tex = match["tex"]
-    return escape(show_formula(unescaped(tex)) if tex is not None else show_mathml(match[0]))
+    return escape(show_mathml(match[0]) if tex is None else show_formula(unescaped(tex)))

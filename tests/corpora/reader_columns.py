@@ -30,8 +30,12 @@ MATH = "http://schemas.openxmlformats.org/officeDocument/2006/math"
 MATHML = "http://www.w3.org/1998/Math/MathML"
 COMPATIBLE = "http://schemas.openxmlformats.org/markup-compatibility/2006"
 OFFICE_2010 = "http://schemas.microsoft.com/office/drawing/2010/main"
-BEFORE = "The harbour was dredged twice in that decade, and each time the pilots wrote down what the sea had brought in."
-AFTER = "What was left of the old pier became a walk with benches, from which one sees the light at the mouth of the river."
+BEFORE = (
+    "The harbour was dredged twice in that decade, and each time the pilots wrote down what the sea had brought in."
+)
+AFTER = (
+    "What was left of the old pier became a walk with benches, from which one sees the light at the mouth of the river."
+)
 CLEAN = CleanSettings()
 
 
@@ -130,7 +134,7 @@ def _xlsx(given: str, parts: Mapping[str, str]) -> bytes:
 
 
 def _pdf(given: str, parts: Mapping[str, str]) -> bytes:
-    """A page with these lines, in Helvetica; a line that begins with "~ " is drawn in no color, as recognized text is."""
+    """A page with these lines; one that begins with "~ " is drawn in no color, as recognized text is."""
     shown = ["BT /F 10 Tf 12 TL 40 780 Td"]
     for line in given.split("\n"):
         mode, text = (3, line[2:]) if line.startswith("~ ") else (0, line)
@@ -151,7 +155,9 @@ def _pdf(given: str, parts: Mapping[str, str]) -> bytes:
         out.write(b"%d 0 obj%b\nendobj\n" % (number, body))
     start = out.tell()
     rows = b"".join(b"%010d 00000 n \n" % place for place in places)
-    out.write(b"xref\n0 6\n0000000000 65535 f \n%btrailer<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % (rows, start))
+    out.write(
+        b"xref\n0 6\n0000000000 65535 f \n%btrailer<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % (rows, start)
+    )
     return out.getvalue()
 
 

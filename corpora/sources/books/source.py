@@ -69,7 +69,10 @@ MOST_LICENSE_CHARACTERS = 100  # longer statements of rights are essays, not nam
 
 
 class Book(NamedTuple):
-    """A book's paragraphs, its matter cut, and what it says of itself. number: at Project Gutenberg."""
+    """A book's paragraphs, its matter cut, and what it says of itself.
+
+    number: at Project Gutenberg; hidden: elements with text that it does not show
+    """
 
     paragraphs: list[str]
     title: str | None
@@ -79,6 +82,7 @@ class Book(NamedTuple):
     rights: str | None
     number: int | None
     revision: int | None
+    hidden: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +164,7 @@ class BookCorpusSource:
         if drop is None and num_words < enough:
             drop = Drop("no prose", f"{num_words} words of running text")
         marked = book.number is not None
+        noted = {key: value for key, value in (("language", book.language), ("hidden", book.hidden)) if value}
         return Record(
             locator=locator,
             text=text[: 2 * EXCERPT_CHARACTERS] if drop else text,
@@ -171,7 +176,7 @@ class BookCorpusSource:
             date=book.date,
             license=book.rights if book.rights and len(book.rights) <= MOST_LICENSE_CHARACTERS else None,
             group=book.author,
-            meta=json.dumps({"language": book.language}, ensure_ascii=False) if book.language else None,
+            meta=json.dumps(noted, ensure_ascii=False) if noted else None,
             drop=drop,
         )
 
@@ -285,6 +290,7 @@ def epub_book(data: bytes, max_bytes: int) -> Book:
         rights=epub.rights,
         number=number,
         revision=source.revision,
+        hidden=epub.hidden,
     )
 
 

@@ -1,7 +1,7 @@
 r"""Markdown to the text that its reader sees: CommonMark with tables and strikethrough, by markdown-it-py.
 
 Headings, items, quotations and rows of tables are paragraphs without their signs, code keeps its lines, links are their
-words; addresses, pictures, comments, what comes before the text between lines of `---`, and marks of notes are left out.
+words; addresses, pictures, comments, fields between lines of `---` before the text, and marks of notes are left out.
 Formulas (`$x$`, `$$x$$`, `\(x\)`, `\[x\]`) are as `corpora.sources.formulas` has them, and HTML is read as in a mail.
 
 Promises: nothing is fetched. A text that is beyond the bounds of a page is given as it is. Cost: about 1 MB a second.
@@ -11,7 +11,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from corpora.sources.formulas import FORMULA, show_formula
+from corpora.sources.formulas import FORMULA, show_formula, tex_pattern
 from corpora.sources.web.own_blocks import ShownText, shown_text
 from corpora.sources.web.tree import PageLimits, Refused
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 LIMITS = PageLimits()
-FRONT = re.compile(r"\A---[ \t]*\n(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
+FRONT = re.compile(r"\A---[ \t]*\n(?=[\w-]+[ \t]*:)(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 # Code, in which nothing is a formula or the mark of a note, or one of these.
 SIGNS = re.compile(
-    r"(?P<code>^ {0,3}(?P<fence>```+|~~~+)[^\n]*\n(?:(?! {0,3}(?P=fence))[^\n]*\n)*+[^\n]*|(?P<tick>`++)[^`]++(?P=tick)(?!`)"
-    r"|^(?: {4}|\t)[^\n]*)"
-    r"|\$\$(?P<display>[^$]++)\$\$|\\\((?P<round>[^\\]*+(?:\\(?![()])[^\\]*+)*+)\\\)"
-    r"|\\\[(?P<square>[^\\]*+(?:\\(?![\[\]])[^\\]*+)*+)\\\]"
+    r"^ {0,3}```+[ \t]*math[ \t]*\n(?P<fenced>(?:(?! {0,3}```)[^\n]*\n)*+) {0,3}```+[ \t]*$"
+    r"|(?P<code>^ {0,3}(?P<fence>```+|~~~+)[^\n]*\n(?:(?! {0,3}(?P=fence))[^\n]*\n)*+[^\n]*"
+    r"|(?P<tick>`++)[^`]++(?P=tick)(?!`)|^(?: {4}|\t)[^\n]*)"
+    rf"|{tex_pattern()}"
     r"|(?<![\\$\w])\$(?=\S)(?P<inline>[^$\n]++)(?<=\S)\$(?![\w$])"
     r"|^(?P<note>\[\^[^\[\]\s]{1,60}+\]:)[ \t]*|(?P<mark>\[\^[^\[\]\s]{1,60}+\])",
     re.MULTILINE,
 )
-FORMULAS = ("display", "round", "square", "inline")
+FORMULAS = ("fenced", "display", "round", "square", "inline")
 
 
 def read_markdown(text: str) -> ShownText:

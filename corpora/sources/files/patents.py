@@ -3,8 +3,8 @@
 A `.greenbook`, or a `.txt` that begins as those do, holds many of them; any other text is one document.
 
 Promises: each patent is a record, with title, abstract, description and claims in their order and a paragraph for each
-that the file has; tables, which are drawn with characters, are left out, and for a formula is a sign. What cannot be read is a damaged
-drop that says why. Costs: one pass over the lines; memory: one record, at most `max_record_bytes`.
+that the file has; tables, which are drawn with characters, are left out, and for a formula there is a sign. What cannot
+be read is a damaged drop that says why. Costs: one pass over the lines; memory: one record, at most `max_record_bytes`.
 """
 
 import re
@@ -28,7 +28,7 @@ FIELD = re.compile(r"([A-Z][A-Z0-9]{2,3})(?: {1,2}(.*))?")
 SECTIONS = frozenset("ABST PARN GOVT BSUM DRWD DETD CLMS DCLM".split())
 OTHER_SECTIONS = frozenset("INVT ASSG RLAP PRIR REIS CLAS UREF FREF OREF LREP PCTA".split())
 DRAWN = re.compile(r"##(?:EQU|STR)\d+(?:\.\d+)?##")  # a formula, of numbers or of chemistry, which is a picture
-PARAGRAPHS = re.compile(r"PAL|PAR|PA[0-9C]|STM")
+PARAGRAPHS = re.compile(r"PAL|PAR|PA[0-9C]|STM|EQU")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +106,7 @@ def read_patent(text: str) -> dict[str, Any]:
         raise BadRecord("no line WKU, which numbers a patent")
     date = "-".join((day[:4], day[4:6], day[6:])) if re.fullmatch(r"\d{8}", day, re.ASCII) else None
     title = _joined(facts.get("TTL", [])) or None
-    texts = (DRAWN.sub(FORMULA, part) for part in (title, *map(_joined, paragraphs)) if part)
-    body = "\n\n".join(part for part in texts if part.strip() != FORMULA)
+    body = DRAWN.sub(FORMULA, "\n\n".join(part for part in (title, *map(_joined, paragraphs)) if part))
     return {"text": body, "key": number[:8], "title": title, "date": date}
 
 

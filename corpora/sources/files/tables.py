@@ -162,7 +162,8 @@ class TextTable:
         try:
             first = self._sample(path, SAMPLED)
         except OpenQuote:
-            first = self._sample(path, SAMPLED, len(self._fields_of(self._sample(path, 1)[0])))
+            one = replace(self, quote="") if self.delimiter == "\t" else self  # whose quotes end in their lines
+            first = self._sample(path, SAMPLED, len(self._fields_of(one._sample(path, 1)[0])))
         fields = []
         for row in first:
             try:

@@ -17,6 +17,7 @@ import json
 import re
 from dataclasses import dataclass
 
+from corpora.sources.formulas import show_drawn
 from corpora.sources.web.facts import (
     canonical_address,
     metas_of,
@@ -76,7 +77,7 @@ def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS
     canonical = canonical_address(tree, metas, url)
     shown, num_hidden = split_hidden(tree, without_appended(tree, main.blocks, canonical or url))
     blocks = [block for block in map(without_permalink, shown) if block.text]
-    text = "\n\n".join(block.text for block in without_headline(blocks, title))
+    text = show_drawn("\n\n".join(block.text for block in without_headline(blocks, title)), html)
     if len(text) < LEAST_OF_DATA * len(data := data_text(tree.scripts)):
         text = data
     if not text:

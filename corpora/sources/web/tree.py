@@ -19,15 +19,15 @@ import numpy as np
 
 from corpora.kernels.arrays import Int64s
 from corpora.sources.formulas import show_formulas
-from corpora.sources.readings import without_readings
+from corpora.sources.hypertext import ATTRIBUTE, unescaped, without_readings
 from corpora.sources.web.markup import kernels
 from corpora.sources.web.markup.elements import (
-    ATTRIBUTE,
     ENDED,
     ENDS_P,
     HIDDEN,
     INLINE,
     RAW,
+    REWRITTEN,
     SCOPES,
     TABLE_TAGS,
     VOID,
@@ -36,7 +36,6 @@ from corpora.sources.web.markup.elements import (
     Refused,
     Tree,
     WrittenAttributes,
-    unescaped,
 )
 from corpora.sources.web.markup.kernels import PageTable, ScannedPage, arrange, cut_tokens
 from corpora.sources.web.markup.plain import BlockText, plain_page
@@ -54,7 +53,8 @@ DOES = {
     "html": kernels.PAGE,
     "title": kernels.TITLE,
     "script": kernels.SCRIPT,
-    **dict.fromkeys(("svg", "math"), kernels.DRAWN),
+    "svg": kernels.DRAWN,
+    "math": kernels.MATH,
 }
 UNENDED = re.compile(rb"<[a-zA-Z/!?]")
 MOST_PLACES = (1 << 31) - 1  # a token has 32 bits for each of its places
@@ -85,28 +85,42 @@ def _make_rules() -> tuple[list[str], Int64s]:
 
 
 NAMES, RULES = _make_rules()
+IS_REWRITTEN = np.array([name in REWRITTEN for name in [*NAMES, ""]])
+PREFIXED_MATH = b":math"
 NAMES_BEFORE = "".join(f"{name} " for name in NAMES).encode()
 
 
-def parse_page(html: str, limits: PageLimits) -> Tree | Refused:
-    """The table of a page, or why it is not read."""
+def parse_page(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tree | Refused:
+    """The table of a page, or why it is not read. is_rewritten: its formulas are text, and it has no readings"""
     if len(html) > limits.max_characters:
         return Refused("too many characters", f"over {limits.max_characters}")
-    html = without_readings(show_formulas(html))
     data = NAMES_BEFORE + html.encode("utf-8", "surrogatepass")
     if b"\0" in data:
         data = data.replace(b"\0", b"")
     if len(data) > MOST_PLACES:
-        return plain_page(html, limits)
+        return plain_page(html, limits, is_rewritten)
     page, cut = _cut(data, limits)
+    if cut == kernels.DONE and not is_rewritten and _has_rewritten(data, page):
+        return parse_page(without_readings(show_formulas(html.replace("\0", ""))), limits, is_rewritten=True)
     table, arranged = _arrange(data, page, limits)
     if kernels.UNSURE in (cut, arranged):
-        return plain_page(html, limits)
+        return plain_page(html, limits, is_rewritten)
     if arranged == kernels.TOO_DEEP:
         return Refused("nested too deep", f"over {limits.max_depth} elements in one another")
     if cut == kernels.TOO_MANY:
         return Refused("too many elements", f"over {limits.max_nodes}")
     return _make_tree(data, page, table)
+
+
+def _has_rewritten(data: bytes, page: ScannedPage) -> bool:
+    """Return True for a page that has formulas, readings or deleted text."""
+    does, number = page.tokens[: page.state[kernels.NUM_TOKENS], :2].T
+    if page.state[kernels.FORMULAS] or np.any(
+        IS_REWRITTEN[np.minimum(number, len(NAMES))] & (does != kernels.INLINE_END)
+    ):
+        return True
+    own = page.names[len(NAMES) : page.state[kernels.NUM_NAMES], 1].tolist()
+    return any(data[stop - len(PREFIXED_MATH) : stop].lower() == PREFIXED_MATH for stop in own)
 
 
 def _cut(data: bytes, limits: PageLimits) -> tuple[ScannedPage, int]:
@@ -166,6 +180,7 @@ def _make_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
         tags=["", *map(names.__getitem__, numbers[1:].tolist())],
         written=WrittenAttributes(data, starts, stops),
         parents=parents,
+        hidden=int(table.state[kernels.NUM_HIDDEN]),
     )
     before = _add_blocks(tree, data, table)
     tree.spans = np.stack((before[firsts], before[lasts]), axis=1)

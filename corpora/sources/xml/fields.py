@@ -245,8 +245,7 @@ def _collect(element: Any, layout: TextLayout, pieces: list[str]) -> None:
         if layout.marks and _is_mark(child, layout):
             pieces.append(MARK)
         elif name in FORMULAS and name not in layout.skip and (len(child) or "formula" in name):
-            formula = _show_formula(child)
-            pieces.append(formula if formula != FORMULA or _is_in_sentence(child) else "")
+            pieces.append(_show_formula(child))
         elif name in READINGS and _local(element.tag) in ("ruby", "rtc"):
             pass
         elif name not in layout.skip and not (name == "sec" and _has_title_alone(child, layout)):
@@ -266,10 +265,12 @@ def _show_formula(element: Any) -> str:
     shown = (show_mathml(etree.tostring(each, encoding="unicode", with_tail=False)) for each in within)
     if mathml := next(filter(None, shown), ""):
         return mathml
-    names = {_local(each.tag) for each in element.iter(etree.Element)} - {_local(element.tag)}
+    if lines := [_text(each) for each in element.iter(etree.Element) if _local(each.tag) == "textual-form"]:
+        return show_formula(lines[0])
+    names = {_local(each.tag) for each in element.iterdescendants(etree.Element)} - {"label"}
     if not names <= IN_LINE or within:
         return FORMULA
-    return show_formula(_text(element))
+    return show_formula(_text(element)) if "formula" in _local(element.tag) or not _text(element).strip() else FORMULA
 
 
 def _text(element: Any) -> str:
@@ -291,7 +292,7 @@ def _has_title_alone(section: Any, layout: TextLayout) -> bool:
 
 
 def _is_mark(element: Any, layout: TextLayout) -> bool:
-    """Return True if an element is one of `marks` that holds no letter but a raised one, such as a reference's number."""
+    """Return True if an element is one of `marks` that holds no letter, or one that is raised: the sign of a note."""
     if not any(matches(element, step) for step in layout.marks):
         return False
     text = _text(element).strip(" []()")
@@ -301,7 +302,10 @@ def _is_mark(element: Any, layout: TextLayout) -> bool:
 
 def plain_text(hit: Any) -> str:
     """Return what an element or attribute holds, on one line."""
-    text = hit if isinstance(hit, str) else _text(hit)
+    pieces = [hit] if isinstance(hit, str) else []
+    if not isinstance(hit, str):
+        _collect(hit, TextLayout(), pieces)
+    text = "".join(pieces)
     return SPACES.sub(" ", text).strip()
 
 

@@ -1,4 +1,4 @@
-"""Small inputs after public bug reports of other tools, which are next to the checkout: what a reader sees comes through."""
+"""Small inputs after bug reports of other tools, which are next to the checkout: what a reader sees comes through."""
 
 from pathlib import Path
 
@@ -10,13 +10,21 @@ from corpora.sources.files.source import FilesSource
 from corpora.sources.web.source import CcNewsSource
 from corpora.sources.wiki.source import WikipediaSource
 
-PILOTS = "The harbour was dredged twice in that decade, and each time the pilots wrote down what the sea had brought in."
+PILOTS = (
+    "The harbour was dredged twice in that decade, and each time the pilots wrote down what the sea had brought in."
+)
 # Folder: (number of records, number of drops, what is in their texts, what is in none).
 REPORTS: dict[str, tuple[int, int, tuple[str, ...], tuple[str, ...]]] = {
     "A01-docx-controls/in": (
         1,
         0,
-        ("Ada Holm and she counts", "A block control holds", "Mill pond\tseven", "A table inside a control", "every control."),
+        (
+            "Ada Holm and she counts",
+            "A block control holds",
+            "Mill pond\tseven",
+            "A table inside a control",
+            "every control.",
+        ),
         (),
     ),
     "A03-docx-hidden/in": (
@@ -29,10 +37,25 @@ REPORTS: dict[str, tuple[int, int, tuple[str, ...], tuple[str, ...]]] = {
     "A04-ruby/epub": (1, 0, ("私は東京に住んでいます。",), ("とうきょう",)),
     "A04-ruby/xlsx": (3, 0, ("東京の川は静かです。", "京都の橋は古い。", "奈良の鹿は多い。"), ()),
     "B01-html-nobr/in": (1, 0, ("The sixth AP-fund was closed in spring, and 12 000 letters",), ()),
-    "B03-html-one-form/in": (1, 0, (PILOTS, "Nobody asked the pilots", "The mayor read from it", "What was left of"), ()),
-    "B04-html-math/in": (1, 0, ("mean error was [formula] over all runs, and the rate is k/n for each of them.",), ("times",)),
+    "B03-html-one-form/in": (
+        1,
+        0,
+        (PILOTS, "Nobody asked the pilots", "The mayor read from it", "What was left of"),
+        (),
+    ),
+    "B04-html-math/in": (
+        1,
+        0,
+        ("mean error was [formula] over all runs, and the rate is k/n for each of them.",),
+        ("times",),
+    ),
     "B06-html-charset/in": (3, 0, ("家居", "Паром", "Brücke"), ()),
-    "B07-html-endless/in": (1, 0, (PILOTS, "What was left of the old pier"), ("theatre", "collector", "bicycles", "bills")),
+    "B07-html-endless/in": (
+        1,
+        0,
+        (PILOTS, "What was left of the old pier"),
+        ("theatre", "collector", "bicycles", "bills"),
+    ),
     "B09-html-plain/in": (1, 0, ("The first point says", "The second point has", "The third point"), ()),
     "B11-warc/in": (5, 0, (PILOTS,), ()),
     "C01-wiki/in": (

@@ -1,4 +1,4 @@
-"""Every thing that a text can hold, through the reader of every format: a table of cases, with one decision for a row."""
+"""Every thing that a text holds, through the reader of every format: a table of cases, with one decision for a row."""
 
 import tomllib
 from pathlib import Path

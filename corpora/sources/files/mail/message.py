@@ -4,8 +4,8 @@ The text is the plain part, or where there is none the HTML part without its tag
 one after another, all of them. Attachments and pictures are left out and counted. Quoted lines and signatures stay.
 
 Promises: charsets mean what web pages mean by them, and without one that holds a text is UTF-8 or else windows-1252;
-what cannot be decoded becomes U+FFFD and is counted, and so is what the HTML part does not show. A message that nests parts deeper than Python's parser can follow
-is a bad record. Cost: about 20 MB/s. Memory: the message three times.
+what cannot be decoded becomes U+FFFD and is counted, and so is what the HTML part does not show. A message that nests
+parts deeper than Python's parser can follow is a bad record. Cost: about 20 MB/s. Memory: the message three times.
 """
 
 import re

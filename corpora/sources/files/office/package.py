@@ -47,7 +47,11 @@ class LargeDocument(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficeDocument:
-    """The content of an office document. date: when it was made, as YYYY-MM-DD; hidden: runs, rows, shapes and slides"""
+    """The content of an office document.
+
+    date:   when it was made, as YYYY-MM-DD
+    hidden: runs, rows, shapes and slides that it does not show
+    """
 
     paragraphs: tuple[str, ...]
     title: str | None = None

@@ -2,8 +2,8 @@
 
 Formulas have the value that Excel kept of them, numbers with a format of dates become dates in ISO 8601, errors such as
 `#N/A` are empty. The first row that fills over half of the columns names them; what is above it is a title. A name over
-merged columns names each of them, with the name below it where the row below has one for each. What is in hidden columns
-is left out; hidden rows, and those of hidden sheets, say so. Readings above words are left out.
+merged columns names each of them, with the name below it where the row below has one for each. Hidden columns and
+readings above words are left out; hidden rows, and those of hidden sheets, say so.
 
 Promises: those of `package.py`; rows are streamed. Cost: about 8 MB of XML a second. Memory: the texts that sheets
 share, in UTF-8, and a row of at most `max_row` characters.

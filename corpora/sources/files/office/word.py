@@ -2,8 +2,8 @@
 
 What was inserted under revision is there, what was deleted is not; text boxes come before the paragraph that they hang
 on, footnotes and endnotes after the body, a row of a table is a paragraph with tabs between its cells. A formula is as
-`corpora.sources.formulas` has it. Not there: headers, footers, comments, tables of contents, readings above words, and
-numbers that Word itself counts (of lists and headings); nor what is hidden, by itself or by its style, which is counted.
+`corpora.sources.formulas` has it. Not there: headers, footers, comments, tables of contents, readings above words,
+numbers that Word itself counts (of lists and headings), and what is hidden, by itself or its style, which is counted.
 
 Promises and costs: those of `package.py`. Memory: the text.
 """
@@ -47,12 +47,18 @@ def read_docx(data: bytes, max_bytes: int) -> OfficeDocument:
 
 @dataclass(slots=True)
 class _Paragraph:
-    """contents: it is a line of a table of contents; hidden: its style hides it; goes_on: its end was deleted"""
+    """A paragraph that is read. contents: it is a line of a table of contents
+
+    hidden:  its style hides it, or the run whose text box it is in
+    goes_on: its end was deleted
+    around:  what the run around it says of being hidden
+    """
 
     pieces: list[str] = field(default_factory=list)
     contents: bool = False
     hidden: bool = False
     goes_on: bool = False
+    around: bool | None = None
 
 
 class _Styles(Handler):
@@ -125,7 +131,7 @@ class _Body(Handler):
         match self._properties:
             case ["pPr", "pStyle"] if self._open:
                 self._open[-1].contents = value.lower().startswith("toc")
-                self._open[-1].hidden = self._styles.get(value, False)
+                self._open[-1].hidden |= self._styles.get(value, False)
             case ["pPr", "rPr", "del" | "moveFrom"] if self._open:
                 self._open[-1].goes_on = True
             case ["rPr", "vanish"]:
@@ -137,8 +143,9 @@ class _Body(Handler):
 
     def _begin_word(self, name: str, attributes: dict[str, str]) -> None:
         if name == "p":
-            self._open.append(_Paragraph(pieces=self._begun))
-            self._begun = []
+            around = self._run_hidden  # of a text box
+            self._open.append(_Paragraph(pieces=self._begun, hidden=bool(around), around=around))
+            self._begun, self._run_hidden = [], None
         elif name in PROPERTIES:
             self._properties.append(name)
         elif name == "r":
@@ -169,10 +176,13 @@ class _Body(Handler):
             return
         if name == "p" and self._open:
             paragraph = self._open.pop()
+            self._run_hidden = paragraph.around
             if paragraph.goes_on:
                 self._begun = paragraph.pieces
             else:
                 self._add("" if paragraph.contents else "".join(paragraph.pieces))
+        elif name == "r":
+            self._run_hidden = None
         elif name == "tc" and self._cells:
             self._add("".join(self._begun))
             self._begun = []

@@ -7,7 +7,6 @@ adoption of misplaced table content and of misnested formatting, which moves no 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from html import unescape
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ INLINE = frozenset(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q rb rp rt ruby s samp "
     "small span strike strong sub sup time tt u var wbr o:p".split()
 )
+REWRITTEN = ("rt", "rp", "del")  # which `hypertext.without_readings` leaves out
 ENDS_P = frozenset(
     "address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form h1 h2 h3 "
     "h4 h5 h6 header hgroup hr main menu nav ol p pre section table ul".split()
@@ -46,15 +46,6 @@ HIDDEN = re.compile(
     r"(?:class|id)\s*=\s*[\"'][^\"']*(?<![\w-])(?:sr-only|visually-?hidden|screen-?reader(?:-text)?|hidden|hide)(?![\w-])",
     re.IGNORECASE,
 )
-ATTRIBUTE = re.compile(r"([^\s\"'<>/=]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+)))?")
-
-
-def unescaped(text: str) -> str:
-    """`html.unescape` of a text; the text as it is where a number in it has more digits than Python reads."""
-    try:
-        return unescape(text)
-    except ValueError:
-        return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +118,7 @@ class Tree:
     title:                  of `<title>`
     scripts:                contents of the scripts of JSON-LD
     html:                   attributes of `<html>`
+    hidden:                 how many runs of text are in formatting elements that are not shown
     """
 
     tags: list[str] = field(default_factory=lambda: [""])
@@ -140,3 +132,4 @@ class Tree:
     title: str = ""
     scripts: list[str] = field(default_factory=list)
     html: str = ""
+    hidden: int = 0

@@ -5,17 +5,19 @@ Promises: one pass over the characters, without recursion and without a tree of 
 """
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
 from corpora.sources.formulas import show_formulas
-from corpora.sources.readings import without_readings
+from corpora.sources.hypertext import unescaped, without_readings
 from corpora.sources.web.markup.elements import (
     ENDED,
     ENDS_P,
     HIDDEN,
     INLINE,
     RAW,
+    REWRITTEN,
     SCOPES,
     TABLE_TAGS,
     VOID,
@@ -24,7 +26,6 @@ from corpora.sources.web.markup.elements import (
     Refused,
     Tree,
     WrittenAttributes,
-    unescaped,
 )
 from corpora.sources.web.markup.kernels import MOST_FAULTS
 
@@ -42,17 +43,28 @@ class _TooLarge(Exception):
     """A bound is broken; carries what is said of it."""
 
 
-def plain_page(html: str, limits: PageLimits) -> Tree | Refused:
+def plain_page(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tree | Refused:
     """`parse_page` in plain Python, which defines what it is."""
     if len(html) > limits.max_characters:
         return Refused("too many characters", f"over {limits.max_characters}")
+    if not is_rewritten and _has_rewritten(html, limits):
+        return plain_page(without_readings(show_formulas(html.replace("\0", ""))), limits, is_rewritten=True)
     builder = _Builder(limits)
     try:
-        html = without_readings(show_formulas(html))
         _feed(builder, html.replace("\0", "") if "\0" in html else html)
     except _TooLarge as error:
         return Refused(*error.args)
     return builder.finish()
+
+
+def _has_rewritten(html: str, limits: PageLimits) -> bool:
+    """Return True for a page that has formulas, readings or deleted text, and not too many elements."""
+    builder = _Builder(replace(limits, max_depth=len(html) + 1, max_text=len(html) + 1))
+    try:
+        _feed(builder, html.replace("\0", "") if "\0" in html else html)
+    except _TooLarge:
+        return False
+    return builder.has_rewritten
 
 
 def _feed(builder: "_Builder", html: str) -> None:
@@ -148,11 +160,13 @@ class _Builder:
         self.hidden_count = self.hidden_level = 0
         self.in_link = False
         self.gathered = BlockText()
+        self.has_rewritten = False  # formulas, readings, deleted text
         self.unended: set[str] = set()  # raw elements whose end was looked for in vain: it is not looked for again
 
     def text(self, text: str) -> None:
         """Take a run of characters."""
         if self.hidden:
+            self.tree.hidden += bool(text) and not text.isspace()
             return
         self.gathered.take(text, self.in_link, self.tree.tags[self.nodes[-1]] == "pre")
         if self.gathered.size > self.limits.max_text:
@@ -167,6 +181,7 @@ class _Builder:
     def start(self, name: str, attributes: str) -> None:
         """Open an element."""
         self._count()
+        self.has_rewritten |= name in REWRITTEN or name.endswith(":math")
         if name in INLINE:
             self._start_inline(name, attributes)
             return
@@ -219,6 +234,7 @@ class _Builder:
     def behind_raw(self, html: str, name: str, attributes: str, start: int, stop: int) -> int:
         """Pass over an element whose content is not text of the page; the position after it. stop: of the last tag."""
         self._count()
+        self.has_rewritten |= name == "math" or (name == "script" and "math/tex" in attributes)
         if name in self.unended or (attributes.endswith("/") and name in ("svg", "math")):
             return start
         end = RAW_ENDS[name].search(html, start, stop)

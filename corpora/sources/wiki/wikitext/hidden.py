@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 
 from corpora.sources.formulas import FORMULA, show_formula
-from corpora.sources.readings import without_readings
+from corpora.sources.hypertext import without_readings
 from corpora.sources.wiki.wikitext.arguments import MARK
 from corpora.sources.wiki.wikitext.markup import ATTRIBUTES, decode_entities
 
@@ -52,12 +52,12 @@ _NOWIKI = re.compile(r"(?i)<nowiki>([^<]*+(?:<(?!/?nowiki\b)[^<]*+)*+)</nowiki\s
 _EMPTY_REF = re.compile(rf"(?i)<ref(?:erences)?\b{ATTRIBUTES}(?<=/)>")
 _REF = _paired("ref")
 _OPAQUE = _paired(
-    "gallery|timeline|score|syntaxhighlight|source|pre|chem|ce|graph|imagemap|hiero|mapframe|maplink|references"
+    "gallery|timeline|score|syntaxhighlight|source|pre|graph|imagemap|hiero|mapframe|maplink|references"
     "|templatedata|inputbox|indicator|includeonly|table|categorytree|style|audio|video"
 )
-_MATH = _paired("math")
+_MATH = _paired("math|chem|ce")
 _HIDDEN = re.compile(
-    rf"(?i)<(span|div|p|small|s|b|i|u|font|table)\b(?={ATTRIBUTES}>)[^<>]*?\bstyle\s*=\s*[\"'][^<>\"']*"
+    rf"(?i)<(span|div|p|small|s|b|i|u|font|table)\b(?={ATTRIBUTES}>)[^<>]*?\bstyle\s*=[^<>=]*"
     rf"(?:display\s*:\s*none|visibility\s*:\s*hidden){ATTRIBUTES}(?<!/)>[^<]*+(?:<(?!/?\1\b)[^<]*+)*+</\1\s*>"
 )
 # A formula in TeX as templates write it, with two levels of braces.

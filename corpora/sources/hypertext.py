@@ -1,20 +1,23 @@
-"""What HTML says is not text of its sentence, wherever HTML is read: readings above words, and text that was deleted.
+"""HTML and XML as all that read them do: attributes, references to characters, and elements whose text is left out.
 
-Promises: a pure function of the markup, in time linear in it; an element without end reaches to the next one of ruby,
+What is not text of its sentence is a reading above words, and what a revision has deleted.
+
+Promises: pure functions of the markup, in time linear in it; a reading without end reaches to the next element of ruby,
 or to the end of its block. Cost: nothing for a page without such elements.
 """
 
 import re
+from html import unescape
+
+ATTRIBUTE = re.compile(r"([^\s\"'<>/=]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+)))?")
 
 # Readings (`<rt>`, and the brackets around them), whose end tags may be left out, and what a revision has deleted.
 _READING = re.compile(
     r"<(?:rt|rp|rtc)(?=[\s/>])[^<>]*+>(?:(?!</?(?:rt|rp|rtc|rb|ruby|p|div|td|th|tr|li|h[1-6]|body)[\s/>]).)*+"
-    r"(?:</(?:rt|rp)\s*+>)?+",
+    r"(?:</(?:rt|rp|rtc)\s*+>)*+",
     re.IGNORECASE | re.DOTALL,
 )
-_DELETED = re.compile(
-    r"<del(?=[\s/>])[^<>]*+(?<!/)>(?:(?!</?del[\s/>]).)*+</del\s*+>", re.IGNORECASE | re.DOTALL
-)
+_DELETED = re.compile(r"<del(?=[\s/>])[^<>]*+(?<!/)>(?:(?!</?del[\s/>]).)*+</del\s*+>", re.IGNORECASE | re.DOTALL)
 
 
 def without_readings(html: str) -> str:
@@ -28,3 +31,11 @@ def without_readings(html: str) -> str:
     if "<rt" in html or "<rp" in html:
         html = _READING.sub("", html)
     return _DELETED.sub("", html) if "<del" in html else html
+
+
+def unescaped(text: str) -> str:
+    """`html.unescape` of a text; the text as it is where a number in it has more digits than Python reads."""
+    try:
+        return unescape(text)
+    except ValueError:
+        return text
