@@ -48,7 +48,7 @@ class Forest(NamedTuple):
 
 @cache
 def read_forest(name: str, file: Path = FILE) -> Forest:
-    """A forest of a file: "blocks" or "pages" of that beside the code."""
+    """A forest of a file: "blocks", "articles", "kinds" or "pages" of that beside the code."""
     with np.load(file, allow_pickle=False) as arrays:
         forest = Forest(*(arrays[f"{name}.{field}"] for field in Forest._fields))
     for array in forest:
@@ -56,11 +56,20 @@ def read_forest(name: str, file: Path = FILE) -> Forest:
     return forest
 
 
+def odds_of(forest: Forest, rows: Float32s) -> Float64s:
+    """The logarithm of the odds of each row that what was learnt is so of it."""
+    return sum_trees(np.ascontiguousarray(rows.T), *forest[:-1])
+
+
+def as_chances(forest: Forest, odds: Float64s) -> Float64s:
+    """What logarithms of odds mean, by the table of a forest."""
+    steps = np.floor((np.clip(odds, -FURTHEST, FURTHEST) + FURTHEST) * STEPS).astype(np.int64)
+    return forest.chances[steps]
+
+
 def chances(forest: Forest, rows: Float32s) -> Float64s:
     """The chance of each row that what was learnt is so of it."""
-    sums = sum_trees(np.ascontiguousarray(rows.T), *forest[:-1])
-    steps = np.floor((np.clip(sums, -FURTHEST, FURTHEST) + FURTHEST) * STEPS).astype(np.int64)
-    return forest.chances[steps]
+    return as_chances(forest, odds_of(forest, rows))
 
 
 @kernel

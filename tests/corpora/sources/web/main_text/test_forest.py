@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora.sources.web.facts import metas_of
-from corpora.sources.web.main_text.blocks import PAGE_COLUMNS, choose
+from corpora.sources.web.main_text.blocks import PAGE_COLUMNS, choose, mean_row
 from corpora.sources.web.main_text.features import FEATURES, describe
 from corpora.sources.web.main_text.forest import FURTHEST, STEPS, Forest, chances, read_forest, sum_plain, sum_trees
 from corpora.sources.web.tree import PageLimits, Tree, parse_page
@@ -55,7 +55,10 @@ def test_a_sum_becomes_a_chance() -> None:
     assert chances(one, np.array([[0.0], [1.0]], np.float32)).tolist() == [0.0, 1.0]
 
 
-@pytest.mark.parametrize(("name", "columns"), [("blocks", len(FEATURES)), ("pages", len(PAGE_COLUMNS))])
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [("pages", len(PAGE_COLUMNS)), *((name, len(FEATURES)) for name in ("blocks", "articles", "kinds"))],
+)
 def test_the_shipped_forests_are_trees_of_the_columns_there_are(name: str, columns: int) -> None:
     forest = read_forest(name)
     nodes, leaves = len(forest.columns), len(forest.leaves)
@@ -80,6 +83,14 @@ def test_the_choice_has_the_best_expected_f1() -> None:
         ]
         assert expected == pytest.approx(max(scores)) and chosen.any()
         assert given_chances[chosen].min() >= given_chances[~chosen].max(initial=0)
+
+
+def test_a_mean_row_is_of_all_characters_alike() -> None:
+    """Fails where a block of few characters counts as much as a long one, or a sum loses its small parts."""
+    rows = np.array([[1, 7.0, 0.1], [3, -1.0, 0.1], [96, 0.0, 0.1]], np.float32)
+    assert mean_row(rows).tolist() == [[np.float32((1 + 9 + 96**2) / 100), np.float32(0.04), np.float32(0.1)]]
+    many = np.asfortranarray(np.tile(rows, (100_000, 1)))
+    assert np.allclose(mean_row(many), mean_row(rows), rtol=1e-7) and mean_row(rows[:1]).tolist() == rows[:1].tolist()
 
 
 HOSTILE = {
