@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 
 from corpora.sources.wiki.wikitext.arguments import MARK
-from corpora.sources.wiki.wikitext.markup import decode_entities
+from corpora.sources.wiki.wikitext.markup import ATTRIBUTES, decode_entities
 
 DROPPED_SECTIONS = frozenset(
     (
@@ -43,11 +43,11 @@ def _paired(names: str) -> re.Pattern[str]:
     page of nothing but openings is read once.
     """
     body = r"[^<]*+(?:<(?!/?(?:\1)\b)[^<]*+)*+"
-    return re.compile(rf"(?i)<({names})\b(?:[^<>]*[^<>/])?>({body})</\1\s*>")
+    return re.compile(rf"(?i)<({names})\b{ATTRIBUTES}(?<!/)>({body})</\1\s*>")
 
 
 _NOWIKI = re.compile(r"(?i)<nowiki>([^<]*+(?:<(?!/?nowiki\b)[^<]*+)*+)</nowiki\s*>")
-_EMPTY_REF = re.compile(r"(?i)<ref(?:erences)?\b[^<>]*/>")
+_EMPTY_REF = re.compile(rf"(?i)<ref(?:erences)?\b{ATTRIBUTES}(?<=/)>")
 _REF = _paired("ref")
 _OPAQUE = _paired(
     "gallery|timeline|score|syntaxhighlight|source|pre|chem|ce|graph|imagemap|hiero|mapframe|maplink|references"
