@@ -14,28 +14,6 @@ from collections.abc import Callable
 from corpora.sources.wiki.wikitext.arguments import MARK
 from corpora.sources.wiki.wikitext.markup import ATTRIBUTES, decode_entities
 
-DROPPED_SECTIONS = frozenset(
-    (
-        "references|references and notes|notes and references|external links|external link|see also|notes"
-        "|note|footnotes|endnotes|further reading|bibliography|sources|source|citations|cited sources"
-        "|works cited|gallery|general references|einzelnachweise|weblinks"
-        "|siehe auch|literatur|anmerkungen|quellen|belege"
-        "|références|notes et références|liens externes|voir aussi|articles connexes|bibliographie|annexes"
-        "|referencias|enlaces externos|véase también|notas|bibliografía|bibliografia|altri progetti"
-        "|collegamenti esterni|voci correlate|referências|ligações externas|ver também|примечания|ссылки"
-        "|литература|см. также|источники|бележки|външни препратки|вижте също|bronnen|externe links|zie ook"
-        "|verwysings|eksterne skakels|bronne|przypisy|linki zewnętrzne|zobacz też|脚注|関連項目|外部リンク"
-        "|参考文献|参考资料|外部链接|参见"
-        "|fonti|riferimenti|referenties|noten|voetnoten|literatuur|externe link"
-        "|bronnen, noten en/of referenties|uwagi|źródła|notas e referências|fontes|leitura adicional"
-        "|bibliografie|referințe|legături externe|vezi și|note bibliografice|lectură suplimentară"
-        "|комментарии|библиография|referenser|källor|noter|externa länkar|se även|litteratur|fotnoter"
-        "|vidare läsning|anmärkningar|注釈|出典|注|參考文獻|參考資料|外部連結|參見|注释|註釋|延伸阅读"
-        "|延伸閱讀|相关条目|相關條目|腳註|fußnoten|nachweise|notes|liens internes|notas y referencias"
-    ).split("|")
-)
-
-
 def _paired(names: str) -> re.Pattern[str]:
     """An element of one of the `names` with its content, which may not open another of the same name.
 
@@ -50,13 +28,18 @@ _NOWIKI = re.compile(r"(?i)<nowiki>([^<]*+(?:<(?!/?nowiki\b)[^<]*+)*+)</nowiki\s
 _EMPTY_REF = re.compile(rf"(?i)<ref(?:erences)?\b{ATTRIBUTES}(?<=/)>")
 _REF = _paired("ref")
 _OPAQUE = _paired(
-    "gallery|timeline|score|syntaxhighlight|source|pre|chem|ce|graph|imagemap|hiero|mapframe|maplink|references"
+    "gallery|timeline|score|syntaxhighlight|source|pre|rt|rp|graph|imagemap|hiero|mapframe|maplink|references"
     "|templatedata|inputbox|indicator|includeonly|table|categorytree|style|audio|video"
 )
-_MATH = _paired("math")
+_MATH = _paired("math|chem|ce")
+_NOT_SHOWN = re.compile(r"(?i)display\s*:\s*none|visibility\s*:\s*hidden")
+_STYLED = re.compile(
+    rf"(?i)<(span|div|small)\b({ATTRIBUTES})(?<!/)>([^<]*+(?:<(?!/?(?:span|div|small)\b)[^<]*+)*+)</\1\s*>"
+)
 # A formula in TeX as templates write it, with two levels of braces.
 _MATH_TEMPLATE = re.compile(r"(?i)\{\{tmath\|(?:1=)?((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}\}")
 FORMULA = "[formula]"
+MAX_STYLED = 8  # elements in one another, where some are hidden
 _SPACE = re.compile(r"\s+")
 _PLAIN_MATH = re.compile(r"[A-Za-z0-9 .,+\-/()]{1,24}")
 _LITERAL = {ord(mark): f"&#{ord(mark)};" for mark in "[]{}|<>'=_"}
@@ -103,6 +86,12 @@ def _tex(match: re.Match[str]) -> str:
 MATH: dict[str, Callable[[re.Match[str]], str]] = {"placeholder": _placeholder, "tex": _tex, "drop": _dropped_math}
 
 
+def _shown_words(match: re.Match[str]) -> str:
+    """The content of a styled element, nothing if its style hides it; a block keeps its paragraph."""
+    gap = "\n\n" if match[1].lower() == "div" else ""
+    return "" if _NOT_SHOWN.search(match[2]) else f"{gap}{match[3]}{gap}"
+
+
 def drop_hidden(text: str, math: str = "placeholder") -> str:
     """`text` without comments, references, code, galleries and HTML tables; formulas as `math` says."""
     if "math|" in text:
@@ -119,6 +108,11 @@ def drop_hidden(text: str, math: str = "placeholder") -> str:
         text, count = _OPAQUE.subn("", text)
         if not count:
             break
+    if _NOT_SHOWN.search(text):
+        for _ in range(MAX_STYLED):
+            text, count = _STYLED.subn(_shown_words, text)
+            if not count:
+                break
     return text
 
 
@@ -136,8 +130,8 @@ def heading(line: str) -> tuple[int, str]:
     return min(left, len(line) - left - len(bare), 6), bare.strip()
 
 
-def drop_sections(text: str) -> str:
-    """`text` without its sections of apparatus, each up to the next heading of its level or a higher one."""
+def drop_sections(text: str, apparatus: frozenset[str]) -> str:
+    """`text` without the sections with such a title, each up to the next heading of its level or a higher one."""
     kept, start, dropping = [], 0, 0
     for match in _HEADING.finditer(text):
         level, title = heading(match[0])
@@ -146,7 +140,7 @@ def drop_sections(text: str) -> str:
         if not dropping:
             kept.append(text[start : match.start()])
         title = _IN_TITLE.sub("", title).rpartition("|")[2].strip(" :.\t").lower()
-        dropping = level if title in DROPPED_SECTIONS else 0
+        dropping = level if title in apparatus else 0
         start = match.start()
     if not dropping:
         kept.append(text[start:])

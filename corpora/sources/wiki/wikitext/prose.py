@@ -32,6 +32,7 @@ from corpora.sources.wiki.wikitext.links import DROPPED_NAMESPACES, show_externa
 from corpora.sources.wiki.wikitext.markup import MAGIC_WORD, decode_entities, drop_tables, drop_tags
 from corpora.sources.wiki.wikitext.templates import Reader, show_loose_templates, show_templates, template_reader
 from corpora.sources.wiki.wikitext.unknown import UnknownTemplate, without_holes
+from corpora.sources.wiki.wikitext.wikis import apparatus_titles
 from corpora.store.settings import check_choice
 
 RESIDUE = re.compile(r"(?i)\[\[+|\]\]+|\{\{+|\}\}+|\{\||\|\}|</?ref|&nbsp;")
@@ -89,12 +90,12 @@ def read_wikitext(wikitext: str, settings: WikitextSettings = PLAIN, title: str 
     """The prose of a page: paragraphs and headings, one blank line between them, lines as in the source.
 
     Dropped: references, tables, files, galleries, categories, hatnotes, boxes, list items below six words,
-    and the sections of apparatus (`DROPPED_SECTIONS`). Kept: labels of links, and what the known templates
+    and the sections of apparatus (`apparatus_titles`). Kept: labels of links, and what the known templates
     show (measures, numbers, dates, foreign words, quotations). A bracket or sentence in which a template wrote
     what cannot be known (the price of today, the reader's year) goes. Takes any `str`, returns no `RESIDUE`.
     """
     text = "\n" + wikitext.replace("\r\n", "\n").replace("&nbsp;", " ")
-    text = drop_sections(drop_hidden(text, settings.math))
+    text = drop_sections(drop_hidden(text, settings.math), apparatus_titles(settings.wiki))
     if title and "PAGENAME" in text:
         text = _PAGE_NAME.sub(lambda match: title, text)
     if "-{" in text and (settings.wiki == "zh" or "-{zh" in text):  # a header may name another wiki

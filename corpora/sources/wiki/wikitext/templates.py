@@ -47,7 +47,7 @@ SHOWN_AS: dict[str, Expansion] = {
     "people_by_area": measures.people_by_area, "power_of_ten": words.power_of_ten, "quote": words.quote,
     "quoted": words.quoted, "reading": words.reading, "reign": words.reign, "roads": words.roads,
     "second": words.second, "ship": words.ship, "ship_class": words.ship_class, "siglo": words.spanish_century, "spaced": words.spaced,
-    "superscript": words.superscript, "unknown": words.unknowable, "value": measures.value,
+    "superscript": words.superscript, "unknown": words.unknowable, "value": measures.value, "wrapped": words.wrapped,
     "years_between": dates.years_between,
 }  # fmt: skip
 _NUMBERS = (
@@ -60,12 +60,9 @@ _DATES = (dates.event, dates.death, dates.free_date, dates.as_of)
 @lru_cache(maxsize=64)
 def expansions_of(wiki: str) -> dict[str, Expansion]:
     """The templates that are known in a wiki, and what they show there."""
-    everywhere, own = read_wiki(EVERYWHERE), read_wiki(wiki)
-    kinds = everywhere.kinds()
-    if wiki != "en":
-        kinds = {**unambiguous_kinds(), **kinds, "lit": "first", "literally": "first", "lit.": "first"}
-    expansions = {name: _local(SHOWN_AS[kind], wiki) for name, kind in {**kinds, **own.kinds()}.items()}
-    for form in (everywhere, own):
+    expansions = {name: _local(SHOWN_AS[kind], wiki) for name, kind in unambiguous_kinds().items() if wiki != "en"}
+    for form in (read_wiki(EVERYWHERE), read_wiki(wiki)):
+        expansions |= {name: _local(SHOWN_AS[kind], wiki) for name, kind in form.kinds().items()}
         expansions |= {name: _local(words.prefixed(text), wiki, True) for name, text in form.before.items()}
         expansions |= {name: _local(words.suffixed(text), wiki, True) for name, text in form.after.items()}
     return expansions
@@ -84,9 +81,14 @@ def _local(expansion: Expansion, wiki: str, has_number: bool = False) -> Expansi
     if has_number or expansion in _NUMBERS:
 
         def with_numbers(arguments: list[str], named: Named) -> str:
-            return in_form(expansion([in_english(argument, wiki) for argument in arguments], named), wiki)
+            english = [in_english(argument, wiki) for argument in arguments]
+            if has_number:
+                english = [grouped(argument) if len(argument) > 4 else argument for argument in english]
+            return in_form(expansion(english, named), wiki)
 
         return with_numbers
+    if expansion is words.literally:
+        return first
     if expansion in _DATES:
         return lambda arguments, named: dates.in_language(expansion(arguments, named), wiki)
     if expansion is words.quoted:

@@ -16,7 +16,9 @@ Source: read off the templates that real pages of twenty languages use in their 
 import re
 from typing import NamedTuple
 
-from corpora.sources.wiki.wikitext.arguments import HOLE, in_english, in_form, is_number, read_arguments
+from corpora.sources.wiki.wikitext.arguments import HOLE, grouped, in_english, in_form, is_number, read_arguments
+from corpora.sources.wiki.wikitext.dates import free_date
+from corpora.sources.wiki.wikitext.dates import in_language as in_language_of
 from corpora.sources.wiki.wikitext.measures import raise_powers, unit_of
 from corpora.sources.wiki.wikitext.wikis import read_wiki
 from corpora.sources.wiki.wikitext.words import in_language, is_language
@@ -34,7 +36,7 @@ _NEEDS_MORE = frozenset(
     ).split()
 )
 _CURRENCIES = "$£€¥"
-_OPENINGS = " '\"“«(„‘‹「『（《〈[–—"
+_OPENINGS = " '\"“«(„‘‹「『（《〈[–—，、；："
 _SPACELESS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 _JOINED = re.compile(r"(?:\b(?:[ldnsmtcjLDNSMTCJ]|qu|Qu|dell|all|nell|sull|dall|un|quell)['’]|\b\w{1,3}-|[/=])$")
 _SENTENCE_GOES_ON = re.compile(r"[^\S\n]*(?:[,;:)]|[^\W\d_])")
@@ -42,14 +44,14 @@ _ORDINAL = re.compile(
     r"(?:[IVXLC]{1,7}|[0-9]{1,4})(?:er|ère|re|e|è|ème|nd|nde|º|ª|°|th|st|rd)"
     r"(?:[ -](?:siècle|millénaire|arrondissement)[^|]*)?"
 )
-_OF_LANGUAGE = re.compile(r"(?!ipa|cite|pron|ref|audio|icon|user)[^\W\d_]{2,10}-([a-z]{2,3})")
+_OF_LANGUAGE = re.compile(r"(?!ipa|cite|pron|ref|audio|icon|user)[^\W\d_]{1,10}-([a-z]{2,3})")
 _GERMAN_LANGUAGE = re.compile(r"([a-z]{2,3})S")
 _SOUNDS = re.compile(r"ipa|(?:ms)?api\b|afi\b|мфа|ufa\b|lautschrift|أصد|ألفبائية صوتية|الفبای|สัทอักษร")
 _SILENT = re.compile(  # what a name has in it if its template shows a picture, a sound or a note
     r"flag|flagg|fahne|drapeau|bander|bandier|bandeira|vlag|vlajk|zászl|lippu|lipp\b|steag|drapel|прапор|флаг|знаме"
     r"|застав|zastav|bayrak|σημαία|דגל|علم|پرچم|झंडा|ध्वज|ธง|旗|국기|quốc kỳ|bendera|icon|ikon|audio|sound|listen"
     r"|صوت|صدا|音声|소리|foot ?note|fußnote|voetnoot|fotnot|alaviite|przypis|poznámk|jegyzet|dipnot|note$|^note|notes?\b"
-    r"|^ref|refn|efn|sfn|harv|cite |cit[ae] |citar|citation/|commons|wikt|disambig|infobox|navbox|stub"
+    r"|^refs?\b|refn|efn|sfn|harv|cite |cit[ae] |citar|citation/|commons|wikt|disambig|infobox|navbox|stub"
     r"|dead link|webarchive|wayback|isbn|issn|doi\b|oclc|bnf\b|lccn|imdb|pmid|pmc\b|arxiv|jstor|bibcode|viaf|ssrn|worldcat|^pdf"
 )
 _SPACE = re.compile(r"\s+")
@@ -96,13 +98,15 @@ def unknown_template(body: str, text: str, start: int, wiki: str, unknown: list[
     code = _OF_LANGUAGE.fullmatch(name.lower()) or _GERMAN_LANGUAGE.fullmatch(name)
     if code and read_wiki("en").name_language(code[1]):
         arguments, named = read_arguments(body)
-        return in_language([code[1], *arguments], named, wiki) if len(arguments) == 1 else ""
+        if len(arguments) != 1:
+            return ""
+        return arguments[0] if wiki == "en" else in_language([code[1], *arguments], named, wiki)
     name = name.lower().replace("_", " ")
     place = _look_around(text, start, start + len(body) + 4, wiki)
     if place.before[-1:] == " " and place.after.startswith("<su"):
         return HOLE  # the letter of a formula, before its index
     if name.startswith(("coor", "koordin")):
-        return _coordinates(body) if place.needed else ""
+        return (_coordinates(body) or HOLE) if place.needed else ""
     if name.startswith("#") or ":" in name or _SILENT.search(name):
         return ""
     if _SOUNDS.match(name):
@@ -129,8 +133,9 @@ def _look_around(text: str, start: int, end: int, wiki: str) -> _Place:
         goes_on = _SENTENCE_GOES_ON.match(after)
         in_sentence = goes_on is not None and not goes_on[0][-1].isupper() and not _is_caseless(goes_on[0][-1])
         return _Place(before, after, not after.strip(), in_sentence, needed)
-    last = before[-1:]
+    last = (before.rstrip("'") if before.endswith("''") else before)[-1:]
     in_sentence = last in _OPENINGS or bool(_SPACELESS.match(last) or _JOINED.search(before[-8:]))
+    in_sentence = in_sentence or (last in "。！？" and after[:1].isalpha())
     return _Place(before, after, False, in_sentence, needed)
 
 
@@ -188,12 +193,21 @@ def _words(body: str, place: _Place, wiki: str) -> str:
     if len(arguments) > 1 and is_language(shown):
         return arguments[1]
     if is_number(in_english(shown, wiki)):
-        number = in_form(in_english(shown, wiki), wiki)
-        if len(arguments) == 1 or is_number(arguments[1]):
-            return number
-        unit = raise_powers(arguments[1])
-        return f"{number} {unit}" if unit_of(arguments[1]) or _SHORT_UNIT.fullmatch(unit) else hole or number
+        return _number(arguments, wiki, hole)
     return hole if _CODE.fullmatch(shown) and not place.needed else shown
+
+
+def _number(arguments: list[str], wiki: str, hole: str) -> str:
+    """Return a number with its unit, or the date that three of them are; with anything else it is unclear."""
+    number, second = in_english(arguments[0], wiki), arguments[1] if len(arguments) > 1 else ""
+    if len(arguments) > 2 and is_number(arguments[2]):
+        date = free_date(arguments[:3], {})
+        return in_language_of(date, wiki) if not date.startswith(arguments[0] + " " + second) else hole
+    if not second or is_number(second):
+        return in_form(number, wiki)
+    unit = raise_powers(second)
+    is_unit = unit_of(second) is not None or _SHORT_UNIT.fullmatch(unit)
+    return f"{in_form(grouped(number), wiki)} {unit}" if is_unit else hole or in_form(number, wiki)
 
 
 def _is_between_words(place: _Place) -> bool:

@@ -13,6 +13,9 @@ from corpora.sources.wiki.wikitext.arguments import HOLE, Expansion, Named, firs
 from corpora.sources.wiki.wikitext.measures import raise_powers
 from corpora.sources.wiki.wikitext.wikis import EVERYWHERE, read_wiki
 
+_SINCE = re.compile(r"[0-9./-]+|(?:[0-9]{1,2}\.? )?(?:de )?[^\W\d_]+\.? (?:de )?[12][0-9]{3}")
+
+
 def second(arguments: list[str], named: Named) -> str:
     return arguments[1] if len(arguments) > 1 else named.get("texte") or named.get("text") or ""
 
@@ -53,6 +56,12 @@ def in_language(arguments: list[str], named: Named, wiki: str) -> str:
     form = read_wiki(wiki)
     name = form.name_language(arguments[0])
     return form.in_language.format(language=name, words=arguments[1]) if name else arguments[1]
+
+
+def wrapped(arguments: list[str], named: Named) -> str:
+    """`{{citation needed|words}}`: the words that it doubts; a date is when somebody did."""
+    text = first(arguments, named)
+    return "" if _SINCE.fullmatch(text) else text
 
 
 def nothing(arguments: list[str], named: Named) -> str:
