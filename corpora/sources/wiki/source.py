@@ -209,8 +209,8 @@ class WikipediaSource:
         text, meta = parsed.wikitext[: 2 * EXCERPT_CHARACTERS], None
         if drop_reason is None:
             text, sections, unknown = read_wikitext(parsed.wikitext, wikitext, parsed.title)
-            for name, example in unknown:
-                tally.unknown_templates.add(name, example)
+            for template in unknown:
+                tally.unknown_templates.add(template.name, template.example)
             meta = json.dumps({"page": kind, "sections": sections}, ensure_ascii=False, separators=(",", ":"))
         return Record(
             locator=locator,

@@ -108,7 +108,7 @@ def drop_hidden(text: str, math: str = "placeholder") -> str:
         text, count = _OPAQUE.subn("", text)
         if not count:
             break
-    if _NOT_SHOWN.search(text):
+    if ("none" in text or "hidden" in text) and _NOT_SHOWN.search(text):
         for _ in range(MAX_STYLED):
             text, count = _STYLED.subn(_shown_words, text)
             if not count:

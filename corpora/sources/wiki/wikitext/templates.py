@@ -54,6 +54,7 @@ _NUMBERS = (
     words.measured, words.formatted, words.metres, measures.value, measures.convert, measures.height,
     measures.people_by_area,
 )  # fmt: skip
+_LOOK_BACK = 40
 _DATES = (dates.event, dates.death, dates.free_date, dates.as_of)
 
 
@@ -139,10 +140,18 @@ def _shown(
         return symbols[name]
     if name.startswith("lang-"):
         arguments, named = read_arguments(body)
-        shown = expansions["langx"]([name.removeprefix("lang-"), *arguments], named)
-        return shown if arguments else ""
+        code = name.removeprefix("lang-")
+        if not arguments or _names_language(match.string[max(0, match.start() - _LOOK_BACK) : match.start()], code, wiki):
+            return first(arguments, named)
+        return expansions["langx"]([code, *arguments], named)
     call = _FUNCTION.fullmatch(body) if ":" in name else None
     return _function(call, wiki) if call else unknown_template(body, match.string, match.start(), wiki, unknown)
+
+
+def _names_language(before: str, code: str, wiki: str) -> bool:
+    """Return True if a page of a wiki that is not English has just named the language: "En inglés {{lang-en|mill}}"."""
+    name = read_wiki(wiki).name_language(code).lower()
+    return wiki != "en" and name != "" and before.lower().rstrip(" ,:(«„“").endswith(name)
 
 
 def _default(match: re.Match[str]) -> str:

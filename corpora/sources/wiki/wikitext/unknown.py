@@ -25,7 +25,8 @@ from corpora.sources.wiki.wikitext.words import in_language, is_language
 
 MAX_BRACKETS = 4  # one inside another
 EXAMPLE_CHARACTERS = 80
-_LOOK_AROUND = 60
+MAX_ICON_NAME = 3  # such as the code of a language, after a link
+_LOOK_AROUND, _LINE = 60, 400
 # Words after which a sentence continues, in English, French, German, Spanish, Italian and Portuguese, in any wiki.
 _NEEDS_MORE = frozenset(
     (
@@ -58,7 +59,7 @@ _SPACE = re.compile(r"\s+")
 _UNWRITTEN = re.compile(r"(?i)://|\.(?:ogg|oga|wav|svg|png|jpe?g|gif|webm|mid)\b")
 _CODE = re.compile(r"(?![IVXLC]+$)[A-Z]{1,3}(?:-?[A-Z0-9]+)*|[a-z]{1,2}|[A-Za-z]?[0-9][\w.-]*")
 _SHORT_UNIT = re.compile(r"[^\W\d_]{1,4}[23²³]?(?:/[^\W\d_]{1,4}[23²³]?)?|[%‰°]C?")
-_PARAGRAPH = re.compile(r"(?:\S+\s+){11,}\S+[.!?…»”\"]|[^\n]{30,}。")
+_PARAGRAPH = re.compile(r"(?:[^\s]++[^\S\n]++){11,}+[^\s]*(?<=[.!?…»”\"])|[^\n]{30,}(?<=。)")
 _HOLE = HOLE[-1]
 _HOLE_IN_BRACKETS = re.compile(rf" ?\([^()\n{_HOLE}]*+{_HOLE}[^()\n]*+\)")
 _SENTENCE_END = re.compile(
@@ -67,10 +68,19 @@ _SENTENCE_END = re.compile(
 
 
 class UnknownTemplate(NamedTuple):
-    """The name of a template that no table has, and one use of it with what was made of it."""
+    """A use of a template that no table names. shown: what was made of it, or `HOLE`."""
 
     name: str
-    example: str
+    used: str
+    shown: str
+
+    @property
+    def example(self) -> str:
+        """The use and its outcome, for a person."""
+        if self.shown == HOLE:
+            return f"{self.used[:EXAMPLE_CHARACTERS]} took its sentence or bracket with it"
+        outcome = f"“{self.shown[:EXAMPLE_CHARACTERS]}”" if self.shown else "nothing"
+        return f"{self.used[:EXAMPLE_CHARACTERS]} is read as {outcome}"
 
 
 class _Place(NamedTuple):
@@ -103,23 +113,22 @@ def unknown_template(body: str, text: str, start: int, wiki: str, unknown: list[
         return arguments[0] if wiki == "en" else in_language([code[1], *arguments], named, wiki)
     name = name.lower().replace("_", " ")
     place = _look_around(text, start, start + len(body) + 4, wiki)
+    if place.alone:
+        return _paragraph(name, body, text, start)
     if place.before[-1:] == " " and place.after.startswith("<su"):
         return HOLE  # the letter of a formula, before its index
+    if not place.in_sentence and not place.needed:
+        return ""
     if name.startswith(("coor", "koordin")):
         return (_coordinates(body) or HOLE) if place.needed else ""
     if name.startswith("#") or ":" in name or _SILENT.search(name):
         return ""
     if _SOUNDS.match(name):
         return _sounds(body) if place.before[-2:-1].isalpha() and place.before[-1:] == " " else ""
-    if place.alone:
-        return _paragraph(body, text, start)
-    if not place.in_sentence and not place.needed:
-        return ""
-    shown = _words(body, place, wiki)
+    shown = _words(name, body, place, wiki)
     if not place.before.lstrip().startswith(("|", "!")):
-        used, outcome = _SPACE.sub(" ", body), "nothing" if shown in ("", HOLE) else f"“{shown}”"
-        example = f"{{{{{used[:EXAMPLE_CHARACTERS]}}}}} is read as {outcome[:EXAMPLE_CHARACTERS]}"
-        unknown.append(UnknownTemplate(name, example))
+        used = f"{{{{{_SPACE.sub(' ', body)}}}}}"
+        unknown.append(UnknownTemplate(name, used, shown))
     return shown
 
 
@@ -171,22 +180,23 @@ def _coordinates(body: str) -> str:
     return " ".join(parts) if parts else ", ".join(f"{number}°" for number in numbers[:2])
 
 
-def _paragraph(body: str, text: str, start: int) -> str:
+def _paragraph(name: str, body: str, text: str, start: int) -> str:
     """Return the text of a template that is alone on its line and holds a paragraph; after a heading it is a hatnote."""
-    arguments = read_arguments(body)[0]
-    previous = text[:start].rstrip().rpartition("\n")[2]
-    if not arguments or not previous or previous.startswith("=") or previous.endswith("}}"):
+    if _SILENT.search(name) or not (arguments := read_arguments(body)[0]):
         return ""
-    return arguments[0] if _PARAGRAPH.fullmatch(arguments[0]) and not _UNWRITTEN.search(arguments[0]) else ""
+    previous = text[max(0, start - _LINE) : start].rstrip().rpartition("\n")[2]
+    is_paragraph = _PARAGRAPH.fullmatch(arguments[0]) and not _UNWRITTEN.search(arguments[0])
+    return arguments[0] if is_paragraph and previous and not previous.startswith("=") and previous[-2:] != "}}" else ""
 
 
-def _words(body: str, place: _Place, wiki: str) -> str:
+def _words(name: str, body: str, place: _Place, wiki: str) -> str:
     """Return what a template of a sentence shows; `HOLE` if that is unclear and the sentence needs a word."""
     positional, named = read_arguments(body)
     arguments = [argument for argument in positional if argument]
     hole = HOLE if place.needed or _is_between_words(place) else ""
     if not arguments:
-        return "" if named or not place.needed and positional else hole
+        is_icon = len(name) <= MAX_ICON_NAME and not place.needed
+        return "" if named or positional or is_icon else hole
     if any(_UNWRITTEN.search(argument) for argument in arguments):
         return ""
     shown = arguments[0]

@@ -1,12 +1,13 @@
 """The search for residue and holes: that it finds what it names, and what it finds in the prose of real pages."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from labelled_cases import cases_of
 
 from benchmarks import residue
-from benchmarks.residue import HOLES, RESIDUE, find
+from benchmarks.residue import HOLES, RESIDUE, RESIDUE_ELSEWHERE, PageProse, find
 
 FOUND = cases_of(__file__, "residue")
 CLEAN = (
@@ -17,12 +18,15 @@ CLEAN = (
 
 def test_each_kind_has_a_sentence_that_shows_it() -> None:
     """Fails where a kind is never found, or found where it is not."""
-    assert set(FOUND) == {*RESIDUE, *HOLES}
+    assert set(FOUND) == {*RESIDUE, *RESIDUE_ELSEWHERE, *HOLES}
     for kind, sentence in FOUND.items():
-        findings = find([("a page", sentence)])
+        findings = find([PageProse("a page", sentence, wiki="de" if kind in RESIDUE_ELSEWHERE else "en")])
         assert (findings.residue + findings.holes)[kind] >= 1, kind
-    clean = find([("a page", CLEAN)])
+    clean = find([PageProse("a page", CLEAN)])
     assert clean.sentences >= 4 and not clean.residue and not clean.holes
+    lost = find([PageProse("a page", CLEAN, "de", ("{{x}}",)), PageProse("another", FOUND["link"], "fr")])
+    assert lost.by_wiki["de"] == {"sentences": clean.sentences, "residue": 0, "lost": 1}
+    assert lost.by_wiki["fr"]["residue"] == 1 and "  de " in "\n".join(lost.lines(0))
 
 
 def check_prose(paths: list[Path], least_sentences: int) -> None:
@@ -32,6 +36,9 @@ def check_prose(paths: list[Path], least_sentences: int) -> None:
     assert findings.residue.total() < 3 * findings.sentences / residue.PER
     # All of those left were read: they are writers' own, such as "the ;: pair (dating to No. 2)".
     assert findings.holes.total() < 3 * findings.sentences / residue.PER
+    others = sum((counts for wiki, counts in findings.by_wiki.items() if wiki != "en"), Counter[str]())
+    assert others["sentences"] > 3_000
+    assert others["residue"] <= others["sentences"] / residue.PER and others["lost"] <= 2 * others["sentences"] / residue.PER
 
 
 def test_real_pages_are_without_residue_and_holes(shared: Path) -> None:
