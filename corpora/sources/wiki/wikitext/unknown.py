@@ -126,7 +126,7 @@ def unknown_template(body: str, text: str, start: int, wiki: str, unknown: list[
     if _SOUNDS.match(name):
         return _sounds(body) if place.before[-2:-1].isalpha() and place.before[-1:] == " " else ""
     shown = _words(name, body, place, wiki)
-    if not place.before.lstrip().startswith(("|", "!")):
+    if text[text.rfind("\n", 0, start) + 1 : start].lstrip()[:1] not in ("|", "!"):  # a cell, or a box's argument
         used = f"{{{{{_SPACE.sub(' ', body)}}}}}"
         unknown.append(UnknownTemplate(name, used, shown))
     return shown

@@ -29,7 +29,8 @@ def test_each_kind_has_a_sentence_that_shows_it() -> None:
     assert lost.by_wiki["fr"]["residue"] == 1 and "  de " in "\n".join(lost.lines(0))
 
 
-def check_prose(paths: list[Path], least_sentences: int) -> None:
+def check_prose(paths: list[Path], least_sentences: int, written: int = 0) -> None:
+    """Check the prose of all pages below the paths. written: marks that the writers of other wikis wrote as text."""
     findings = find(page for path in paths for page in residue.prose(path))
     assert findings.sentences > least_sentences
     assert not {"link", "template", "table", "reference", "no-break space"} & findings.residue.keys()
@@ -38,7 +39,8 @@ def check_prose(paths: list[Path], least_sentences: int) -> None:
     assert findings.holes.total() < 3 * findings.sentences / residue.PER
     others = sum((counts for wiki, counts in findings.by_wiki.items() if wiki != "en"), Counter[str]())
     assert others["sentences"] > 3_000
-    assert others["residue"] <= others["sentences"] / residue.PER and others["lost"] <= 2 * others["sentences"] / residue.PER
+    assert others["residue"] - written <= others["sentences"] / residue.PER
+    assert others["lost"] <= 2 * others["sentences"] / residue.PER
 
 
 def test_real_pages_are_without_residue_and_holes(shared: Path) -> None:
@@ -49,6 +51,9 @@ def test_real_pages_are_without_residue_and_holes(shared: Path) -> None:
 
 @pytest.mark.long
 def test_all_dumps_are_without_residue_and_holes(shared: Path) -> None:
-    """The same of whole dumps. Wiktionary is left out: its articles are lists of templates of its own."""
+    """The same of whole dumps. Wiktionary is left out: its articles are lists of templates of its own.
+
+    A page of the Latgalian wiki explains HTML (2 marks), three have "km2" and "m3" as text.
+    """
     folder = shared / "data" / "wikipedia"
-    check_prose([path for path in sorted(folder.iterdir()) if "wiktionary" not in path.name], 30_000)
+    check_prose([path for path in sorted(folder.iterdir()) if "wiktionary" not in path.name], 30_000, 5)
