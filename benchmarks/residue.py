@@ -13,9 +13,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache, Tally, hash_files
@@ -69,8 +69,8 @@ HOLES = {
 
 IN_ENGLISH = "language in English"  # in a wiki that is not
 RESIDUE_ELSEWHERE = {
-    IN_ENGLISH: r"\((?:[^()]*[;,] )?(?:English|German|French|Spanish|Italian|Portuguese|Dutch|Polish|Russian|Latin|Greek"
-    r"|Arabic|Hebrew|Japanese|Chinese|Korean|Persian|Turkish|Swedish): ",
+    IN_ENGLISH: r"\((?:[^()]*[;,] )?(?:English|German|French|Spanish|Italian|Portuguese|Dutch|Polish|Russian|Latin"
+    r"|Greek|Arabic|Hebrew|Japanese|Chinese|Korean|Persian|Turkish|Swedish): ",
 }
 
 
@@ -102,7 +102,7 @@ class Findings:
     def lines(self, show: int) -> Iterator[str]:
         """Yield the figures as text, with up to `show` sentences of each kind."""
         yield f"{self.pages} pages, {self.sentences} sentences, {self.words} words"
-        lost = {template: "" for template in self.lost}
+        lost = dict.fromkeys(self.lost, "")
         every = {**RESIDUE, **RESIDUE_ELSEWHERE}
         groups = (("residue", self.residue, every), ("holes", self.holes, HOLES), ("lost templates", self.lost, lost))
         for title, counts, kinds in groups:

@@ -44,9 +44,7 @@ def sample_records(
     return in_turn(streams, len(kinds))
 
 
-def _records(
-    source: Source, file: RawFile, on_fault: Callable[[FileFault], None], tally: Tally
-) -> Iterator[Record]:
+def _records(source: Source, file: RawFile, on_fault: Callable[[FileFault], None], tally: Tally) -> Iterator[Record]:
     try:
         yield from read_slices(source, cut_files(source, [file]), tally)
     except FileFault as fault:

@@ -16,7 +16,7 @@ class Remark(NamedTuple):
     """What was remarked, how often, and the first example."""
 
     name: str
-    count: int
+    number: int
     example: str
 
 
@@ -30,11 +30,11 @@ class Remarks:
     def add(self, name: str, example: str, count: int = 1) -> None:
         """Count a remark."""
         before = self._remarks.get(name, Remark(name, 0, example))
-        self._remarks[name] = before._replace(count=before.count + count)
+        self._remarks[name] = before._replace(number=before.number + count)
 
     def most_frequent(self) -> list[Remark]:
         """Return those made most often, by their number and then by name."""
-        return sorted(self._remarks.values(), key=lambda remark: (-remark.count, remark.name))[:MOST_KEPT]
+        return sorted(self._remarks.values(), key=lambda remark: (-remark.number, remark.name))[:MOST_KEPT]
 
     def figures(self) -> dict[str, int]:
         """Return them as figures of a ledger."""
@@ -45,7 +45,7 @@ def frequent_remarks(figures: Mapping[str, int], kind: str = UNKNOWN_TEMPLATE) -
     """Return the remarks of a kind that a ledger's figures tell of.
 
     >>> frequent_remarks({"unknown template: a | {{a}}": 2, "unknown template: a | {{a|b}}": 3, "text bytes": 9})
-    [Remark(name='a', count=5, example='{{a}}')]
+    [Remark(name='a', number=5, example='{{a}}')]
     """
     remarks = Remarks(kind)
     for figure, count in figures.items():

@@ -102,7 +102,7 @@ def preview_source(
     if unknown:
         tell(f"{entry.source.name}: templates in sentences that no table names, most used first:")
     for template in unknown:
-        tell(f"  {template.count:,} {visible(template.name, NAME)}: {visible(template.example, REASON)}")
+        tell(f"  {template.number:,} {visible(template.name, NAME)}: {visible(template.example, REASON)}")
 
 
 def preview_record(record: Record, entry: SourceEntry) -> Preview:

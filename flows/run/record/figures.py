@@ -103,7 +103,9 @@ def _records(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
         lost = account.starting("dropped: ")
         yield from _of(SHARE, titled("dropped share", name), lost, account.total, "records")
     edits = sum((Counter(manifest.ledger.figures) for manifest in parsed), Counter[str]())
-    yield from (_count(name, number, "times") for name, number in sorted(edits.items()) if not name.startswith(NO_FIGURES))
+    yield from (
+        _count(name, number, "times") for name, number in sorted(edits.items()) if not name.startswith(NO_FIGURES)
+    )
 
 
 def _parsed_by_source(manifests: Sequence[Manifest]) -> dict[str, list[Manifest]]:

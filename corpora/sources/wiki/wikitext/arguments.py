@@ -5,7 +5,7 @@ named ones (keys in lower case). Numbers keep their digits: only commas come in,
 
 Source: mediawiki.org/wiki/Help:Templates.
 """
-# ruff: noqa: RUF001 - one table holds a sign that resembles ASCII
+# ruff: noqa: RUF001, RUF002 - a table and an example hold signs that resemble ASCII
 
 import re
 from collections.abc import Callable

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from corpora.sources.wiki.wikitext.arguments import MARK
 from corpora.sources.wiki.wikitext.markup import ATTRIBUTES, decode_entities
 
+
 def _paired(names: str) -> re.Pattern[str]:
     """An element of one of the `names` with its content, which may not open another of the same name.
 

@@ -16,9 +16,7 @@ _TABLE = re.compile(r"\n[ \t:*#]*+\{\|[^\n]*+(?:\n(?![ \t:*#]*+(?:\{\||\|\}))[^\
 _ROW = re.compile(r"\n[ \t:*#]*+(?:\{\||[|!])[^\n]*")
 _CELL = re.compile(r"\n\|[^\n]*")
 # The attributes of a tag: a value in quotes may hold angle brackets; a mark that nothing closes is a character.
-ATTRIBUTES = (
-    r"(?:[^<>\"'=]++|=[^\S\n]*+\"[^\"\n]*+\"(?=[\s/>])|=[^\S\n]*+'[^'\n]*+'(?=[\s/>])|[=\"'])*+"
-)
+ATTRIBUTES = r"(?:[^<>\"'=]++|=[^\S\n]*+\"[^\"\n]*+\"(?=[\s/>])|=[^\S\n]*+'[^'\n]*+'(?=[\s/>])|[=\"'])*+"
 _RAISED_TAG = re.compile(rf"(?i)<sup\b{ATTRIBUTES}>([^<>]{{1,40}})</sup\s*>")
 _BREAK = re.compile(rf"(?i)</?\s?(?:br|td|th|tr)\b{ATTRIBUTES}>")
 _BREAKS = re.compile(rf"(?i)</?\s?br\b{ATTRIBUTES}>\s*+(?:</?\s?br\b{ATTRIBUTES}>\s*+)++")

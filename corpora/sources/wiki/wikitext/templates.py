@@ -6,6 +6,7 @@ the page's wiki, whose numbers and dates are written as it writes them: a wiki i
 
 Source: the documentation of the templates of the English Wikipedia, and mediawiki.org/wiki/Help:Magic_words.
 """
+
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -46,8 +47,8 @@ SHOWN_AS: dict[str, Expansion] = {
     "nothing": words.nothing, "number": words.formatted, "old_style": words.old_style, "ordinal": words.ordinal,
     "people_by_area": measures.people_by_area, "power_of_ten": words.power_of_ten, "quote": words.quote,
     "quoted": words.quoted, "reading": words.reading, "reign": words.reign, "roads": words.roads,
-    "second": words.second, "ship": words.ship, "ship_class": words.ship_class, "siglo": words.spanish_century, "spaced": words.spaced,
-    "superscript": words.superscript, "unknown": words.unknowable, "value": measures.value, "wrapped": words.wrapped,
+    "second": words.second, "ship": words.ship, "ship_class": words.ship_class, "siglo": words.spanish_century,
+    "spaced": words.spaced, "superscript": words.superscript, "unknown": words.unknowable, "value": measures.value, "wrapped": words.wrapped,
     "years_between": dates.years_between,
 }  # fmt: skip
 _NUMBERS = (
@@ -141,7 +142,9 @@ def _shown(
     if name.startswith("lang-"):
         arguments, named = read_arguments(body)
         code = name.removeprefix("lang-")
-        if not arguments or _names_language(match.string[max(0, match.start() - _LOOK_BACK) : match.start()], code, wiki):
+        if not arguments or _names_language(
+            match.string[max(0, match.start() - _LOOK_BACK) : match.start()], code, wiki
+        ):
             return first(arguments, named)
         return expansions["langx"]([code, *arguments], named)
     call = _FUNCTION.fullmatch(body) if ":" in name else None

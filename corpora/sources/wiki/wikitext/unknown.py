@@ -51,9 +51,10 @@ _SOUNDS = re.compile(r"ipa|(?:ms)?api\b|afi\b|мфа|ufa\b|lautschrift|أصد|أ
 _SILENT = re.compile(  # what a name has in it if its template shows a picture, a sound or a note
     r"flag|flagg|fahne|drapeau|bander|bandier|bandeira|vlag|vlajk|zászl|lippu|lipp\b|steag|drapel|прапор|флаг|знаме"
     r"|застав|zastav|bayrak|σημαία|דגל|علم|پرچم|झंडा|ध्वज|ธง|旗|국기|quốc kỳ|bendera|icon|ikon|audio|sound|listen"
-    r"|صوت|صدا|音声|소리|foot ?note|fußnote|voetnoot|fotnot|alaviite|przypis|poznámk|jegyzet|dipnot|note$|^note|notes?\b"
-    r"|^refs?\b|refn|efn|sfn|harv|cite |cit[ae] |citar|citation/|commons|wikt|disambig|infobox|navbox|stub"
-    r"|dead link|webarchive|wayback|isbn|issn|doi\b|oclc|bnf\b|lccn|imdb|pmid|pmc\b|arxiv|jstor|bibcode|viaf|ssrn|worldcat|^pdf"
+    r"|صوت|صدا|音声|소리|foot ?note|fußnote|voetnoot|fotnot|alaviite|przypis|poznámk|jegyzet|dipnot"
+    r"|note$|^note|notes?\b|^refs?\b|refn|efn|sfn|harv|cite |cit[ae] |citar|citation/|commons|wikt|disambig|infobox|navbox|stub"
+    r"|dead link|webarchive|wayback|isbn|issn|doi\b|oclc|bnf\b|lccn|imdb|pmid|pmc\b|arxiv|jstor|bibcode"
+    r"|viaf|ssrn|worldcat"
 )
 _SPACE = re.compile(r"\s+")
 _UNWRITTEN = re.compile(r"(?i)://|\.(?:ogg|oga|wav|svg|png|jpe?g|gif|webm|mid)\b")
@@ -135,7 +136,10 @@ def unknown_template(body: str, text: str, start: int, wiki: str, unknown: list[
 def _look_around(text: str, start: int, end: int, wiki: str) -> _Place:
     line = text.rfind("\n", max(0, start - _LOOK_AROUND), start) + 1
     stop = text.find("\n", end, end + _LOOK_AROUND)
-    before, after = text[line or max(0, start - _LOOK_AROUND) : start], text[end : stop if stop >= 0 else end + _LOOK_AROUND]
+    before, after = (
+        text[line or max(0, start - _LOOK_AROUND) : start],
+        text[end : stop if stop >= 0 else end + _LOOK_AROUND],
+    )
     needed = _needs_more(before, wiki)
     bare = before.strip("*#:; \t'")
     if not bare:
@@ -181,7 +185,7 @@ def _coordinates(body: str) -> str:
 
 
 def _paragraph(name: str, body: str, text: str, start: int) -> str:
-    """Return the text of a template that is alone on its line and holds a paragraph; after a heading it is a hatnote."""
+    """Return the paragraph in a template that is alone on its line; after a heading it is a note about the page."""
     if _SILENT.search(name) or not (arguments := read_arguments(body)[0]):
         return ""
     previous = text[max(0, start - _LINE) : start].rstrip().rpartition("\n")[2]

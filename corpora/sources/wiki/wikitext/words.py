@@ -143,9 +143,8 @@ def century(arguments: list[str], named: Named) -> str:
 
 def spanish_century(arguments: list[str], named: Named) -> str:
     """`{{siglo|V|a|s}}` is siglo V a. C.; without its third argument the number alone."""
-    number, *rest = [*arguments, "", ""]
-    era = {"a": " a. C.", "d": " d. C."}.get(rest[0].lower(), "")
-    return ("siglo " if rest[1] else "") + number + era
+    number, era, shows_word = [*arguments, "", "", ""][:3]
+    return ("siglo " if shows_word else "") + number + {"a": " a. C.", "d": " d. C."}.get(era.lower(), "")
 
 
 def century_before(arguments: list[str], named: Named) -> str:
