@@ -48,8 +48,8 @@ SHOWN_AS: dict[str, Expansion] = {
     "people_by_area": measures.people_by_area, "power_of_ten": words.power_of_ten, "quote": words.quote,
     "quoted": words.quoted, "reading": words.reading, "reign": words.reign, "roads": words.roads,
     "second": words.second, "ship": words.ship, "ship_class": words.ship_class, "siglo": words.spanish_century,
-    "spaced": words.spaced, "superscript": words.superscript, "unknown": words.unknowable, "value": measures.value, "wrapped": words.wrapped,
-    "years_between": dates.years_between,
+    "spaced": words.spaced, "superscript": words.superscript, "unknown": words.unknowable, "value": measures.value,
+    "wrapped": words.wrapped, "years_between": dates.years_between,
 }  # fmt: skip
 _NUMBERS = (
     words.measured, words.formatted, words.metres, measures.value, measures.convert, measures.height,

@@ -26,7 +26,8 @@ from corpora.sources.wiki.wikitext.words import in_language, is_language
 MAX_BRACKETS = 4  # one inside another
 EXAMPLE_CHARACTERS = 80
 MAX_ICON_NAME = 3  # such as the code of a language, after a link
-_LOOK_AROUND, _LINE = 60, 400
+_LOOK_AROUND, _LINE = 60, 2_000
+_CELLS = ("|", "!", " |", "  |")  # how a line of a table begins, or of a box
 # Words after which a sentence continues, in English, French, German, Spanish, Italian and Portuguese, in any wiki.
 _NEEDS_MORE = frozenset(
     (
@@ -52,9 +53,9 @@ _SILENT = re.compile(  # what a name has in it if its template shows a picture, 
     r"flag|flagg|fahne|drapeau|bander|bandier|bandeira|vlag|vlajk|zászl|lippu|lipp\b|steag|drapel|прапор|флаг|знаме"
     r"|застав|zastav|bayrak|σημαία|דגל|علم|پرچم|झंडा|ध्वज|ธง|旗|국기|quốc kỳ|bendera|icon|ikon|audio|sound|listen"
     r"|صوت|صدا|音声|소리|foot ?note|fußnote|voetnoot|fotnot|alaviite|przypis|poznámk|jegyzet|dipnot"
-    r"|note$|^note|notes?\b|^refs?\b|refn|efn|sfn|harv|cite |cit[ae] |citar|citation/|commons|wikt|disambig|infobox|navbox|stub"
-    r"|dead link|webarchive|wayback|isbn|issn|doi\b|oclc|bnf\b|lccn|imdb|pmid|pmc\b|arxiv|jstor|bibcode"
-    r"|viaf|ssrn|worldcat"
+    r"|note$|^note|notes?\b|^refs?\b|refn|efn|sfn|harv|cite |cit[ae] |citar|citation/|commons|wikt|disambig"
+    r"|infobox|navbox|stub|dead link|webarchive|wayback|isbn|issn|doi\b|oclc|bnf\b|lccn|imdb|pmid|pmc\b|arxiv|jstor"
+    r"|bibcode|viaf|ssrn|worldcat"
 )
 _SPACE = re.compile(r"\s+")
 _UNWRITTEN = re.compile(r"(?i)://|\.(?:ogg|oga|wav|svg|png|jpe?g|gif|webm|mid)\b")
@@ -79,9 +80,9 @@ class UnknownTemplate(NamedTuple):
     def example(self) -> str:
         """The use and its outcome, for a person."""
         if self.shown == HOLE:
-            return f"{self.used[:EXAMPLE_CHARACTERS]} took its sentence or bracket with it"
+            return f"{self.used} took its sentence or bracket with it"
         outcome = f"“{self.shown[:EXAMPLE_CHARACTERS]}”" if self.shown else "nothing"
-        return f"{self.used[:EXAMPLE_CHARACTERS]} is read as {outcome}"
+        return f"{self.used} is read as {outcome}"
 
 
 class _Place(NamedTuple):
@@ -127,19 +128,15 @@ def unknown_template(body: str, text: str, start: int, wiki: str, unknown: list[
     if _SOUNDS.match(name):
         return _sounds(body) if place.before[-2:-1].isalpha() and place.before[-1:] == " " else ""
     shown = _words(name, body, place, wiki)
-    if text[text.rfind("\n", 0, start) + 1 : start].lstrip()[:1] not in ("|", "!"):  # a cell, or a box's argument
-        used = f"{{{{{_SPACE.sub(' ', body)}}}}}"
-        unknown.append(UnknownTemplate(name, used, shown))
+    if not text.startswith(_CELLS, text.rfind("\n", max(0, start - _LINE), start) + 1):
+        used = _SPACE.sub(" ", body[: 4 * EXAMPLE_CHARACTERS].replace(HOLE, "?"))[:EXAMPLE_CHARACTERS]
+        unknown.append(UnknownTemplate(name, f"{{{{{used}}}}}", shown))
     return shown
 
 
 def _look_around(text: str, start: int, end: int, wiki: str) -> _Place:
-    line = text.rfind("\n", max(0, start - _LOOK_AROUND), start) + 1
-    stop = text.find("\n", end, end + _LOOK_AROUND)
-    before, after = (
-        text[line or max(0, start - _LOOK_AROUND) : start],
-        text[end : stop if stop >= 0 else end + _LOOK_AROUND],
-    )
+    before = text[max(0, start - _LOOK_AROUND) : start].rpartition("\n")[2]
+    after = text[end : end + _LOOK_AROUND].partition("\n")[0]
     needed = _needs_more(before, wiki)
     bare = before.strip("*#:; \t'")
     if not bare:
