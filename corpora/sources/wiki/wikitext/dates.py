@@ -92,8 +92,8 @@ def free_date(arguments: list[str], named: Named) -> str:
     if match := _ISO_DATE.fullmatch(text):
         return _date([int(part) for part in match.groups()], rest[0].lower() != "mdy")
     day, month, *year = (*_numbers(arguments[:3] if rest else text.split()), 0, 0)
-    if year[:1] > [99] and 1 <= day <= 31 and 1 <= month <= 12:
-        return _date([year[0], month, day], True)
+    if 1 <= month <= 12 and min(day, year[0]) <= 31 < max(day, year[0]):
+        return _date([max(day, year[0]), month, min(day, year[0])], True)
     return " ".join(arguments[:3]) if len(_numbers(arguments[2:3])) else text
 
 
@@ -101,12 +101,6 @@ def years_between(arguments: list[str], named: Named) -> str:
     """`{{age|1920|7|1|2000|5|6}}` is 79; with one date it depends on the day of reading, and is a hole."""
     numbers = _numbers(arguments)
     return str(numbers[3] - numbers[0] - (numbers[4:6] < numbers[1:3])) if len(numbers) >= 6 else HOLE
-
-
-def day_month_year(arguments: list[str], named: Named) -> str:
-    """`{{dtext|1|1|1950}}` of the Portuguese and Spanish Wikipedias, in figures: 1/1/1950."""
-    numbers = _numbers(arguments[:3])
-    return "/".join(map(str, numbers)) if len(numbers) == 3 else " ".join(arguments[:3])
 
 
 def as_of(arguments: list[str], named: Named) -> str:

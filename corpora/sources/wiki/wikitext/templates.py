@@ -39,7 +39,7 @@ SHOWN_AS: dict[str, Expansion] = {
     "accidental": words.accidental, "as_of": dates.as_of, "aside": words.aside, "authors": words.authors,
     "body_height": measures.height, "century": words.century, "century_before": words.century_before,
     "chinese": words.chinese, "circa": words.circa, "convert": measures.convert, "currency": words.currency,
-    "date": dates.event, "dates": words.life, "day_month_year": dates.day_month_year, "days": dates.day_first,
+    "date": dates.event, "dates": words.life, "days": dates.day_first,
     "death": dates.death, "first": first, "first_three": words.first_three, "floruit": words.floruit,
     "fraction": words.fraction, "free_date": dates.free_date, "height": words.metres, "hours": words.hours,
     "interlanguage": words.interlanguage, "joined": words.joined, "language": words.language, "last": words.last,

@@ -44,7 +44,8 @@ _JOINED = re.compile(r"(?:\b(?:[ldnsmtcjLDNSMTCJ]|qu|Qu|dell|all|nell|sull|dall|
 _SENTENCE_GOES_ON = re.compile(r"[^\S\n]*(?:[,;:)]|[^\W\d_])")
 _ORDINAL = re.compile(
     r"(?:[IVXLC]{1,7}|[0-9]{1,4})(?:er|ère|re|e|è|ème|nd|nde|º|ª|°|th|st|rd)"
-    r"(?:[ -](?:siècle|millénaire|arrondissement)[^|]*)?"
+    r"(?:[ -](?:siècle|millénaire|arrondissement|janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre"
+    r"|novembre|décembre)[^|]*)?"
 )
 _OF_LANGUAGE = re.compile(r"(?!ipa|cite|pron|ref|audio|icon|user)[^\W\d_]{1,10}-([a-z]{2,3})")
 _GERMAN_LANGUAGE = re.compile(r"([a-z]{2,3})S")
@@ -60,6 +61,10 @@ _SILENT = re.compile(  # what a name has in it if its template shows a picture, 
 _SPACE = re.compile(r"\s+")
 _UNWRITTEN = re.compile(r"(?i)://|\.(?:ogg|oga|wav|svg|png|jpe?g|gif|webm|mid)\b")
 _CODE = re.compile(r"(?![IVXLC]+$)[A-Z]{1,3}(?:-?[A-Z0-9]+)*|[a-z]{1,2}|[A-Za-z]?[0-9][\w.-]*")
+_YEAR = re.compile(r"[12][0-9]{3}")
+_CURRENCY_CODE = re.compile(r"[A-Z]{3}\|")
+_ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
+_SIGN = re.compile(r"[²³°]|\w\.\s*$")  # in the name of a template that shows its name: "km²", "etc."
 _SHORT_UNIT = re.compile(r"[^\W\d_]{1,4}[23²³]?(?:/[^\W\d_]{1,4}[23²³]?)?|[%‰°]C?")
 _PARAGRAPH = re.compile(r"(?:[^\s]++[^\S\n]++){11,}+[^\s]*(?<=[.!?…»”\"])|[^\n]{30,}(?<=。)")
 _HOLE = HOLE[-1]
@@ -145,7 +150,7 @@ def _look_around(text: str, start: int, end: int, wiki: str) -> _Place:
         return _Place(before, after, not after.strip(), in_sentence, needed)
     last = (before.rstrip("'") if before.endswith("''") else before)[-1:]
     in_sentence = last in _OPENINGS or bool(_SPACELESS.match(last) or _JOINED.search(before[-8:]))
-    in_sentence = in_sentence or (last in "。！？" and after[:1].isalpha())
+    in_sentence = in_sentence or (last in "。！？" and after[:1] not in ("", " ", "{", "<"))
     return _Place(before, after, False, in_sentence, needed)
 
 
@@ -196,6 +201,8 @@ def _words(name: str, body: str, place: _Place, wiki: str) -> str:
     arguments = [argument for argument in positional if argument]
     hole = HOLE if place.needed or _is_between_words(place) else ""
     if not arguments:
+        if not named and not positional and _SIGN.search(body):
+            return body.strip()
         is_icon = len(name) <= MAX_ICON_NAME and not place.needed
         return "" if named or positional or is_icon else hole
     if any(_UNWRITTEN.search(argument) for argument in arguments):
@@ -204,8 +211,12 @@ def _words(name: str, body: str, place: _Place, wiki: str) -> str:
     if len(arguments) > 1 and is_language(shown):
         return arguments[1]
     if is_number(in_english(shown, wiki)):
-        return _number(arguments, wiki, hole)
-    return hole if _CODE.fullmatch(shown) and not place.needed else shown
+        unit = [body[:3]] if len(arguments) == 1 and _CURRENCY_CODE.match(body) else []
+        return _number([*arguments, *unit], wiki, hole)
+    if _ISO_DATE.fullmatch(shown):
+        return in_language_of(free_date([shown], {}), wiki)
+    is_code = _CODE.fullmatch(shown) and not (place.needed and len(shown) > 1 and shown.isalpha())
+    return hole if is_code else shown
 
 
 def _number(arguments: list[str], wiki: str, hole: str) -> str:
@@ -214,6 +225,8 @@ def _number(arguments: list[str], wiki: str, hole: str) -> str:
     if len(arguments) > 2 and is_number(arguments[2]):
         date = free_date(arguments[:3], {})
         return in_language_of(date, wiki) if not date.startswith(arguments[0] + " " + second) else hole
+    if _YEAR.fullmatch(number) and _YEAR.fullmatch(second):
+        return f"{number}–{second}"
     if not second or is_number(second):
         return in_form(number, wiki)
     unit = raise_powers(second)

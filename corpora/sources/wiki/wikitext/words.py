@@ -13,6 +13,7 @@ from corpora.sources.wiki.wikitext.arguments import HOLE, Expansion, Named, firs
 from corpora.sources.wiki.wikitext.measures import raise_powers
 from corpora.sources.wiki.wikitext.wikis import EVERYWHERE, read_wiki
 
+_SHOWN_TITLES = ("lt", "display", "label", "en", "texte", "tekst", "نص")
 _SINCE = re.compile(r"[0-9./-]+|(?:[0-9]{1,2}\.? )?(?:de )?[^\W\d_]+\.? (?:de )?[12][0-9]{3}")
 
 
@@ -98,11 +99,13 @@ def chinese(arguments: list[str], named: Named) -> str:
 
 
 def interlanguage(arguments: list[str], named: Named) -> str:
-    """`{{ill|Title|de|Titel}}`, or `{{ill|de|Titel}}` with the code before."""
+    """`{{ill|Title|de|Titel}}`, `{{ill|de|Titel}}`, or `{{нп|Title|shown|de|Titel}}`; the code may be left out."""
     if len(arguments) > 1 and is_language(arguments[0]):
         arguments = arguments[1:]
-    shown = named.get("lt") or named.get("display") or named.get("en") or named.get("texte")
-    return shown or first(arguments, named) or named.get("fr", "")
+    elif len(arguments) > 2 and arguments[1] and not is_language(arguments[1]):
+        arguments = arguments[1:] if is_language(arguments[2]) or not arguments[2] else arguments
+    shown = next((named[key] for key in _SHOWN_TITLES if named.get(key)), "")
+    return shown or first(arguments, named) or named.get("fr") or named.get("عر") or ""
 
 
 def unknowable(arguments: list[str], named: Named) -> str:
