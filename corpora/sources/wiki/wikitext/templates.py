@@ -55,6 +55,10 @@ _NUMBERS = (
     words.measured, words.formatted, words.metres, measures.value, measures.convert, measures.height,
     measures.people_by_area,
 )  # fmt: skip
+_NAMESPACES = frozenset(  # of templates, before a name that could do without
+    "template vorlage modèle plantilla modello predefinição sjabloon szablon шаблон mall mal skabelon malline šablona "
+    "sablon format şablon templat πρότυπο predložak テンプレート 模板 틀 قالب الگو תבנית साँचा".split()
+)
 _LOOK_BACK = 40
 _DATES = (dates.event, dates.death, dates.free_date, dates.as_of)
 
@@ -134,6 +138,9 @@ def _shown(
     name = body.partition("|")[0].strip().lower()
     if "_" in name:
         name = name.replace("_", " ")
+    if ":" in name and name.partition(":")[0] in _NAMESPACES:
+        body = body.partition(":")[2]
+        name = name.partition(":")[2].strip()
     expansion = expansions.get(name)
     if expansion is not None and ("|" in body or name not in symbols):
         return expansion(*read_arguments(body))

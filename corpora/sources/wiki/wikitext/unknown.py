@@ -66,7 +66,7 @@ _CURRENCY_CODE = re.compile(r"[A-Z]{3}\|")
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
 _SIGN = re.compile(r"[²³°]|\w\.\s*$")  # in the name of a template that shows its name: "km²", "etc."
 _SHORT_UNIT = re.compile(r"[^\W\d_]{1,4}[23²³]?(?:/[^\W\d_]{1,4}[23²³]?)?|[%‰°]C?")
-_PARAGRAPH = re.compile(r"(?:[^\s]++[^\S\n]++){11,}+[^\s]*(?<=[.!?…»”\"])|[^\n]{30,}(?<=。)")
+_PARAGRAPH = re.compile(r"(?:\S++\s++){11,}+\S*(?<=[.!?…»”\"])|(?s:.{30,})(?<=。)")
 _HOLE = HOLE[-1]
 _HOLE_IN_BRACKETS = re.compile(rf" ?\([^()\n{_HOLE}]*+{_HOLE}[^()\n]*+\)")
 _SENTENCE_END = re.compile(
@@ -191,7 +191,7 @@ def _paragraph(name: str, body: str, text: str, start: int) -> str:
     if _SILENT.search(name) or not (arguments := read_arguments(body)[0]):
         return ""
     previous = text[max(0, start - _LINE) : start].rstrip().rpartition("\n")[2]
-    is_paragraph = _PARAGRAPH.fullmatch(arguments[0]) and not _UNWRITTEN.search(arguments[0])
+    is_paragraph = _PARAGRAPH.fullmatch(arguments[0].strip()) and not _UNWRITTEN.search(arguments[0])
     return arguments[0] if is_paragraph and previous and not previous.startswith("=") and previous[-2:] != "}}" else ""
 
 
@@ -215,7 +215,9 @@ def _words(name: str, body: str, place: _Place, wiki: str) -> str:
         return _number([*arguments, *unit], wiki, hole)
     if _ISO_DATE.fullmatch(shown):
         return in_language_of(free_date([shown], {}), wiki)
-    is_code = _CODE.fullmatch(shown) and not (place.needed and len(shown) > 1 and shown.isalpha())
+    is_code = _CODE.fullmatch(shown) and not (
+        place.needed and len(shown) > 1 and (shown.isalpha() or shown[0].isdigit())
+    )
     return hole if is_code else shown
 
 
