@@ -2,7 +2,8 @@
 
 Promise: every page that becomes a document is examined, as its source reads it; a sentence counts once for each
 kind of mark or hole in it. The kinds of holes are what a dropped template leaves in English, French, German
-and Spanish prose. They are hints: writers leave holes too, so `--show` prints the sentences.
+and Spanish prose. They are hints: writers leave holes too, so `--show` prints the sentences. A template is lost if it
+is in a sentence, no table names it, and nothing was made of it.
 """
 # ruff: noqa: RUF001 - the patterns hold dashes and quotation marks that resemble ASCII
 
@@ -14,11 +15,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache, Tally, hash_files
-from corpora.sources.wiki.source import DUMP, WikipediaSource
-from corpora.sources.wiki.wikitext.prose import is_redirect, wikitext_to_text
+from corpora.sources.wiki.pages import parse_page
+from corpora.sources.wiki.source import DUMP, WikipediaSource, read_site, wiki_of
+from corpora.sources.wiki.wikitext.prose import PLAIN, WikitextSettings, is_redirect, read_wikitext
 from corpora.text.sentences.splitter import split_sentences
 
 SAMPLE = files("corpora") / "samples" / "wikipedia"
@@ -64,21 +67,45 @@ HOLES = {
 }  # fmt: skip
 
 
+IN_ENGLISH = "language in English"  # in a wiki that is not
+RESIDUE_ELSEWHERE = {
+    IN_ENGLISH: r"\((?:[^()]*[;,] )?(?:English|German|French|Spanish|Italian|Portuguese|Dutch|Polish|Russian|Latin"
+    r"|Greek|Arabic|Hebrew|Japanese|Chinese|Korean|Persian|Turkish|Swedish): ",
+}
+
+
+class PageProse(NamedTuple):
+    """The prose of a page. lost: the templates of its sentences of which nothing was made."""
+
+    title: str
+    text: str
+    wiki: str = "en"
+    lost: tuple[str, ...] = ()
+
+
 @dataclass(slots=True, kw_only=True)
 class Findings:
-    """Sentences examined, and how many hold each kind of residue or hole, with the first few of each."""
+    """Sentences examined, and how many hold each kind of residue or hole, with the first few of each.
+
+    by_wiki: sentences, residue and lost templates of each wiki
+    """
 
     pages: int = 0
     sentences: int = 0
     words: int = 0
     residue: Counter[str] = field(default_factory=Counter)
     holes: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
+    by_wiki: dict[str, Counter[str]] = field(default_factory=dict)
     shown: dict[str, list[str]] = field(default_factory=dict)
 
     def lines(self, show: int) -> Iterator[str]:
         """Yield the figures as text, with up to `show` sentences of each kind."""
         yield f"{self.pages} pages, {self.sentences} sentences, {self.words} words"
-        for title, counts, kinds in (("residue", self.residue, RESIDUE), ("holes", self.holes, HOLES)):
+        lost = dict.fromkeys(self.lost, "")
+        every = {**RESIDUE, **RESIDUE_ELSEWHERE}
+        groups = (("residue", self.residue, every), ("holes", self.holes, HOLES), ("lost templates", self.lost, lost))
+        for title, counts, kinds in groups:
             total = counts.total()
             share = PER * total / max(1, self.sentences)
             of_words = PER * total / max(1, self.words)
@@ -86,47 +113,55 @@ class Findings:
             for kind in kinds:
                 yield f"  {kind:28} {counts[kind]:6}"
                 yield from (f"      {sentence}" for sentence in self.shown.get(kind, [])[:show])
+        yield f"by wiki: sentences, residue and lost templates, in {PER:,} sentences"
+        for wiki, counts in sorted(self.by_wiki.items()):
+            rates = (PER * counts[what] / max(1, counts["sentences"]) for what in ("residue", "lost"))
+            yield f"  {wiki:12} {counts['sentences']:6} {' '.join(f'{rate:8.2f}' for rate in rates)}"
 
 
 _PATTERNS = [
     (kind, group, re.compile(pattern, re.MULTILINE))
-    for group, kinds in (("residue", RESIDUE), ("holes", HOLES))
+    for group, kinds in (("residue", RESIDUE), ("residue", RESIDUE_ELSEWHERE), ("holes", HOLES))
     for kind, pattern in kinds.items()
 ]
 
 
-def find(texts: Iterable[tuple[str, str]], show: int = 20) -> Findings:
-    """Look through (title, prose) of pages.
+def find(pages: Iterable[PageProse], show: int = 20) -> Findings:
+    """Look through the prose of pages.
 
-    >>> find([("Ayr", "Ayr lies  km from the port. It has a population of .")]).holes.total()
+    >>> find([PageProse("Ayr", "Ayr lies  km from the port. It has a population of .")]).holes.total()
     2
     """
     findings = Findings()
-    for title, text in texts:
+    for page in pages:
         findings.pages += 1
-        findings.words += len(text.split())
-        data = text.encode()
-        for begin, end in split_sentences(text):
-            findings.sentences += 1
-            _look(findings, title, data[begin:end].decode(), show)
+        findings.words += len(page.text.split())
+        findings.lost.update(page.lost)
+        counts, before = findings.by_wiki.setdefault(page.wiki, Counter()), findings.residue.total()
+        data = page.text.encode()
+        for begin, end in split_sentences(page.text):
+            counts["sentences"] += 1
+            _look(findings, page, data[begin:end].decode(), show)
+        counts.update(residue=findings.residue.total() - before, lost=len(page.lost))
+    findings.sentences = sum(counts["sentences"] for counts in findings.by_wiki.values())
     return findings
 
 
-def _look(findings: Findings, title: str, sentence: str, show: int) -> None:
+def _look(findings: Findings, page: PageProse, sentence: str, show: int) -> None:
     for kind, group, pattern in _PATTERNS:
         match = pattern.search(sentence)
-        if match is None:
+        if match is None or (kind in RESIDUE_ELSEWHERE and page.wiki == "en"):
             continue
         counter = findings.residue if group == "residue" else findings.holes
         counter[kind] += 1
         examples = findings.shown.setdefault(kind, [])
         if len(examples) < show:
             around = sentence[max(0, match.start() - 60) : match.start() + 40].replace("\n", " ")
-            examples.append(f"{title}: {around}")
+            examples.append(f"{page.title}: {around}")
 
 
-def prose(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield (title, prose) of all pages under a folder: of its dumps, and of its files of one page each.
+def prose(path: Path) -> Iterator[PageProse]:
+    """Yield the prose of all pages under a folder: of its dumps, and of its files of one page each.
 
     Raises InputError where there is neither.
     """
@@ -142,16 +177,23 @@ def prose(path: Path) -> Iterator[tuple[str, str]]:
         if "&lt;ref" in page and "<ref" not in page:
             page = html.unescape(page)  # saved from XML unchanged
         if not is_redirect(page):
-            yield single.name, wikitext_to_text(page)
+            yield _read(page, PLAIN, single.name)
 
 
-def _of_dump(dump: Path) -> Iterator[tuple[str, str]]:
+def _of_dump(dump: Path) -> Iterator[PageProse]:
     source = WikipediaSource(path=str(dump), drop=("redirect", "disambiguation"))
     for raw in hash_files(source.files(), StatCache()):
+        site = read_site(raw.path, raw.sha256)
+        settings = source.wikitext(site, wiki_of(raw.name, site))
         for piece in source.slices(raw):
             for record in source.records(piece, Tally()):
                 if record.drop is None:
-                    yield f"{dump.name}: {record.title}", record.text
+                    yield _read(parse_page(record.raw).wikitext, settings, f"{dump.name}: {record.title}")
+
+
+def _read(page: str, settings: WikitextSettings, title: str) -> PageProse:
+    text, _, unknown = read_wikitext(page, settings, title.rpartition(": ")[2])
+    return PageProse(title, text, settings.wiki, tuple(template.used for template in unknown if not template.shown))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

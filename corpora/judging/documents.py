@@ -196,7 +196,7 @@ def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
             figures["damaged records"] += sum(bool(record.drop and record.drop.damaged) for record in batch)
     outcomes = {"documents": kept, **{f"dropped: {reason}": count for reason, count in drops.items()}}
     account = Account(unit="records", total=tally.records, outcomes=outcomes)
-    return Ledger(accounts=(account,), figures=figures)
+    return Ledger(accounts=(account,), figures={**figures, **tally.unknown_templates.figures()})
 
 
 def inputs_of(place: Place, job: DocumentsJob) -> JudgingInputs:

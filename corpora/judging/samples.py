@@ -6,7 +6,7 @@ Costs: what parsing those records costs; of each kind `MOST_OPEN` files are open
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from corpora.errors import FileFault
@@ -26,9 +26,11 @@ def sample_records(
     source: Source,
     files: Sequence[RawFile],
     on_fault: Callable[[FileFault], None] = _refuse,
-    quarantine: Collection[str] = (),
+    tally: Tally | None = None,
 ) -> Iterator[Record]:
     """The records of some files, those of every kind and of every file in turn.
+
+    tally:    knows the records in quarantine, and takes what is remarked
 
     on_fault: called with a file that cannot be read, which is then left; by default it raises FileFault
     """
@@ -36,17 +38,15 @@ def sample_records(
     for file in files:
         kinds.setdefault(ending_of(file.name), []).append(file)
     streams = (
-        in_turn((_records(source, file, on_fault, quarantine) for file in of_kind), MOST_OPEN)
+        in_turn((_records(source, file, on_fault, tally or Tally()) for file in of_kind), MOST_OPEN)
         for _, of_kind in sorted(kinds.items())
     )
     return in_turn(streams, len(kinds))
 
 
-def _records(
-    source: Source, file: RawFile, on_fault: Callable[[FileFault], None], quarantine: Collection[str]
-) -> Iterator[Record]:
+def _records(source: Source, file: RawFile, on_fault: Callable[[FileFault], None], tally: Tally) -> Iterator[Record]:
     try:
-        yield from read_slices(source, cut_files(source, [file]), Tally(quarantine))
+        yield from read_slices(source, cut_files(source, [file]), tally)
     except FileFault as fault:
         on_fault(fault)
 

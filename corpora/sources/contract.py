@@ -27,6 +27,7 @@ from corpora.sources.bytes.endings import is_packed
 from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, matching_objects, raw_path
 from corpora.sources.bytes.unchanged import state_of
 from corpora.sources.bytes.zip_members import MemberPath
+from corpora.sources.remarks import Remarks
 from corpora.store.current_record import reading
 from corpora.store.settings import settings_json
 
@@ -108,10 +109,13 @@ class Tally:
     in Python's modules have no other means: there the parser says how many records there are.
 
     It also knows which records are in quarantine: those that ended the worker that read or judged them, time and again.
+
+    unknown_templates: those that a wiki's pages use in sentences
     """
 
     def __init__(self, quarantine: Collection[str] = ()) -> None:
         self.records = 0
+        self.unknown_templates = Remarks()
         self._quarantine = frozenset(quarantine)
 
     @property

@@ -10,7 +10,7 @@ from corpora.judging.batches import judge_records
 from corpora.judging.inputs import read_inputs
 from corpora.judging.samples import sample_records
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.contract import RawFile, Record, unhashed_files
+from corpora.sources.contract import RawFile, Record, Tally, unhashed_files
 from corpora.sources.passed_over import look
 from flows.recipes.guesses.fields import (
     WITHOUT,
@@ -26,7 +26,7 @@ from flows.recipes.recipe import Recipe, SourceEntry
 from flows.recipes.settings.privacy import visible
 from flows.run.inputs.unread_files import looked_lines
 
-REASON = 400  # characters
+REASON, NAME = 400, 60  # characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,16 +86,23 @@ def preview_source(
 ) -> Iterator[Preview]:
     """Take records of every kind of file of a source through all steps, with the recipe's settings. Writes nothing.
 
-    tell: called for files that cannot be read, where the source leaves them out
+    tell: called for files that cannot be read, where the source leaves them out; and at the end for the templates of
+          wikis that no table names
     """
+    tally = Tally()
 
     def leave_out(fault: FileFault) -> None:
         if entry.on_damage != "skip":
             raise fault
         tell(f"{entry.source.name}: left out as unreadable: {visible(fault.reason, REASON)}")
 
-    for record in islice(sample_records(entry.source, files, leave_out), number):
+    for record in islice(sample_records(entry.source, files, leave_out, tally), number):
         yield preview_record(record, entry)
+    unknown = tally.unknown_templates.most_frequent()
+    if unknown:
+        tell(f"{entry.source.name}: templates in sentences that no table names, most used first:")
+    for template in unknown:
+        tell(f"  {template.number:,} {visible(template.name, NAME)}: {visible(template.example, REASON)}")
 
 
 def preview_record(record: Record, entry: SourceEntry) -> Preview:

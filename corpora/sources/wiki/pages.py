@@ -58,12 +58,14 @@ class SiteInfo:
     """Facts about a wiki from the head of its export.
 
     base: URL up to the title, None where it is not given. utf16: the export is in UTF-16, as one at times finds them.
+    language: the code that the export gives its pages
     """
 
     base: str | None
     namespaces: dict[str, int]
     has_root: bool
     utf16: bool = False
+    language: str = "en"
 
     @property
     def hidden(self) -> frozenset[str]:
@@ -72,11 +74,11 @@ class SiteInfo:
 
     @property
     def wiki(self) -> str:
-        """The language's code in the wiki's address: "fr" of fr.wikipedia.org; "en" where it names none."""
+        """The language's code in the wiki's address: "fr" of fr.wikipedia.org; else that of the export."""
         host = re.match(
             r"(?:https?:)?//([a-z]{2,3}(?:-[a-z]+)*)\.(?:m\.)?wik[a-z]+\.org\b", self.base or "", re.IGNORECASE
         )
-        return host[1].lower() if host else "en"
+        return host[1].lower() if host else self.language
 
     def namespace_of(self, title: str) -> int:
         """Namespace by the prefix of a title, for exports that do not give its number."""
@@ -232,7 +234,13 @@ def parse_head(head: bytes) -> SiteInfo | None:
     base = re.search(r"<base>\s*([^<\s]+)/[^<\s/]*\s*</base>", text)
     namespaces = re.findall(r'<namespace key="(-?\d{1,9})"[^<>]*>([^<]+)</namespace>', text)
     numbers = {_unescape(name): int(key) for key, name in namespaces}
-    return SiteInfo(base=_unescape(base[1]) + "/" if base else None, namespaces=numbers, has_root=has_root)
+    language = re.search(r"<mediawiki\b[^<>]*\bxml:lang=[\"']([a-z]{2,3}(?:-[a-z]+)*)[\"']", text)
+    return SiteInfo(
+        base=_unescape(base[1]) + "/" if base else None,
+        namespaces=numbers,
+        has_root=has_root,
+        language=language[1] if language else "en",
+    )
 
 
 def _unescape(text: str) -> str:

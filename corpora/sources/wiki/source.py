@@ -70,8 +70,10 @@ from corpora.sources.wiki.wikitext.prose import (
     is_stub,
     read_wikitext,
 )
+from corpora.sources.wiki.wikitext.wikis import wiki_codes
 from corpora.store.settings import check_choice, check_range
 
+WIKI_NAME = re.compile(r"(?P<code>[a-z]{2,3}(?:_[a-z]+)*)wiki[-.]")
 DUMP = re.compile(r"(?P<wiki>[a-z_]+)?.*\.xml(-p\d+p\d+)?(\.bz2|\.zst)?")
 SLICE_BYTES = 16_000_000  # of a plain file
 LEAST_SLICE = 1024  # a shorter end of a file is read with what is before it
@@ -180,11 +182,9 @@ class WikipediaSource:
         except DamagedBytes as fault:
             raise InputError(f"Cannot read {locator} again: {fault}. Download the file again.") from fault
 
-    def wikitext(self, site: SiteInfo) -> WikitextSettings:
+    def wikitext(self, site: SiteInfo, wiki: str) -> WikitextSettings:
         """Return the settings by which the pages of a wiki are read."""
-        return WikitextSettings(
-            math=self.math, lists=self.lists, hidden=DROPPED_NAMESPACES | site.hidden, wiki=site.wiki
-        )
+        return WikitextSettings(math=self.math, lists=self.lists, hidden=DROPPED_NAMESPACES | site.hidden, wiki=wiki)
 
     def record(self, page: CutPage, file: RawFile, site: SiteInfo, wikitext: WikitextSettings, tally: Tally) -> Record:
         """Turn a page's bytes into an article's prose, or a drop."""
@@ -204,11 +204,13 @@ class WikipediaSource:
             parsed = parse_page(page.data)
         except BadRecord as error:
             return damaged(locator, page.data, error)
-        kind = page_kind(parsed, site.wiki)
+        kind = page_kind(parsed, wikitext.wiki)
         drop_reason = self._judge(parsed, kind, site)
         text, meta = parsed.wikitext[: 2 * EXCERPT_CHARACTERS], None
         if drop_reason is None:
-            text, sections = read_wikitext(parsed.wikitext, wikitext, parsed.title)
+            text, sections, unknown = read_wikitext(parsed.wikitext, wikitext, parsed.title)
+            for template in unknown:
+                tally.unknown_templates.add(template.name, template.example)
             meta = json.dumps({"page": kind, "sections": sections}, ensure_ascii=False, separators=(",", ":"))
         return Record(
             locator=locator,
@@ -245,7 +247,7 @@ class _Reading:
         self.source, self.piece, self.tally = source, piece, tally
         self.file, self.path = piece.file, raw_path(piece.file.path)
         self.site = read_site(piece.file.path, piece.file.sha256)
-        self.wikitext = source.wikitext(self.site)
+        self.wikitext = source.wikitext(self.site, wiki_of(self.file.name, self.site))
         self.read: Counter[int] = Counter()  # pages read, by stream
         self.before: dict[int, int] = {}  # the tally where the stream now read began
 
@@ -387,6 +389,21 @@ def page_kind(page: WikiPage, wiki: str = "en") -> str:
     if is_list(page.title):
         return "list"
     return "stub" if is_stub(page.wikitext) else "article"
+
+
+def wiki_of(dump: str, site: SiteInfo) -> str:
+    """Return the code of the language of a dump's pages: by the file's name if it is one of Wikipedia's.
+
+    Excerpts of dumps at times have the head of another wiki.
+
+    >>> site = SiteInfo(base="https://en.wikipedia.org/wiki/", namespaces={}, has_root=True)
+    >>> wiki_of("frwiki-20261001-pages-articles.xml", site), wiki_of("notes.xml", site), wiki_of("mywiki.xml", site)
+    ('fr', 'en', 'en')
+    """
+    named = WIKI_NAME.match(dump.rpartition("/")[2])
+    code = named["code"].replace("_", "-") if named else ""
+    is_wikipedia = site.base is None or "wikipedia.org" in site.base
+    return code if code in wiki_codes() and is_wikipedia else site.wiki
 
 
 def page_url(site: SiteInfo, title: str) -> str | None:

@@ -27,7 +27,7 @@ from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.language import detect, judged_languages
 from corpora.judging.steps.rules import failures, switched_off
 from corpora.schema import DROPPED, dropped_rows
-from corpora.sources.contract import RawFile, Record
+from corpora.sources.contract import RawFile, Record, Tally
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.tables import read_table
@@ -240,7 +240,7 @@ def _first_records(source: JudgedSource) -> list[Record]:
     files = [file for file in source.files if file.path][:FILES_LOOKED_INTO]
     records: list[Record] = []
     size = 0
-    for record in sample_records(source.entry.source, files, lambda fault: None, source.quarantine):
+    for record in sample_records(source.entry.source, files, lambda fault: None, Tally(source.quarantine)):
         records.append(record)
         size += len(record.text)
         if len(records) == LOOKED_AT or size >= LOOKED_AT_BYTES:

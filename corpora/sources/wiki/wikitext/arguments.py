@@ -5,10 +5,12 @@ named ones (keys in lower case). Numbers keep their digits: only commas come in,
 
 Source: mediawiki.org/wiki/Help:Templates.
 """
-# ruff: noqa: RUF001 - one table holds a sign that resembles ASCII
+# ruff: noqa: RUF001, RUF002 - a table and an example hold signs that resemble ASCII
 
 import re
 from collections.abc import Callable
+
+from corpora.sources.wiki.wikitext.wikis import read_wiki
 
 Named = dict[str, str]
 Expansion = Callable[[list[str], Named], str]
@@ -49,20 +51,9 @@ def grouped(number: str) -> str:
     return _WHOLE.sub(lambda match: f"{int(match[1]):,}", number)
 
 
-# By wiki: the mark between thousands and the decimal mark. Those that are not here write numbers as English does.
-_FORMS = {
-    **dict.fromkeys("de nl ro ca da el gl hr id is sl sq sr tr".split(), (".", ",")),
-    **dict.fromkeys("fr es it pt pl ru sv bg be cs eo et fi hu hy ka kk lt lv nb nn no sk uk ltg".split(), (" ", ",")),
-}
-_FROM_FIVE_DIGITS = ("es", "pt", "pl", "bg")  # 1234, but 12 345
 _ENGLISH = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?(?![\w,])|(?<![\w.,])[0-9]+\.[0-9]+(?![\w.])")
 _LOCAL = re.compile(r"[-−+]?(?:[1-9][0-9]{0,2}(?:[. \xa0\u202f][0-9]{3})+(?:,[0-9]+)?|[0-9]+,[0-9]+)")
-
-
-_QUOTES = {
-    **dict.fromkeys("de cs sk sl bg is lt et".split(), "„“"), **dict.fromkeys("pl ro hu nl hr sr".split(), "„”"),
-    **dict.fromkeys("fr it es ru uk be ca el no nb nn".split(), "«»"), "sv": "””", "fi": "””", "da": "»«", "ja": "「」",
-}  # fmt: skip
+_WESTERN = "0123456789"
 
 
 def in_quotes(text: str, wiki: str) -> str:
@@ -71,9 +62,8 @@ def in_quotes(text: str, wiki: str) -> str:
     >>> in_quotes("“Gut.”", "de"), in_quotes("“Bien.”", "fr"), in_quotes("“Well.”", "en")
     ('„Gut.“', '« Bien. »', '“Well.”')
     """
-    marks = _QUOTES.get(wiki, "“”")
-    gap = " " if wiki == "fr" else ""
-    return f"{marks[0]}{gap}{text[1:-1]}{gap}{marks[1]}" if text else text
+    before, after = read_wiki(wiki).quotes.split(".")
+    return f"{before}{text[1:-1]}{after}" if text else text
 
 
 def in_form(text: str, wiki: str) -> str:
@@ -81,22 +71,32 @@ def in_form(text: str, wiki: str) -> str:
 
     >>> in_form("1,234.5 km", "de"), in_form("1,234.5 km", "fr"), in_form("1,234 km", "es"), in_form("1.5 km", "ja")
     ('1.234,5 km', '1 234,5 km', '1234 km', '1.5 km')
+    >>> in_form("1,234,567.5", "hi"), in_form("1,234.5 km", "fa")
+    ('12,34,567.5', '۱٬۲۳۴٫۵ km')
     """
-    if wiki not in _FORMS:
-        return text
-    group, decimal = _FORMS[wiki]
+    form = read_wiki(wiki)
 
     def local(match: re.Match[str]) -> str:
         whole, point, decimals = match[0].partition(".")
-        short = wiki in _FROM_FIVE_DIGITS and len(whole) == len("1,234")
-        return whole.replace(",", "" if short else group) + point.replace(".", decimal) + decimals
+        if len(whole) == len("1,234") and form.grouped_from > 4:
+            whole = whole.replace(",", "")
+        if form.lakhs and "," in whole:
+            rest, _, last = whole.rpartition(",")
+            rest = rest.replace(",", "")
+            whole = ",".join([*re.findall("[0-9]{1,2}(?=(?:[0-9]{2})*$)", rest), last])
+        return whole.replace(",", form.group) + point.replace(".", form.decimal) + decimals
 
-    return _ENGLISH.sub(local, text)
+    text = text if form.group == "," and not form.lakhs else _ENGLISH.sub(local, text)
+    return text if form.digits == _WESTERN else text.translate(str.maketrans(_WESTERN, form.digits))
 
 
 def in_english(argument: str, wiki: str) -> str:
     """An argument that is a number in the form of a wiki, in that of English: "1.234,5" is "1234.5"."""
-    if wiki not in _FORMS or not _LOCAL.fullmatch(argument):
+    form = read_wiki(wiki)
+    if form.digits != _WESTERN:
+        argument = argument.translate(str.maketrans(form.digits, _WESTERN))
+        return argument.replace(form.group, "").replace(form.decimal, ".")
+    if form.decimal != "," or not _LOCAL.fullmatch(argument):
         return argument
     whole, comma, decimals = argument.partition(",")
     return re.sub(r"[. \xa0\u202f]", "", whole) + comma.replace(",", ".") + decimals

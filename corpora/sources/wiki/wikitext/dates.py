@@ -9,25 +9,10 @@ Source: the documentation of the templates of the English Wikipedia.
 import re
 
 from corpora.sources.wiki.wikitext.arguments import HOLE, Named, first
+from corpora.sources.wiki.wikitext.wikis import read_wiki
 
 _ISO_DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
 _MONTHS = "January February March April May June July August September October November December".split()
-
-
-_MONTHS_OF = {
-    "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
-    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
-    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
-    "it": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
-    "nl": "januari februari maart april mei juni juli augustus september oktober november december",
-    "pt": "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
-    "pl": "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia",
-    "ru": "января февраля марта апреля мая июня июля августа сентября октября ноября декабря",
-    "ro": "ianuarie februarie martie aprilie mai iunie iulie august septembrie octombrie noiembrie decembrie",
-    "sv": "januari februari mars april maj juni juli augusti september oktober november december",
-}
-_OF = {"es": " de ", "pt": " de "}  # between day, month and year
-_AFTER_DAY = {"de": "."}
 _ENGLISH = re.compile(
     rf"(?:(?P<day>[0-9]{{1,2}}) )?(?P<month>{'|'.join(_MONTHS)})(?: (?P<later>[0-9]{{1,2}}),)? (?P<year>[0-9]{{1,4}})"
 )
@@ -41,14 +26,17 @@ def in_language(text: str, wiki: str) -> str:
     ('2 de enero de 1950', 'Mai 1950', '1950年5月2日')
     """
 
+    form = read_wiki(wiki)
+    months = form.months.split()
+
     def local(match: re.Match[str]) -> str:
-        day, month = match["day"] or match["later"] or "", _MONTHS.index(match["month"])
-        if wiki in ("ja", "zh"):
-            return f"{match['year']}年{month + 1}月" + (f"{day}日" if day else "")
-        if wiki not in _MONTHS_OF:
+        number = _MONTHS.index(match["month"])
+        if wiki == "en" or not (months or "{number}" in form.date):
             return match[0]
-        parts = [day and day + _AFTER_DAY.get(wiki, ""), _MONTHS_OF[wiki].split()[month], match["year"]]
-        return _OF.get(wiki, " ").join(part for part in parts if part)
+        day = match["day"] or match["later"]
+        month = months[number] if months else ""
+        shown = form.date if day else form.month
+        return shown.format(day=day, month=month, number=number + 1, year=match["year"])
 
     return _ENGLISH.sub(local, _AGE.sub("", text))
 
@@ -103,6 +91,9 @@ def free_date(arguments: list[str], named: Named) -> str:
     text, *rest = [*arguments, ""]
     if match := _ISO_DATE.fullmatch(text):
         return _date([int(part) for part in match.groups()], rest[0].lower() != "mdy")
+    day, month, *year = (*_numbers(arguments[:3] if rest else text.split()), 0, 0)
+    if 1 <= month <= 12 and min(day, year[0]) <= 31 < max(day, year[0]):
+        return _date([max(day, year[0]), month, min(day, year[0])], True)
     return " ".join(arguments[:3]) if len(_numbers(arguments[2:3])) else text
 
 
@@ -110,12 +101,6 @@ def years_between(arguments: list[str], named: Named) -> str:
     """`{{age|1920|7|1|2000|5|6}}` is 79; with one date it depends on the day of reading, and is a hole."""
     numbers = _numbers(arguments)
     return str(numbers[3] - numbers[0] - (numbers[4:6] < numbers[1:3])) if len(numbers) >= 6 else HOLE
-
-
-def day_month_year(arguments: list[str], named: Named) -> str:
-    """`{{dtext|1|1|1950}}` of the Portuguese and Spanish Wikipedias, in figures: 1/1/1950."""
-    numbers = _numbers(arguments[:3])
-    return "/".join(map(str, numbers)) if len(numbers) == 3 else " ".join(arguments[:3])
 
 
 def as_of(arguments: list[str], named: Named) -> str:

@@ -16,27 +16,6 @@ from corpora.sources.hypertext import without_readings
 from corpora.sources.wiki.wikitext.arguments import MARK
 from corpora.sources.wiki.wikitext.markup import ATTRIBUTES, decode_entities
 
-DROPPED_SECTIONS = frozenset(
-    (
-        "references|references and notes|notes and references|external links|external link|see also|notes"
-        "|note|footnotes|endnotes|further reading|bibliography|sources|source|citations|cited sources"
-        "|works cited|gallery|general references|einzelnachweise|weblinks"
-        "|siehe auch|literatur|anmerkungen|quellen|belege"
-        "|références|notes et références|liens externes|voir aussi|articles connexes|bibliographie|annexes"
-        "|referencias|enlaces externos|véase también|notas|bibliografía|bibliografia|altri progetti"
-        "|collegamenti esterni|voci correlate|referências|ligações externas|ver também|примечания|ссылки"
-        "|литература|см. также|источники|бележки|външни препратки|вижте също|bronnen|externe links|zie ook"
-        "|verwysings|eksterne skakels|bronne|przypisy|linki zewnętrzne|zobacz też|脚注|関連項目|外部リンク"
-        "|参考文献|参考资料|外部链接|参见"
-        "|fonti|riferimenti|referenties|noten|voetnoten|literatuur|externe link"
-        "|bronnen, noten en/of referenties|uwagi|źródła|notas e referências|fontes|leitura adicional"
-        "|bibliografie|referințe|legături externe|vezi și|note bibliografice|lectură suplimentară"
-        "|комментарии|библиография|referenser|källor|noter|externa länkar|se även|litteratur|fotnoter"
-        "|vidare läsning|anmärkningar|注釈|出典|注|參考文獻|參考資料|外部連結|參見|注释|註釋|延伸阅读"
-        "|延伸閱讀|相关条目|相關條目|腳註|fußnoten|nachweise|notes|liens internes|notas y referencias"
-    ).split("|")
-)
-
 
 def _paired(names: str) -> re.Pattern[str]:
     """An element of one of the `names` with its content, which may not open another of the same name.
@@ -56,12 +35,12 @@ _OPAQUE = _paired(
     "|templatedata|inputbox|indicator|includeonly|table|categorytree|style|audio|video"
 )
 _MATH = _paired("math|chem|ce")
-_HIDDEN = re.compile(
-    rf"(?i)<(span|div|p|small|s|b|i|u|font|table)\b(?={ATTRIBUTES}>)[^<>]*?\bstyle\s*=[^<>=]*"
-    rf"(?:display\s*:\s*none|visibility\s*:\s*hidden){ATTRIBUTES}(?<!/)>[^<]*+(?:<(?!/?\1\b)[^<]*+)*+</\1\s*>"
-)
+_NOT_SHOWN = re.compile(r"(?i)display\s*:\s*none|visibility\s*:\s*hidden")
+_STYLES = "span|div|p|small|s|b|i|u|font"
+_STYLED = re.compile(rf"(?i)<({_STYLES})\b({ATTRIBUTES})(?<!/)>([^<]*+(?:<(?!/?(?:{_STYLES})\b)[^<]*+)*+)</\1\s*>")
 # A formula in TeX as templates write it, with two levels of braces.
 _MATH_TEMPLATE = re.compile(r"(?i)\{\{tmath\|(?:1=)?((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}\}")
+MAX_STYLED = 8  # elements in one another, where some are hidden
 _SPACE = re.compile(r"\s+")
 _LITERAL = {ord(mark): f"&#{ord(mark)};" for mark in "[]{}|<>'=_"}
 _HEADING = re.compile(r"\n=[^\n]*")
@@ -107,6 +86,12 @@ def _tex(match: re.Match[str]) -> str:
 MATH: dict[str, Callable[[re.Match[str]], str]] = {"placeholder": _placeholder, "tex": _tex, "drop": _dropped_math}
 
 
+def _shown_words(match: re.Match[str]) -> str:
+    """The content of a styled element, nothing if its style hides it; a block keeps its paragraph."""
+    gap = "\n\n" if match[1].lower() in ("div", "p") else ""
+    return "" if _NOT_SHOWN.search(match[2]) else f"{gap}{match[3]}{gap}"
+
+
 def drop_hidden(text: str, math: str = "placeholder") -> str:
     """`text` without comments, references, code, galleries and HTML tables; formulas as `math` says."""
     if "math|" in text:
@@ -119,12 +104,15 @@ def drop_hidden(text: str, math: str = "placeholder") -> str:
         text = _drop_comments(text)
     text = without_readings(_REF.sub("", _EMPTY_REF.sub("", text)))
     text = _MATH.sub(MATH[math], text)
-    if "style" in text:
-        text = _HIDDEN.sub("", text)
     for _ in range(4):
         text, count = _OPAQUE.subn("", text)
         if not count:
             break
+    if ("none" in text or "hidden" in text) and _NOT_SHOWN.search(text):
+        for _ in range(MAX_STYLED):
+            text, count = _STYLED.subn(_shown_words, text)
+            if not count:
+                break
     return text
 
 
@@ -142,8 +130,8 @@ def heading(line: str) -> tuple[int, str]:
     return min(left, len(line) - left - len(bare), 6), bare.strip()
 
 
-def drop_sections(text: str) -> str:
-    """`text` without its sections of apparatus, each up to the next heading of its level or a higher one."""
+def drop_sections(text: str, apparatus: frozenset[str]) -> str:
+    """`text` without the sections with such a title, each up to the next heading of its level or a higher one."""
     kept, start, dropping = [], 0, 0
     for match in _HEADING.finditer(text):
         level, title = heading(match[0])
@@ -152,7 +140,7 @@ def drop_sections(text: str) -> str:
         if not dropping:
             kept.append(text[start : match.start()])
         title = _IN_TITLE.sub("", title).rpartition("|")[2].strip(" :.\t").lower()
-        dropping = level if title in DROPPED_SECTIONS else 0
+        dropping = level if title in apparatus else 0
         start = match.start()
     if not dropping:
         kept.append(text[start:])

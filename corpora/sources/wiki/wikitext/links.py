@@ -11,13 +11,9 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-DROPPED_NAMESPACES = frozenset(
-    """file image media category datei bild kategorie fichier catégorie archivo imagen categoría ficheiro
-    arquivo imagem categoria immagine bestand afbeelding categorie plik grafika kategoria файл изображение
-    картинка категория категорія зображення ファイル 画像 カテゴリ 文件 檔案 档案 图像 分类 分類 fil kategori
-    fișier soubor kép fájl kategória dosya tiedosto kuva luokka lêer beeld ملف صورة تصنيف קובץ קטגוריה 파일
-    분류 berkas gambar attēls kateguoreja""".split()
-)
+from corpora.sources.wiki.wikitext.wikis import hidden_namespaces
+
+DROPPED_NAMESPACES = hidden_namespaces()
 _PLAIN_LINK = re.compile(r"\[\[(?:[^\[\]{}|:\n]*+\|)?([^\[\]{}|:\n]++)\]\]")
 _LINK = re.compile(r"\[\[([^\[\]{}]*+(?:(?:\[(?!\[)|\](?!\]))[^\[\]{}]*+)*+)\]\]")
 _LOOSE_LINK = re.compile(r"\[\[([^\[\]]*+(?:(?:\[(?!\[)|\](?!\]))[^\[\]]*+)*+)\]\]")

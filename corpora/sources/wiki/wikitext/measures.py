@@ -390,6 +390,11 @@ _UNIT_SIGNS = {"degC": "°C", "degF": "°F", "deg": "°", "Solar mass": "M☉", 
 _POWER = re.compile(r"(?<=[A-Za-zΩ)])(-?[0-9]{1,2})(?![0-9A-Za-z])")
 
 
+def raise_powers(unit: str) -> str:
+    """A unit with its powers raised, and its words as they are: "hab./km2" is "hab./km²"."""
+    return unit if " " in unit else _POWER.sub(lambda match: raised(match[1]), unit)
+
+
 def _unit_sign(code: str) -> str:
     """The sign of a unit that `{{val}}` names by a code: "m/s2", "kg.m-3", "um".
 
@@ -397,7 +402,7 @@ def _unit_sign(code: str) -> str:
     ['m⋅s⁻²', 'μm', '°C', 'GeV/c²']
     """
     if code in _UNIT_SIGNS or (unit := unit_of(code)) is None or "temperature" in unit.dimension:
-        sign = _UNIT_SIGNS.get(code) or _POWER.sub(lambda match: raised(match[1]), code)
+        sign = _UNIT_SIGNS.get(code) or raise_powers(code)
         return re.sub(r"\bohm\b", "Ω", re.sub(r"(?<=[A-Za-z0-9⁰-⁹¹²³])\.(?=[A-Za-z])", "⋅", sign))
     return f"{unit.multiple}{unit.symbol}"
 

@@ -30,8 +30,9 @@ from corpora.sources.wiki.wikitext.lines import (
 )
 from corpora.sources.wiki.wikitext.links import DROPPED_NAMESPACES, show_external_links, show_links, show_loose_links
 from corpora.sources.wiki.wikitext.markup import MAGIC_WORD, decode_entities, drop_tables, drop_tags
-from corpora.sources.wiki.wikitext.templates import show_loose_templates, show_templates
-from corpora.sources.wiki.wikitext.unknown import without_holes
+from corpora.sources.wiki.wikitext.templates import Reader, show_loose_templates, show_templates, template_reader
+from corpora.sources.wiki.wikitext.unknown import UnknownTemplate, without_holes
+from corpora.sources.wiki.wikitext.wikis import apparatus_titles
 from corpora.store.settings import check_choice
 
 RESIDUE = re.compile(r"(?i)\[\[+|\]\]+|\{\{+|\}\}+|\{\||\|\}|</?ref|&nbsp;")
@@ -63,10 +64,14 @@ class WikitextSettings:
 
 
 class Prose(NamedTuple):
-    """The prose of a page and its headings as (level, title); each title is a paragraph of the text."""
+    """The prose of a page and its headings as (level, title); each title is a paragraph of the text.
+
+    unknown: the templates in its sentences that no table names
+    """
 
     text: str
     sections: list[tuple[int, str]]
+    unknown: list[UnknownTemplate]
 
 
 PLAIN = WikitextSettings()
@@ -85,17 +90,18 @@ def read_wikitext(wikitext: str, settings: WikitextSettings = PLAIN, title: str 
     """The prose of a page: paragraphs and headings, one blank line between them, lines as in the source.
 
     Dropped: references, tables, files, galleries, categories, hatnotes, boxes, list items below six words,
-    and the sections of apparatus (`DROPPED_SECTIONS`). Kept: labels of links, and what the known templates
+    and the sections of apparatus (`apparatus_titles`). Kept: labels of links, and what the known templates
     show (measures, numbers, dates, foreign words, quotations). A bracket or sentence in which a template wrote
     what cannot be known (the price of today, the reader's year) goes. Takes any `str`, returns no `RESIDUE`.
     """
     text = "\n" + wikitext.replace("\r\n", "\n").replace("&nbsp;", " ")
-    text = drop_sections(drop_hidden(text, settings.math))
+    text = drop_sections(drop_hidden(text, settings.math), apparatus_titles(settings.wiki))
     if title and "PAGENAME" in text:
         text = _PAGE_NAME.sub(lambda match: title, text)
     if "-{" in text and (settings.wiki == "zh" or "-{zh" in text):  # a header may name another wiki
         text = _VARIANTS.sub(_variant, text)
-    text = _resolve(text, settings.hidden, settings.wiki)
+    unknown: list[UnknownTemplate] = []
+    text = _resolve(text, settings.hidden, template_reader(settings.wiki, unknown))
     if "\n|" in text or "\n{|" in text:
         text = drop_tables(text, MAX_DEPTH)
     if "<" in text or "-->" in text:
@@ -112,7 +118,7 @@ def read_wikitext(wikitext: str, settings: WikitextSettings = PLAIN, title: str 
     if marked:
         tidied = ((level, _without_marks(block) if MARK in block else block) for level, block in blocks)
         blocks = [(level, block) for level, block in tidied if block]
-    return Prose("\n\n".join(block for _, block in blocks), [block for block in blocks if block[0]])
+    return Prose("\n\n".join(block for _, block in blocks), [block for block in blocks if block[0]], unknown)
 
 
 def _without_marks(block: str) -> str:
@@ -132,7 +138,7 @@ def _variant(match: re.Match[str]) -> str:
     return next((variants[code].strip() for code in ("zh-hans", "zh-cn", *variants) if code in variants), rule.strip())
 
 
-def _resolve(text: str, hidden: frozenset[str], wiki: str) -> str:
+def _resolve(text: str, hidden: frozenset[str], reader: Reader) -> str:
     """`text` with its links and templates replaced by what they show, from the innermost out."""
     if "[" in text:
         text = show_external_links(text)
@@ -141,9 +147,9 @@ def _resolve(text: str, hidden: frozenset[str], wiki: str) -> str:
         if "[[" in text:
             text = show_links(text, hidden)
         if "{{" in text:
-            text = show_templates(text, wiki)
+            text = show_templates(text, reader)
         if text == previous:
-            text = show_loose_links(show_loose_templates(text, wiki), hidden)
+            text = show_loose_links(show_loose_templates(text, reader), hidden)
             if text == previous:
                 break
     # Those whose labels held links.

@@ -6,12 +6,10 @@ the page's wiki, whose numbers and dates are written as it writes them: a wiki i
 
 Source: the documentation of the templates of the English Wikipedia, and mediawiki.org/wiki/Help:Magic_words.
 """
-# ruff: noqa: RUF001 - the tables hold dashes and signs that resemble ASCII
 
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from importlib.resources import files
 
 from corpora.sources.wiki.wikitext import dates, measures, words
 from corpora.sources.wiki.wikitext.arguments import (
@@ -25,7 +23,10 @@ from corpora.sources.wiki.wikitext.arguments import (
     in_quotes,
     read_arguments,
 )
-from corpora.sources.wiki.wikitext.unknown import unknown_template
+from corpora.sources.wiki.wikitext.unknown import UnknownTemplate, unknown_template
+from corpora.sources.wiki.wikitext.wikis import EVERYWHERE, read_wiki, unambiguous_kinds
+
+Reader = Callable[[re.Match[str]], str]
 
 _TEMPLATE = re.compile(r"\{\{([^{}]*+)\}\}")
 _LOOSE_TEMPLATE = re.compile(r"\{\{([^{}]*+(?:(?:\{(?!\{)|\}(?!\}))[^{}]*+)*+)\}\}")
@@ -33,180 +34,80 @@ _PARAMETER = re.compile(r"\{\{\{([^{}]*+)\}\}\}")
 _FUNCTION = re.compile(r"\s*(formatnum|lc|uc|lcfirst|ucfirst|#expr|#time|#timel)\s*:(.*)", re.DOTALL | re.IGNORECASE)
 
 
-def _named(expansion: Expansion, names: str) -> dict[str, Expansion]:
-    return dict.fromkeys(names.split("|"), expansion)
-
-
-_SYMBOLS = {
-    "nbsp": " ", "spaces": " ", "space": " ", "thinsp": " ", "thin space": " ", "hairsp": " ", "pad": " ",
-    "snd": " – ", "spnd": " – ", "sndash": " – ", "spaced ndash": " – ", "spaced en dash": " – ",
-    "ndash": "–", "en dash": "–", "endash": "–", "dash": "–", "mdash": "—", "em dash": "—", "emdash": "—",
-    "mdashb": "—", "snd-": " – ", "smd": " — ", "spaced mdash": " — ", "spaced em dash": " — ", "·": " ·",
-    "•": " •", "dot": " ·", "middot": "·", "bull": " •", "'": "'", "'s": "'s", "`": "'", "-'": "'",
-    "'-": "'", "' \"": "' \"", "\" '": "\" '", "-\"": "\"", "\"-": "\"", "=": "&#61;", "!": "&#124;",
-    "!!": "&#124;&#124;", "times": "×", "minus": "−", "pi": "π", "okina": "ʻ", "hamza": "ʼ",
-    "ayin": "ʽ", "shy": "", "zwsp": "", "wbr": "", "co2": "CO2", "h2o": "H2O", "!-": "&#124;", "bc": "BC",
-    "ad": "AD", "ordinal indicator": "º", "sic": "", "euro": "€", "pound": "£", "number sign": "#",
-    "usa": "United States", "ampersand": "&", "colon": ":", "asterisk": "*", "deg": "°", "degree": "°",
-    "snds": " – ", "esd": " ", "nb": " ", "nnbsp": " ", "figure space": " ", "hair space": " ", "indent": " ",
-    "eqm": " ⇌ ", "amp": "&", "&": "&", "(": "&#123;", ")": "&#125;", "!(": "&#91;", ")!": "&#93;", "ellipsis": "…",
-    "...": "…", "…": "…", "percent": "%", "yen": "¥", "male": "♂", "female": "♀", "infin": "∞", "hbar": "ħ",
-    "dagger": "†", "rarr": "→", "larr": "←", "er": "er", "re": "re", "ère": "ère", "ème": "ème", "nd": "nd", "o": "o",
-    "mme": "Mme", "mlle": "Mlle", "mgr": "Mgr", "dr": "Dr", "n°": "n°", "nº": "nº", "numéro": "n°",
-    "av jc": "av. J.-C.",
-    "av. j.-c.": "av. J.-C.", "apr. j.-c.": "apr. J.-C.", "a.c.": "a. C.", "d.c.": "d. C.",
-    "currentyear": HOLE, "currentmonth": HOLE, "currentmonthname": HOLE, "currentday": HOLE, "localyear": HOLE,
-    "numberofarticles": HOLE, "numberofusers": HOLE, "numberofpages": HOLE, "pagename": HOLE, "fullpagename": HOLE,
-    "subpagename": HOLE,
-    "prime": "′", "plus": "+", "plusminus": "±", "numero": "No.",
-    "end": "\n|}\n", "s-start": "\n{|\n", "s-end": "\n|}\n", "start box": "\n{|\n", "end box": "\n|}\n",
-    "poss": "'s",
+# What a template shows, by the kind that the files of `wikis/` give it.
+SHOWN_AS: dict[str, Expansion] = {
+    "accidental": words.accidental, "as_of": dates.as_of, "aside": words.aside, "authors": words.authors,
+    "body_height": measures.height, "century": words.century, "century_before": words.century_before,
+    "chinese": words.chinese, "circa": words.circa, "convert": measures.convert, "currency": words.currency,
+    "date": dates.event, "dates": words.life, "days": dates.day_first,
+    "death": dates.death, "first": first, "first_three": words.first_three, "floruit": words.floruit,
+    "fraction": words.fraction, "free_date": dates.free_date, "height": words.metres, "hours": words.hours,
+    "interlanguage": words.interlanguage, "joined": words.joined, "language": words.language, "last": words.last,
+    "listed": words.listed, "literally": words.literally, "measure": words.measured, "nihongo": words.nihongo,
+    "nothing": words.nothing, "number": words.formatted, "old_style": words.old_style, "ordinal": words.ordinal,
+    "people_by_area": measures.people_by_area, "power_of_ten": words.power_of_ten, "quote": words.quote,
+    "quoted": words.quoted, "reading": words.reading, "reign": words.reign, "roads": words.roads,
+    "second": words.second, "ship": words.ship, "ship_class": words.ship_class, "siglo": words.spanish_century,
+    "spaced": words.spaced, "superscript": words.superscript, "unknown": words.unknowable, "value": measures.value,
+    "wrapped": words.wrapped, "years_between": dates.years_between,
 }  # fmt: skip
-_SHIPS = "USS HMS SS RMS AD MV MS SMS RV HMAS HMCS HMNZS USCGC USNS INS PS TSS GTS HNLMS HSwMS HDMS HNoMS ORP".split()
-_EXPANSIONS: dict[str, Expansion] = (
-    _named(
-        first,
-        "nowrap|nobr|nobreak|nwr|j|small|smaller|big|larger|large|resize|nobold|noitalic|normal|em|strong|abbr"
-        "|abbrv|abbreviation|tooltip|as written|not a typo|typo|proper name|visible anchor|vanchor|mvar|math"
-        "|mono|monospace|code|tt|samp|var|kbd|smallcaps|sc|small caps|underline|u|bold|b|strikethrough|center"
-        "|centre|block indent|indent|noprint|delink|highlight|url"
-        "|plain|flag|flagcountry|flagu|sub|gloss|angbr"
-        "|angle bracket|grapheme|polytonic|iast|unicode|hebrew|nastaliq|nq|tlit|script/hebrew|script/arabic"
-        "|birth year and age|birth-date|birth-date and age|death-date|death-date and age|rtl|lsj"
-        "|formatdate|sic|native phrase|baseball year|chem2|isotope|see below|fb|nft|mlby|nfly|nbay|nhly|by|wsy"
-        "|nfl year|overline|intmath|bigmath|subsup|ind|latin|stn|gs|notatypo|small-caps|sc1|text|date-"
-        "|date court|siècle|unq|jour|нп|нп2|нп3|нп5|не переведено|仮リンク|enlace|iw|tsl2|japonais|grec ancien|höhe",
-    )
-    | _named(
-        words.second,
-        "lang|rtl-lang|sort|hs|wikt-lang|native name|color|font color|hover title|langue|en langue|lang-forme|langx2",
-    )
-    | _named(words.last, "transl|transliteration|script|linktext")
-    | _named(words.joined, "chem|chemf|gaps")
-    | _named(words.spaced, "nombre|bibleverse|bibleref|sortname|keypress|art.")
-    | _named(words.measured, "unité|unite|unidad|unidade|unità|m|tmp|température|einheit|eenheid|число")
-    | _named(words.first_three, "date de naissance|date de décès|date de mort|date républicaine")
-    | _named(words.hours, "heure|heures")
-    | _named(words.century, "s|s-|s2|s2-|sp|sp-|s mini|s mini-|siècle2")
-    | _named(words.century_before, "-s|-s-|s av jc")
-    | _named(words.aside, "incise")
-    | _named(words.quoted, 'citation|"|« »|quote inline|inline quote|citation étrangère')
-    | _named(words.old_style, "oldstyledate|oldstyledatedy|oldstyledateny")
-    | _named(words.ship_class, "sclass|sclass2|sclass-")
-    | _named(words.roads, "jct")
-    | _named(words.authors, "harvtxt|harvcoltxt|harvard citation text")
-    | _named(words.listed, "post-nominals|postnominals|post nominals|hlist|ubl|unbulleted list")
-    | _named(words.unknowable, "inflation|to usd|inrconvert2|years ago|age in days|age in years and days|alter|edad")
-    | _named(words.unknowable, "time ago|inflation-year|inflation/year|population wd|wikidata")
-    | _named(words.language, "langx")
-    | _named(
-        words.quote,
-        "quote|blockquote|cquote|quotation|bquote|rquote|poemquote|poem quote|block quote|poem"
-        "|zitat|cita|cita textual|citazione|cytat|citado|citaat|citation bloc|citat",
-    )
-    | _named(words.nihongo, "nihongo|nihongo2|nihongo3")
-    | _named(words.chinese, "zh|zh-all")
-    | _named(words.interlanguage, "ill|illm|interlanguage link|interlanguage link multi|link-interwiki|lien")
-    | _named(words.circa, "circa|c.|ca.|c")
-    | _named(words.reign, "reign|r.")
-    | _named(words.floruit, "floruit|fl.")
-    | _named(words.fraction, "frac|fraction|sfrac|tfrac")
-    | _named(measures.value, "val")
-    | _named(words.power_of_ten, "e|x10^|10^|esp")
-    | _named(words.ordinal, "ordinal|ord")
-    | _named(words.superscript, "sup|superscript|exp")
-    | _named(words.formatted, "formatnum|nts|number|num|fmtn|format price|formatprice|fnum|nombre2")
-    | _named(words.literally, "lit|lit.|literally|literal translation")
-    | _named(words.ship, "ship")
-    | _named(words.accidental, "music")
-    | _named(dates.event, "birth date|birth date and age|bda|dob|start date|start date and age|end date|film date")
-    | _named(dates.event, "release date|death date|death year|birth year|end date and age|date and age|dts")
-    | _named(dates.death, "death date and age|dda")
-    | _named(dates.free_date, "date|datum|dmy|mdy")
-    | _named(dates.as_of, "as of|asof")
-    | _named(dates.years_between, "age|age in years|age nts|idade|âge")
-    | _named(dates.day_month_year, "dtext|dtlink|fecha|dni")
-    | _named(measures.convert, "convert|cvt|conv|convertir|converter|convers")
-    | _named(measures.height, "height")
-    | _named(measures.people_by_area, "pop density|population density|popdens")
-    | _named(words.currency, "currency")
-    | {prefix.lower(): words.prefixed(f"{prefix} ") for prefix in _SHIPS}
-    | {
-        "bc": words.suffixed("BC"),
-        "bce": words.suffixed("BCE"),
-        "ce": words.suffixed("CE"),
-        "sqrt": words.prefixed("√"),
-        "radic": words.prefixed("√"),
-        "née": words.prefixed("née "),
-        "nee": words.prefixed("née "),
-        "§": words.prefixed("§ "),
-        "m.": words.prefixed("M. "),
-        "rws": words.suffixed("railway station"),
-        "n°": words.prefixed("n° "),
-        "numéro": words.prefixed("n° "),
-    }
-    | {code: words.prefixed(symbol) for code, symbol in words.CURRENCIES.items()}
-)
-
-
-# Names of templates that mean something in one wiki alone, by what they show.
-_SHOWN_AS: dict[str, Expansion] = {
-    "first": first, "second": words.second, "last": words.last, "spaced": words.spaced, "measure": words.measured,
-    "number": words.formatted, "unknown": words.unknowable, "fraction": words.fraction, "quote": words.quote,
-    "quoted": words.quoted, "reading": words.reading, "date": dates.event, "days": dates.day_first,
-    "dates": words.life, "height": words.metres, "nothing": words.nothing, "bare": words.bare,
-}  # fmt: skip
-
-
-def _names_of_wikis() -> dict[str, dict[str, Expansion]]:
-    """The templates of `names.txt`, by wiki."""
-    text = files("corpora").joinpath("sources", "wiki", "wikitext", "names.txt").read_text(encoding="utf-8")
-    wikis: dict[str, dict[str, Expansion]] = {}
-    for wiki, kind, names in (line.split(" ", 2) for line in text.splitlines() if line[0] != "#"):
-        wikis.setdefault(wiki, {}).update(_named(_SHOWN_AS[kind], names))
-    return wikis
-
-
-_OF_WIKI = _names_of_wikis()
-
-
 _NUMBERS = (
     words.measured, words.formatted, words.metres, measures.value, measures.convert, measures.height,
     measures.people_by_area,
 )  # fmt: skip
+_NAMESPACES = frozenset(  # of templates, before a name that could do without
+    "template vorlage modèle plantilla modello predefinição sjabloon szablon шаблон mall mal skabelon malline šablona "
+    "sablon format şablon templat πρότυπο predložak テンプレート 模板 틀 قالب الگو תבנית साँचा".split()
+)
+_LOOK_BACK = 40
 _DATES = (dates.event, dates.death, dates.free_date, dates.as_of)
 
 
 @lru_cache(maxsize=64)
-def _expansions_of(wiki: str) -> dict[str, Expansion]:
+def expansions_of(wiki: str) -> dict[str, Expansion]:
     """The templates that are known in a wiki, and what they show there."""
+    expansions = {name: _local(SHOWN_AS[kind], wiki) for name, kind in unambiguous_kinds().items() if wiki != "en"}
+    for form in (read_wiki(EVERYWHERE), read_wiki(wiki)):
+        expansions |= {name: _local(SHOWN_AS[kind], wiki) for name, kind in form.kinds().items()}
+        expansions |= {name: _local(words.prefixed(text), wiki, True) for name, text in form.before.items()}
+        expansions |= {name: _local(words.suffixed(text), wiki, True) for name, text in form.after.items()}
+    return expansions
+
+
+@lru_cache(maxsize=64)
+def symbols_of(wiki: str) -> dict[str, str]:
+    """The templates of a wiki that show one text wherever they are without arguments."""
+    return {**read_wiki(EVERYWHERE).symbols, **read_wiki(wiki).symbols}
+
+
+def _local(expansion: Expansion, wiki: str, has_number: bool = False) -> Expansion:
+    """An expansion with the numbers, dates and names of languages that it writes in the form of a wiki."""
     if wiki == "en":
-        return _EXPANSIONS
-    expansions = {**_EXPANSIONS, "langx": words.bare, "lit": first, "literally": first, "lit.": first}
-    expansions |= _OF_WIKI.get(wiki, {})
-    return {name: _local(expansion, wiki) for name, expansion in expansions.items()}
-
-
-def _local(expansion: Expansion, wiki: str) -> Expansion:
-    """An expansion with the numbers and dates that it writes in the form of a wiki."""
-    if expansion in _NUMBERS:
+        return expansion
+    if has_number or expansion in _NUMBERS:
 
         def with_numbers(arguments: list[str], named: Named) -> str:
-            return in_form(expansion([in_english(argument, wiki) for argument in arguments], named), wiki)
+            english = [in_english(argument, wiki) for argument in arguments]
+            if has_number:
+                english = [grouped(argument) if len(argument) > 4 else argument for argument in english]
+            return in_form(expansion(english, named), wiki)
 
         return with_numbers
+    if expansion is words.literally:
+        return first
     if expansion in _DATES:
         return lambda arguments, named: dates.in_language(expansion(arguments, named), wiki)
     if expansion is words.quoted:
         return lambda arguments, named: in_quotes(expansion(arguments, named), wiki)
+    if expansion is words.language:
+        return lambda arguments, named: words.in_language(arguments, named, wiki)
     return expansion
 
 
-@lru_cache(maxsize=64)
-def _reader(wiki: str) -> Callable[[re.Match[str]], str]:
-    """`_shown` for a wiki: its table is looked up once, not with each template."""
-    expansions = _expansions_of(wiki)
-    return lambda match: _shown(match, expansions, wiki)
+def template_reader(wiki: str, unknown: list[UnknownTemplate]) -> Reader:
+    """Return what reads the templates of a page of a wiki. unknown: takes those in sentences that no file names."""
+    expansions, symbols = expansions_of(wiki), symbols_of(wiki)
+    return lambda match: _shown(match, expansions, symbols, wiki, unknown)
 
 
 def _function(match: re.Match[str], wiki: str) -> str:
@@ -225,23 +126,42 @@ def _function(match: re.Match[str], wiki: str) -> str:
     return text
 
 
-def _shown(match: re.Match[str], expansions: dict[str, Expansion], wiki: str) -> str:
+def _shown(
+    match: re.Match[str],
+    expansions: dict[str, Expansion],
+    symbols: dict[str, str],
+    wiki: str,
+    unknown: list[UnknownTemplate],
+) -> str:
     """Return what a template without inner templates shows: nothing, unless it is known to carry text."""
     body = match[1]
     name = body.partition("|")[0].strip().lower()
     if "_" in name:
         name = name.replace("_", " ")
+    if ":" in name and name.partition(":")[0] in _NAMESPACES:
+        body = body.partition(":")[2]
+        name = name.partition(":")[2].strip()
     expansion = expansions.get(name)
-    if expansion is not None and ("|" in body or name not in _SYMBOLS):
+    if expansion is not None and ("|" in body or name not in symbols):
         return expansion(*read_arguments(body))
-    if name in _SYMBOLS:
-        return _SYMBOLS[name]
+    if name in symbols:
+        return symbols[name]
     if name.startswith("lang-"):
         arguments, named = read_arguments(body)
-        shown = expansions["langx"]([name.removeprefix("lang-"), *arguments], named)
-        return shown if arguments else ""
+        code = name.removeprefix("lang-")
+        if not arguments or _names_language(
+            match.string[max(0, match.start() - _LOOK_BACK) : match.start()], code, wiki
+        ):
+            return first(arguments, named)
+        return expansions["langx"]([code, *arguments], named)
     call = _FUNCTION.fullmatch(body) if ":" in name else None
-    return _function(call, wiki) if call else unknown_template(body, match.string, match.start(), wiki)
+    return _function(call, wiki) if call else unknown_template(body, match.string, match.start(), wiki, unknown)
+
+
+def _names_language(before: str, code: str, wiki: str) -> bool:
+    """Return True if a page of a wiki that is not English has just named the language: "En inglés {{lang-en|mill}}"."""
+    name = read_wiki(wiki).name_language(code).lower()
+    return wiki != "en" and name != "" and before.lower().rstrip(" ,:(«„“").endswith(name)
 
 
 def _default(match: re.Match[str]) -> str:
@@ -249,13 +169,13 @@ def _default(match: re.Match[str]) -> str:
     return match[1].partition("|")[2]
 
 
-def show_templates(text: str, wiki: str = "en") -> str:
+def show_templates(text: str, reader: Reader) -> str:
     """`text` with its innermost templates replaced by what they show."""
     if "{{{" in text:
         text = _PARAMETER.sub(_default, text)
-    return _TEMPLATE.sub(_reader(wiki), text)
+    return _TEMPLATE.sub(reader, text)
 
 
-def show_loose_templates(text: str, wiki: str = "en") -> str:
+def show_loose_templates(text: str, reader: Reader) -> str:
     """The same where single braces are in the way."""
-    return _LOOSE_TEMPLATE.sub(_reader(wiki), text)
+    return _LOOSE_TEMPLATE.sub(reader, text)

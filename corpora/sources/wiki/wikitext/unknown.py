@@ -1,24 +1,34 @@
-"""Templates that no table names: what they show where the sentence needs a word, and where it cannot be known.
+"""Templates that no table names: what they show by where they are, and where it cannot be known.
 
-Promise: a template unknown by name shows nothing, but for two cases. Its name may say what it writes ("XIXe siècle",
-"vol-de", "enS"). Or it is where no sentence can continue without a word, after an article, a preposition or a sign of
-currency: then it shows its first argument, a number with its unit, and where it has none the hole is marked. A
-bracket or else the sentence that holds a marked hole is dropped by `without_holes`: no sentence has a hole
-where a number was.
-Cost: nothing for the known ones, a look at the 30 characters before for each of the others.
+Promise: a template unknown by name shows its words if it is a part of a sentence, in any wiki. It is one after a space,
+an opening bracket or quotation mark, an elision or a letter of a script without spaces; at the beginning of a line if
+the sentence goes on after it in lower case. Then it shows the text of its second argument if the first is the code of
+a language, a number with its unit, or else its first argument. What follows a word without a space is a note or a
+mark, and shows nothing; so does a template alone on its line, unless it holds a whole paragraph. If a sentence
+cannot do without a word there, and there is none to show, the hole is marked. A bracket or else the sentence that
+holds a marked hole is dropped by `without_holes`: no sentence has a hole where a number was.
+Cost: nothing for the known ones, a look at what is around each of the others.
 
-Source: read off the templates that real pages of eight languages use in their sentences.
+Source: read off the templates that real pages of twenty languages use in their sentences.
 """
 # ruff: noqa: RUF001, RUF002 - the tables hold signs that resemble ASCII
 
 import re
+from typing import NamedTuple
 
-from corpora.sources.wiki.wikitext.arguments import HOLE, is_number, read_arguments
-from corpora.sources.wiki.wikitext.words import LANGUAGES
+from corpora.sources.wiki.wikitext.arguments import HOLE, grouped, in_english, in_form, is_number, read_arguments
+from corpora.sources.wiki.wikitext.dates import free_date
+from corpora.sources.wiki.wikitext.dates import in_language as in_language_of
+from corpora.sources.wiki.wikitext.measures import raise_powers, unit_of
+from corpora.sources.wiki.wikitext.wikis import read_wiki
+from corpora.sources.wiki.wikitext.words import in_language, is_language
 
-_LOOK_BACK = 30
 MAX_BRACKETS = 4  # one inside another
-# Words after which a sentence continues, in English, French, German, Spanish, Italian and Portuguese.
+EXAMPLE_CHARACTERS = 80
+MAX_ICON_NAME = 3  # such as the code of a language, after a link
+_LOOK_AROUND, _LINE = 60, 2_000
+_CELLS = ("|", "!", " |", "  |")  # how a line of a table begins, or of a box
+# Words after which a sentence continues, in English, French, German, Spanish, Italian and Portuguese, in any wiki.
 _NEEDS_MORE = frozenset(
     (
         "a an the of in to at by from with between than about around over under near approximately nearly"
@@ -27,41 +37,36 @@ _NEEDS_MORE = frozenset(
         " los las del unos unas hasta desde con por il lo gli di dal nel do da dos das no na em"
     ).split()
 )
-_NEEDS_MORE_OF = {
-    wiki: frozenset(words.split())
-    for wiki, words in {
-        "nl": "van het een op te met voor bij over tot uit aan tussen ongeveer circa naar",
-        "pl": "w we z ze na do od po za przez około między ok. ponad",
-        "ru": "в во на с со по из от до около между за к ко более свыше",
-        "ro": "de la în din cu pe pentru între circa aproximativ peste",
-        "sv": "i av på från till med mellan omkring cirka över en ett",
-    }.items()
-}
-_OPENINGS = " '\"“«("
 _CURRENCIES = "$£€¥"
-_SILENT = frozenset(
-    (
-        "sfn|sfnm|sfnp|rp|r|ref|refn|efn|efn-ua|efn-lr|note|notetag|harv|citation|cite|cite book|cite web"
-        "|cite journal|cite news|citation needed|cn|fact|clarify|clarification needed|who|by whom|which|when"
-        "|where|why|how|what|vague|dubious|full|pn|page needed|page number|verify source|failed verification"
-        "|better source|better source needed|according to whom|disputed inline|original research inline"
-        "|specify|weasel inline|peacock inline|anchor|flagicon|flag icon|flagdeco|bandera|bandera2|drapeau"
-        "|drapeau2|audio|listen|respell|pronunciation|prononciation|api|msapi|clear|-|br|·|refnec"
-        "|cita requerida|référence nécessaire|réf. nécessaire|quand|qui|isbn|issn|doi|bnf|belege fehlen"
-        "|actualizar|update inline|update after|nowrap begin|nowrap end|nobold|col-break|further|main|see"
-        "|legend|tl|tlx|edit|icon|color box|increase|decrease|steady|loss|gain|hausse|baisse|augmentation"
-        "|diminution|senza fonte|citazione necessaria|naz|feit|vlag|carece de fontes|nre|ntref|odn|fakt|fapt"
-        "|necesită citare|källa behövs|flagga|flaggbild|нет аи|источник|источник?|флаг"
-        "|флагификация|要出典|efn2|refnest|noteta|来源请求|來源請求"
-    ).split("|")
-)
+_OPENINGS = " '\"“«(„‘‹「『（《〈[–—，、；："
+_SPACELESS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+_JOINED = re.compile(r"(?:\b(?:[ldnsmtcjLDNSMTCJ]|qu|Qu|dell|all|nell|sull|dall|un|quell)['’]|\b\w{1,3}-|[/=])$")
+_SENTENCE_GOES_ON = re.compile(r"[^\S\n]*(?:[,;:)]|[^\W\d_])")
 _ORDINAL = re.compile(
     r"(?:[IVXLC]{1,7}|[0-9]{1,4})(?:er|ère|re|e|è|ème|nd|nde|º|ª|°|th|st|rd)"
-    r"(?:[ -](?:siècle|millénaire|arrondissement)[^|]*)?"
+    r"(?:[ -](?:siècle|millénaire|arrondissement|janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre"
+    r"|novembre|décembre)[^|]*)?"
 )
-_OF_LANGUAGE = re.compile(r"(?!ipa|cite|pron|ref|audio|icon|user)[^\W\d_]{2,10}-([a-z]{2,3})")
+_OF_LANGUAGE = re.compile(r"(?!ipa|cite|pron|ref|audio|icon|user)[^\W\d_]{1,10}-([a-z]{2,3})")
 _GERMAN_LANGUAGE = re.compile(r"([a-z]{2,3})S")
+_SOUNDS = re.compile(r"ipa|(?:ms)?api\b|afi\b|мфа|ufa\b|lautschrift|أصد|ألفبائية صوتية|الفبای|สัทอักษร")
+_SILENT = re.compile(  # what a name has in it if its template shows a picture, a sound or a note
+    r"flag|flagg|fahne|drapeau|bander|bandier|bandeira|vlag|vlajk|zászl|lippu|lipp\b|steag|drapel|прапор|флаг|знаме"
+    r"|застав|zastav|bayrak|σημαία|דגל|علم|پرچم|झंडा|ध्वज|ธง|旗|국기|quốc kỳ|bendera|icon|ikon|audio|sound|listen"
+    r"|صوت|صدا|音声|소리|foot ?note|fußnote|voetnoot|fotnot|alaviite|przypis|poznámk|jegyzet|dipnot"
+    r"|note$|^note|notes?\b|^refs?\b|refn|efn|sfn|harv|cite |cit[ae] |citar|citation/|commons|wikt|disambig"
+    r"|infobox|navbox|stub|dead link|webarchive|wayback|isbn|issn|doi\b|oclc|bnf\b|lccn|imdb|pmid|pmc\b|arxiv|jstor"
+    r"|bibcode|viaf|ssrn|worldcat"
+)
+_SPACE = re.compile(r"\s+")
 _UNWRITTEN = re.compile(r"(?i)://|\.(?:ogg|oga|wav|svg|png|jpe?g|gif|webm|mid)\b")
+_CODE = re.compile(r"(?![IVXLC]+$)[A-Z]{1,3}(?:-?[A-Z0-9]+)*|[a-z]{1,2}|[A-Za-z]?[0-9][\w.-]*")
+_YEAR = re.compile(r"[12][0-9]{3}")
+_CURRENCY_CODE = re.compile(r"[A-Z]{3}\|")
+_ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
+_SIGN = re.compile(r"[²³°]|\w\.\s*$")  # in the name of a template that shows its name: "km²", "etc."
+_SHORT_UNIT = re.compile(r"[^\W\d_]{1,4}[23²³]?(?:/[^\W\d_]{1,4}[23²³]?)?|[%‰°]C?")
+_PARAGRAPH = re.compile(r"(?:\S++\s++){11,}+\S*(?<=[.!?…»”\"])|(?s:.{30,})(?<=。)")
 _HOLE = HOLE[-1]
 _HOLE_IN_BRACKETS = re.compile(rf" ?\([^()\n{_HOLE}]*+{_HOLE}[^()\n]*+\)")
 _SENTENCE_END = re.compile(
@@ -69,23 +74,88 @@ _SENTENCE_END = re.compile(
 )
 
 
-def unknown_template(body: str, text: str, start: int, wiki: str) -> str:
-    """Return what `{{body}}` at `text[start]` of a wiki's page shows if no table has its name."""
+class UnknownTemplate(NamedTuple):
+    """A use of a template that no table names. shown: what was made of it, or `HOLE`."""
+
+    name: str
+    used: str
+    shown: str
+
+    @property
+    def example(self) -> str:
+        """The use and its outcome, for a person."""
+        if self.shown == HOLE:
+            return f"{self.used} took its sentence or bracket with it"
+        outcome = f"“{self.shown[:EXAMPLE_CHARACTERS]}”" if self.shown else "nothing"
+        return f"{self.used} is read as {outcome}"
+
+
+class _Place(NamedTuple):
+    """What is around a template on its line: the text before and after it, and what the sentence needs there.
+
+    alone: nothing else is on its line. in_sentence: what it shows is a part of a sentence. needed: without it the
+    sentence breaks off.
+    """
+
+    before: str
+    after: str
+    alone: bool
+    in_sentence: bool
+    needed: bool
+
+
+def unknown_template(body: str, text: str, start: int, wiki: str, unknown: list[UnknownTemplate]) -> str:
+    """Return what `{{body}}` at `text[start]` of a wiki's page shows if no table has its name.
+
+    unknown: takes a template of a sentence, with what was made of it
+    """
     name = body.partition("|")[0].strip()
     if _ORDINAL.fullmatch(name):
         return " ".join([name, *read_arguments(body)[0][:1]])
-    language = _OF_LANGUAGE.fullmatch(name.lower()) or _GERMAN_LANGUAGE.fullmatch(name)
-    if language and language[1] in LANGUAGES:
-        arguments = read_arguments(body)[0]
-        return arguments[0] if len(arguments) == 1 else ""
-    before = text[max(0, start - _LOOK_BACK) : start]
-    if before[-1:] == " " and text.startswith("<su", start + len(body) + 4):
+    code = _OF_LANGUAGE.fullmatch(name.lower()) or _GERMAN_LANGUAGE.fullmatch(name)
+    if code and read_wiki("en").name_language(code[1]):
+        arguments, named = read_arguments(body)
+        if len(arguments) != 1:
+            return ""
+        return arguments[0] if wiki == "en" else in_language([code[1], *arguments], named, wiki)
+    name = name.lower().replace("_", " ")
+    place = _look_around(text, start, start + len(body) + 4, wiki)
+    if place.alone:
+        return _paragraph(name, body, text, start)
+    if place.before[-1:] == " " and place.after.startswith("<su"):
         return HOLE  # the letter of a formula, before its index
-    if name[:3].lower() == "ipa":
-        return _sounds(body) if before[-2:-1].isalpha() and before[-1:] == " " else ""
-    if not _needs_more(before, wiki):
+    if not place.in_sentence and not place.needed:
         return ""
-    return _in_need(name.lower().replace("_", " "), body)
+    if name.startswith(("coor", "koordin")):
+        return (_coordinates(body) or HOLE) if place.needed else ""
+    if name.startswith("#") or ":" in name or _SILENT.search(name):
+        return ""
+    if _SOUNDS.match(name):
+        return _sounds(body) if place.before[-2:-1].isalpha() and place.before[-1:] == " " else ""
+    shown = _words(name, body, place, wiki)
+    if not text.startswith(_CELLS, text.rfind("\n", max(0, start - _LINE), start) + 1):
+        used = _SPACE.sub(" ", body[: 4 * EXAMPLE_CHARACTERS].replace(HOLE, "?"))[:EXAMPLE_CHARACTERS]
+        unknown.append(UnknownTemplate(name, f"{{{{{used}}}}}", shown))
+    return shown
+
+
+def _look_around(text: str, start: int, end: int, wiki: str) -> _Place:
+    before = text[max(0, start - _LOOK_AROUND) : start].rpartition("\n")[2]
+    after = text[end : end + _LOOK_AROUND].partition("\n")[0]
+    needed = _needs_more(before, wiki)
+    bare = before.strip("*#:; \t'")
+    if not bare:
+        goes_on = _SENTENCE_GOES_ON.match(after)
+        in_sentence = goes_on is not None and not goes_on[0][-1].isupper() and not _is_caseless(goes_on[0][-1])
+        return _Place(before, after, not after.strip(), in_sentence, needed)
+    last = (before.rstrip("'") if before.endswith("''") else before)[-1:]
+    in_sentence = last in _OPENINGS or bool(_SPACELESS.match(last) or _JOINED.search(before[-8:]))
+    in_sentence = in_sentence or (last in "。！？" and after[:1] not in ("", " ", "{", "<"))
+    return _Place(before, after, False, in_sentence, needed)
+
+
+def _is_caseless(letter: str) -> bool:
+    return letter.isalpha() and letter.lower() == letter.upper()
 
 
 def _needs_more(before: str, wiki: str) -> bool:
@@ -94,44 +164,81 @@ def _needs_more(before: str, wiki: str) -> bool:
         return before != ""
     bare = before.rstrip(_OPENINGS)
     last = bare[bare.rfind(" ") + 1 :].lower()
-    return " " in before[len(bare) :] and (last in _NEEDS_MORE or last in _NEEDS_MORE_OF.get(wiki, ()))
+    return " " in before[len(bare) :] and (last in _NEEDS_MORE or last in read_wiki(wiki).before_a_word.split())
 
 
 def _sounds(body: str) -> str:
-    """`{{IPA|/a/}}` after a word; in brackets the pronunciation goes, with the bracket."""
+    """`{{IPA|/a/}}` after a word, or `{{API|a|b}}`; in brackets the pronunciation goes, with the bracket."""
     arguments = read_arguments(body)[0]
-    return arguments[0] if len(arguments) == 1 else ""
+    return "".join(arguments) if len(arguments) == 1 or "api" in body.partition("|")[0].lower() else ""
 
 
-def _in_need(name: str, body: str) -> str:
-    """Return what a template shows where the sentence needs a word; `HOLE` if that is unclear."""
-    if name in _SILENT or name.startswith(("#", "cite ")):
-        return ""
-    arguments, named = read_arguments(body)
-    if name in ("coord", "coor", "coordinates", "koordinaten", "coordonnées"):
-        return _place(arguments)
-    if not arguments:
-        return "" if named or ":" in name else HOLE
-    shown = arguments[0]
-    if _UNWRITTEN.search(shown):
-        return ""
-    if is_number(shown):
-        unit = next((word for word in arguments[1:2] if word and not is_number(word) and len(word) <= 12), "")
-        return f"{shown} {unit}".strip()
-    return shown or HOLE
-
-
-def _place(arguments: list[str]) -> str:
+def _coordinates(body: str) -> str:
     """`{{coord|13|19|N|169|9|W|type:event}}` is 13°19′N 169°9′W; degrees in decimals have no letters."""
     parts: list[str] = []
     numbers: list[str] = []
-    for argument in arguments:
+    for argument in read_arguments(body)[0]:
         if argument.upper() in ("N", "S", "E", "W", "O"):
             parts.append("".join(map("".join, zip(numbers, "°′″", strict=False))) + argument.upper())
             numbers = []
         elif is_number(argument) and len(numbers) < 3:
             numbers.append(argument)
     return " ".join(parts) if parts else ", ".join(f"{number}°" for number in numbers[:2])
+
+
+def _paragraph(name: str, body: str, text: str, start: int) -> str:
+    """Return the paragraph in a template that is alone on its line; after a heading it is a note about the page."""
+    if _SILENT.search(name) or not (arguments := read_arguments(body)[0]):
+        return ""
+    previous = text[max(0, start - _LINE) : start].rstrip().rpartition("\n")[2]
+    is_paragraph = _PARAGRAPH.fullmatch(arguments[0].strip()) and not _UNWRITTEN.search(arguments[0])
+    return arguments[0] if is_paragraph and previous and not previous.startswith("=") and previous[-2:] != "}}" else ""
+
+
+def _words(name: str, body: str, place: _Place, wiki: str) -> str:
+    """Return what a template of a sentence shows; `HOLE` if that is unclear and the sentence needs a word."""
+    positional, named = read_arguments(body)
+    arguments = [argument for argument in positional if argument]
+    hole = HOLE if place.needed or _is_between_words(place) else ""
+    if not arguments:
+        if not named and not positional and _SIGN.search(body):
+            return body.strip()
+        is_icon = len(name) <= MAX_ICON_NAME and not place.needed
+        return "" if named or positional or is_icon else hole
+    if any(_UNWRITTEN.search(argument) for argument in arguments):
+        return ""
+    shown = arguments[0]
+    if len(arguments) > 1 and is_language(shown):
+        return arguments[1]
+    if is_number(in_english(shown, wiki)):
+        unit = [body[:3]] if len(arguments) == 1 and _CURRENCY_CODE.match(body) else []
+        return _number([*arguments, *unit], wiki, hole)
+    if _ISO_DATE.fullmatch(shown):
+        return in_language_of(free_date([shown], {}), wiki)
+    is_code = _CODE.fullmatch(shown) and not (
+        place.needed and len(shown) > 1 and (shown.isalpha() or shown[0].isdigit())
+    )
+    return hole if is_code else shown
+
+
+def _number(arguments: list[str], wiki: str, hole: str) -> str:
+    """Return a number with its unit, or the date that three of them are; with anything else it is unclear."""
+    number, second = in_english(arguments[0], wiki), arguments[1] if len(arguments) > 1 else ""
+    if len(arguments) > 2 and is_number(arguments[2]):
+        date = free_date(arguments[:3], {})
+        return in_language_of(date, wiki) if not date.startswith(arguments[0] + " " + second) else hole
+    if _YEAR.fullmatch(number) and _YEAR.fullmatch(second):
+        return f"{number}–{second}"
+    if not second or is_number(second):
+        return in_form(number, wiki)
+    unit = raise_powers(second)
+    is_unit = unit_of(second) is not None or _SHORT_UNIT.fullmatch(unit)
+    return f"{in_form(grouped(number), wiki)} {unit}" if is_unit else hole or in_form(number, wiki)
+
+
+def _is_between_words(place: _Place) -> bool:
+    """Return True if a sentence goes on after a template that is between spaces, so that there was a word."""
+    return place.before[-1:] == " " and place.after[:1] == " " and place.after[1:2].islower()
 
 
 def without_holes(text: str) -> str:

@@ -10,29 +10,11 @@ Source: the documentation of the templates of the English Wikipedia.
 import re
 
 from corpora.sources.wiki.wikitext.arguments import HOLE, Expansion, Named, first, grouped, is_number, raised
+from corpora.sources.wiki.wikitext.measures import raise_powers
+from corpora.sources.wiki.wikitext.wikis import EVERYWHERE, read_wiki
 
-LANGUAGES = dict(
-    pair.split("=")
-    for pair in (
-        "ar=Arabic bg=Bulgarian bn=Bengali ca=Catalan cs=Czech cy=Welsh da=Danish de=German el=Greek "
-        "en=English eo=Esperanto es=Spanish et=Estonian eu=Basque fa=Persian fi=Finnish fr=French ga=Irish "
-        "gl=Galician gd=Scottish_Gaelic grc=Ancient_Greek gre=Greek "
-        "he=Hebrew hi=Hindi hr=Croatian hu=Hungarian "
-        "hy=Armenian id=Indonesian is=Icelandic it=Italian ja=Japanese ka=Georgian kk=Kazakh ko=Korean "
-        "la=Latin lt=Lithuanian lv=Latvian mk=Macedonian mn=Mongolian ms=Malay mt=Maltese nl=Dutch "
-        "no=Norwegian nb=Norwegian pa=Punjabi pl=Polish pt=Portuguese "
-        "ro=Romanian ru=Russian sa=Sanskrit sk=Slovak "
-        "sl=Slovene sq=Albanian sr=Serbian sv=Swedish sw=Swahili ta=Tamil te=Telugu th=Thai tl=Tagalog "
-        "tr=Turkish uk=Ukrainian ur=Urdu vi=Vietnamese yi=Yiddish zh=Chinese ang=Old_English fro=Old_French "
-        "non=Old_Norse"
-    ).split()
-)
-CURRENCIES = {
-    "us$": "US$", "usd": "US$", "£": "£", "gbp": "£", "€": "€", "eur": "€", "euro": "€", "¥": "¥", "jpy": "¥",
-    "a$": "A$", "aud": "A$", "au$": "A$", "cad": "CA$", "c$": "CA$", "ca$": "CA$", "nz$": "NZ$", "nzd": "NZ$",
-    "inr": "₹", "₹": "₹", "krw": "₩", "php": "₱", "hk$": "HK$", "sgd": "S$", "chf": "CHF ", "rub": "₽",
-    "cn¥": "CN¥", "cny": "CN¥", "pkr": "Rs ",
-}  # fmt: skip
+_SHOWN_TITLES = ("lt", "display", "label", "en", "texte", "tekst", "نص")
+_SINCE = re.compile(r"[0-9./-]+|(?:[0-9]{1,2}\.? )?(?:de )?[^\W\d_]+\.? (?:de )?[12][0-9]{3}")
 
 
 def second(arguments: list[str], named: Named) -> str:
@@ -58,19 +40,29 @@ def quote(arguments: list[str], named: Named) -> str:
 
 def language(arguments: list[str], named: Named) -> str:
     """`{{langx|ru|Москва}}`: the language's name and the words in it."""
-    if len(arguments) < 2:
-        return first(arguments, named)
-    code, text = arguments[0].lower(), arguments[1]
-    if not text:
-        return ""
-    name = LANGUAGES.get(code, LANGUAGES.get(code.split("-")[0], "")).replace("_", " ")
+    shown = in_language(arguments, named, "en")
     roman = arguments[2] if len(arguments) > 2 else named.get("translit", "")
-    return (f"{name}: " if name else "") + text + (f", romanized: {roman}" if roman else "")
+    return shown + (f", romanized: {roman}" if roman and shown and len(arguments) > 1 else "")
 
 
-def bare(arguments: list[str], named: Named) -> str:
-    """`{{lang-ru|Москва}}` in wikis other than the English one: the words without the language's name."""
-    return arguments[1] if len(arguments) > 1 else first(arguments, named)
+def is_language(code: str) -> bool:
+    """Return True for the code of a language that the English file names: "de", "zh-Hant"."""
+    return re.fullmatch("[a-z]{2,3}(?:-[A-Za-z]{2,8})*", code) is not None and bool(read_wiki("en").name_language(code))
+
+
+def in_language(arguments: list[str], named: Named, wiki: str) -> str:
+    """`{{langx|ru|Москва}}` as a wiki writes it: the words alone if its file does not name the language."""
+    if len(arguments) < 2 or not arguments[1]:
+        return first(arguments, named) if len(arguments) < 2 else ""
+    form = read_wiki(wiki)
+    name = form.name_language(arguments[0])
+    return form.in_language.format(language=name, words=arguments[1]) if name else arguments[1]
+
+
+def wrapped(arguments: list[str], named: Named) -> str:
+    """`{{citation needed|words}}`: the words that it doubts; a date is when somebody did."""
+    text = first(arguments, named)
+    return "" if _SINCE.fullmatch(text) else text
 
 
 def nothing(arguments: list[str], named: Named) -> str:
@@ -107,8 +99,13 @@ def chinese(arguments: list[str], named: Named) -> str:
 
 
 def interlanguage(arguments: list[str], named: Named) -> str:
-    shown = named.get("lt") or named.get("display") or named.get("en") or named.get("texte")
-    return shown or first(arguments, named) or named.get("fr", "")
+    """`{{ill|Title|de|Titel}}`, `{{ill|de|Titel}}`, or `{{нп|Title|shown|de|Titel}}`; the code may be left out."""
+    if len(arguments) > 1 and is_language(arguments[0]):
+        arguments = arguments[1:]
+    elif len(arguments) > 2 and arguments[1] and not is_language(arguments[1]):
+        arguments = arguments[1:] if is_language(arguments[2]) or not arguments[2] else arguments
+    shown = next((named[key] for key in _SHOWN_TITLES if named.get(key)), "")
+    return shown or first(arguments, named) or named.get("fr") or named.get("عر") or ""
 
 
 def unknowable(arguments: list[str], named: Named) -> str:
@@ -123,7 +120,7 @@ def measured(arguments: list[str], named: Named) -> str:
     if power := named.get("e"):
         text += f"×10{raised(power)}"
     for part in rest[:4]:
-        text += raised(part) if re.fullmatch("-?[0-9]", part) and text != number else f" {part}"
+        text += raised(part) if re.fullmatch("-?[0-9]", part) and text != number else f" {raise_powers(part)}"
     return text
 
 
@@ -145,6 +142,12 @@ def century(arguments: list[str], named: Named) -> str:
         return ""
     ordinals = [f"{number.upper()}{'er' if number.upper() == 'I' else 'e'}" for number in numbers[:2]]
     return f"{' et '.join(ordinals)} siècle{'s' if len(ordinals) > 1 else ''}"
+
+
+def spanish_century(arguments: list[str], named: Named) -> str:
+    """`{{siglo|V|a|s}}` is siglo V a. C.; without its third argument the number alone."""
+    number, era, shows_word = [*arguments, "", "", ""][:3]
+    return ("siglo " if shows_word else "") + number + {"a": " a. C.", "d": " d. C."}.get(era.lower(), "")
 
 
 def century_before(arguments: list[str], named: Named) -> str:
@@ -245,7 +248,7 @@ def prefixed(prefix: str) -> Expansion:
 
 def suffixed(suffix: str) -> Expansion:
     """The expansion that writes `suffix` after the first argument, or alone."""
-    return lambda arguments, named: f"{first(arguments, named)} {suffix}".strip()
+    return lambda arguments, named: f"{first(arguments, named)}{suffix}".strip()
 
 
 def formatted(arguments: list[str], named: Named) -> str:
@@ -262,4 +265,4 @@ def literally(arguments: list[str], named: Named) -> str:
 
 def currency(arguments: list[str], named: Named) -> str:
     code = named.get("currency") or second(arguments, named)
-    return CURRENCIES.get(code.lower(), f"{code} ".lstrip()) + first(arguments, named)
+    return read_wiki(EVERYWHERE).before.get(code.lower(), f"{code} ".lstrip()) + first(arguments, named)

@@ -344,14 +344,32 @@ def test_a_wiki_that_holds_no_articles_is_refused(tmp_path: Path) -> None:
         read(WikipediaSource(path=str(tmp_path / "d.xml")))
 
 
-def test_a_page_is_read_by_its_wiki(tmp_path: Path) -> None:
-    """Fails where the wiki's address does not lead to its names of templates and its form of numbers."""
-    head = HEAD.replace(b"en.wikipedia.org", b"nl.wikipedia.org")
+NOT_ENGLISH = HEAD.replace(b"en.wikipedia.org", b"nl.wikipedia.org")
+NO_ADDRESS = HEAD.replace(b"<base>https://en.wikipedia.org/wiki/Main_Page</base>", b"").replace(b'"en"', b'"nl"')
+OWN_ADDRESS = HEAD.replace(b"en.wikipedia.org", b"wiki.example.org")
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "is_dutch"),
+    [
+        ("d.xml", NOT_ENGLISH, True),
+        ("d.xml", NO_ADDRESS, True),
+        ("d.xml", OWN_ADDRESS.replace(b'"en"', b'"nl"'), True),
+        ("nlwiki-20260101-pages-articles.xml", HEAD, True),
+        ("nlwiki.xml", HEAD, True),
+        ("nlwiki.xml", OWN_ADDRESS, False),
+        ("mywiki.xml", HEAD, False),
+        ("samplewiki-20260101-pages-articles.xml", HEAD, False),
+        ("d.xml", HEAD, False),
+    ],
+)
+def test_a_page_is_read_by_its_wiki(tmp_path: Path, name: str, head: bytes, is_dutch: bool) -> None:
+    """Fails if a file's name, its address or its language does not lead to the wiki's templates and form of numbers."""
     pages = [page(1, "Er zijn {{formatnum:12345.6}} huizen."), page(2, "Hier staat: {{dp}}")]
-    (tmp_path / "d.xml").write_bytes(head + b"".join(pages) + FOOT)
-    records = read(WikipediaSource(path=str(tmp_path / "d.xml")))
-    assert records[0].text == "Er zijn 12.345,6 huizen."
-    assert records[1].drop is not None and records[1].drop.reason == "disambiguation"
+    (tmp_path / name).write_bytes(head + b"".join(pages) + FOOT)
+    records = read(WikipediaSource(path=str(tmp_path / name)))
+    assert records[0].text == ("Er zijn 12.345,6 huizen." if is_dutch else "Er zijn 12,345.6 huizen.")
+    assert (records[1].drop is not None and records[1].drop.reason == "disambiguation") == is_dutch
 
 
 def test_files_are_the_dumps_of_one_wiki(tmp_path: Path) -> None:

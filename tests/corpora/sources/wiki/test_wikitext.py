@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from labelled_cases import cases_of
 from tiers import examples, mostly_long
 
-from corpora.sources.wiki.wikitext.hidden import DROPPED_SECTIONS
 from corpora.sources.wiki.wikitext.lines import MIN_ITEM_WORDS
 from corpora.sources.wiki.wikitext.links import DROPPED_NAMESPACES
 from corpora.sources.wiki.wikitext.prose import is_disambiguation, is_list, is_redirect, wikitext_to_text
+from corpora.sources.wiki.wikitext.wikis import apparatus_titles
 
 CASES = cases_of(__file__, "kinds")
 
@@ -182,7 +182,7 @@ def _oracle(page: str) -> str:
     for level in range(2, 7):
         for section in code.get_sections(levels=[level]):
             title = section.filter_headings(recursive=False)[0].title.strip_code()
-            gone += [section] if title.strip().lower() in DROPPED_SECTIONS else []
+            gone += [section] if title.strip().lower() in apparatus_titles("en") else []
     dropped_tags = "ref table gallery timeline math references source syntaxhighlight pre imagemap score".split()
     gone += [tag for tag in code.filter_tags() if str(tag.tag).strip().lower() in dropped_tags]
     for link in code.filter_wikilinks():

@@ -7,9 +7,10 @@ from labelled_cases import cases_of
 from tiers import examples
 
 from corpora.sources.wiki.wikitext import templates
-from corpora.sources.wiki.wikitext.arguments import HOLE, Expansion
+from corpora.sources.wiki.wikitext.arguments import HOLE, Expansion, in_english, in_form, in_quotes
 from corpora.sources.wiki.wikitext.prose import WikitextSettings, read_wikitext, wikitext_to_text
-from corpora.sources.wiki.wikitext.unknown import MAX_BRACKETS, unknown_template, without_holes
+from corpora.sources.wiki.wikitext.unknown import MAX_BRACKETS, UnknownTemplate, unknown_template, without_holes
+from corpora.sources.wiki.wikitext.wikis import EVERYWHERE, Wiki, read_wiki, wiki_codes
 
 WIKIS = cases_of(__file__, "wikis")
 NUMBERS = ["", "1", "12", "1950", "2", "-3.5", "1,200", "²", "٣", "1/2", "0", "9" * 40, "1e99", "1e-99", "0.0000000001"]
@@ -19,8 +20,8 @@ NAMED = "lang texte text df u e order disp sigfig frac round prec ft in m".split
 
 
 @given(
-    st.sampled_from(["en", *templates._OF_WIKI]).flatmap(
-        lambda wiki: st.sampled_from([*templates._expansions_of(wiki).values()])
+    st.sampled_from(sorted(wiki_codes())).flatmap(
+        lambda wiki: st.sampled_from([*templates.expansions_of(wiki).values()])
     ),
     st.lists(ARGUMENT, max_size=8),
     st.dictionaries(st.sampled_from(NAMED), ARGUMENT),
@@ -30,13 +31,38 @@ def test_every_expansion_takes_any_arguments(expansion: Expansion, arguments: li
     assert isinstance(expansion(arguments, named), str)
 
 
-def test_names_are_written_as_they_are_looked_up() -> None:
-    """Fails where a name could never be found."""
-    names = [
-        *(name for wiki in ("en", *templates._OF_WIKI) for name in templates._expansions_of(wiki)),
-        *templates._SYMBOLS,
-    ]
-    assert [name for name in names if name != name.lower() or "_" in name or name != name.strip()] == []
+@pytest.mark.parametrize("wiki", [EVERYWHERE, *sorted(wiki_codes())])
+def test_the_file_of_a_wiki_says_what_can_be_used(wiki: str) -> None:
+    """Fails on a name that could never be found or has two kinds, an unknown kind, and a form that writes nonsense."""
+    form = read_wiki(wiki)
+    by_kind = [name.strip() for names in form.templates.values() for name in names.replace("\n", " ").split(" | ")]
+    names = [*by_kind, *form.before, *form.after, *form.symbols]
+    assert [name for name in names if name != name.lower() or "_" in name or not name] == []
+    assert len(by_kind) == len({*by_kind}) and form.templates.keys() <= templates.SHOWN_AS.keys()
+    assert len(form.months.split()) in (0, 12) and len(form.digits) == 10 and "{words}" in form.in_language
+    assert form.date.format(day=1, month="May", number=5, year=1950) != form.date
+    assert ("{month}" in form.date) <= bool(form.months) or form.date == Wiki().date
+    assert not {*form.also.split()} & wiki_codes()
+    assert in_quotes("“x”", wiki)[1:-1].strip() == "x"
+    assert in_english(in_form("1,234,567.5", wiki), wiki) in ("1234567.5", "1,234,567.5", "12,34,567.5")
+
+
+def test_a_wiki_without_a_file_is_read_by_its_relative() -> None:
+    assert read_wiki("lb").decimal == "," and not read_wiki("lb").languages and read_wiki("de-at") == read_wiki("de")
+    assert read_wiki("tlh") == Wiki()
+    page = "Ein {{Einheit|12345|km}} ({{lang-en|mill}}) {{Unklar|langer Weg}}."
+    assert read_wikitext(page, WikitextSettings(wiki="lb")).text == "Ein 12.345 km (mill) langer Weg."
+
+
+def test_every_template_that_wraps_words_keeps_them() -> None:
+    """Fails if a template of a wiki that marks words as doubtful, or formats them, takes them away; in every wiki."""
+    for wiki in sorted(wiki_codes()):
+        kinds = read_wiki(wiki).kinds()
+        for name in (name for name, kind in kinds.items() if kind in ("wrapped", "first")):
+            page = f"Alpha {{{{{name}|beta gamma}}}} delta."
+            assert read_wikitext(page, WikitextSettings(wiki=wiki)).text == "Alpha beta gamma delta.", (wiki, name)
+    since = "Alpha{{refnec|mai 2010}} delta {{fakt?|12|5|2010}}."
+    assert read_wikitext(since, WikitextSettings(wiki="fr")).text == "Alpha delta."
 
 
 @pytest.mark.parametrize(
@@ -44,13 +70,23 @@ def test_names_are_written_as_they_are_looked_up() -> None:
     [
         ("It is about ", "xdist|12|km", "12 km"),
         ("It is about ", "xdist|12|13", "12"),
-        ("It is about ", "xdist|12|a long remark on it", "12"),
+        ("It is about ", "xdist|12|a long remark on it", HOLE),
         ("It cost $", "xprice|5", "5"),
         ("from “", "xname|Minehead", "Minehead"),
         ("from ", "xsound|a.ogg|Minehead", ""),
         ("from ", "sfn|Smith|1990", ""),
         ("from ", "xnote|date=May 2010", ""),
         ("from ", "xword", HOLE),
+        ("a town", "xnote|some words", ""),
+        ("a town ", "xbox|some words", "some words"),
+        ("a town ", "xbox|de|Stadt und Land", "Stadt und Land"),
+        ("a town ", "flag of|Kent", ""),
+        ("la Ville d'", "xbox|Ayr", "Ayr"),
+        ("a ''", "xbox|words", "words"),
+        (" '''Ayr'''", "xnote|words", ""),
+        ("町に", "xbox|古い橋", "古い橋"),
+        ("町です。", "xbox|橋", ""),
+        ("* ", "xflag|Kent", ""),
         ("a town", "xnote|5", ""),
         ("a town ", "xnote|5", ""),
         ("a town ", "IPA|/a/", "/a/"),
@@ -60,14 +96,17 @@ def test_names_are_written_as_they_are_looked_up() -> None:
         ("a town ", "84e|congrès mondial", "84e congrès mondial"),
         ("a town ", "vie", ""),
         ("a town (", "vol-de|Stadt", "Stadt"),
-        ("a town (", "vol-zz|Stadt", ""),
+        ("a town (", "vol-zz|Stadt", "Stadt"),
+        ("a town ", "xword", HOLE),
         ("at ", "coord|1.5|-2.25|display=inline", "1.5°, -2.25°"),
         ("at ", "coord|1|2|3|N|4|5|6|W", "1°2′3″N 4°5′6″W"),  # noqa: RUF001
     ],
 )
 def test_what_an_unknown_template_shows(before: str, body: str, shown: str) -> None:
     text = before + "{{" + body + "}} and on"
-    assert unknown_template(body, text, len(before), "en") == shown
+    met: list[UnknownTemplate] = []
+    assert unknown_template(body, text, len(before), "en", met) == shown
+    assert [template.shown for template in met] in ([], [shown])
 
 
 @pytest.mark.parametrize(
@@ -106,7 +145,7 @@ def test_settings_say_what_they_mean() -> None:
     assert read_wikitext(page, other).text == "Let \\pi and be."
 
 
-@pytest.mark.parametrize("wiki", templates._OF_WIKI)
+@pytest.mark.parametrize("wiki", WIKIS)
 def test_pages_of_every_wiki_are_read_with_its_own_names(wiki: str) -> None:
     """Fails where a template, number, date or quote of a wiki is written as the English Wikipedia has it."""
     case = WIKIS[wiki]

@@ -1,0 +1,124 @@
+"""How each wiki writes numbers, dates, quotations and languages, and what its templates show: files in `wikis/`.
+
+Promise: a wiki is one file, `wikis/de.toml`, that needs no code: a template is added by its name, in lower case,
+after the kind of what it shows (the keys of `SHOWN_AS` in `templates.py`). `all.toml` has the templates that mean the
+same everywhere. A wiki without a file has those and what is not ambiguous in the files of the others.
+
+A file's keys, each of them left out if the wiki writes as English does:
+
+    also             codes of wikis without a file that have these numbers and templates, but other words
+    group, decimal   the marks between thousands and before decimals; lakhs: 12,34,567; grouped_from: digits
+    digits           the ten digits, if they are not 0 to 9
+    quotes           the two marks of a quotation, and a dot between them
+    months           twelve names, as they are in a date; date, month: its forms, with {day}, {month}, {number}, {year}
+    files_and_categories   the namespaces whose links show nothing; apparatus: titles of sections without prose
+    before_a_word    words after which a sentence cannot end: articles and prepositions
+    in_language      how foreign words are written, with {language} and {words}; [languages]: their names, by code
+    [templates]      what a template shows -> its names, between bars
+    [before], [after], [symbols]   a template's name -> what is before or after its first argument, or is all of it
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from importlib.resources import files
+
+_FOLDER = files("corpora").joinpath("sources", "wiki", "wikitext", "wikis")
+EVERYWHERE = "all"
+_BAR = re.compile(r"\s\|\s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiki:
+    """What a file of `wikis/` says; its defaults are how English writes."""
+
+    also: str = ""
+    group: str = ","
+    decimal: str = "."
+    lakhs: bool = False
+    grouped_from: int = 4
+    digits: str = "0123456789"
+    quotes: str = "“.”"
+    months: str = ""
+    date: str = "{day} {month} {year}"
+    month: str = "{month} {year}"
+    files_and_categories: str = ""
+    apparatus: str = ""
+    before_a_word: str = ""
+    in_language: str = "{words}"
+    languages: Mapping[str, str] = field(default_factory=dict)
+    templates: Mapping[str, str] = field(default_factory=dict)
+    before: Mapping[str, str] = field(default_factory=dict)
+    after: Mapping[str, str] = field(default_factory=dict)
+    symbols: Mapping[str, str] = field(default_factory=dict)
+
+    def kinds(self) -> dict[str, str]:
+        """Return the names of its templates, each with the kind of what it shows."""
+        return {name: kind for kind, names in self.templates.items() for name in _between_bars(names)}
+
+    def name_language(self, code: str) -> str:
+        """Return the name of a language, "" if the wiki's file has none."""
+        code = code.lower()
+        return self.languages.get(code) or self.languages.get(code.partition("-")[0], "")
+
+
+def _between_bars(names: str) -> list[str]:
+    return [name.strip() for name in _BAR.split(names) if name.strip()]
+
+
+@lru_cache(maxsize=1)
+def wiki_codes() -> frozenset[str]:
+    """Return the codes of the wikis that have a file."""
+    return frozenset(path.name.removesuffix(".toml") for path in _FOLDER.iterdir()) - {EVERYWHERE}
+
+
+@lru_cache(maxsize=128)
+def read_wiki(code: str) -> Wiki:
+    """Return what is known of a wiki: its file, or that of the language which its code begins with.
+
+    >>> read_wiki("de").decimal, read_wiki("zh-yue").month, read_wiki("tlh").group
+    (',', '{year}年{number}月', ',')
+    """
+    known = wiki_codes() | {EVERYWHERE}
+    name = next((name for name in (code, _relatives().get(code, ""), code.partition("-")[0]) if name in known), "")
+    if not name:
+        return Wiki()
+    wiki = _read_file(name)
+    return wiki if code.startswith(name) else replace(wiki, languages={}, months="", in_language="{words}")
+
+
+def _read_file(name: str) -> Wiki:
+    return Wiki(**tomllib.loads(_FOLDER.joinpath(f"{name}.toml").read_text(encoding="utf-8")))
+
+
+@lru_cache(maxsize=1)
+def _relatives() -> dict[str, str]:
+    return {relative: code for code in sorted(wiki_codes()) for relative in _read_file(code).also.split()}
+
+
+@lru_cache(maxsize=1)
+def hidden_namespaces() -> frozenset[str]:
+    """Return the names of the namespaces of files and categories in all wikis."""
+    return frozenset(name for code in wiki_codes() for name in _between_bars(read_wiki(code).files_and_categories))
+
+
+@lru_cache(maxsize=128)
+def apparatus_titles(wiki: str) -> frozenset[str]:
+    """Return the titles of sections without prose: a wiki's and English ones, or those of all if it has none."""
+    own = read_wiki(wiki).apparatus
+    codes = [wiki, "en"] if own and wiki != "en" else sorted(wiki_codes())
+    return frozenset(title for code in codes for title in _between_bars(read_wiki(code).apparatus))
+
+
+@lru_cache(maxsize=1)
+def unambiguous_kinds() -> dict[str, str]:
+    """Return the templates of all wikis but the English one that mean the same in each that has them."""
+    kinds: dict[str, str] = {}
+    clashes = set()
+    for code in sorted(wiki_codes() - {"en"}):
+        for name, kind in read_wiki(code).kinds().items():
+            if kinds.setdefault(name, kind) != kind:
+                clashes.add(name)
+    return {name: kind for name, kind in kinds.items() if name not in clashes and len(name) > 2}
