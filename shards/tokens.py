@@ -33,7 +33,7 @@ from shards.schema import id_type, token_schema
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.encoding.encoder import Encoder
 
-BUILD_VERSION = 4
+BUILD_VERSION = 5
 
 # Each batch costs 0.9 ms to write and 0.5 ms to read, however small. Larger ones cost a shard of many more: 200 shards
 # of 26 parts of 820,000 tokens are read in 0.8, 0.5 and 0.4 CPU s from batches of 32,768, 65,536 and 131,072 tokens

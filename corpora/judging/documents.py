@@ -40,7 +40,7 @@ from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, Stage, library_versions
 from corpora.store.tables import read_table
 
-BUILD_VERSION = 6
+BUILD_VERSION = 7
 BATCH_BYTES = 4_000_000
 BATCH_ROWS = 4_096
 FEWEST_TO_STOP = 10  # documents of a source: fewer say too little of a rule
