@@ -79,6 +79,12 @@ def test_a_store_whose_corpora_hold_texts_is_read_and_continued(
     before, older = contents(store), corpus_rows(world)
     assert {*older} == {1, 2, 3} and all(len(rows) == 1 for rows in older.values())
     run = world.run()
-    assert {stage.stage.kind for stage in run.stages if stage.built} == {"verdicts", "corpora", "counts", "tokens"}
+    assert {stage.stage.kind for stage in run.stages if stage.built} == {
+        "documents",
+        "verdicts",
+        "corpora",
+        "counts",
+        "tokens",
+    }
     assert {path: data for path, data in contents(store).items() if path in before} == before
     assert corpus_rows(world) == {number: rows * 2 for number, rows in older.items()}
