@@ -136,7 +136,7 @@ def _dots(data: Bytes, at: int, run_end: int) -> bool:
 @kernel
 def _elides(data: Bytes, sentence: int, at: int) -> bool:
     """The twin of `_elided`."""
-    if at - 1 <= sentence or (data[at - 1] != 40 and data[at - 1] != 91):
+    if at <= sentence or (data[at - 1] != 40 and data[at - 1] != 91):
         return False
     return bool(data[at] == 46 or (data[at] == 0xE2 and data[at + 1] == 0x80 and data[at + 2] == 0xA6))
 
@@ -326,7 +326,8 @@ def _boundary_at(
         ends = _line_ends_at(data, line, begin, following, newlines, stop, cased, classes)
         return begin if ends else sentence, following, newlines
     if byte == 32:
-        return (at if parts_spaced_at(data, sentence, at, stop, classes) else sentence), at + 1, 0
+        following = parts_spaced_at(data, sentence, at, stop, classes)
+        return (at, following, 0) if following else (sentence, at + 1, 0)
     half, more = halves_of(words[-1])
     if byte == half or byte == more:
         return halves_at(data, sentence, at, stop, classes, words)

@@ -181,15 +181,15 @@ def halves_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes, wo
 
 
 @kernel
-def parts_spaced_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> bool:
-    """The twin of `parts_spaced`."""
+def parts_spaced_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> int:
+    """The twin of `parts_spaced`: where the next sentence begins; 0 if none does."""
     following, newlines = gap(data, at, stop, classes)
     if newlines or at - sentence < LONG_CLAUSE or following >= stop:
-        return False
+        return 0
     before, _ = decode(data, back(data, at))
     ahead, _ = decode(data, following)
     letters = 0xE01 <= before <= 0xEFF and 0xE01 <= ahead <= 0xEFF
-    return letters and before not in _REPEATED and ahead not in _REPEATED
+    return following if letters and before not in _REPEATED and ahead not in _REPEATED else 0
 
 
 @kernel

@@ -383,8 +383,8 @@ def _named(text: str, sentence: int, at: int) -> bool:
 
 
 def _elided(text: str, sentence: int, at: int) -> bool:
-    """Return True if a run of dots follows an opening bracket inside a sentence, as in "[...]"."""
-    return at - 1 > sentence and text[at - 1] in "([" and text[at] in ".…"
+    """Return True if a run of dots follows an opening bracket, as in "[...]"."""
+    return at > sentence and text[at - 1] in "([" and text[at] in ".…"
 
 
 def _closes(text: str, sentence: int, at: int) -> bool:

@@ -29,6 +29,8 @@ from corpora.errors import FileFault, InputError
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect, judged_languages
 from corpora.judging.steps.rules import OFF, GopherRules, failures, switched_off
+from corpora.sources.books.encoding import decode_text
+from corpora.sources.books.epub import BadBook
 from corpora.sources.books.gutenberg import whole_book
 from corpora.sources.books.source import BookCorpusSource
 from corpora.sources.bytes.faults import refusing_damage
@@ -57,7 +59,7 @@ HEAD = 20_000  # characters of each document that are judged
 READ_BYTES, PLACES = 1_000_000, 60  # of records, of a folder of less than a hundred times as much; and from where
 TWO_LETTERS_I = frozenset(("tr", "az", "kk", "tt", "crh"))  # the small letter of I is another one there
 MARKED = 0.005  # of the letters of a text of unknown language; from this share on its marks are kept
-GUTENBERG_HEAD = 8_192  # bytes of a file in which Project Gutenberg is named
+GUTENBERG_HEAD, MOST_OF_BOOK, SURE = 8_192, 20_000_000, 5  # bytes of a file, and files that are read whole to be sure
 KINDS = {
     **{"tickets": "short texts", "legal": "legal texts", "books": "books", "patents": "patents", "chats": "chats"},
     **{"clinical": "clinical notes", "biomedical": "biomedical texts"},
@@ -165,7 +167,9 @@ def _with_books(fitted: Fitted, files: Sequence[RawFile], records: Sequence[Reco
     texts = [file for file in files if file.name.lower().endswith(TEXT_ENDINGS)]
     texts = texts[:: max(1, -(-len(texts) // LOOKED_AT))]
     epubs = [record.text for record in records if record.locator.file.lower().endswith(BOOK_ENDINGS)]
-    books = sum(map(_names_gutenberg, texts)) + sum(whole_book(text) is not None for text in epubs)
+    named = [file for file in texts if names_gutenberg(_beginning(file, GUTENBERG_HEAD))]
+    sure = any(_is_book(_beginning(file, MOST_OF_BOOK)) for file in named[:SURE])
+    books = sure * len(named) + sum(whole_book(text) is not None for text in epubs)
     if not books:
         return fitted
     of = f"{books:,} of {len(texts) + len(epubs):,} texts looked at"
@@ -175,14 +179,22 @@ def _with_books(fitted: Fitted, files: Sequence[RawFile], records: Sequence[Reco
     return replace(fitted, why=(*fitted.why, why), tables=merged_tables(tables, fitted.tables))
 
 
-def _names_gutenberg(file: RawFile) -> bool:
-    """Return True if the beginning of a text names Project Gutenberg."""
+def _is_book(data: bytes) -> bool:
+    """Return True if the bytes of a text are one book of Project Gutenberg."""
+    try:
+        return whole_book(decode_text(data)) is not None
+    except BadBook:
+        return False  # no text of one encoding
+
+
+def _beginning(file: RawFile, num_bytes: int) -> bytes:
+    """Return the first bytes of a file, unpacked; none of one that cannot be read."""
     path = raw_path(file.path)
     try:
         with open_raw(path) as stream, refusing_damage(path):
-            return names_gutenberg(stream.read(GUTENBERG_HEAD))
+            return stream.read(num_bytes)
     except (OSError, InputError):
-        return False  # reading it says why
+        return b""  # reading it says why
 
 
 def _by_judging(records: Sequence[Record], settings: DocumentsSettings, fitted: Fitted) -> Fitted:

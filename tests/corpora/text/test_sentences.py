@@ -115,6 +115,7 @@ def test_the_kernel_finds_the_sentences_of_the_definition(texts: list[str]) -> N
 
 @examples(400)
 @given(st.lists(st.tuples(TEXTS, st.sampled_from(CODES)), max_size=3))
+@example([("ไทย" * 12 + "   ไทย", "th")])
 @example([("Am 3. Mai. „So.“ Er", "de"), ("Disse: Vieni. L'Ing. Rossi", "it"), ("他说：「好。走。」と言った。", None)])
 def test_the_kernel_reads_each_row_in_its_language(rows: list[tuple[str, str | None]]) -> None:
     texts, codes = [text for text, _ in rows], [code for _, code in rows]

@@ -94,6 +94,8 @@ def test_a_folder_without_such_books_is_as_before(tmp_path: Path) -> None:
     folder.mkdir()
     for number in range(3):
         (folder / f"{number}.txt").write_text("".join(ENGLISH.format(n=n) for n in range(9)), encoding="utf-8")
+    (folder / "a.txt").write_bytes(b"\xef\xbb\xbfProject Gutenberg \xff\xfe\x00")
+    (folder / "note.txt").write_text("I like Project Gutenberg. It has many books.\n" * 9, encoding="utf-8")
     assert "books" not in recipe_of_folder(folder, tmp_path / "store", {}).text
     assert "books" not in FilesSource(name="f", path="f").settings()
 
