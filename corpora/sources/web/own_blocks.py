@@ -21,7 +21,7 @@ PERHAPS = re.compile(r"(?<![\w-])hidden(?![\w-])|(?:display|visibility)\s*:\s*(?
 UNTIL_FOUND = "until-found"  # shown where it is looked for
 MOST = 0.5  # of the text, which no element hides
 ADDRESS = re.compile(r"data-[\w-]*(?:url|href|permalink|canonical)|itemid|about|resource", re.IGNORECASE)
-HEADLINE_LINK = re.compile(rb"<h[12]\b[^<>]*>\s*<a\s[^<>]*?\bhref\s*=\s*[\"']?([^\"'\s<>]+)", re.IGNORECASE)
+HEADLINE = re.compile(rb"<h[12]\b[^<>]*>\s*(?:<a\s[^<>]*?\bhref\s*=\s*[\"']?([^\"'\s<>]+))?", re.IGNORECASE)
 HEAD_BYTES = 2_000  # of an article, in which its headline is
 HEADLINES = frozenset(("h1", "h2"))
 
@@ -118,8 +118,8 @@ def _addresses(tree: Tree, element: int, address: str) -> set[str]:
         named = [value for name, value in attributes_of(written).items() if ADDRESS.fullmatch(name) and "/" in value]
     if tree.tags[element] == "article" and not named:
         start = int(tree.written.stops[element])
-        link = HEADLINE_LINK.search(tree.written.data, start, start + HEAD_BYTES)
-        named = [link[1].decode("utf-8", "replace")] if link else []
+        headline = HEADLINE.search(tree.written.data, start, start + HEAD_BYTES)
+        named = [headline[1].decode("utf-8", "replace")] if headline and headline[1] else []
     return {_plain_address(address, value) for value in named}
 
 
