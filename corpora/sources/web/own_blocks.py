@@ -17,10 +17,11 @@ from corpora.sources.web.markup.kernels import find_hiding
 from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_page
 
 NOT_SHOWN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
-PERHAPS = re.compile(r"(?<![\w-])hidden(?![\w-])|(?:display|visibility)\s*:\s*(?:none|hidden)", re.IGNORECASE)
+PERHAPS = re.compile(rb"(?<![\w-])hidden(?![\w-])|(?:display|visibility)\s*:\s*(?:none|hidden)", re.IGNORECASE)
 UNTIL_FOUND = "until-found"  # shown where it is looked for
 MOST = 0.5  # of the text, which no element hides
 ADDRESS = re.compile(r"data-[\w-]*(?:url|href|permalink|canonical)|itemid|about|resource", re.IGNORECASE)
+WRITTEN_ADDRESS = re.compile(rb"(?:url|href|permalink|canonical|itemid|about|resource)\s*=")
 HEADLINE = re.compile(rb"<h[12]\b[^<>]*>\s*(?:<a\s[^<>]*?\bhref\s*=\s*[\"']?([^\"'\s<>]+))?", re.IGNORECASE)
 HEAD_BYTES = 2_000  # of an article, in which its headline is
 HEADLINES = frozenset(("h1", "h2"))
@@ -68,7 +69,9 @@ def _hidden_elements(tree: Tree) -> list[int]:
     """The elements that say that they are not shown."""
     data, starts, stops = tree.written
     may = np.flatnonzero(find_hiding(np.frombuffer(data, np.uint8), starts, stops))
-    return [element for element in may.tolist() if _is_hidden(tree.written.of(element))]
+    places = zip(may.tolist(), starts[may].tolist(), stops[may].tolist(), strict=True)
+    perhaps = [element for element, start, stop in places if PERHAPS.search(data, start, stop)]
+    return [element for element in perhaps if _is_hidden(tree.written.of(element))]
 
 
 def _is_hidden(written: str) -> bool:
@@ -77,8 +80,6 @@ def _is_hidden(written: str) -> bool:
     >>> _is_hidden(" hidden"), _is_hidden(" style='Display: none'"), _is_hidden(' title="not hidden"')
     (True, True, False)
     """
-    if not PERHAPS.search(written):
-        return False
     attributes = attributes_of(written)
     if attributes.get("hidden", UNTIL_FOUND).lower() != UNTIL_FOUND:
         return True
@@ -112,13 +113,13 @@ def _is_in_article(tree: Tree, node: int) -> bool:
 
 def _addresses(tree: Tree, element: int, address: str) -> set[str]:
     """The addresses that an element names as its own; of an article also the one that its headline links to."""
-    written = tree.written.of(element)
+    data, start, stop = tree.written.data, int(tree.written.starts[element]), int(tree.written.stops[element])
     named: list[str] = []
-    if ADDRESS.search(written):
+    if WRITTEN_ADDRESS.search(data, start, stop):
+        written = tree.written.of(element)
         named = [value for name, value in attributes_of(written).items() if ADDRESS.fullmatch(name) and "/" in value]
     if tree.tags[element] == "article" and not named:
-        start = int(tree.written.stops[element])
-        headline = HEADLINE.search(tree.written.data, start, start + HEAD_BYTES)
+        headline = HEADLINE.search(data, stop, stop + HEAD_BYTES)
         named = [headline[1].decode("utf-8", "replace")] if headline and headline[1] else []
     return {_plain_address(address, value) for value in named}
 
