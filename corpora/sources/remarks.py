@@ -41,6 +41,11 @@ class Remarks:
         return {f"{self.kind}{name}{_BEFORE_EXAMPLE}{example}": n for name, n, example in self.most_frequent()}
 
 
+def figures_without_remarks(figures: Mapping[str, int]) -> dict[str, int]:
+    """Return a ledger's figures without those whose names have examples in them: these may hold text of documents."""
+    return {name: count for name, count in figures.items() if not name.startswith(UNKNOWN_TEMPLATE)}
+
+
 def frequent_remarks(figures: Mapping[str, int], kind: str = UNKNOWN_TEMPLATE) -> list[Remark]:
     """Return the remarks of a kind that a ledger's figures tell of.
 

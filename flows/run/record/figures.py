@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 
 import pyarrow.compute as pc
 
-from corpora.sources.remarks import UNKNOWN_TEMPLATE
+from corpora.sources.remarks import figures_without_remarks
 from corpora.store.damage import Damaged, document, seal, unseal
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
@@ -36,7 +36,6 @@ from trainer.build import read_events
 
 COUNT, SHARE, MEAN = "count", "share", "mean"
 FILE = "figures.json"
-NO_FIGURES = ("text bytes", UNKNOWN_TEMPLATE)  # of a ledger: counted by another name, or with an example
 PARTS = 12  # of an artifact, read for what no ledger counts
 UNKNOWN_LANGUAGE = "unknown"
 DUPLICATES = ("exact duplicate", "near duplicate")
@@ -102,10 +101,8 @@ def _records(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
         account = records_account(parsed_of)
         lost = account.starting("dropped: ")
         yield from _of(SHARE, titled("dropped share", name), lost, account.total, "records")
-    edits = sum((Counter(manifest.ledger.figures) for manifest in parsed), Counter[str]())
-    yield from (
-        _count(name, number, "times") for name, number in sorted(edits.items()) if not name.startswith(NO_FIGURES)
-    )
+    edits = sum((Counter(figures_without_remarks(manifest.ledger.figures)) for manifest in parsed), Counter[str]())
+    yield from (_count(name, number, "times") for name, number in sorted(edits.items()) if name != "text bytes")
 
 
 def _parsed_by_source(manifests: Sequence[Manifest]) -> dict[str, list[Manifest]]:

@@ -1,12 +1,16 @@
 """What a wiki loses: its unknown templates on their way from a page to a preview, a ledger and the report."""
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from small_recipe import Run, new_world, prose, text_of
 
 from corpora.sources.remarks import MOST_KEPT, frequent_remarks
 from flows.command.preview import look_at, preview_source
+from flows.command.terminal.display import show_manifest
+from flows.orchestration.pages.page_artifacts import ledger_table
 from flows.recipes.recipe import parse_recipe
 from flows.report.page import build_page
 from flows.run.record.figures import count_figures
@@ -57,8 +61,16 @@ def test_a_ledger_has_the_unknown_templates_used_most_and_no_more(run: Run) -> N
     assert len(used) == MOST_KEPT and used[0].name == "umrahmt" and used[0].number == 2
     assert used[0].example == "{{umrahmt|gold words}} is read as “gold words”"
     assert used[1].name == "rare0" and "anmerkung" not in {template.name for template in used}
-    figures = count_figures(run.place, run.record)
-    assert figures and not any(name.startswith("unknown template") for name in figures)
+
+
+def test_other_pages_and_figures_have_no_text_of_them(run: Run) -> None:
+    """Fails if an example, which is text of a document, gets where nothing asks whether text may be shown."""
+    manifest = next(stage.manifest for stage in run.stages if stage.stage.kind == "documents")
+    console, figures = Console(file=io.StringIO(), width=200, record=True), count_figures(run.place, run.record)
+    console.print(show_manifest(manifest))
+    shown = console.export_text()
+    assert figures and "text bytes" in shown and not any("umrahmt" in name for name in figures)
+    assert "umrahmt" not in shown and "umrahmt" not in str(ledger_table(manifest))
 
 
 @pytest.mark.parametrize(("privacy", "is_shown"), [("text", True), ("hashed", False), ("none", False)])

@@ -32,7 +32,7 @@ from corpora.sources.wiki.wikitext.links import DROPPED_NAMESPACES, show_externa
 from corpora.sources.wiki.wikitext.markup import MAGIC_WORD, decode_entities, drop_tables, drop_tags
 from corpora.sources.wiki.wikitext.templates import Reader, show_loose_templates, show_templates, template_reader
 from corpora.sources.wiki.wikitext.unknown import UnknownTemplate, without_holes
-from corpora.sources.wiki.wikitext.wikis import apparatus_titles
+from corpora.sources.wiki.wikitext.wikis import apparatus_titles, disambiguation_names
 from corpora.store.settings import check_choice
 
 RESIDUE = re.compile(r"(?i)\[\[+|\]\]+|\{\{+|\}\}+|\{\||\|\}|</?ref|&nbsp;")
@@ -175,16 +175,7 @@ _DISAMBIGUATION = re.compile(
     r"|[^{}|\n]{0,12}(?:曖昧さ回避|消歧义|消歧義|同名))\s*(?:\||\}\})",
     re.IGNORECASE,
 )
-_DISAMBIGUATION_OF = {  # short names that mean something else elsewhere
-    wiki: re.compile(rf"\{{\{{\s*(?:{names})\s*(?:\||\}}\}})", re.IGNORECASE)
-    for wiki, names in {
-        "nl": "dp",
-        "es": "des",
-        "sv": "gren|robotskapad förgrening",
-        "fr": "homonyme",
-        "ro": "dez",
-    }.items()
-}
+_NAME = re.compile(r"\{\{\s*([^{}|\n]{1,60}?)\s*(?:\||\}\})")  # of a template
 _DISAMBIGUATION_TITLE = re.compile(
     r"\((?:disambiguation|begriffsklärung|homonymie|desambiguación|desambiguação|disambigua|значения|"
     r"doorverwijspagina|ujednoznacznienie|dezambiguizare|olika betydelser|曖昧さ回避|消歧义|消歧義)\)\s*$",
@@ -211,9 +202,11 @@ def is_redirect(wikitext: str) -> bool:
 
 def is_disambiguation(wikitext: str, title: str, wiki: str = "en") -> bool:
     """Return True if the page lists the meanings of its title: it says so in the title or by its template."""
-    patterns = (pattern for pattern in (_DISAMBIGUATION, _DISAMBIGUATION_OF.get(wiki)) if pattern)
     text = wikitext.replace("_", " ")
-    return bool(_DISAMBIGUATION_TITLE.search(title) or any(pattern.search(text) for pattern in patterns))
+    if _DISAMBIGUATION_TITLE.search(title) or _DISAMBIGUATION.search(text):
+        return True
+    own = disambiguation_names(wiki)
+    return bool(own) and any(match[1].lower() in own for match in _NAME.finditer(text))
 
 
 def is_stub(wikitext: str) -> bool:

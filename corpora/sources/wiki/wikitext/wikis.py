@@ -12,6 +12,7 @@ A file's keys, each of them left out if the wiki writes as English does:
     quotes           the two marks of a quotation, and a dot between them
     months           twelve names, as they are in a date; date, month: its forms, with {day}, {month}, {number}, {year}
     files_and_categories   the namespaces whose links show nothing; apparatus: titles of sections without prose
+    disambiguation   templates of pages that list the meanings of their title, but for those in `prose.py`
     before_a_word    words after which a sentence cannot end: articles and prepositions
     in_language      how foreign words are written, with {language} and {words}; [languages]: their names, by code
     [templates]      what a template shows -> its names, between bars
@@ -46,6 +47,7 @@ class Wiki:
     month: str = "{month} {year}"
     files_and_categories: str = ""
     apparatus: str = ""
+    disambiguation: str = ""
     before_a_word: str = ""
     in_language: str = "{words}"
     languages: Mapping[str, str] = field(default_factory=dict)
@@ -102,6 +104,12 @@ def _relatives() -> dict[str, str]:
 def hidden_namespaces() -> frozenset[str]:
     """Return the names of the namespaces of files and categories in all wikis."""
     return frozenset(name for code in wiki_codes() for name in _between_bars(read_wiki(code).files_and_categories))
+
+
+@lru_cache(maxsize=128)
+def disambiguation_names(wiki: str) -> frozenset[str]:
+    """Return the names of a wiki's own templates of pages that list the meanings of their title."""
+    return frozenset(_between_bars(read_wiki(wiki).disambiguation))
 
 
 @lru_cache(maxsize=128)
