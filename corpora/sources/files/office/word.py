@@ -35,7 +35,7 @@ def read_docx(data: bytes, max_bytes: int) -> OfficeDocument:
     with open_package(BytesIO(data), max_bytes) as package:
         main = package.main_part(MAIN_PART)
         folder = main.rpartition("/")[0]
-        styles = _Styles()
+        styles = _HidingStyles()
         package.parse(f"{folder}/styles.xml", styles, needed=False)
         body = _Body(styles.hidden())
         package.parse(main, body)
@@ -61,7 +61,7 @@ class _Paragraph:
     around: bool | None = None
 
 
-class _Styles(Handler):
+class _HidingStyles(Handler):
     """Finds the styles that hide text."""
 
     def __init__(self) -> None:

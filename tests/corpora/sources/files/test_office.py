@@ -187,8 +187,9 @@ def test_a_folder_of_documents_is_a_source(tmp_path: Path) -> None:
 def test_the_reader_of_pdf_is_named_where_there_are_some() -> None:
     """Fails where another version of it would go unnoticed, or sources without PDF are built again for it."""
     source = FilesSource(name="own", path="x")
-    files = [RawFile(name=name, sha256="", size_bytes=1, path="") for name in ("a.docx", "b.pdf")]
-    assert (source.libraries_of(files[:1]), source.libraries_of(files)) == ((), ("pypdfium2",))
+    files = [RawFile(name=name, sha256="", size_bytes=1, path="") for name in ("a.docx", "b.pdf", "c.md.gz")]
+    assert (source.libraries_of(files[:1]), source.libraries_of(files[:2])) == ((), ("pypdfium2",))
+    assert source.libraries_of(files[2:]) == ("markdown-it-py",)
 
 
 def test_without_the_extra_a_pdf_is_passed_over_with_its_remedy(
