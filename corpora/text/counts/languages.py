@@ -94,7 +94,7 @@ def tables() -> dict[str, LanguageTable]:
 def terms_of(language: str) -> Terms:
     """How the bounds of English hold for a language. What its table would decide is not judged without one.
 
-    >>> terms_of("en"), terms_of("ko").stop_words
+    >>> terms_of("en"), terms_of("eo").stop_words
     (Terms(shortest=1.0, longest=1.0, stop_words=True, ends=True, least_lines=0), False)
     """
     if language == ENGLISH:

@@ -292,7 +292,7 @@ language keep min_confidence keep_unknown sample_bytes
 rules gopher repetition c4 fineweb
 duplicates threshold permutations shingle_words bands rows max_bucket_comparisons rule prefer enabled
 held_out share seed
-vocabulary size lowercase min_frequency limit_alphabet character_coverage
+vocabulary size lowercase strip_accents min_frequency limit_alphabet character_coverage
 shards length copies target_tokens seed
 training learning_rate warmup_steps weight_decay clip_norm seed max_epochs
 """
