@@ -41,10 +41,10 @@ from corpora.kernels.arrays import Bools, Float32s, Float64s, Int64s
 from corpora.sources.web.facts import metas_of
 from corpora.sources.web.main_text.blocks import (
     PAGE_COLUMNS,
+    average_rows,
     choose,
-    mean_row,
     page_row,
-    say_of_articles,
+    weigh_articles,
     without_errands,
     without_repeats,
 )
@@ -235,7 +235,7 @@ class Forests:
     def grow(cls, pages: Sequence[FittingPage]) -> "Forests":
         """Grow them on pages."""
         pages = [page for page in pages if page.blocks]
-        rows = np.concatenate([mean_row(page.rows) for page in pages])
+        rows = np.concatenate([average_rows(page.rows) for page in pages])
         wanted = np.array([is_article(page) for page in pages], float)
         weights = np.array([1.0 if page.measured else OTHER_WEIGHT for page in pages])
         return cls(
@@ -252,11 +252,11 @@ class Forests:
             np.mean([np.asarray(trees.predict(rows, raw_score=True)) for trees in forest], axis=0)
             for forest in (self.blocks, self.articles)
         )
-        return np.asarray(1 / (1 + np.exp(-odds - self.say(rows) * (of_articles - odds))))
+        return np.asarray(1 / (1 + np.exp(-odds - self.weigh_articles(rows) * (of_articles - odds))))
 
-    def say(self, rows: Float32s) -> float:
+    def weigh_articles(self, rows: Float32s) -> float:
         """How much the forest of articles and news counts on a page."""
-        return say_of_articles(float(np.asarray(self.kinds.predict(mean_row(rows)))[0]))
+        return weigh_articles(float(np.asarray(self.kinds.predict(average_rows(rows)))[0]))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What the package reads of them."""

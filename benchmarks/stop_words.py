@@ -33,7 +33,7 @@ def texts_of(data: Path, treebanks: Path | None = None) -> dict[str, list[str]]:
     for path in sorted((data / "languages" / "sentences").glob("*.jsonl")):
         texts[path.stem] = [document.text for document in treebank(path)]
     for code, name in WIKIS.items():
-        texts.setdefault(code, []).extend(text for _, text in prose(data / "wikipedia" / "minidumps" / name))
+        texts.setdefault(code, []).extend(page.text for page in prose(data / "wikipedia" / "minidumps" / name))
     for path in sorted(treebanks.glob("*.conllu")) if treebanks else ():
         sentences = SENTENCE.findall(path.read_text(encoding="utf-8"))
         texts.setdefault(path.name.partition("_")[0], []).append(" ".join(sentences))

@@ -25,7 +25,7 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary as Words
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary as load_words
 from trainer.complete_folders import refusing
 
-OF_MARKS = ("lowercase", "strip_accents")  # what a folder's texts decide, where the caller does not
+OF_MARKS = ("lowercase", "strip_accents")  # what a folder's texts decide, if the caller does not
 
 
 class Vocabulary:

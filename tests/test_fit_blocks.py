@@ -80,15 +80,15 @@ def thread(number: int) -> Marked:
 def test_a_page_is_read_as_it_is_cross_validated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fit_blocks: Any
 ) -> None:
-    """Fails where the reader joins the forests otherwise than the fit, whose figures are quoted."""
+    """Fails if the reader joins the forests otherwise than the fit, whose figures are quoted."""
     pages = list(fit_blocks.fitting_pages([(marked if number % 2 else thread)(number) for number in range(120)]))
     grown = fit_blocks.Forests.grow(pages)
     np.savez(tmp_path / "forests.npz", allow_pickle=False, **grown.arrays())
     monkeypatch.setattr(blocks, "read_forest", partial(read_forest, file=tmp_path / "forests.npz"))
     says = []
     for page in pages:
-        assert np.abs(blocks.chances_of_blocks(page.rows) - grown.chances(page.rows)).max() < 0.01
-        says.append(grown.say(page.rows))
+        assert np.abs(blocks.judge_blocks(page.rows) - grown.chances(page.rows)).max() < 0.01
+        says.append(grown.weigh_articles(page.rows))
     assert min(says) == 0 and 0.5 < max(says) < 1
 
 

@@ -34,7 +34,7 @@ def without_readings(html: str) -> str:
 
 
 def unescaped(text: str) -> str:
-    """`html.unescape` of a text; the text as it is where a number in it has more digits than Python reads."""
+    """`html.unescape` of a text; the text as it is if a number in it has more digits than Python reads."""
     try:
         return unescape(text)
     except ValueError:

@@ -86,7 +86,7 @@ def preview_source(
 ) -> Iterator[Preview]:
     """Take records of every kind of file of a source through all steps, with the recipe's settings. Writes nothing.
 
-    tell: called for files that cannot be read, where the source leaves them out; and at the end for the templates of
+    tell: called for files that cannot be read, if the source leaves them out; and at the end for the templates of
           wikis that no table names
     """
     tally = Tally()

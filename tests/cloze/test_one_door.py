@@ -130,7 +130,7 @@ def test_objects_are_read_as_the_same_files_of_a_folder(tmp_path: Path, s3_store
 
 
 def test_a_vocabulary_of_a_folder_keeps_the_marks_that_a_run_keeps(tmp_path: Path) -> None:
-    """Fails where Python trains a vocabulary that makes one word of two, and the command does not."""
+    """Fails if Python trains a vocabulary that makes one word of two, and the command does not."""
     folder = tmp_path / "f"
     folder.mkdir()
     text = "川のそばの小さな村では、人びとは朝早く起きます。バスが来るまで、ベンチで待ちました。ハスの花も見ました。"

@@ -114,7 +114,7 @@ def is_wide(character: str) -> bool:
 
 
 def halves(text: str, sentence: int, at: int, reading: TextReading) -> tuple[int, int, int]:
-    """Return what `_boundary` does, for a colon or a semicolon of a language where they end a sentence at a capital.
+    """Return what `_boundary` does, for a colon or a semicolon of a language if they end a sentence at a capital.
 
     Where nouns have capitals, a word that opens sentences must follow, and no label ("Ihr Ziel: Wir") may be before it.
     """

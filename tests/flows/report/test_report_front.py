@@ -88,7 +88,7 @@ def test_nothing_wrong_is_said_of_a_run_that_has_nothing(two_runs: tuple[RunReco
 
 
 def test_languages_without_a_table_of_words_are_told(two_runs: tuple[RunRecord, Run]) -> None:
-    """Fails where documents are not judged by stop words and nobody is told, or a few of them are worth a remark."""
+    """Fails if documents are not judged by stop words and nobody is told, or a few of them are worth a remark."""
     _, run = two_runs
     view = RunView(run.place, run.record, Privacy("text"))
     compared = Compared.of(two_runs[0], view.figures or {}, view.figures or {})
@@ -122,7 +122,7 @@ def test_languages_without_a_table_of_words_are_told(two_runs: tuple[RunRecord, 
 def test_a_vocabulary_that_takes_marks_off_is_told(
     two_runs: tuple[RunRecord, Run], settings: dict[str, Any], share: float, told: bool
 ) -> None:
-    """Fails where the vocabulary of a recipe makes one word of two in another language, and nobody is told."""
+    """Fails if the vocabulary of a recipe makes one word of two in another language, and nobody is told."""
     before, run = two_runs
     view = RunView(run.place, run.record, Privacy("text"))
     compared = Compared.of(before, view.figures or {}, view.figures or {})

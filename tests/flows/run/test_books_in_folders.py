@@ -57,7 +57,7 @@ def records_of(recipe: Recipe) -> dict[str, Record]:
 
 
 def test_a_license_is_cut_off_whatever_the_file_and_all_else_stays(tmp_path: Path) -> None:
-    """Fails where a license stays, a book is lost, or a text that is no book of Gutenberg's is changed."""
+    """Fails if a license stays, a book is lost, or a text that is no book of Gutenberg's is changed."""
     folder = tmp_path / "f"
     folder.mkdir()
     for number in range(8):
@@ -89,7 +89,7 @@ def test_a_license_is_cut_off_whatever_the_file_and_all_else_stays(tmp_path: Pat
 
 
 def test_a_folder_without_such_books_is_as_before(tmp_path: Path) -> None:
-    """Fails where the key is written without need, or changes what older recipes name."""
+    """Fails if the key is written without need, or changes what older recipes name."""
     folder = tmp_path / "f"
     folder.mkdir()
     for number in range(3):
@@ -104,5 +104,5 @@ def test_a_folder_without_such_books_is_as_before(tmp_path: Path) -> None:
     "cut", ["", book(1)[:-200], book(1) + "x " * 30_000, book(1) + book(2), "word " * 9_000 + book(1)]
 )
 def test_only_one_whole_book_is_cut(cut: str) -> None:
-    """Fails where text far from Gutenberg's marks, or after them, would be cut off with its license."""
+    """Fails if text far from Gutenberg's marks, or after them, would be cut off with its license."""
     assert (whole_book(cut) is not None) == (cut == book(1)[:-200])

@@ -57,7 +57,7 @@ def settings_of(recipe: Recipe) -> VocabularySettings:
 @pytest.mark.parametrize("algorithm", ["", "wordpiece", "unigram", "byte-bpe"])
 @pytest.mark.parametrize("code", mostly_long(PAIRS, 4))
 def test_what_a_mark_tells_apart_is_cut_differently(tmp_path: Path, code: str, algorithm: str) -> None:
-    """Fails where the vocabulary that is proposed for a folder, whatever the algorithm, makes one word of two."""
+    """Fails if the vocabulary that is proposed for a folder, whatever the algorithm, makes one word of two."""
     assert len(PAIRS) > 30
     first, second = CASES[code]["pair"]
     texts = turned(CASES[code]["text"], 8)
@@ -73,7 +73,7 @@ def test_what_a_mark_tells_apart_is_cut_differently(tmp_path: Path, code: str, a
 
 @pytest.mark.parametrize("code", mostly_long(WHOLE, 3))
 def test_a_folder_comes_through_by_the_rules_of_its_script(tmp_path: Path, code: str) -> None:
-    """Fails where rules take spaces, capitals or words of English for granted: a text is dropped, a rule must be
+    """Fails if rules take spaces, capitals or words of English for granted: a text is dropped, a rule must be
     switched off, sentences are not found, or words are unknown."""
     assert len(WHOLE) == 13
     texts = turned(CASES[code]["text"], 6)
@@ -92,7 +92,7 @@ def test_a_folder_comes_through_by_the_rules_of_its_script(tmp_path: Path, code:
 
 
 def test_marks_go_only_where_it_is_said() -> None:
-    """Fails where `strip_accents` changes what older recipes name, or is taken where it can do nothing."""
+    """Fails if `strip_accents` changes what older recipes name, or is taken where it can do nothing."""
     plain = VocabularySettings(size=300)
     assert VocabularySettings(size=300, strip_accents=True) == plain and plain.strip_accents is None
     assert plain.word_rule.settings == {"lowercase": True}

@@ -2,7 +2,7 @@
 
 Formulas have the value that Excel kept of them, numbers with a format of dates become dates in ISO 8601, errors such as
 `#N/A` are empty. The first row that fills over half of the columns names them; what is above it is a title. A name over
-merged columns names each of them, with the name below it where the row below has one for each. Hidden columns and
+merged columns names each of them, with the name below it if the row below has one for each. Hidden columns and
 readings above words are left out; hidden rows, and those of hidden sheets, say so.
 
 Promises: those of `package.py`; rows are streamed. Cost: about 8 MB of XML a second. Memory: the texts that sheets

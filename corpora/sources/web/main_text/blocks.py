@@ -2,7 +2,7 @@
 
 Promises: a pure function of the page's table and address, the same on every machine. A forest (`forest`) that was grown
 on marked pages of eight kinds gives each block the chance that it is main text, by what `features` says of it, the kind
-of page included. A second one that was grown on articles and news alone has a say as far as the page is one of these by
+of page included. A second one that was grown on articles and news alone counts as far as the page is one of these by
 a third, which is asked of the page's mean row: there, what threads, shops and lists taught of an unsure block is wrong.
 The blocks that are chosen are those with the best chances, as many as make the expected F1 of their words largest: so a
 page of prose keeps what is nearly sure, and a page of cards or rows, where nothing is, the best it has. A block that
@@ -22,12 +22,15 @@ import numpy as np
 
 from corpora.kernels.arrays import Bools, Float32s, Float64s, Int64s
 from corpora.sources.web.main_text.features import FEATURES, NUMBER, describe
-from corpora.sources.web.main_text.forest import as_chances, chances, odds_of, read_forest
+from corpora.sources.web.main_text.forest import as_chances, chances, read_forest, sum_odds
 from corpora.sources.web.tree import Block, Tree
 
 REPEATED = 40  # characters from which on a block that was there before is left out
 ERRAND, ERRAND_COLUMNS = 60, ("characters", "stop", "opening", "element")
-SURER, LEAST_SAY = 4, 0.01  # power of the chance that a page is an article; the say from which on the second is asked
+SURER, LEAST_WEIGHT = (
+    4,
+    0.01,
+)  # power of the chance that a page is an article; the weight from which on the second is asked
 LEAST_CHANCE = 0.1  # of a block that is chosen, however little the page has
 
 
@@ -43,37 +46,37 @@ def main_text(tree: Tree, address: str, metas: dict[str, str]) -> MainText:
     if not tree.blocks:
         return MainText([], 0.0)
     rows = describe(tree, address, metas)
-    of_blocks = without_errands(chances_of_blocks(rows), rows)
+    of_blocks = without_errands(judge_blocks(rows), rows)
     sizes = np.array([len(block.text) for block in tree.blocks])
     chosen, expected = choose(of_blocks, sizes)
     row = page_row(of_blocks, sizes, chosen, expected)
     return MainText(without_repeats(tree.blocks, chosen), float(chances(read_forest("pages"), row)[0]))
 
 
-def chances_of_blocks(rows: Float32s) -> Float64s:
+def judge_blocks(rows: Float32s) -> Float64s:
     """The chance of each block of a page that it is main text. rows: as `describe` gives them"""
     forest = read_forest("blocks")
-    odds = odds_of(forest, rows)
-    say = say_of_articles(float(chances(read_forest("kinds"), mean_row(rows))[0]))
-    if say > 0:
-        odds = odds + say * (odds_of(read_forest("articles"), rows) - odds)
+    odds = sum_odds(forest, rows)
+    weight = weigh_articles(float(chances(read_forest("kinds"), average_rows(rows))[0]))
+    if weight > 0:
+        odds = odds + weight * (sum_odds(read_forest("articles"), rows) - odds)
     return as_chances(forest, odds)
 
 
-def mean_row(rows: Float32s) -> Float32s:
+def average_rows(rows: Float32s) -> Float32s:
     """What the blocks of a page look like as one row: the mean of each column, of every character of text alike."""
     lengths = rows[:, :1].astype(np.float64)
     return np.asarray(np.sum(rows * lengths, axis=0, keepdims=True) / np.sum(lengths), np.float32)
 
 
-def say_of_articles(like_an_article: float) -> float:
+def weigh_articles(like_an_article: float) -> float:
     """How much the forest of articles and news counts, of 1, on a page that is one of these with that chance.
 
-    >>> say_of_articles(1.0), say_of_articles(0.5), say_of_articles(0.2)
+    >>> weigh_articles(1.0), weigh_articles(0.5), weigh_articles(0.2)
     (1.0, 0.0625, 0.0)
     """
-    say = like_an_article**SURER
-    return say if say >= LEAST_SAY else 0.0
+    weight = like_an_article**SURER
+    return weight if weight >= LEAST_WEIGHT else 0.0
 
 
 def without_errands(of_blocks: Float64s, rows: Float32s) -> Float64s:

@@ -56,7 +56,7 @@ def read_forest(name: str, file: Path = FILE) -> Forest:
     return forest
 
 
-def odds_of(forest: Forest, rows: Float32s) -> Float64s:
+def sum_odds(forest: Forest, rows: Float32s) -> Float64s:
     """The logarithm of the odds of each row that what was learnt is so of it."""
     return sum_trees(np.ascontiguousarray(rows.T), *forest[:-1])
 
@@ -69,7 +69,7 @@ def as_chances(forest: Forest, odds: Float64s) -> Float64s:
 
 def chances(forest: Forest, rows: Float32s) -> Float64s:
     """The chance of each row that what was learnt is so of it."""
-    return as_chances(forest, odds_of(forest, rows))
+    return as_chances(forest, sum_odds(forest, rows))
 
 
 @kernel

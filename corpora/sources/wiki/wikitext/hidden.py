@@ -40,7 +40,7 @@ _STYLES = "span|div|p|small|s|b|i|u|font"
 _STYLED = re.compile(rf"(?i)<({_STYLES})\b({ATTRIBUTES})(?<!/)>([^<]*+(?:<(?!/?(?:{_STYLES})\b)[^<]*+)*+)</\1\s*>")
 # A formula in TeX as templates write it, with two levels of braces.
 _MATH_TEMPLATE = re.compile(r"(?i)\{\{tmath\|(?:1=)?((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}\}")
-MAX_STYLED = 8  # elements in one another, where some are hidden
+MAX_STYLED = 8  # elements in one another, if some are hidden
 _SPACE = re.compile(r"\s+")
 _LITERAL = {ord(mark): f"&#{ord(mark)};" for mark in "[]{}|<>'=_"}
 _HEADING = re.compile(r"\n=[^\n]*")

@@ -67,7 +67,7 @@ def test_records_are_those_of_json(place: Path, form: JsonLines) -> None:
 
 
 def test_plain_lines_need_no_python() -> None:
-    """Fails where the kernel leaves ordinary lines to Python, whose answer would be right and slow."""
+    """Fails if the kernel leaves ordinary lines to Python, whose answer would be right and slow."""
     rows = ['{"id": 7, "text": "\\u00e9 \\"quoted\\" \\ud83d\\ude00", "meta": {"a": [1, -2.5e3, null, {}]}}', "{ }"]
     lines = Lines.of([row.encode() for row in rows])
     spans, plain = find_values(lines, ["text", "id"])
@@ -79,13 +79,13 @@ def test_plain_lines_need_no_python() -> None:
 
 
 def test_one_line_of_another_encoding_costs_no_other() -> None:
-    """Fails where a byte that is not UTF-8 sends the lines around it the long way."""
+    """Fails if a byte that is not UTF-8 sends the lines around it the long way."""
     _, plain = find_columns(Lines.of([b'{"text":"a"}', b'{"text":"\xe9"}', '{"text":"\u00e9"}'.encode()]), {})
     assert plain.tolist() == [True, False, True]
 
 
 def test_a_line_in_quarantine_sends_its_part_the_long_way(tmp_path: Path) -> None:
-    """Fails where a line that ended its worker is read again, or one next to it is not."""
+    """Fails if a line that ended its worker is read again, or one next to it is not."""
     path, form = tmp_path / "in.jsonl", JsonLines(max_record_bytes=100)
     path.write_bytes(b'{"text":"a"}\n{"text":"b"}\n')
     whole = Slice(file=raw_file(path), start=0, stop=path.stat().st_size)

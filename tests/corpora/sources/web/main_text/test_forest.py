@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora.sources.web.facts import metas_of
-from corpora.sources.web.main_text.blocks import PAGE_COLUMNS, choose, mean_row
+from corpora.sources.web.main_text.blocks import PAGE_COLUMNS, average_rows, choose
 from corpora.sources.web.main_text.features import FEATURES, describe
 from corpora.sources.web.main_text.forest import FURTHEST, STEPS, Forest, chances, read_forest, sum_plain, sum_trees
 from corpora.sources.web.tree import PageLimits, Tree, parse_page
@@ -86,11 +86,14 @@ def test_the_choice_has_the_best_expected_f1() -> None:
 
 
 def test_a_mean_row_is_of_all_characters_alike() -> None:
-    """Fails where a block of few characters counts as much as a long one, or a sum loses its small parts."""
+    """Fails if a block of few characters counts as much as a long one, or a sum loses its small parts."""
     rows = np.array([[1, 7.0, 0.1], [3, -1.0, 0.1], [96, 0.0, 0.1]], np.float32)
-    assert mean_row(rows).tolist() == [[np.float32((1 + 9 + 96**2) / 100), np.float32(0.04), np.float32(0.1)]]
+    assert average_rows(rows).tolist() == [[np.float32((1 + 9 + 96**2) / 100), np.float32(0.04), np.float32(0.1)]]
     many = np.asfortranarray(np.tile(rows, (100_000, 1)))
-    assert np.allclose(mean_row(many), mean_row(rows), rtol=1e-7) and mean_row(rows[:1]).tolist() == rows[:1].tolist()
+    assert (
+        np.allclose(average_rows(many), average_rows(rows), rtol=1e-7)
+        and average_rows(rows[:1]).tolist() == rows[:1].tolist()
+    )
 
 
 HOSTILE = {
