@@ -208,10 +208,11 @@ class WikipediaSource:
         drop_reason = self._judge(parsed, kind, site)
         text, meta = parsed.wikitext[: 2 * EXCERPT_CHARACTERS], None
         if drop_reason is None:
-            text, sections, unknown = read_wikitext(parsed.wikitext, wikitext, parsed.title)
+            text, sections, unknown, hidden = read_wikitext(parsed.wikitext, wikitext, parsed.title)
             for template in unknown:
                 tally.unknown_templates.add(template.name, template.example)
-            meta = json.dumps({"page": kind, "sections": sections}, ensure_ascii=False, separators=(",", ":"))
+            facts = {"page": kind, "sections": sections} | ({"hidden": hidden} if hidden else {})
+            meta = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
         return Record(
             locator=locator,
             text=text,

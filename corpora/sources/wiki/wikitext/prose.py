@@ -66,12 +66,13 @@ class WikitextSettings:
 class Prose(NamedTuple):
     """The prose of a page and its headings as (level, title); each title is a paragraph of the text.
 
-    unknown: the templates in its sentences that no table names
+    unknown: the templates in its sentences that no table names; hidden: how many pieces it does not show
     """
 
     text: str
     sections: list[tuple[int, str]]
     unknown: list[UnknownTemplate]
+    hidden: int
 
 
 PLAIN = WikitextSettings()
@@ -95,7 +96,8 @@ def read_wikitext(wikitext: str, settings: WikitextSettings = PLAIN, title: str 
     what cannot be known (the price of today, the reader's year) goes. Takes any `str`, returns no `RESIDUE`.
     """
     text = "\n" + wikitext.replace("\r\n", "\n").replace("&nbsp;", " ")
-    text = drop_sections(drop_hidden(text, settings.math), apparatus_titles(settings.wiki))
+    hidden: list[str] = []
+    text = drop_sections(drop_hidden(text, settings.math, hidden), apparatus_titles(settings.wiki))
     if title and "PAGENAME" in text:
         text = _PAGE_NAME.sub(lambda match: title, text)
     if "-{" in text and (settings.wiki == "zh" or "-{zh" in text):  # a header may name another wiki
@@ -118,7 +120,9 @@ def read_wikitext(wikitext: str, settings: WikitextSettings = PLAIN, title: str 
     if marked:
         tidied = ((level, _without_marks(block) if MARK in block else block) for level, block in blocks)
         blocks = [(level, block) for level, block in tidied if block]
-    return Prose("\n\n".join(block for _, block in blocks), [block for block in blocks if block[0]], unknown)
+    return Prose(
+        "\n\n".join(block for _, block in blocks), [block for block in blocks if block[0]], unknown, len(hidden)
+    )
 
 
 def _without_marks(block: str) -> str:
