@@ -92,7 +92,7 @@ def paragraphs_of(pages: Sequence[str]) -> list[str]:
     lines = [line for line in kept if not LEADERS.search(line)]
     width = _width(lines)
     words = Counter(word.strip(".,;:()") for line in lines for word in line.lower().split())
-    lines = [CUT.sub(lambda match: _uncut(*match.groups(), words), line) for line in lines]
+    lines = [CUT.sub(lambda match: _uncut(match[1], match[2], words), line) for line in lines]
     paragraphs: list[str] = []
     for before, line in pairwise(["", *lines]):
         if paragraphs and _goes_on(before, line, width):
