@@ -70,7 +70,7 @@ from corpora.sources.wiki.wikitext.prose import (
     is_stub,
     read_wikitext,
 )
-from corpora.sources.wiki.wikitext.wikis import wiki_codes
+from corpora.sources.wiki.wikitext.wikis import known_codes
 from corpora.store.settings import check_choice, check_range
 
 WIKI_NAME = re.compile(r"(?P<code>[a-z]{2,3}(?:_[a-z]+)*)wiki[-.]")
@@ -404,7 +404,7 @@ def wiki_of(dump: str, site: SiteInfo) -> str:
     named = WIKI_NAME.match(dump.rpartition("/")[2])
     code = named["code"].replace("_", "-") if named else ""
     is_wikipedia = site.base is None or "wikipedia.org" in site.base
-    return code if code in wiki_codes() and is_wikipedia else site.wiki
+    return code if code in known_codes() and is_wikipedia else site.wiki
 
 
 def page_url(site: SiteInfo, title: str) -> str | None:
