@@ -35,6 +35,7 @@ _OPAQUE = _paired(
     "|templatedata|inputbox|indicator|includeonly|table|categorytree|style|audio|video"
 )
 _MATH = _paired("math|chem|ce")
+_PERHAPS = re.compile(r":\s*(?i:none|hidden)")  # begins with a sign without case, which is found fast
 _NOT_SHOWN = re.compile(r"(?i)display\s*:\s*none|visibility\s*:\s*hidden")
 _STYLES = "span|div|p|small|s|b|i|u|font"
 _STYLED = re.compile(rf"(?i)<({_STYLES})\b({ATTRIBUTES})(?<!/)>([^<]*+(?:<(?!/?(?:{_STYLES})\b)[^<]*+)*+)</\1\s*>")
@@ -123,7 +124,7 @@ def drop_hidden(text: str, math: str, hidden: list[str]) -> str:
         text, count = _OPAQUE.subn("", text)
         if not count:
             break
-    if ("none" in text or "hidden" in text) and _NOT_SHOWN.search(text):
+    if _PERHAPS.search(text) and _NOT_SHOWN.search(text):
         for _ in range(MAX_STYLED):
             text, count = _STYLED.subn(lambda match: _shown_words(match, hidden), text)
             if not count:

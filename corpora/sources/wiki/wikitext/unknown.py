@@ -267,14 +267,16 @@ def _is_between_words(place: _Place) -> bool:
 
 def without_holes(text: str) -> str:
     """`text` without the brackets and the sentences that hold a marked hole; of a heading only the mark goes."""
-    for _ in range(MAX_BRACKETS):
-        if _HOLE not in text:
-            return text
-        text = _HOLE_IN_BRACKETS.sub("", text)
+    if _HOLE not in text:
+        return text
     return "\n".join(_line_without_holes(line) if _HOLE in line else line for line in text.split("\n"))
 
 
 def _line_without_holes(line: str) -> str:
+    for _ in range(MAX_BRACKETS):
+        line = _HOLE_IN_BRACKETS.sub("", line)
+    if _HOLE not in line:
+        return line
     if line.startswith("="):
         return line.replace(HOLE, "")
     kept, start = [], 0
