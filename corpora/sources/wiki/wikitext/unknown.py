@@ -20,7 +20,7 @@ from corpora.sources.wiki.wikitext.arguments import HOLE, grouped, in_english, i
 from corpora.sources.wiki.wikitext.dates import free_date
 from corpora.sources.wiki.wikitext.dates import in_language as in_language_of
 from corpora.sources.wiki.wikitext.measures import raise_powers, unit_of
-from corpora.sources.wiki.wikitext.wikis import read_wiki
+from corpora.sources.wiki.wikitext.wikis import EVERYWHERE, read_wiki, words_before_others
 from corpora.sources.wiki.wikitext.words import in_language, is_language
 
 MAX_BRACKETS = 4  # one inside another
@@ -28,15 +28,6 @@ EXAMPLE_CHARACTERS = 80
 MAX_ICON_NAME = 3  # such as the code of a language, after a link
 _LOOK_AROUND, _LINE = 60, 2_000
 _CELLS = ("|", "!", " |", "  |", "{|")  # how a line of a table begins, or of a box
-# Words after which a sentence continues, in English, French, German, Spanish, Italian and Portuguese, in any wiki.
-_NEEDS_MORE = frozenset(
-    (
-        "a an the of in to at by from with between than about around over under near approximately nearly"
-        " almost was were is are le la les du des de au aux en dans entre vers depuis jusqu'à environ un une"
-        " der die das dem den ein eine einen einem einer von vom im zum zur mit bei bis zwischen etwa rund el"
-        " los las del unos unas hasta desde con por il lo gli di dal nel do da dos das no na em"
-    ).split()
-)
 _CURRENCIES = "$£€¥"
 _OPENINGS = " '\"“«(„‘‹「『（《〈[–—，、；："
 _SPACELESS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
@@ -49,28 +40,12 @@ _ORDINAL = re.compile(
 )
 _OF_LANGUAGE = re.compile(r"(?!ipa|cite|pron|ref|audio|icon|user)[^\W\d_]{1,10}-([a-z]{2,3})")
 _GERMAN_LANGUAGE = re.compile(r"([a-z]{2,3})S")
-_SOUNDS = re.compile(r"ipa|(?:ms)?api\b|afi\b|мфа|ufa\b|lautschrift|أصد|ألفبائية صوتية|الفبای|สัทอักษร")
-_SILENT = re.compile(  # what a name has in it if its template shows a picture, a sound or a note
-    r"flag|flagg|fahne|drapeau|bander|bandier|bandeira|vlag|vlajk|zászl|lippu|lipp\b|steag|drapel|прапор|флаг|знаме"
-    r"|застав|zastav|bayra[kq]|σημαία|דגל|علم|پرچم|झंडा|ध्वज|ธง|旗|국기|quốc kỳ|bendera|icon|ikon|audio|sound|listen"
-    r"|сцяг|байра|ялав|әләм|flamur|karog|vėliav|fáni|\blipu|banner|baner|banniel|ikurrin|fändel|পতাকা|கொடி|జెండా|പതാക"
-    r"|ਝੰਡਾ|ئاڵا|დროშა|դրոշ|lausunta|ääni|zvuk|звук|аудио|אודיו|শব্দ|^col-|-(?:begin|start|end|break)$|web ?archive|архив"
-    r"|صوت|صدا|音声|소리|foot ?note|fußnote|voetnoot|fotnot|alaviite|przypis|poznámk|jegyzet|dipnot"
-    r"|note$|^note|notes?\b|^refs?\b|refn|efn|sfn|harv|cite |cit[ae] |citar|citation/|commons|wikt|disambig"
-    r"|infobox|navbox|stub|dead link|webarchive|wayback|isbn|issn|doi\b|oclc|bnf\b|lccn|imdb|pmid|pmc\b|arxiv|jstor"
-    r"|bibcode|viaf|ssrn|worldcat|dnb\b|gnd\b|pnd\b|zdb\b|asin\b"
-)
+_BARS = re.compile(r"\s+\|\s+")
+_NAMES = {what: re.compile(_BARS.sub("|", pattern.strip())) for what, pattern in read_wiki(EVERYWHERE).names.items()}
 _SPACE = re.compile(r"\s+")
 _UNWRITTEN = re.compile(r"(?i)://|\.(?:ogg|oga|wav|svg|png|jpe?g|gif|webm|mid)\b")
 _CODE = re.compile(r"(?![IVXLC]+$)[A-Z]{1,3}(?:-?[A-Z0-9]+)*|[a-z]{1,2}|[A-Za-z]?[0-9][\w.-]*")
 _YEAR = re.compile(r"[12][0-9]{3}")
-_CURRENCY_CODE = re.compile(
-    r"(?:AR|AU|CA|HK|MX|NZ|SG|TW|US)D|EUR|GBP|JPY|CHF|RUB|CNY|INR|SEK|NOK|DKK|ISK|PLN|CZK|HUF|RON|BGN|HRK|RSD|TRY|UAH"
-    r"|BRL|ARS|CLP|COP|MXN|KRW|ZAR|ILS|DEM|FRF|ITL|ESP|ATS|THB|IDR|PHP|VND|EGP|IRR|SAR|AED|PKR"
-)
-_COORDINATES = re.compile(
-    r"coo?r|koo?r|коорд|κοορδ|συντεταγμ|إحداثيات|مختصات|נקודות ציון|निर्देशांक|พิกัด|座標|좌표|tọa độ|geodat"
-)
 _SHOWN_IN_LINE = re.compile(r"(?i)\|\s*(?:display|vis|text|format|affichage)\s*=\s*(?:inline|tekst|text|dms|d)\b")
 _NAME = re.compile(r"[^\W\d_]{2}[\w' -]{2,30}")  # of a country, after that of a town
 _UNIT_NAMES = frozenset("km m cm mm kg g t ha km2 m2 km² m² m3 kw mw gw km/h °c".split())
@@ -139,11 +114,11 @@ def unknown_template(body: str, text: str, start: int, wiki: str, unknown: list[
         return HOLE  # the letter of a formula, before its index
     if "{{#" in place.before or not (place.in_sentence or place.needed):
         return ""
-    if _COORDINATES.match(name):
+    if _NAMES["coordinates"].match(name):
         return (_coordinates(body) or HOLE) if place.needed or _SHOWN_IN_LINE.search(body) else ""
-    if name.startswith("#") or ":" in name or _SILENT.search(name) or _UNWRITTEN.search(body):
+    if name.startswith("#") or ":" in name or _NAMES["silent"].search(name) or _UNWRITTEN.search(body):
         return ""
-    if _SOUNDS.match(name):
+    if _NAMES["sounds"].match(name):
         return _sounds(body) if place.before[-2:-1].isalpha() and place.before[-1:] == " " else ""
     shown = _words(name, body, place, wiki)
     if shown is None:
@@ -179,7 +154,7 @@ def _needs_more(before: str, wiki: str) -> bool:
         return before != ""
     bare = before.rstrip(_OPENINGS)
     last = bare[bare.rfind(" ") + 1 :].lower()
-    return " " in before[len(bare) :] and (last in _NEEDS_MORE or last in read_wiki(wiki).before_a_word.split())
+    return " " in before[len(bare) :] and last in words_before_others(wiki)
 
 
 def _sounds(body: str) -> str:
@@ -203,7 +178,7 @@ def _coordinates(body: str) -> str:
 
 def _paragraph(name: str, body: str, text: str, start: int) -> str:
     """Return the paragraph in a template that is alone on its line; after a heading it is a note about the page."""
-    if _SILENT.search(name) or not (arguments := read_arguments(body)[0]):
+    if _NAMES["silent"].search(name) or not (arguments := read_arguments(body)[0]):
         return ""
     previous = text[max(0, start - _LINE) : start].rstrip().rpartition("\n")[2]
     is_paragraph = _PARAGRAPH.fullmatch(arguments[0].strip()) and not _UNWRITTEN.search(arguments[0])
@@ -232,7 +207,7 @@ def _words(name: str, body: str, place: _Place, wiki: str) -> str | None:
         unit = body.partition("|")[0].strip()
         if name in _UNIT_NAMES:
             return _number([shown, unit], wiki, hole)
-        is_currency = len(arguments) == 1 and _CURRENCY_CODE.fullmatch(unit)
+        is_currency = len(arguments) == 1 and _NAMES["currencies"].fullmatch(unit)
         return _number([*arguments, unit] if is_currency else arguments, wiki, hole)
     if _ISO_DATE.fullmatch(shown):
         return in_language_of(free_date([shown], {}), wiki)

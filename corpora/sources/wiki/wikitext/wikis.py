@@ -17,7 +17,7 @@ A file's keys, each of them left out if the wiki writes as English does:
     variants         codes of the scripts or countries in -{code:words}-, of which the first that is there is shown
     before_a_word    words after which a sentence cannot end: articles and prepositions
     in_language      how foreign words are written, with {language} and {words}; [languages]: their names, by code
-    [templates]      what a template shows -> its names, between bars
+    [templates]      what a template shows -> its names, between bars; [names] of `all.toml`: patterns of unknown ones
     [before], [after], [symbols]   a template's name -> what is before or after its first argument, or is all of it
 """
 
@@ -54,6 +54,7 @@ class Wiki:
     before_a_word: str = ""
     in_language: str = "{words}"
     languages: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     templates: Mapping[str, str] = field(default_factory=dict)
     before: Mapping[str, str] = field(default_factory=dict)
     after: Mapping[str, str] = field(default_factory=dict)
@@ -119,6 +120,12 @@ def hidden_namespaces() -> frozenset[str]:
 def disambiguation_names(wiki: str) -> frozenset[str]:
     """Return the names of the templates of pages that list the meanings of their title: a wiki's, and all others'."""
     return frozenset(name for code in (wiki, EVERYWHERE) for name in _between_bars(read_wiki(code).disambiguation))
+
+
+@lru_cache(maxsize=128)
+def words_before_others(wiki: str) -> frozenset[str]:
+    """Return the words after which a sentence of a wiki cannot end: its own, and those of large wikis."""
+    return frozenset(word for code in (wiki, EVERYWHERE) for word in read_wiki(code).before_a_word.split())
 
 
 @lru_cache(maxsize=128)
