@@ -41,7 +41,7 @@ ROOT_BYTES = 1 << 16
 
 def _preset(record: str, fields: dict[str, list[str]], others: Sequence[dict[str, Any]] = (), **more: Any) -> Preset:
     """A preset from its table in `presets.toml`."""
-    listed = {name: tuple(value) if isinstance(value, list) else value for name, value in more.items()}
+    listed: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in more.items()}
     paths = {name: tuple(each) for name, each in fields.items()}
     return Preset(record=record, fields=paths, others=tuple(_preset(**other) for other in others), **listed)
 
