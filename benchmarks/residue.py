@@ -192,7 +192,7 @@ def _of_dump(dump: Path) -> Iterator[PageProse]:
 
 
 def _read(page: str, settings: WikitextSettings, title: str) -> PageProse:
-    text, _, unknown = read_wikitext(page, settings, title.rpartition(": ")[2])
+    text, _, unknown, _ = read_wikitext(page, settings, title.rpartition(": ")[2])
     return PageProse(title, text, settings.wiki, tuple(template.used for template in unknown if not template.shown))
 
 

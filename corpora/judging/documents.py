@@ -30,6 +30,7 @@ from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.unchanged import changed_words, state_of
 from corpora.sources.contract import RawFile, Record, Slice, Source, Tally, group_slices, readable
 from corpora.sources.registry import is_kind, origin
+from corpora.sources.remarks import REMARKS, TABLE
 from corpora.store.current_record import reading
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Parent, Part, fingerprint
@@ -194,9 +195,12 @@ def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
             drops.update(judged.reasons)
             figures.update(judged.figures)
             figures["damaged records"] += sum(bool(record.drop and record.drop.damaged) for record in batch)
+    if len(remarks := tally.unknown_templates.rows()):
+        with writer.table(TABLE, REMARKS) as sink:
+            sink.write(remarks)
     outcomes = {"documents": kept, **{f"dropped: {reason}": count for reason, count in drops.items()}}
     account = Account(unit="records", total=tally.records, outcomes=outcomes)
-    return Ledger(accounts=(account,), figures={**figures, **tally.unknown_templates.figures()})
+    return Ledger(accounts=(account,), figures=figures)
 
 
 def inputs_of(place: Place, job: DocumentsJob) -> JudgingInputs:

@@ -1,15 +1,23 @@
-"""What a source remarks about its records that drops none, such as a template that it does not know.
+"""What a source remarks about its records that drops none: the templates of a wiki that it does not know.
 
-Promise: of each kind the `MOST_KEPT` remarks made most often are figures of a ledger, each with its first example; sums
-of parts are at most too low, by remarks that are rarer than so many others in some of them.
+Promise: of those of a part the `MOST_KEPT` that are used most are rows of a table of its own, each with its first
+example; sums of parts are at most too low, by templates that are rarer than so many others in some of them. Nothing
+about them is in a manifest or a record but that there is such a table.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import pyarrow as pa
+
+from corpora.store.manifest import Manifest, Part
+from corpora.store.places.place import Place
+from corpora.store.tables import open_table
+
 MOST_KEPT = 50
-UNKNOWN_TEMPLATE = "unknown template: "
-_BEFORE_EXAMPLE = " | "  # no name of a template has a bar
+MOST_READ = 1_000  # parts, spread over all of them
+TABLE = "templates"
+REMARKS = pa.schema([("name", pa.string()), ("number", pa.int64()), ("example", pa.string())])
 
 
 class Remark(NamedTuple):
@@ -21,40 +29,38 @@ class Remark(NamedTuple):
 
 
 class Remarks:
-    """Counts remarks of one kind. kind: what their figures begin with."""
+    """Counts remarks."""
 
-    def __init__(self, kind: str = UNKNOWN_TEMPLATE) -> None:
-        self.kind = kind
+    def __init__(self) -> None:
         self._remarks: dict[str, Remark] = {}
 
-    def add(self, name: str, example: str, count: int = 1) -> None:
+    def add(self, name: str, example: str, number: int = 1) -> None:
         """Count a remark."""
         before = self._remarks.get(name, Remark(name, 0, example))
-        self._remarks[name] = before._replace(number=before.number + count)
+        self._remarks[name] = before._replace(number=before.number + number)
 
     def most_frequent(self) -> list[Remark]:
         """Return those made most often, by their number and then by name."""
         return sorted(self._remarks.values(), key=lambda remark: (-remark.number, remark.name))[:MOST_KEPT]
 
-    def figures(self) -> dict[str, int]:
-        """Return them as figures of a ledger."""
-        return {f"{self.kind}{name}{_BEFORE_EXAMPLE}{example}": n for name, n, example in self.most_frequent()}
+    def rows(self) -> pa.RecordBatch:
+        """Return those made most often as rows of a table."""
+        return pa.RecordBatch.from_pylist([remark._asdict() for remark in self.most_frequent()], REMARKS)
 
 
-def figures_without_remarks(figures: Mapping[str, int]) -> dict[str, int]:
-    """Return a ledger's figures without those whose names have examples in them: these may hold text of documents."""
-    return {name: count for name, count in figures.items() if not name.startswith(UNKNOWN_TEMPLATE)}
-
-
-def frequent_remarks(figures: Mapping[str, int], kind: str = UNKNOWN_TEMPLATE) -> list[Remark]:
-    """Return the remarks of a kind that a ledger's figures tell of.
-
-    >>> frequent_remarks({"unknown template: a | {{a}}": 2, "unknown template: a | {{a|b}}": 3, "text bytes": 9})
-    [Remark(name='a', number=5, example='{{a}}')]
-    """
-    remarks = Remarks(kind)
-    for figure, count in figures.items():
-        if figure.startswith(kind):
-            name, _, example = figure.removeprefix(kind).partition(_BEFORE_EXAMPLE)
-            remarks.add(name, example, count)
+def read_remarks(place: Place, manifests: Iterable[Manifest]) -> list[Remark]:
+    """Return the remarks made most often in some artifacts. Raises Damaged."""
+    remarks = Remarks()
+    for manifest in manifests:
+        for part in _some_parts(manifest):
+            for rows in open_table(place, manifest.stage_folder, part, TABLE, REMARKS.names):
+                for row in rows.to_pylist():
+                    remarks.add(**row)
     return remarks.most_frequent()
+
+
+def _some_parts(manifest: Manifest) -> Iterator[Part]:
+    """The parts with remarks, or `MOST_READ` of them."""
+    parts = [part for part in manifest.parts if part.rows(TABLE)]
+    step = max(1, len(parts) / MOST_READ)
+    return (parts[int(number * step)] for number in range(min(len(parts), MOST_READ)))

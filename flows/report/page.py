@@ -7,12 +7,10 @@ first figure's fonts and styles, and 0.5 s of imports before; what is read of a 
 `figures` say (0.8 s a page, once that is loaded, for 690 documents and for 9,520 alike).
 """
 
-from collections import Counter
-
 from jinja2 import Template
 
 from corpora.schema import excerpt
-from corpora.sources.remarks import frequent_remarks
+from corpora.sources.remarks import read_remarks
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from flows.recipes.lock import Lock
@@ -86,7 +84,7 @@ def build_page(
         passed_over=passed_over,
         shard_sets=shard_views(run),
         reasons=reason_groups(run),
-        unknown_templates=frequent_remarks(sum((Counter(stage.ledger.figures) for stage in parsed), Counter[str]())),
+        unknown_templates=read_remarks(place, parsed),
         duplicates=duplicate_view(run),
         lengths=length_views(run),
         vocabularies=vocabulary_views(run),

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 LIMITS = PageLimits()
-FRONT = re.compile(r"\A---[ \t]*\n(?=[\w-]+[ \t]*:)(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
+FRONT = re.compile(
+    r"\A(?:---[ \t]*\n(?=[\w-]+[ \t]*:)(?:.*\n)*?(?:---|\.\.\.)|\+\+\+[ \t]*\n(?=[\w\[])(?:.*\n)*?\+\+\+)"
+    r"[ \t]*(?:\n|\Z)"
+)
+BOXES = re.compile(r"(<li>\s*(?:<p>)?)\[[ xX]\]\s|(<blockquote>\s*<p>)\[![A-Z]+\]")  # of tasks, and kinds of notices
 # Code, in which nothing is a formula or the mark of a note, or one of these.
 SIGNS = re.compile(
     r"^ {0,3}```+[ \t]*math[ \t]*\n(?P<fenced>(?:(?! {0,3}```)[^\n]*\n)*+) {0,3}```+[ \t]*$"
@@ -41,6 +45,7 @@ def read_markdown(text: str) -> ShownText:
     """
     lines = text.replace("\r\n", "\n")
     html = _parser().render(SIGNS.sub(_shown, FRONT.sub("", lines)))
+    html = BOXES.sub(lambda match: match[1] or match[2], html)
     shown = shown_text(html, LIMITS)
     return ShownText(text) if isinstance(shown, Refused) else shown
 

@@ -198,10 +198,13 @@ def _row(offset: int, data: bytes, length: int, max_bytes: int) -> Line:
 def parse_row(row: str, delimiter: str, quote: str) -> list[str]:
     r"""The fields of a row without its end. quote: "" where there is none. Raises BadRecord.
 
-    A quote that is not closed is a character like others: what it would take in is rows of their own.
+    A quote that is not closed is a character like others: what it would take in is rows of their own. So are quotes
+    that are not around a whole field, unless they may have joined lines.
 
     >>> parse_row('a,"b, ""c""\nd",5" pipe,', ",", '"'), parse_row('a,"b,c', ",", '"')
     (['a', 'b, "c"\nd', '5" pipe', ''], ['a', '"b', 'c'])
+    >>> parse_row('"a" b,c', ",", '"')
+    ['"a" b', 'c']
     """
     if not quote or quote not in row:
         return row.split(delimiter)
@@ -212,7 +215,7 @@ def parse_row(row: str, delimiter: str, quote: str) -> list[str]:
         match = pattern.match(row, at)
         if match is None and row[at + 1 :].replace(quote * 2, "").count(quote) == 0:
             return [*fields, *row[at:].split(delimiter)]
-        if match is None and delimiter == "\t":  # between tabs quotes that are not around a field are characters
+        if match is None and (delimiter == "\t" or "\n" not in row):
             end = row.find(delimiter, at)
             fields.append(row[at : end if end >= 0 else None])
             if end < 0:

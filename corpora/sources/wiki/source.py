@@ -70,7 +70,7 @@ from corpora.sources.wiki.wikitext.prose import (
     is_stub,
     read_wikitext,
 )
-from corpora.sources.wiki.wikitext.wikis import wiki_codes
+from corpora.sources.wiki.wikitext.wikis import known_codes
 from corpora.store.settings import check_choice, check_range
 
 WIKI_NAME = re.compile(r"(?P<code>[a-z]{2,3}(?:_[a-z]+)*)wiki[-.]")
@@ -208,10 +208,11 @@ class WikipediaSource:
         drop_reason = self._judge(parsed, kind, site)
         text, meta = parsed.wikitext[: 2 * EXCERPT_CHARACTERS], None
         if drop_reason is None:
-            text, sections, unknown = read_wikitext(parsed.wikitext, wikitext, parsed.title)
+            text, sections, unknown, hidden = read_wikitext(parsed.wikitext, wikitext, parsed.title)
             for template in unknown:
                 tally.unknown_templates.add(template.name, template.example)
-            meta = json.dumps({"page": kind, "sections": sections}, ensure_ascii=False, separators=(",", ":"))
+            facts = {"page": kind, "sections": sections} | ({"hidden": hidden} if hidden else {})
+            meta = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
         return Record(
             locator=locator,
             text=text,
@@ -403,7 +404,7 @@ def wiki_of(dump: str, site: SiteInfo) -> str:
     named = WIKI_NAME.match(dump.rpartition("/")[2])
     code = named["code"].replace("_", "-") if named else ""
     is_wikipedia = site.base is None or "wikipedia.org" in site.base
-    return code if code in wiki_codes() and is_wikipedia else site.wiki
+    return code if code in known_codes() and is_wikipedia else site.wiki
 
 
 def page_url(site: SiteInfo, title: str) -> str | None:

@@ -22,6 +22,10 @@ STEP = re.compile(r"(?P<name>[\w.-]+|\*)(?:\[@(?P<attribute>[\w.:-]+)=(?P<q>['\"
 XML_ENTITIES = frozenset((b"amp", b"lt", b"gt", b"quot", b"apos"))
 ENTITY = re.compile(rb"&([A-Za-z_][\w.-]*);")
 CDATA = re.compile(rb"(<!\[CDATA\[.*?\]\]>)", re.DOTALL)
+DELETED = re.compile(rb"<\?delete-start\b[^>]*>((?:(?!<\?delete-start\b).)*?)<\?delete-end\b[^>]*>", re.DOTALL)
+TAG = re.compile(rb"</?[\w:.-]+(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>")
+BOLD = frozenset(("b", "bold"))
+LABEL = re.compile(r"\s*[^\W\d_][^:.]{2,60}:\s*[^:]?")  # of a part, and the character after it
 BREAK = "\0"  # no character of XML
 SPACES = re.compile(r"[ \t\r\n]{2,}|[\t\r\n]")
 MARK = "\1"  # nor is this
@@ -180,7 +184,8 @@ def parse_record(data: bytes, encoding: str, declared: bytes) -> Any:
         resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True
     )
     try:
-        root = etree.fromstring(b"<r" + declared + b">" + with_characters(text) + b"</r>", parser)
+        text = DELETED.sub(_tags, with_characters(text))
+        root = etree.fromstring(b"<r" + declared + b">" + text + b"</r>", parser)
     except etree.XMLSyntaxError as error:
         raise BadRecord(f"not well-formed XML: {error.msg}") from error
     if len(root) != 1:
@@ -200,6 +205,11 @@ def with_characters(data: bytes) -> bytes:
     parts = CDATA.split(data[:last])
     parts[-1] += data[last:]
     return b"".join(part if part.startswith(b"<![CDATA[") else ENTITY.sub(_character, part) for part in parts)
+
+
+def _tags(match: "re.Match[bytes]") -> bytes:
+    """Only the tags of what was deleted, which may begin in one element and end in another."""
+    return b"".join(TAG.findall(match[1]))
 
 
 def _character(match: "re.Match[bytes]") -> bytes:
@@ -249,10 +259,11 @@ def _collect(element: Any, layout: TextLayout, pieces: list[str]) -> None:
         elif name in READINGS and _local(element.tag) in ("ruby", "rtc"):
             pass
         elif name not in layout.skip and not (name == "sec" and _has_title_alone(child, layout)):
-            apart = parted and name in layout.blocks
-            pieces += [BREAK] if apart else [" "] if name in LINE_ENDS else []
+            label = name in BOLD and LABEL.fullmatch((child.text or "") + (child.tail or "")[:1])
+            gap = BREAK if parted and name in layout.blocks else " " if label or name in LINE_ENDS else ""
+            pieces.append(gap)
             _collect(child, layout, pieces)
-            pieces += [BREAK] if apart else []
+            pieces.append(gap if not label or ":" in child.text else "")
         pieces.append(child.tail or "")
 
 

@@ -1,4 +1,4 @@
-"""XML formats that are known by name: what their records are, and where their fields are.
+"""XML formats that are known by name: what their records are, and where their fields are, as `presets.toml` says.
 
 - "pubmed": PubMed and MEDLINE, baseline and update files of the National Library of Medicine
   (`pubmed24n0001.xml.gz`), and what `efetch` gives, books and chapters included. Its DTD: PubmedArticleSet,
@@ -9,8 +9,12 @@
   and are read by the kind "files".
 """
 
+import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from corpora.sources.bytes.faults import refusing_damage
 from corpora.sources.xml.cut import root_name
@@ -31,125 +35,23 @@ class Preset:
     others: tuple["Preset", ...] = ()
 
 
-CITATION = "MedlineCitation"
-ARTICLE = f"{CITATION}/Article"
-META = "front/article-meta"
-FILE_ORDER = r"pubmed(\d\d)n(\d{4})"
 OTHER_ROOT = "XML of no preset"
 ROOT_BYTES = 1 << 16
 
 
-def _patent(kind: str, others: tuple[Preset, ...] = ()) -> Preset:
-    """The form of grants or applications from 2005 on."""
-    published = f"us-bibliographic-data-{kind}/publication-reference/document-id"
-    return Preset(
-        record=f"us-patent-{kind}",
-        fields={
-            "text": (f"us-bibliographic-data-{kind}/invention-title", "abstract", "description", "claims"),
-            "key": (f"{published}/doc-number",),
-            "title": (f"us-bibliographic-data-{kind}/invention-title",),
-            "date": (f"{published}/date",),
-        },
-        blocks=tuple("abstract p heading claim claim-text ul ol li dl dt dd description-of-drawings".split()),
-        skip=tuple("tables table img".split()),
-        others=others,
-    )
+def _preset(record: str, fields: dict[str, list[str]], others: Sequence[dict[str, Any]] = (), **more: Any) -> Preset:
+    """A preset from its table in `presets.toml`."""
+    listed: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in more.items()}
+    paths = {name: tuple(each) for name, each in fields.items()}
+    return Preset(record=record, fields=paths, others=tuple(_preset(**other) for other in others), **listed)
 
 
-PATDOC = Preset(  # grants of 2001 to 2004
-    record="PATDOC",
-    fields={
-        "text": ("SDOBI/B500/B540", "SDOAB", "SDODE", "SDOCL"),
-        "key": ("SDOBI/B100/B110/DNUM",),
-        "title": ("SDOBI/B500/B540",),
-        "date": ("SDOBI/B100/B140/DATE",),
-    },
-    blocks=tuple("STEXT BTEXT PARA H CL CLM CLMSTEP LI".split()),
-    skip=tuple("TABLE-US TABLE-CWU EMI EMR".split()),
-)
-PUBLICATION = Preset(  # applications of 2001 to 2004
-    record="patent-application-publication",
-    fields={
-        "text": (
-            "subdoc-bibliographic-information/technical-information/title-of-invention",
-            "subdoc-abstract",
-            "subdoc-description",
-            "subdoc-claims",
-        ),
-        "key": ("subdoc-bibliographic-information/document-id/doc-number",),
-        "title": ("subdoc-bibliographic-information/technical-information/title-of-invention",),
-        "date": ("subdoc-bibliographic-information/document-id/document-date",),
-    },
-    blocks=tuple("section heading paragraph claim claim-text list unordered-list-item ordered-list-item".split()),
-    skip=tuple("number table table-cwu table-us image".split()),
-)
-
-BOOK = Preset(  # books and their chapters among PubMed's citations
-    record="PubmedBookArticle",
-    fields={
-        "text": ("BookDocument/ArticleTitle", "BookDocument/Abstract/AbstractText"),
-        "key": ("BookDocument/PMID",),
-        "version": ("BookDocument/PMID/@Version",),
-        "revision": ("BookDocument/DateRevised", "BookDocument/ContributionDate"),
-        "title": ("BookDocument/ArticleTitle", "BookDocument/Book/BookTitle"),
-        "date": ("BookDocument/ContributionDate", "BookDocument/Book/PubDate"),
-        "license": ("BookDocument/Abstract/CopyrightInformation",),
-    },
-    deleted="DeleteCitation/PMID",
-    file_order=FILE_ORDER,
-    label="Label",
-)
-
-PRESETS = {
-    "pubmed": Preset(
-        record="PubmedArticle",
-        fields={
-            "text": (f"{ARTICLE}/ArticleTitle", f"{ARTICLE}/Abstract/AbstractText"),
-            "key": (f"{CITATION}/PMID",),
-            "version": (f"{CITATION}/PMID/@Version",),
-            "revision": (f"{CITATION}/DateRevised", f"{CITATION}/DateCompleted"),
-            "title": (f"{ARTICLE}/ArticleTitle",),
-            "date": (
-                f"{ARTICLE}/ArticleDate",
-                f"{ARTICLE}/Journal/JournalIssue/PubDate",
-                f"{ARTICLE}/Journal/JournalIssue/PubDate/MedlineDate",
-            ),
-            "license": (f"{ARTICLE}/Abstract/CopyrightInformation",),
-        },
-        deleted="DeleteCitation/PMID",
-        file_order=FILE_ORDER,
-        label="Label",
-        others=(BOOK,),
-    ),
-    "jats": Preset(
-        record="article",
-        fields={
-            "text": (f"{META}/title-group/article-title", f"{META}/abstract", "body"),
-            "key": (f"{META}/article-id[@pub-id-type='pmc']", f"{META}/article-id[@pub-id-type='doi']"),
-            "title": (f"{META}/title-group/article-title",),
-            "date": (
-                f"{META}/pub-date[@pub-type='epub']",
-                f"{META}/pub-date[@date-type='pub']",
-                f"{META}/pub-date",
-            ),
-            "license": (f"{META}/permissions/license/@href", f"{META}/permissions//license-p"),
-        },
-        blocks=tuple(
-            "abstract p title subtitle sec list list-item def-list def-item disp-quote boxed-text statement speech "
-            "verse-group verse-line break".split()
-        ),
-        skip=tuple(
-            "table-wrap table-wrap-group table fig fig-group ref-list ref fn fn-group "
-            "graphic inline-graphic media supplementary-material object-id label floats-group".split()
-        ),
-        marks=("xref[@ref-type='bibr']", "xref[@ref-type='fn']", "xref[@ref-type='table-fn']"),
-    ),
-    "patent": _patent("grant", (_patent("application"), PATDOC, PUBLICATION)),
-}
+_TABLES = tomllib.loads(files("corpora").joinpath("sources", "xml", "presets.toml").read_text(encoding="utf-8"))
+PRESETS = {name: _preset(**table) for name, table in _TABLES.items()}
 
 # The preset that reads a file, by its root element.
 ROOTS = {
-    **dict.fromkeys(("PubmedArticleSet", "PubmedArticle", "PubmedBookArticleSet", BOOK.record), "pubmed"),
+    **dict.fromkeys(("PubmedArticleSet", "PubmedArticle", "PubmedBookArticleSet", "PubmedBookArticle"), "pubmed"),
     **dict.fromkeys(("article", "pmc-articleset"), "jats"),
     **{form.record: "patent" for form in (PRESETS["patent"], *PRESETS["patent"].others)},
 }

@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from corpora.schema import Document, Dropped
-from corpora.sources.remarks import figures_without_remarks
 from corpora.store.manifest import Manifest
 from flows.command.preview import Passed, Preview
 from flows.command.terminal.output import console
@@ -121,7 +120,7 @@ def _ledger(manifest: Manifest) -> Table:
         table.add_row(Text(account.unit, "bold"), Text(f"{account.total:,}", "bold"))
         for name, count in sorted(account.outcomes.items(), key=lambda item: (-item[1], item[0])):
             table.add_row(Text(f"  {name}"), Text(f"{count:,}"))
-    for name, count in figures_without_remarks(manifest.ledger.figures).items():
+    for name, count in manifest.ledger.figures.items():
         table.add_row(Text(f"({name})", "dim"), Text(f"{count:,}", "dim"))
     return table
 

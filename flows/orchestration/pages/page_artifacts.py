@@ -10,7 +10,6 @@ from shlex import quote
 from typing import Any
 
 from corpora.schema import DROPPED, dropped_rows
-from corpora.sources.remarks import figures_without_remarks
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.address import without_password
 from corpora.store.places.place import Place
@@ -114,8 +113,7 @@ def ledger_table(manifest: Manifest) -> list[dict[str, str]]:
     for account in manifest.ledger.accounts:
         rows.append({"unit": account.unit, "outcome": "in", "count": f"{account.total:,}"})
         rows += [{"unit": account.unit, "outcome": o, "count": f"{n:,}"} for o, n in account.outcomes.items()]
-    figures = figures_without_remarks(manifest.ledger.figures)
-    rows += [{"unit": name, "outcome": "", "count": f"{n:,}"} for name, n in figures.items()]
+    rows += [{"unit": name, "outcome": "", "count": f"{n:,}"} for name, n in manifest.ledger.figures.items()]
     return rows or [
         {"unit": rows_called(manifest.kind, table)[1], "outcome": "rows", "count": f"{content.rows:,}"}
         for table, content in manifest.tables.items()

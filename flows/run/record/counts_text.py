@@ -24,10 +24,11 @@ _ROWS: Mapping[str, str | tuple[str, str]] = {
     "surfaces": ("look that examples have", "looks that examples have"),
     "frequencies": "counted token",
     "judged": "judged run",
+    "templates": "unknown template",
     "metrics": ("measured step or evaluation", "measured steps and evaluations"),
 }
 
-ASIDE = ("surfaces", "frequencies", "judged")  # tables that are figures of what the others hold
+ASIDE = ("surfaces", "frequencies", "judged", "templates")  # tables that are figures of what the others hold
 
 
 def counted(number: int, one: str, many: str = "") -> str:

@@ -20,7 +20,6 @@ from dataclasses import asdict, dataclass
 
 import pyarrow.compute as pc
 
-from corpora.sources.remarks import figures_without_remarks
 from corpora.store.damage import Damaged, document, seal, unseal
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
@@ -101,7 +100,7 @@ def _records(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
         account = records_account(parsed_of)
         lost = account.starting("dropped: ")
         yield from _of(SHARE, titled("dropped share", name), lost, account.total, "records")
-    edits = sum((Counter(figures_without_remarks(manifest.ledger.figures)) for manifest in parsed), Counter[str]())
+    edits = sum((Counter(manifest.ledger.figures) for manifest in parsed), Counter[str]())
     yield from (_count(name, number, "times") for name, number in sorted(edits.items()) if name != "text bytes")
 
 

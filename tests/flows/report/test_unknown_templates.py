@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 from small_recipe import Run, new_world, prose, text_of
 
-from corpora.sources.remarks import MOST_KEPT, frequent_remarks
+from corpora.sources.remarks import MOST_KEPT, TABLE, read_remarks
+from corpora.store.tables import open_table
 from flows.command.preview import look_at, preview_source
 from flows.command.terminal.display import show_manifest
 from flows.orchestration.pages.page_artifacts import ledger_table
@@ -34,17 +35,17 @@ HEAD = '<mediawiki xml:lang="en"><siteinfo><base>https://en.wikipedia.org/wiki/M
 USED = "{{umrahmt|gold words}} and {{Zähler|12|Kanister}} and{{anmerkung|a long note}} and {{umrahmt|more}} words."
 
 
-def write_dump(folder: Path, rare: int = 0) -> None:
-    """Write a dump of a page that is named as one of the German wiki's, with unknown templates; some of them once."""
-    once = "".join(f" A line of {{{{rare{number}|words}}}} here." for number in range(rare))
-    more = {1: f"It has {USED}", 2: once}
+def write_dump(folder: Path, rare: int = 0, first: int = 1) -> None:
+    """Write a dump of pages that are named as those of the German wiki, with unknown templates; some of them once."""
+    once = "".join(f" A line of {{{{rare{first + number}|words}}}} here." for number in range(rare))
+    more = {first: f"It has {USED}", first + 1: once}
     pages = "".join(
         f"<page><title>Page {number}</title><ns>0</ns><id>{number}</id><revision><id>{number}</id>"
         f"<text>{prose(number)}\n\n{more.get(number, '')}</text></revision></page>\n"
-        for number in range(1, 30)
+        for number in range(first, first + 29)
     )
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "dewiki-20260101-pages-articles.xml").write_text(f"{HEAD}{pages}</mediawiki>", encoding="utf-8")
+    (folder / f"dewiki-20260101-pages-articles{first}.xml").write_text(f"{HEAD}{pages}</mediawiki>", encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +55,32 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return world.run()
 
 
-def test_a_ledger_has_the_unknown_templates_used_most_and_no_more(run: Run) -> None:
+def test_a_table_has_the_unknown_templates_used_most_and_no_more(run: Run) -> None:
     """Fails if one is not counted, a mark after a word is, or the list of a large wiki has no end."""
-    ledger = next(stage.manifest.ledger for stage in run.stages if stage.stage.kind == "documents")
-    used = frequent_remarks(ledger.figures)
+    manifest = next(stage.manifest for stage in run.stages if stage.stage.kind == "documents")
+    used = read_remarks(run.place, [manifest])
     assert len(used) == MOST_KEPT and used[0].name == "umrahmt" and used[0].number == 2
     assert used[0].example == "{{umrahmt|gold words}} is read as “gold words”"
-    assert used[1].name == "rare0" and "anmerkung" not in {template.name for template in used}
+    assert used[1].name == "rare1" and "anmerkung" not in {template.name for template in used}
+
+
+def test_each_part_has_a_bounded_table_and_nothing_else_of_them(tmp_path: Path) -> None:
+    """Fails if the manifest or a part's record grows with the templates that a wiki has, or with their examples."""
+    parts = 4
+    world = new_world(tmp_path, f"{RECIPE}\n[documents]\npart_bytes = 1\n")
+    for number in range(parts):
+        write_dump(world.folder / "raw" / "wiki", rare=2 * MOST_KEPT, first=1 + 1000 * number)
+    run = world.run()
+    manifest = next(stage.manifest for stage in run.stages if stage.stage.kind == "documents")
+    tables = [list(open_table(run.place, manifest.stage_folder, part, TABLE)) for part in manifest.parts]
+    assert [sum(rows.num_rows for rows in table) for table in tables] == [MOST_KEPT] * parts
+    [first, *others] = read_remarks(run.place, [manifest])
+    assert (first.name, first.number, len(others)) == ("umrahmt", 2 * parts, MOST_KEPT - 1)
+    written = [
+        manifest.to_bytes(),
+        *(run.place.read(f"{manifest.stage_folder}/{part.paths[-1]}") for part in manifest.parts),
+    ]
+    assert len(written) == 1 + parts and not any(b"rare" in document or b"umrahmt" in document for document in written)
 
 
 def test_other_pages_and_figures_have_no_text_of_them(run: Run) -> None:

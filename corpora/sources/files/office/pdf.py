@@ -26,7 +26,7 @@ HOW_TO_INSTALL = "PDF is read with the extra `documents`: `make install`, or pip
 EDGE_LINES = 3  # at the top and at the bottom of a page, where running titles are
 FEWEST_PAGES, LEAST_SHARE = 3, 0.02  # that a running title is on
 WRAPPED, FULL = 0.8, 0.95  # of the width: so long is a line that the next continues, in a sentence and at its end
-CUT = "\ufffe"  # where pdfium joined a word that was cut at a line's end
+CUT = re.compile(r"(\w*)\ufffe(\w*)")  # where pdfium joined a word that was cut at a line's end
 NUMBER = re.compile(r"\d+|\b[ivxlc]+\b")
 ONLY_NUMBER = re.compile(r"[\W_]*(?:page )?(?:\d{1,5}|[ivxlc]{1,8})(?:[\W_]+(?:of )?\d{1,5})?[\W_]*", re.I)
 ITEM = re.compile(r"(?:[•◦▪‣·–*-]|\(?(?:\d{1,3}|[a-z]|[ivx]{1,4})[.)])\s")  # noqa: RUF001 - a dash of lists
@@ -91,7 +91,8 @@ def paragraphs_of(pages: Sequence[str]) -> list[str]:
     kept = (line for page in without_titles([_lines(page) for page in pages]) for line in page)
     lines = [line for line in kept if not LEADERS.search(line)]
     width = _width(lines)
-    words = Counter(word for line in lines for word in line.lower().split())
+    words = Counter(word.strip(".,;:()") for line in lines for word in line.lower().split())
+    lines = [CUT.sub(lambda match: _uncut(match[1], match[2], words), line) for line in lines]
     paragraphs: list[str] = []
     for before, line in pairwise(["", *lines]):
         if paragraphs and _goes_on(before, line, width):
@@ -102,8 +103,7 @@ def paragraphs_of(pages: Sequence[str]) -> list[str]:
 
 
 def _lines(page: str) -> list[str]:
-    text = page.replace(CUT, "").replace("\0", "")
-    return [plain for line in text.splitlines() if (plain := " ".join(line.split()))]
+    return [plain for line in page.replace("\0", "").splitlines() if (plain := " ".join(line.split()))]
 
 
 def without_titles(pages: Sequence[list[str]]) -> Iterator[list[str]]:
@@ -145,6 +145,12 @@ def _joined(text: str, line: str, words: Counter[str]) -> str:
     """A line after the text before it; a hyphen at its end goes where the document has the word without it."""
     if not text.endswith("-") or text.endswith((" -", "--")):
         return f"{text} {line}"
-    head, tail = text.rpartition(" ")[2][:-1].lower(), line.partition(" ")[0].lower()
-    whole = f"{head}{tail}".rstrip(".,;:")
-    return text[:-1] + line if words[whole] and not words[f"{head}-{tail}"] else text + line
+    head, tail = text.rpartition(" ")[2][:-1].lower(), line.partition(" ")[0].lower().rstrip(".,;:)")
+    return text[:-1] + line if words[f"{head}{tail}"] and not words[f"{head}-{tail}"] else text + line
+
+
+def _uncut(head: str, tail: str, words: Counter[str]) -> str:
+    """A word that was cut, with a hyphen if its second part has a capital or the document has it with one only."""
+    whole, hyphened = f"{head}{tail}", f"{head}-{tail}"
+    is_hyphened = tail[:1].isupper() or (words[hyphened.lower()] and not words[whole.lower()])
+    return hyphened if is_hyphened and head else whole

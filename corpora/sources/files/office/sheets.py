@@ -31,7 +31,7 @@ OF_A_DURATION = re.compile(r"\[[hms]+\]", re.I)
 REFERENCE = re.compile(r"([A-Za-z]{1,3})(\d{1,7})")
 ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
 EPOCH, EPOCH_1904 = datetime(1899, 12, 30), datetime(1904, 1, 1)
-YES = ("1", "true")
+YES, NO_SIZE = ("1", "true"), ("0", "0.0")
 MOST_DAYS = 2_958_466  # 9999-12-31
 
 
@@ -317,8 +317,8 @@ class _Rows(Handler):
             self._number = max(self._number + 1, int(given) if given.isdecimal() and len(given) < 8 else 0)
             self._cells, self._column, self._size = {}, -1, 0
             self._hides_cells = False
-            self._hidden_row = self.hidden or attributes.get("hidden") in YES
-        elif name == "col" and attributes.get("hidden") in YES:
+            self._hidden_row = self.hidden or _is_hidden(attributes, "ht")
+        elif name == "col" and _is_hidden(attributes, "width"):
             self._hidden_columns.update(range(_place(attributes, "min") - 1, _place(attributes, "max")))
         elif name == "c":
             place = REFERENCE.fullmatch(attributes.get("r", ""))
@@ -349,6 +349,11 @@ class _Rows(Handler):
             self._size += len(data)
             if self._size <= self.most:
                 self._text.append(data)
+
+
+def _is_hidden(attributes: dict[str, str], size: str) -> bool:
+    """Return True for a row or column that is hidden, or has no size."""
+    return attributes.get("hidden") in YES or attributes.get(size) in NO_SIZE
 
 
 def _place(attributes: dict[str, str], name: str) -> int:

@@ -26,6 +26,7 @@ DRAWING_SPACES = (
     "http://purl.oclc.org/ooxml/drawingml/main",
 )
 REPEATED = frozenset(("dt", "ftr", "hdr", "sldNum", "sldImg"))  # kinds of places that are no text of the slide
+REPEATED_FIELDS = ("slidenum", "datetime")
 SHAPES = frozenset(("sp", "grpSp", "graphicFrame", "pic", "cxnSp"))  # what can be hidden
 YES, NOT = ("1", "true"), ("0", "false")
 SIGNS = {"br": "\n", "tab": "\t"}
@@ -101,7 +102,11 @@ class _Texts(Handler):
             self.hidden += 1
         if name == "ph" and attributes.get("type") in REPEATED and self._shapes and not self._shape:
             self._shape = self._shapes[-1]
-        if self._passing or name == "Fallback":
+        if (
+            self._passing
+            or name == "Fallback"
+            or (name == "fld" and attributes.get("type", "").startswith(REPEATED_FIELDS))
+        ):
             self._passing += 1
         elif self._formulas.begin(space, name, attributes):
             pass

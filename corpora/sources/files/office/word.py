@@ -7,7 +7,9 @@ numbers that Word itself counts (of lists and headings), and what is hidden, by 
 
 Promises and costs: those of `package.py`. Memory: the text.
 """
+# ruff: noqa: RUF001, RUF002 - letters and signs that resemble ASCII
 
+import re
 from dataclasses import dataclass, field
 from io import BytesIO
 
@@ -20,10 +22,16 @@ WORD_SPACES = (
     "http://purl.oclc.org/ooxml/wordprocessingml/main",
 )
 MAIN_PART = "word/document.xml"
-PASSED_OVER = frozenset(("del", "moveFrom", "sectPr", "tblPr", "tcPr", "Fallback", "rt"))
-PROPERTIES = frozenset(("pPr", "rPr", "trPr"))  # of which some are read, and no text
+PASSED_OVER = frozenset(("del", "moveFrom", "sectPr", "tblPr", "Fallback", "rt"))
+PROPERTIES = frozenset(("pPr", "rPr", "trPr", "tcPr"))  # of which some are read, and no text
+YES = ("1", "true", "on")
 OFF = frozenset(("0", "false", "off"))
 SIGNS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+HEXADECIMAL = re.compile(r"[0-9A-Fa-f]{1,4}")
+SYMBOL_PLACES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-\xa3\xa5\xae\xb0\xb1\xb3\xb4\xb7\xb9\xbb"
+SYMBOLS = "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖαβχδεφγηιϕκλμνοπθρστυϖωξψζ−≤∞→°±≥×•≠≈"
+# A field that draws a reading above words, which older versions of Word write.
+READING = re.compile(r"\A\s*EQ\b.*\\o\s*(?:\\a[a-z]\s*)?\(\s*\\s\s*\\up\s*\d+\s*\([^()]*\)\s*[,;]([^()]*)\)\s*\Z")
 NO_NOTES = frozenset(("separator", "continuationSeparator", "continuationNotice"))
 
 
@@ -50,7 +58,7 @@ class _Paragraph:
     """A paragraph that is read. contents: it is a line of a table of contents
 
     hidden:  its style hides it, or the run whose text box it is in
-    goes_on: its end was deleted
+    goes_on: its end was deleted, or is hidden
     around:  what the run around it says of being hidden
     """
 
@@ -101,12 +109,13 @@ class _Body(Handler):
         self._open: list[_Paragraph] = []
         self._cells: list[list[str]] = []  # of each open cell, its paragraphs
         self._rows: list[list[str]] = []  # of each open row, its cells
-        self._gone_rows: list[str] = []  # of each open row, "" or why it is left out
+        self._gone: list[str] = []  # of each open row and cell, "" or why it is left out
         self._properties: list[str] = []  # the open ones
         self._run_hidden: bool | None = None  # as the open run itself says; None: nothing
         self._begun: list[str] = []  # the beginning of the next paragraph
         self._passing = self._depth = 0
-        self._in_text = False
+        self._codes: list[str] = []  # of the open field
+        self._in_text = self._in_code = self._in_mark = False
         self._formulas = FormulaReader()
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
@@ -132,14 +141,14 @@ class _Body(Handler):
             case ["pPr", "pStyle"] if self._open:
                 self._open[-1].contents = value.lower().startswith("toc")
                 self._open[-1].hidden |= self._styles.get(value, False)
-            case ["pPr", "rPr", "del" | "moveFrom"] if self._open:
-                self._open[-1].goes_on = True
+            case ["pPr", "rPr", "del" | "moveFrom" | "vanish"] if self._open:
+                self._open[-1].goes_on |= is_on
             case ["rPr", "vanish"]:
                 self._run_hidden = is_on
-            case ["rPr", "rStyle"] if self._run_hidden is None:
-                self._run_hidden = self._styles.get(value)
-            case ["trPr", "hidden" | "del"] if self._gone_rows and is_on:
-                self._gone_rows[-1] = name
+            case ["rPr", "rStyle"] if self._run_hidden is None and self._open and self._styles.get(value):
+                self._run_hidden = not self._open[-1].hidden  # each of two styles turns it over
+            case ["trPr", "hidden" | "del"] | ["tcPr", "cellDel"] if self._gone and is_on:
+                self._gone[-1] = name
 
     def _begin_word(self, name: str, attributes: dict[str, str]) -> None:
         if name == "p":
@@ -149,19 +158,28 @@ class _Body(Handler):
         elif name in PROPERTIES:
             self._properties.append(name)
         elif name == "r":
-            self._run_hidden = None
+            self._run_hidden, self._in_mark = None, False
         elif name == "tr":
             self._rows.append([])
-            self._gone_rows.append("")
+            self._gone.append("")
         elif name == "tc":
             self._cells.append([])
+            self._gone.append("")
         elif name in SIGNS:
             self._take(SIGNS[name])
-        self._in_text = name == "t"
+        elif name == "fldChar":
+            if (reading := READING.search("".join(self._codes))) is not None:
+                self._take(reading[1])
+            self._codes = []
+        elif name == "sym":
+            self._take(_symbol(_value(attributes, "font"), _value(attributes, "char")))
+        elif _value(attributes, "customMarkFollows").lower() in YES:
+            self._in_mark = True
+        self._in_text, self._in_code = name == "t", name == "instrText"
 
     def end(self, tag: str) -> None:
         self._depth -= 1
-        self._in_text = False
+        self._in_text = self._in_code = False
         if self._passing:
             self._passing -= 1
             return
@@ -186,13 +204,14 @@ class _Body(Handler):
         elif name == "tc" and self._cells:
             self._add("".join(self._begun))
             self._begun = []
-            cell = " ".join(self._cells.pop())
-            if self._rows:
+            cell, why = " ".join(self._cells.pop()), self._gone.pop()
+            if self._rows and not why:
                 self._rows[-1].append(cell)
-        elif name == "body" and self._begun:
+        elif name in ("body", "footnote", "endnote"):
             self._add("".join(self._begun))
+            self._begun = []
         elif name == "tr" and self._rows:
-            row, why = "\t".join(cell for cell in self._rows.pop() if cell), self._gone_rows.pop()
+            row, why = "\t".join(cell for cell in self._rows.pop() if cell), self._gone.pop()
             self.hidden += why == "hidden" and bool(row.strip())
             self._add("" if why else row)
 
@@ -201,10 +220,12 @@ class _Body(Handler):
             return
         if self._in_text:
             self._take(data)
+        elif self._in_code:
+            self._codes.append(data)
 
     def _take(self, text: str) -> None:
         """Take text of the open run, unless it is hidden."""
-        if not self._open:
+        if not self._open or self._in_mark:
             return
         paragraph = self._open[-1]
         if paragraph.hidden if self._run_hidden is None else self._run_hidden:
@@ -215,6 +236,19 @@ class _Body(Handler):
     def _add(self, text: str) -> None:
         if text.strip():
             (self._cells[-1] if self._cells else self.paragraphs).append(text.strip())
+
+
+def _symbol(font: str, code: str) -> str:
+    """A character by its place in a font; "" for a picture.
+
+    >>> _symbol("Symbol", "F061"), _symbol("Arial", "00E9"), _symbol("Wingdings", "F0FC")
+    ('α', 'é', '')
+    """
+    place = int(code, 16) if HEXADECIMAL.fullmatch(code) else 0
+    if place >= 0xF000:
+        at = SYMBOL_PLACES.find(place & 0xFF) if font == "Symbol" else -1
+        return SYMBOLS[at] if at >= 0 else ""
+    return chr(place) if 0x20 <= place < 0xD800 else ""
 
 
 def _value(attributes: dict[str, str], name: str) -> str:

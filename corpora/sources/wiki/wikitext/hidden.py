@@ -35,11 +35,14 @@ _OPAQUE = _paired(
     "|templatedata|inputbox|indicator|includeonly|table|categorytree|style|audio|video"
 )
 _MATH = _paired("math|chem|ce")
+_PERHAPS = re.compile(r":\s*(?i:none|hidden)")  # begins with a sign without case, which is found fast
 _NOT_SHOWN = re.compile(r"(?i)display\s*:\s*none|visibility\s*:\s*hidden")
 _STYLES = "span|div|p|small|s|b|i|u|font"
 _STYLED = re.compile(rf"(?i)<({_STYLES})\b({ATTRIBUTES})(?<!/)>([^<]*+(?:<(?!/?(?:{_STYLES})\b)[^<]*+)*+)</\1\s*>")
 # A formula in TeX as templates write it, with two levels of braces.
 _MATH_TEMPLATE = re.compile(r"(?i)\{\{tmath\|(?:1=)?((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}\}")
+_CODE = _paired("syntaxhighlight|source")
+_IN_LINE = re.compile(r"(?i)\s(?:inline\b|enclose\s*=\s*[\"']?none)")  # what the tag of code in a sentence says
 MAX_STYLED = 8  # elements in one another, if some are hidden
 _SPACE = re.compile(r"\s+")
 _LITERAL = {ord(mark): f"&#{ord(mark)};" for mark in "[]{}|<>'=_"}
@@ -86,14 +89,25 @@ def _tex(match: re.Match[str]) -> str:
 MATH: dict[str, Callable[[re.Match[str]], str]] = {"placeholder": _placeholder, "tex": _tex, "drop": _dropped_math}
 
 
-def _shown_words(match: re.Match[str]) -> str:
+def _code_in_line(match: re.Match[str]) -> str:
+    """Code in a sentence; a block of code is none."""
+    return match[2].translate(_LITERAL) if _IN_LINE.search(match[0], 0, match.start(2) - match.start()) else ""
+
+
+def _shown_words(match: re.Match[str], hidden: list[str]) -> str:
     """The content of a styled element, nothing if its style hides it; a block keeps its paragraph."""
+    if _NOT_SHOWN.search(match[2]):
+        hidden += filter(None, [match[3].strip()])
+        return ""
     gap = "\n\n" if match[1].lower() in ("div", "p") else ""
-    return "" if _NOT_SHOWN.search(match[2]) else f"{gap}{match[3]}{gap}"
+    return f"{gap}{match[3]}{gap}"
 
 
-def drop_hidden(text: str, math: str = "placeholder") -> str:
-    """`text` without comments, references, code, galleries and HTML tables; formulas as `math` says."""
+def drop_hidden(text: str, math: str, hidden: list[str]) -> str:
+    """`text` without comments, references, code, galleries and HTML tables; formulas as `math` says.
+
+    hidden: takes what is not shown
+    """
     if "math|" in text:
         text = _MATH_TEMPLATE.sub(r"<math>\1</math>", text)
     if "<" not in text:
@@ -104,13 +118,15 @@ def drop_hidden(text: str, math: str = "placeholder") -> str:
         text = _drop_comments(text)
     text = without_readings(_REF.sub("", _EMPTY_REF.sub("", text)))
     text = _MATH.sub(MATH[math], text)
+    if "inline" in text or "enclose" in text:
+        text = _CODE.sub(_code_in_line, text)
     for _ in range(4):
         text, count = _OPAQUE.subn("", text)
         if not count:
             break
-    if ("none" in text or "hidden" in text) and _NOT_SHOWN.search(text):
+    if _PERHAPS.search(text) and _NOT_SHOWN.search(text):
         for _ in range(MAX_STYLED):
-            text, count = _STYLED.subn(_shown_words, text)
+            text, count = _STYLED.subn(lambda match: _shown_words(match, hidden), text)
             if not count:
                 break
     return text

@@ -36,9 +36,12 @@ _LIST_MARKS = "*#:;"
 
 def drop_quotes(text: str) -> str:
     """`text` without the marks of bold and italic; an apostrophe that is next to them stays."""
-    if "'''" in text:
+    if "''''" in text:
         text = _BOLD_ELISION.sub("'", text)
-        text = _ITALIC_ELISION.sub(r"'\1", _ITALIC_POSSESSIVE.sub(r"\1'", text))
+    if "'''s" in text:
+        text = _ITALIC_POSSESSIVE.sub(r"\1'", text)
+    if "l'''" in text or "d'''" in text or "L'''" in text or "D'''" in text:
+        text = _ITALIC_ELISION.sub(r"'\1", text)
     return _QUOTES.sub("", text)
 
 
@@ -59,7 +62,7 @@ def mend_holes(text: str) -> str:
     if _LOOSE_CLOSING.search(text):
         text = _BEFORE_CLOSING.sub(")", text).replace(" )", ")")
     text = _BARE_LABEL.sub(" ", _LABEL_OF_NOTHING.sub(" ", text))
-    if _LOOSE_MARK.search(text):
+    if (" ," in text or " ." in text or " ;" in text) and _LOOSE_MARK.search(text):
         text = _LOOSE_MARK.sub(r"\1", _DOUBLED.sub("", text))
     return text
 

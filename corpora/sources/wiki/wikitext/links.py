@@ -18,6 +18,7 @@ _PLAIN_LINK = re.compile(r"\[\[(?:[^\[\]{}|:\n]*+\|)?([^\[\]{}|:\n]++)\]\]")
 _LINK = re.compile(r"\[\[([^\[\]{}]*+(?:(?:\[(?!\[)|\](?!\]))[^\[\]{}]*+)*+)\]\]")
 _LOOSE_LINK = re.compile(r"\[\[([^\[\]]*+(?:(?:\[(?!\[)|\](?!\]))[^\[\]]*+)*+)\]\]")
 _EXTERNAL_LINK = re.compile(r"(?i)\[(?:(?:https?:|ftps?:|irc:)?//|mailto:|news:)[^\s\[\]<>|]*+([^\[\]\n]*+)\]")
+_FILE = re.compile(r"(?i)\.(?:jpe?g|png|svg|gif|tiff?|webp|og[gav]|webm|djvu|midi?)$")
 _LANGUAGE_PREFIX = re.compile(r"(?:[a-z]{2,3}|simple|commons|species|meta)(?:-[a-z]+)*")
 
 
@@ -39,7 +40,7 @@ def _shown(match: re.Match[str], hidden: frozenset[str]) -> str:
     shown, target = target.startswith(":"), target.removeprefix(":")
     prefix, colon, page = target.partition(":")
     if colon and not shown:
-        if prefix.strip().lower().replace("_", " ") in hidden:
+        if prefix.strip().lower().replace("_", " ") in hidden or _FILE.search(page) or _is_alone(match, page):
             return ""
         if not bar and page[:1].strip() and _LANGUAGE_PREFIX.fullmatch(prefix):
             return ""
@@ -47,6 +48,12 @@ def _shown(match: re.Match[str], hidden: frozenset[str]) -> str:
         return target
     label = label.rpartition("|")[2].strip() if "|" in label else label
     return label if label else page.partition("(")[0].strip() or target.partition("(")[0].strip()
+
+
+def _is_alone(match: re.Match[str], page: str) -> bool:
+    """Return True for a link to a page of a namespace that is alone on its line: a category in any language."""
+    text, end = match.string, match.end()
+    return page[:1].strip() != "" and text[match.start() - 1] in "\n]" and text[end : end + 1] in ("", "\n", "[")
 
 
 def show_external_links(text: str) -> str:

@@ -32,7 +32,7 @@ from corpora.sources.wiki.wikitext.links import DROPPED_NAMESPACES, show_externa
 from corpora.sources.wiki.wikitext.markup import MAGIC_WORD, decode_entities, drop_tables, drop_tags
 from corpora.sources.wiki.wikitext.templates import Reader, show_loose_templates, show_templates, template_reader
 from corpora.sources.wiki.wikitext.unknown import UnknownTemplate, without_holes
-from corpora.sources.wiki.wikitext.wikis import apparatus_titles, disambiguation_names
+from corpora.sources.wiki.wikitext.wikis import apparatus_titles, disambiguation_names, read_wiki
 from corpora.store.settings import check_choice
 
 RESIDUE = re.compile(r"(?i)\[\[+|\]\]+|\{\{+|\}\}+|\{\||\|\}|</?ref|&nbsp;")
@@ -66,12 +66,13 @@ class WikitextSettings:
 class Prose(NamedTuple):
     """The prose of a page and its headings as (level, title); each title is a paragraph of the text.
 
-    unknown: the templates in its sentences that no table names
+    unknown: the templates in its sentences that no table names; hidden: how many pieces it does not show
     """
 
     text: str
     sections: list[tuple[int, str]]
     unknown: list[UnknownTemplate]
+    hidden: int
 
 
 PLAIN = WikitextSettings()
@@ -95,11 +96,12 @@ def read_wikitext(wikitext: str, settings: WikitextSettings = PLAIN, title: str 
     what cannot be known (the price of today, the reader's year) goes. Takes any `str`, returns no `RESIDUE`.
     """
     text = "\n" + wikitext.replace("\r\n", "\n").replace("&nbsp;", " ")
-    text = drop_sections(drop_hidden(text, settings.math), apparatus_titles(settings.wiki))
+    hidden: list[str] = []
+    text = drop_sections(drop_hidden(text, settings.math, hidden), apparatus_titles(settings.wiki))
     if title and "PAGENAME" in text:
         text = _PAGE_NAME.sub(lambda match: title, text)
-    if "-{" in text and (settings.wiki == "zh" or "-{zh" in text):  # a header may name another wiki
-        text = _VARIANTS.sub(_variant, text)
+    if "-{" in text and (codes := read_wiki("zh" if "-{zh" in text else settings.wiki).variants.split()):
+        text = _VARIANTS.sub(lambda match: _variant(match, codes), text)
     unknown: list[UnknownTemplate] = []
     text = _resolve(text, settings.hidden, template_reader(settings.wiki, unknown))
     if "\n|" in text or "\n{|" in text:
@@ -118,7 +120,9 @@ def read_wikitext(wikitext: str, settings: WikitextSettings = PLAIN, title: str 
     if marked:
         tidied = ((level, _without_marks(block) if MARK in block else block) for level, block in blocks)
         blocks = [(level, block) for level, block in tidied if block]
-    return Prose("\n\n".join(block for _, block in blocks), [block for block in blocks if block[0]], unknown)
+    return Prose(
+        "\n\n".join(block for _, block in blocks), [block for block in blocks if block[0]], unknown, len(hidden)
+    )
 
 
 def _without_marks(block: str) -> str:
@@ -126,16 +130,16 @@ def _without_marks(block: str) -> str:
 
 
 _VARIANTS = re.compile(r"-\{(?!\{)([^{}]*+)\}-")
-_VARIANT = re.compile(r"(?:^|[;|])\s*(zh(?:-[a-z]+)?)\s*:([^;|]*)")
+_VARIANT = re.compile(r"(?:^|[;|])\s*([a-z]{2,3}(?:-[a-z]+)?)\s*:([^;|]*)")
 
 
-def _variant(match: re.Match[str]) -> str:
-    """`-{zh-hans:计算机; zh-hant:電腦}-` of the Chinese Wikipedia shows one of its variants, mainland's first."""
+def _variant(match: re.Match[str], codes: list[str]) -> str:
+    """`-{zh-hans:计算机; zh-hant:電腦}-` of the Chinese Wikipedia shows one of them; a text without a code stays."""
     flag, bar, rule = match[1].rpartition("|")
     if bar and flag.strip() and set(flag.upper()) & set("HT-"):
         return ""
     variants = dict(_VARIANT.findall(rule))
-    return next((variants[code].strip() for code in ("zh-hans", "zh-cn", *variants) if code in variants), rule.strip())
+    return next((variants[code].strip() for code in (*codes, *variants) if code in variants), rule.strip())
 
 
 def _resolve(text: str, hidden: frozenset[str], reader: Reader) -> str:
@@ -156,23 +160,15 @@ def _resolve(text: str, hidden: frozenset[str], reader: Reader) -> str:
     return show_external_links(text) if "[http" in text else text
 
 
+# In English, or one word of any language before a link that ends its line, and is not the first of a numbered list.
 _REDIRECT = re.compile(
-    r"\s*#\s*(?:redirect|redirection|redirecci[oó]n|weiterleitung|redirecionamento|rinvia|rinvio|doorverwijzing"
-    r"|aanstuur|patrz|przekieruj|tam|перенаправление|перенапр|перенаправлення|виж|пренасочване|преусмери"
-    r"|преусмјери|転送|リダイレクト|重定向|넘겨주기|تحويل|הפניה|تغییر_?مسیر|omdirigering|omdiriger|ohjaus|uudelleenohjaus"
-    r"|yönlendirme|alih|đổi|přesměruj|átirányítás|redirectare|ανακατευθυνση|birzuzendu|redirecció|redirecteaza|重新導向|重新导向)\s*:?\s*\[\[",
-    re.IGNORECASE,
+    r"(?i)\s*#(?:\s*redirect[^\W\d_]*\s*:?\s*\[\[|[^\W\d_][^\s\[\]{}|#*:]{1,30}\s*:?\s*\[\[[^\[\]\n]*+\]\]"
+    r"(?!\s*+#)[^\S\n]*+(?:[\n{\[<]|\Z))"
 )
-_DISAMBIGUATION = re.compile(
-    r"\{\{\s*(?:disambig|disamb|dab|disambiguation(?: page| cleanup)?|disambig-cleanup|hndis(?:-cleanup)?"
-    r"|geodis|numberdis|mathdab|roaddis|schooldis|hospitaldis|callsigndis|airport disambig"
-    r"|(?:airport|biology|call ?sign|chemistry|hospital|human name|letter[-–]number combination|mathematical"
+_DISAMBIGUATION = re.compile(  # the names that begin or end alike
+    r"\{\{\s*(?:(?:airport|biology|call ?sign|chemistry|hospital|human name|letter[-–]number combination|mathematical"
     r"|military unit|music|number|place name|road|school|species latin name|station|taxonomy) disambiguation"
-    r"|begriffsklärung|homonymie|desambiguación|desambiguação|desambig|disambigua|неоднозначность|пояснение"
-    r"|багатозначність|doorverwijspagina|dubbelsinnig|ujednoznacznienie|förgrening|flertydig|täsmennyssivu"
-    r"|rozcestník|egyért|anlam ayrımı|aimai|동음이의|توضيح|פירושונים|dezambiguizare|dezambig|grensida"
-    r"|многозначность|patronymie|toponymie|paronymie|homonymie[ _]de[^{}|\n]{1,40}"
-    r"|[^{}|\n]{0,12}(?:曖昧さ回避|消歧义|消歧義|同名))\s*(?:\||\}\})",
+    r"|homonymie[ _]de[^{}|\n]{1,40}|[^{}|\n]{0,12}(?:曖昧さ回避|消歧义|消歧義|同名))\s*(?:\||\}\})",
     re.IGNORECASE,
 )
 _NAME = re.compile(r"\{\{\s*([^{}|\n]{1,60}?)\s*(?:\||\}\})")  # of a template
@@ -205,8 +201,8 @@ def is_disambiguation(wikitext: str, title: str, wiki: str = "en") -> bool:
     text = wikitext.replace("_", " ")
     if _DISAMBIGUATION_TITLE.search(title) or _DISAMBIGUATION.search(text):
         return True
-    own = disambiguation_names(wiki)
-    return bool(own) and any(match[1].lower() in own for match in _NAME.finditer(text))
+    names = disambiguation_names(wiki)
+    return any(match[1].lower() in names for match in _NAME.finditer(text))
 
 
 def is_stub(wikitext: str) -> bool:

@@ -149,11 +149,12 @@ def _shown(
     if name.startswith("lang-"):
         arguments, named = read_arguments(body)
         code = name.removeprefix("lang-")
-        if not arguments or _names_language(
-            match.string[max(0, match.start() - _LOOK_BACK) : match.start()], code, wiki
-        ):
+        before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
+        if not arguments or _names_language(before, code, wiki):
             return first(arguments, named)
-        return expansions["langx"]([code, *arguments], named)
+        shown = expansions["langx"]([code, *arguments], named)
+        word = read_wiki(wiki).in_language.partition("{")[0]  # "en " before the name of a language
+        return shown.removeprefix(word) if word and before.endswith(word) else shown
     call = _FUNCTION.fullmatch(body) if ":" in name else None
     return _function(call, wiki) if call else unknown_template(body, match.string, match.start(), wiki, unknown)
 

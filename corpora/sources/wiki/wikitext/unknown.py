@@ -20,49 +20,37 @@ from corpora.sources.wiki.wikitext.arguments import HOLE, grouped, in_english, i
 from corpora.sources.wiki.wikitext.dates import free_date
 from corpora.sources.wiki.wikitext.dates import in_language as in_language_of
 from corpora.sources.wiki.wikitext.measures import raise_powers, unit_of
-from corpora.sources.wiki.wikitext.wikis import read_wiki
+from corpora.sources.wiki.wikitext.wikis import EVERYWHERE, read_wiki, words_before_others
 from corpora.sources.wiki.wikitext.words import in_language, is_language
 
 MAX_BRACKETS = 4  # one inside another
 EXAMPLE_CHARACTERS = 80
 MAX_ICON_NAME = 3  # such as the code of a language, after a link
 _LOOK_AROUND, _LINE = 60, 2_000
-_CELLS = ("|", "!", " |", "  |")  # how a line of a table begins, or of a box
-# Words after which a sentence continues, in English, French, German, Spanish, Italian and Portuguese, in any wiki.
-_NEEDS_MORE = frozenset(
-    (
-        "a an the of in to at by from with between than about around over under near approximately nearly"
-        " almost was were is are le la les du des de au aux en dans entre vers depuis jusqu'à environ un une"
-        " der die das dem den ein eine einen einem einer von vom im zum zur mit bei bis zwischen etwa rund el"
-        " los las del unos unas hasta desde con por il lo gli di dal nel do da dos das no na em"
-    ).split()
-)
+_CELLS = ("|", "!", " |", "  |", "{|")  # how a line of a table begins, or of a box
 _CURRENCIES = "$£€¥"
 _OPENINGS = " '\"“«(„‘‹「『（《〈[–—，、；："
 _SPACELESS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 _JOINED = re.compile(r"(?:\b(?:[ldnsmtcjLDNSMTCJ]|qu|Qu|dell|all|nell|sull|dall|un|quell)['’]|\b\w{1,3}-|[/=])$")
 _SENTENCE_GOES_ON = re.compile(r"[^\S\n]*(?:[,;:)]|[^\W\d_])")
 _ORDINAL = re.compile(
-    r"(?:[IVXLC]{1,7}|[0-9]{1,4})(?:er|ère|re|e|è|ème|nd|nde|º|ª|°|th|st|rd)"
+    r"(?:[IVXLC]{1,7}|[0-9]{1,4})(?:er|ère|re|e|è|ème|nd|nde|º|ª|°|th|st|rd|vet|añ)"
     r"(?:[ -](?:siècle|millénaire|arrondissement|janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre"
     r"|novembre|décembre)[^|]*)?"
 )
 _OF_LANGUAGE = re.compile(r"(?!ipa|cite|pron|ref|audio|icon|user)[^\W\d_]{1,10}-([a-z]{2,3})")
 _GERMAN_LANGUAGE = re.compile(r"([a-z]{2,3})S")
-_SOUNDS = re.compile(r"ipa|(?:ms)?api\b|afi\b|мфа|ufa\b|lautschrift|أصد|ألفبائية صوتية|الفبای|สัทอักษร")
-_SILENT = re.compile(  # what a name has in it if its template shows a picture, a sound or a note
-    r"flag|flagg|fahne|drapeau|bander|bandier|bandeira|vlag|vlajk|zászl|lippu|lipp\b|steag|drapel|прапор|флаг|знаме"
-    r"|застав|zastav|bayrak|σημαία|דגל|علم|پرچم|झंडा|ध्वज|ธง|旗|국기|quốc kỳ|bendera|icon|ikon|audio|sound|listen"
-    r"|صوت|صدا|音声|소리|foot ?note|fußnote|voetnoot|fotnot|alaviite|przypis|poznámk|jegyzet|dipnot"
-    r"|note$|^note|notes?\b|^refs?\b|refn|efn|sfn|harv|cite |cit[ae] |citar|citation/|commons|wikt|disambig"
-    r"|infobox|navbox|stub|dead link|webarchive|wayback|isbn|issn|doi\b|oclc|bnf\b|lccn|imdb|pmid|pmc\b|arxiv|jstor"
-    r"|bibcode|viaf|ssrn|worldcat"
-)
+_BARS = re.compile(r"\s+\|\s+")
+_NAMES = {what: re.compile(_BARS.sub("|", pattern.strip())) for what, pattern in read_wiki(EVERYWHERE).names.items()}
 _SPACE = re.compile(r"\s+")
 _UNWRITTEN = re.compile(r"(?i)://|\.(?:ogg|oga|wav|svg|png|jpe?g|gif|webm|mid)\b")
 _CODE = re.compile(r"(?![IVXLC]+$)[A-Z]{1,3}(?:-?[A-Z0-9]+)*|[a-z]{1,2}|[A-Za-z]?[0-9][\w.-]*")
 _YEAR = re.compile(r"[12][0-9]{3}")
-_CURRENCY_CODE = re.compile(r"[A-Z]{3}\|")
+_SHOWN_IN_LINE = re.compile(r"(?i)\|\s*(?:display|vis|text|format|affichage)\s*=\s*(?:inline|tekst|text|dms|d)\b")
+_NAME = re.compile(r"[^\W\d_]{2}[\w' -]{2,30}")  # of a country, after that of a town
+_UNIT_NAMES = frozenset("km m cm mm kg g t ha km2 m2 km² m² m3 kw mw gw km/h °c".split())
+_POWERS = ("²", "³")
+_NAMED_WORDS = ("text", "texte", "texto", "testo", "tekst", "текст", "ziel")
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
 _SIGN = re.compile(r"[²³°]|\w\.\s*$")  # in the name of a template that shows its name: "km²", "etc."
 _SHORT_UNIT = re.compile(r"[^\W\d_]{1,4}[23²³]?(?:/[^\W\d_]{1,4}[23²³]?)?|[%‰°]C?")
@@ -124,15 +112,17 @@ def unknown_template(body: str, text: str, start: int, wiki: str, unknown: list[
         return _paragraph(name, body, text, start)
     if place.before[-1:] == " " and place.after.startswith("<su"):
         return HOLE  # the letter of a formula, before its index
-    if not place.in_sentence and not place.needed:
+    if "{{#" in place.before or not (place.in_sentence or place.needed):
         return ""
-    if name.startswith(("coor", "koordin")):
-        return (_coordinates(body) or HOLE) if place.needed else ""
-    if name.startswith("#") or ":" in name or _SILENT.search(name):
+    if _NAMES["coordinates"].match(name):
+        return (_coordinates(body) or HOLE) if place.needed or _SHOWN_IN_LINE.search(body) else ""
+    if name.startswith("#") or ":" in name or _NAMES["silent"].search(name) or _UNWRITTEN.search(body):
         return ""
-    if _SOUNDS.match(name):
+    if _NAMES["sounds"].match(name):
         return _sounds(body) if place.before[-2:-1].isalpha() and place.before[-1:] == " " else ""
     shown = _words(name, body, place, wiki)
+    if shown is None:
+        return ""
     if not text.startswith(_CELLS, text.rfind("\n", max(0, start - _LINE), start) + 1):
         used = _SPACE.sub(" ", body[: 4 * EXAMPLE_CHARACTERS].replace(HOLE, "?"))[:EXAMPLE_CHARACTERS]
         unknown.append(UnknownTemplate(name, f"{{{{{used}}}}}", shown))
@@ -164,7 +154,7 @@ def _needs_more(before: str, wiki: str) -> bool:
         return before != ""
     bare = before.rstrip(_OPENINGS)
     last = bare[bare.rfind(" ") + 1 :].lower()
-    return " " in before[len(bare) :] and (last in _NEEDS_MORE or last in read_wiki(wiki).before_a_word.split())
+    return " " in before[len(bare) :] and last in words_before_others(wiki)
 
 
 def _sounds(body: str) -> str:
@@ -188,31 +178,37 @@ def _coordinates(body: str) -> str:
 
 def _paragraph(name: str, body: str, text: str, start: int) -> str:
     """Return the paragraph in a template that is alone on its line; after a heading it is a note about the page."""
-    if _SILENT.search(name) or not (arguments := read_arguments(body)[0]):
+    if _NAMES["silent"].search(name) or not (arguments := read_arguments(body)[0]):
         return ""
     previous = text[max(0, start - _LINE) : start].rstrip().rpartition("\n")[2]
     is_paragraph = _PARAGRAPH.fullmatch(arguments[0].strip()) and not _UNWRITTEN.search(arguments[0])
     return arguments[0] if is_paragraph and previous and not previous.startswith("=") and previous[-2:] != "}}" else ""
 
 
-def _words(name: str, body: str, place: _Place, wiki: str) -> str:
-    """Return what a template of a sentence shows; `HOLE` if that is unclear and the sentence needs a word."""
+def _words(name: str, body: str, place: _Place, wiki: str) -> str | None:
+    """Return what a template of a sentence shows; `HOLE` if that is unclear and the sentence needs a word.
+
+    None: it has no words
+    """
     positional, named = read_arguments(body)
-    arguments = [argument for argument in positional if argument]
+    arguments = [argument for argument in (*positional, *map(named.get, _NAMED_WORDS)) if argument]
     hole = HOLE if place.needed or _is_between_words(place) else ""
     if not arguments:
-        if not named and not positional and _SIGN.search(body):
-            return body.strip()
-        is_icon = len(name) <= MAX_ICON_NAME and not place.needed
-        return "" if named or positional or is_icon else hole
-    if any(_UNWRITTEN.search(argument) for argument in arguments):
-        return ""
+        if named:
+            return ""
+        if positional or (len(name) <= MAX_ICON_NAME and not place.needed):
+            return None
+        is_place = _NAME.fullmatch(body) and body[0].isupper() and place.before.rstrip("'").endswith(", ")
+        return body.strip() if is_place or _SIGN.search(body) else hole
     shown = arguments[0]
     if len(arguments) > 1 and is_language(shown):
         return arguments[1]
     if is_number(in_english(shown, wiki)):
-        unit = [body[:3]] if len(arguments) == 1 and _CURRENCY_CODE.match(body) else []
-        return _number([*arguments, *unit], wiki, hole)
+        unit = body.partition("|")[0].strip()
+        if name in _UNIT_NAMES:
+            return _number([shown, unit], wiki, hole)
+        is_currency = len(arguments) == 1 and _NAMES["currencies"].fullmatch(unit)
+        return _number([*arguments, unit] if is_currency else arguments, wiki, hole)
     if _ISO_DATE.fullmatch(shown):
         return in_language_of(free_date([shown], {}), wiki)
     is_code = _CODE.fullmatch(shown) and not (
@@ -224,7 +220,10 @@ def _words(name: str, body: str, place: _Place, wiki: str) -> str:
 def _number(arguments: list[str], wiki: str, hole: str) -> str:
     """Return a number with its unit, or the date that three of them are; with anything else it is unclear."""
     number, second = in_english(arguments[0], wiki), arguments[1] if len(arguments) > 1 else ""
-    if len(arguments) > 2 and is_number(arguments[2]):
+    if len(arguments) > 2 and is_number(arguments[2]) and not (unit_of(second) or second[-1:] in _POWERS):
+        form, month = read_wiki(wiki), second.lower()
+        if month in (months := form.months.lower().split()):
+            return form.date.format(day=number, month=second, number=months.index(month) + 1, year=arguments[2])
         date = free_date(arguments[:3], {})
         return in_language_of(date, wiki) if not date.startswith(arguments[0] + " " + second) else hole
     if _YEAR.fullmatch(number) and _YEAR.fullmatch(second):
@@ -243,14 +242,16 @@ def _is_between_words(place: _Place) -> bool:
 
 def without_holes(text: str) -> str:
     """`text` without the brackets and the sentences that hold a marked hole; of a heading only the mark goes."""
-    for _ in range(MAX_BRACKETS):
-        if _HOLE not in text:
-            return text
-        text = _HOLE_IN_BRACKETS.sub("", text)
+    if _HOLE not in text:
+        return text
     return "\n".join(_line_without_holes(line) if _HOLE in line else line for line in text.split("\n"))
 
 
 def _line_without_holes(line: str) -> str:
+    for _ in range(MAX_BRACKETS):
+        line = _HOLE_IN_BRACKETS.sub("", line)
+    if _HOLE not in line:
+        return line
     if line.startswith("="):
         return line.replace(HOLE, "")
     kept, start = [], 0

@@ -6,16 +6,18 @@ same everywhere. A wiki without a file has those and what is not ambiguous in th
 
 A file's keys, each of them left out if the wiki writes as English does:
 
-    also             codes of wikis without a file that have these numbers and templates, but other words
+    also             codes of wikis without a file that have these numbers and templates, but other words; `all.toml`
+                     has those that write as English does, and all titles of sections of wikis without a file
     group, decimal   the marks between thousands and before decimals; lakhs: 12,34,567; grouped_from: digits
     digits           the ten digits, if they are not 0 to 9
     quotes           the two marks of a quotation, and a dot between them
     months           twelve names, as they are in a date; date, month: its forms, with {day}, {month}, {number}, {year}
     files_and_categories   the namespaces whose links show nothing; apparatus: titles of sections without prose
-    disambiguation   templates of pages that list the meanings of their title, but for those in `prose.py`
+    disambiguation   templates of pages that list the meanings of their title, but for those of `all.toml`
+    variants         codes of the scripts or countries in -{code:words}-, of which the first that is there is shown
     before_a_word    words after which a sentence cannot end: articles and prepositions
     in_language      how foreign words are written, with {language} and {words}; [languages]: their names, by code
-    [templates]      what a template shows -> its names, between bars
+    [templates]      what a template shows -> its names, between bars; [names] of `all.toml`: patterns of unknown ones
     [before], [after], [symbols]   a template's name -> what is before or after its first argument, or is all of it
 """
 
@@ -48,9 +50,11 @@ class Wiki:
     files_and_categories: str = ""
     apparatus: str = ""
     disambiguation: str = ""
+    variants: str = ""
     before_a_word: str = ""
     in_language: str = "{words}"
     languages: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     templates: Mapping[str, str] = field(default_factory=dict)
     before: Mapping[str, str] = field(default_factory=dict)
     after: Mapping[str, str] = field(default_factory=dict)
@@ -91,6 +95,12 @@ def read_wiki(code: str) -> Wiki:
     return wiki if code.startswith(name) else replace(wiki, languages={}, months="", in_language="{words}")
 
 
+@lru_cache(maxsize=1)
+def known_codes() -> frozenset[str]:
+    """Return the codes of the wikis that a file names."""
+    return wiki_codes() | _relatives().keys() | {*_read_file(EVERYWHERE).also.split()}
+
+
 def _read_file(name: str) -> Wiki:
     return Wiki(**tomllib.loads(_FOLDER.joinpath(f"{name}.toml").read_text(encoding="utf-8")))
 
@@ -108,15 +118,21 @@ def hidden_namespaces() -> frozenset[str]:
 
 @lru_cache(maxsize=128)
 def disambiguation_names(wiki: str) -> frozenset[str]:
-    """Return the names of a wiki's own templates of pages that list the meanings of their title."""
-    return frozenset(_between_bars(read_wiki(wiki).disambiguation))
+    """Return the names of the templates of pages that list the meanings of their title: a wiki's, and all others'."""
+    return frozenset(name for code in (wiki, EVERYWHERE) for name in _between_bars(read_wiki(code).disambiguation))
+
+
+@lru_cache(maxsize=128)
+def words_before_others(wiki: str) -> frozenset[str]:
+    """Return the words after which a sentence of a wiki cannot end: its own, and those of large wikis."""
+    return frozenset(word for code in (wiki, EVERYWHERE) for word in read_wiki(code).before_a_word.split())
 
 
 @lru_cache(maxsize=128)
 def apparatus_titles(wiki: str) -> frozenset[str]:
     """Return the titles of sections without prose: a wiki's and English ones, or those of all if it has none."""
-    own = read_wiki(wiki).apparatus
-    codes = [wiki, "en"] if own and wiki != "en" else sorted(wiki_codes())
+    has_own = wiki in wiki_codes() - {"en"} and read_wiki(wiki).apparatus
+    codes = [wiki, "en"] if has_own else sorted(wiki_codes() | {EVERYWHERE})
     return frozenset(title for code in codes for title in _between_bars(read_wiki(code).apparatus))
 
 

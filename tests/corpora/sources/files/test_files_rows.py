@@ -86,7 +86,7 @@ def test_the_header_names_the_columns(tmp_path: Path) -> None:
     ("row", "says"),
     [
         (b"only one", "1 fields where the header names 2"),
-        (b'"a"b,c', "between a closing quote and the delimiter, in field 1"),
+        (b'"a"b,c,d', "3 fields where the header names 2"),
         (b",no key", "no field 'id' (key)"),
         (b"1,\xff", "not utf-8 at byte"),
         (b"1,a\x00b", "a zero"),
@@ -144,7 +144,6 @@ def test_slices_of_a_table_without_quotes_are_the_file(tmp_path: Path, monkeypat
         (b"text,text\n", "names the column 'text' twice"),
         (b"\xff\xfet\x00e\x00", "is UTF-16"),
         (b"id,te\xffxt\n", "its header cannot be read"),
-        (b'"a"b,text\n', "its header cannot be read"),
         (b"x" * 200 + b",text\n", "names the column 'text' not"),
     ],
 )
