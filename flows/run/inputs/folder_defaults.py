@@ -20,6 +20,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,29 +84,30 @@ def recipe_of_folder(source: Path | str, store: Path, overrides: Mapping[str, st
     path = _recipe_path(Path(where), store / "recipes")
     lock = read_lock(path.with_suffix(".lock"))
 
-    def parse(fitted: Fitted) -> Recipe:
-        plain = folder_recipe(source, str(store), fitted)
-        name = parse_recipe(plain, path, {}).sources[0].source.name
-        chosen = with_chosen(lock.chosen, overrides, name)
+    def parse(fitted: Fitted, skipped: tuple[str, ...] = ()) -> Recipe:
+        plain = partial(folder_recipe, source, str(store), fitted)
+        name = parse_recipe(plain(), path, {}).sources[0].source.name
+        given = with_chosen(lock.chosen, overrides, name)
+        chosen = {key: value for key, value in given.items() if not key.startswith(skipped)}
         return replace(
-            parse_recipe(plain, path, chosen),
-            text=with_overrides(plain, chosen),
+            parse_recipe(plain(chosen), path, chosen),
+            text=with_overrides(plain(chosen), chosen),
             fitted=fitted if fitted.looked_at or not lock.generations else None,
             chosen=chosen,
-            replaces=with_overrides(plain, lock.chosen),
+            replaces=with_overrides(plain(lock.chosen), lock.chosen),
         )
 
     if lock.fitted is None and lock.generations:
         return parse(Fitted())
     if lock.fitted is not None and lock.fitted.looked_at:
         return parse(lock.fitted)
-    plain = parse(Fitted())
-    reader, files = _files_with_text(plain)
+    look = partial(parse, skipped=("vocabulary.",))  # whose keys may be those of an algorithm that is proposed then
+    reader, files = _files_with_text(look(Fitted()))
     records = _sample(reader, files)
     if not records:
-        return plain
+        return parse(Fitted())
     first = _with_books(_by_template(records), files, records)
-    settings = parse(first).sources[0].documents
+    settings = look(first).sources[0].documents
     return parse(_by_judging(records, settings, first))
 
 
@@ -212,7 +214,7 @@ def _by_judging(records: Sequence[Record], settings: DocumentsSettings, fitted: 
         vocabulary = _vocabulary_for(others, len(codes))
         tables = merged_tables(tables, {"vocabulary": vocabulary})
         chosen = ", ".join(f"{key} = {toml(value)}" for key, value in vocabulary.items())
-        why.append(f"texts not in English: the vocabulary keeps the marks of letters ({chosen})")
+        why.append(f"texts not in English: a vocabulary of them keeps the marks of letters ({chosen})")
     if unjudged := sorted(code for code in others if code != UNKNOWN and not terms_of(code).stop_words):
         why.append(f"no table of stop words of {', '.join(unjudged)}: not judged by stop words and lengths of words")
     off = _too_strict(texts, judged_languages(codes, (whole if dropped else settings).language), settings)
