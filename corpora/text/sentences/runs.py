@@ -116,7 +116,8 @@ def is_wide(character: str) -> bool:
 def halves(text: str, sentence: int, at: int, reading: TextReading) -> tuple[int, int, int]:
     """Return what `_boundary` does, for a colon or a semicolon of a language if they end a sentence at a capital.
 
-    Where nouns have capitals, a word that opens sentences must follow, and no label ("Ihr Ziel: Wir") may be before it.
+    Where nouns have capitals, a word that opens sentences must follow, and no label ("Ihr Ziel: Wir") and no quote may
+    be before it.
     """
     following = after(text, at + 1, (SPACE,))
     quoted = not reading.manner & NOUNS and text[following : following + 1] in tuple(FIRST_QUOTES)
@@ -124,6 +125,7 @@ def halves(text: str, sentence: int, at: int, reading: TextReading) -> tuple[int
     if following == at + 1 or first >= len(text) or character_class(text[first]) != UPPER:
         return 0, at + 1, 0
     opens = reading.words.get(next_word(text, first).lower(), 0) & STARTER
+    opens = opens and character_class(text[at - 1]) != QUOTE
     if reading.manner & NOUNS and (not opens or len(text[sentence:at].encode()) < LONG_LABEL):
         return 0, at + 1, 0
     return at + 1, following, text[at + 1 : following].count("\n")

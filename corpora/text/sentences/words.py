@@ -149,6 +149,8 @@ def opens_at(data: Bytes, at: int, stop: int, classes: Bytes, cased: int) -> boo
     if at + 2 < stop and data[at] == 44 and data[at + 1] == 44:
         lead, at, spaced = 2, at + 2, True
     kind, width = class_at(data, at, classes)
+    if lead == 0 and kind == COMMA and at + 1 < stop and data[at] == 44:
+        return class_at(data, at + 1, classes)[0] == UPPER
     while lead < 4 and (OPENER <= kind <= DASH or kind == QUOTE or (spaced and data[at] == 32)):
         spaced = kind == DASH or data[at] == 96
         lead, at = lead + 1, at + width
@@ -224,8 +226,8 @@ def opens_small_at(
     data: Bytes, sentence: int, at: int, run_end: int, following: int, stop: int, classes: Bytes, words: Int64s
 ) -> bool:
     """The twin of `_opens_small`."""
-    kind, _ = class_at(data, following, classes)
-    if kind != LOWER:
+    following += run_end - at == 1 and data[at] == 46 and data[following] == 40
+    if following >= stop or class_at(data, following, classes)[0] != LOWER:
         return False
     marks = only_marks(data, at, run_end)
     start = word_start(data, sentence, at, classes, words)
