@@ -13,8 +13,8 @@ A sentence ends
   prose that is wrapped at a column stays whole;
 - after . ! ? or … with the quotes and brackets that close on it and the citations after it ("[1]"), if white space
   follows and then what can open a sentence: a capital, a digit, a symbol, a letter of a script without case, or one
-  of these after opening quotes (",So" too), brackets or dashes, or a link. So it splits inside quotations, and not before `he
-  said`;
+  of these after opening quotes (",So" too), brackets or dashes, or a link. So it splits inside quotations, and not
+  before `he said`;
 - after . ! or ? alone before a small letter too, if the word before it is not an abbreviation (`_opens_small`):
   people who do not use capitals, and "?" inside of speech, but not "Yahoo! in" nor "Where? asked she";
 - after 。！？｡． and the marks of Indic and other scripts (।, ።, ။) whatever follows, but for a particle that quotes,
