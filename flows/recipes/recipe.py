@@ -24,7 +24,7 @@ from corpora.store.places.pipes import refuse_pipe
 from corpora.store.settings import POSITION, bind, check_choice, check_keys, check_range, convert, toml_table
 from corpora.store.workers.pool import Limits
 from flows.recipes.figure_names import figure_names
-from flows.recipes.guesses.fitted_defaults import Fitted, without_excluded
+from flows.recipes.guesses.fitted_defaults import Fitted, proposed_next_to
 from flows.recipes.model_table import OF_START, ModelEntry, read_model_table
 from flows.recipes.settings.bounds import Bound, check_names, read_bounds
 from flows.recipes.settings.engine import LOCAL, check_engine
@@ -499,7 +499,7 @@ def folder_recipe(
     fitted = fitted or Fitted()
     merged = merged_tables(BOUNDS_OF_FOLDERS, fitted.tables)
     of_source, of_vocabulary = (
-        list(toml_lines(without_excluded(table, usual | merged.pop(table, {}), chosen or {})))
+        list(toml_lines(proposed_next_to(chosen or {}, table, usual | merged.pop(table, {}))))
         for table, usual in PROPOSED_FOR_FOLDERS.items()
     )
     name = name_of_folder(Path(str(folder).partition("?")[0] if is_object_address(str(folder)) else folder))

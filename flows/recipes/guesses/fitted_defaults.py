@@ -67,15 +67,19 @@ def with_chosen(remembered: Mapping[str, str], given: Mapping[str, str], source:
     return {key: value for key, value in kept.items() if not is_excluded(key, now)} | now
 
 
-def without_excluded(table: str, settings: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
-    """Return what is proposed for a table of a folder's recipe, without what the settings of `--set` exclude."""
-    algorithm = settings.get("algorithm", "")
+def proposed_next_to(given: Mapping[str, str], table: str, proposed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is proposed for a table of a folder's recipe next to the settings of `--set`, which may exclude some.
+
+    As many of a vocabulary's letters are kept as fit its size.
+    """
+    algorithm, size = proposed.get("algorithm", ""), setting_value(given.get("vocabulary.size", ""))
     other = any(key_parts(key)[0] == table and not is_of_algorithm(key_parts(key)[-1], algorithm) for key in given)
-    return {
-        key: value
-        for key, value in settings.items()
-        if not (is_excluded(f"{table}.{key}", given) or (key == "algorithm" and other))
-    }
+    kept = {key: value for key, value in proposed.items() if not is_excluded(f"{table}.{key}", given)}
+    if other:
+        kept.pop("algorithm", None)
+    if "limit_alphabet" in kept and isinstance(size, int):
+        kept["limit_alphabet"] = max(1, kept["limit_alphabet"] * size // proposed["size"])
+    return kept
 
 
 def is_excluded(setting: str, given: Mapping[str, str]) -> bool:

@@ -13,7 +13,8 @@ from statistics import median
 
 FEWEST = 3  # texts needed for a hint
 BOOK_WORDS, TICKET_WORDS = 20_000, 60
-MOST_CHARACTERS = 200_000  # of a text that are looked at for words
+MOST_CHARACTERS = 200_000  # of a text whose words are counted
+SEARCHED = 20_000  # characters of it that are searched for the words of a template
 FEWEST_TURNS, SPOKEN = 4, 0.6  # lines of a chat, and the share of them that begin with a name
 LEGAL = re.compile(
     r"\b(?:whereas|hereinafter|hereof|herein|hereby|hereto|hereunder|thereof|witnesseth|notwithstanding|pursuant to"
@@ -83,7 +84,7 @@ def fitting_template(texts: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _terms(sign: "re.Pattern[str]", text: str) -> set[str]:
-    return {re.sub(r"\d+", "", term.lower()) for term in sign.findall(text[:MOST_CHARACTERS])}
+    return {re.sub(r"\d+", "", term.lower()) for term in sign.findall(text[:SEARCHED])}
 
 
 def _share_of_turns(text: str) -> float:
