@@ -50,8 +50,8 @@ WORDS = {
 }
 TURN = re.compile(r"(?:\[?\d{1,2}:\d\d(?::\d\d)?[^\n:\]]{0,9}\]?\s)?<?\w[\w .'-]{0,23}[:>]\s")
 
-# In scripts without spaces about two characters are a word: Japanese, Chinese, Thai, Lao, Burmese, Khmer.
-WITHOUT_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+# In scripts without spaces about two characters are a word: Japanese, Chinese, Thai, Lao, Tibetan, Burmese, Khmer.
+WITHOUT_SPACES = re.compile(r"[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 CHARACTERS_OF_A_WORD = 2
 
 

@@ -123,7 +123,7 @@ def test_a_folder_in_two_scripts_has_a_vocabulary_for_both(tmp_path: Path, other
 
 
 def test_two_texts_of_many_long_ones_are_seen(tmp_path: Path) -> None:
-    """Fails if long texts fill the sample, and those in another language (more than one in fifty) are dropped unseen."""
+    """Fails if long texts fill the sample, and those in another language, more than one in fifty, are dropped."""
     (tmp_path / "f").mkdir()
     for number in range(70):
         text = " ".join(turned(CASES["fi"]["text"], 9)) if number in (33, 47) else prose(number, 20)
