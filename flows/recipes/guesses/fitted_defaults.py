@@ -67,7 +67,7 @@ def with_chosen(remembered: Mapping[str, str], given: Mapping[str, str], source:
     return {key: value for key, value in kept.items() if not is_excluded(key, now)} | now
 
 
-def proposed_next_to(given: Mapping[str, str], table: str, proposed: Mapping[str, Any]) -> dict[str, Any]:
+def proposed_next_to(given: Mapping[str, Any], table: str, proposed: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is proposed for a table of a folder's recipe next to the settings of `--set`, which may exclude some.
 
     As many of a vocabulary's letters are kept as fit its size.
@@ -82,7 +82,7 @@ def proposed_next_to(given: Mapping[str, str], table: str, proposed: Mapping[str
     return kept
 
 
-def is_excluded(setting: str, given: Mapping[str, str]) -> bool:
+def is_excluded(setting: str, given: Mapping[str, Any]) -> bool:
     """Return True if no recipe of a folder has a setting next to one that is given with `--set`."""
     values = dict(leaves({key: setting_value(value) for key, value in given.items()}))
     table, name, *_ = [*key_parts(setting), ""]
