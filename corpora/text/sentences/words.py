@@ -146,11 +146,9 @@ def opens_at(data: Bytes, at: int, stop: int, classes: Bytes, cased: int) -> boo
     lead, spaced = 0, False
     if (data[at] == 40 and _lettered(data, at, stop)) or _left_out(data, at, stop):
         return True
-    if at + 2 < stop and data[at] == 44 and data[at + 1] == 44:
-        lead, at, spaced = 2, at + 2, True
+    while lead < 2 and at + 1 < stop and data[at] == 44:
+        lead, at, spaced = lead + 1, at + 1, lead == 1
     kind, width = class_at(data, at, classes)
-    if lead == 0 and kind == COMMA and at + 1 < stop and data[at] == 44:
-        return class_at(data, at + 1, classes)[0] == UPPER
     while lead < 4 and (OPENER <= kind <= DASH or kind == QUOTE or (spaced and data[at] == 32)):
         spaced = kind == DASH or data[at] == 96
         lead, at = lead + 1, at + width

@@ -31,8 +31,6 @@ from corpora.errors import FileFault, InputError
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect, judged_languages
 from corpora.judging.steps.rules import OFF, GopherRules, failures, switched_off
-from corpora.sources.books.encoding import decode_text
-from corpora.sources.books.epub import BadBook
 from corpora.sources.books.gutenberg import whole_book
 from corpora.sources.books.source import BookCorpusSource
 from corpora.sources.bytes.faults import BadRecord, refusing_damage
@@ -40,7 +38,7 @@ from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import AUTO, open_raw
 from corpora.sources.contract import RawFile, Record, Source, readable, unhashed_files
 from corpora.sources.files.endings import BOOK_ENDINGS, TEXT_ENDINGS
-from corpora.sources.files.formats import TextFile, names_gutenberg
+from corpora.sources.files.formats import TextFile, gutenberg_book, names_gutenberg
 from corpora.text.counts.languages import ENGLISH, SPACELESS, terms_of
 from flows.recipes.guesses.fields import guess_new, with_names, without_text
 from flows.recipes.guesses.fitted_defaults import Fitted, with_chosen
@@ -48,7 +46,7 @@ from flows.recipes.guesses.template_hint import MOST_CHARACTERS, fitting_templat
 from flows.recipes.lock import files_of, read_lock
 from flows.recipes.new_recipe import template_tables
 from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe, resolved_source, shortened, with_overrides
-from flows.recipes.tables import merged_tables, toml
+from flows.recipes.tables import merged_tables, override, toml
 from flows.run.estimates.sampling import sample_source
 from flows.run.faults.rule_limits import texts_before_rules
 from tokenizers_train.vocabularies.settings import UNIGRAM
@@ -136,23 +134,17 @@ def _files_with_text(recipe: Recipe) -> tuple[Source, list[RawFile]]:
 
 
 def _sample(source: Source, files: Sequence[RawFile]) -> list[Record]:
-    """Sample records from all over a folder, but none of files that cannot be read."""
-    records = _read(source, files)
-    characters = sum(min(len(record.text), HEAD) for record in records)
-    return records[:: max(1, -(-len(records) // LOOKED_AT), -(-characters // CHARACTERS))]
-
-
-def _read(source: Source, files: Sequence[RawFile]) -> list[Record]:
-    """Read the records of a sample that hold a text."""
-    while files:
+    """Sample records from all over a folder that hold a text, but none of files that cannot be read."""
+    while True:
         try:
-            sample = sample_source(source, files, math.inf, READ_BYTES, PLACES)
+            sampled = sample_source(source, files, math.inf, READ_BYTES, PLACES).sampled if files else ()
+            break
         except FileFault as fault:  # these cannot be cut; a run leaves them out
             cut = {each.path for each in (fault, *fault.others)}
             files = [file for file in files if file.path not in cut]
-        else:
-            return [r for r in sample.sampled if r.drop is None and r.text.strip()]
-    return []
+    records = [record for record in sampled if record.drop is None and record.text.strip()]
+    characters = sum(min(len(record.text), HEAD) for record in records)
+    return records[:: max(1, -(-len(records) // LOOKED_AT), -(-characters // CHARACTERS))]
 
 
 def _heads_of_texts(files: Sequence[RawFile]) -> dict[RawFile, bytes]:
@@ -166,12 +158,11 @@ def _unsampled(heads: Mapping[RawFile, bytes], records: Sequence[Record], encodi
     sampled, reader = {record.locator.file for record in records}, TextFile(encoding=encoding, max_record_bytes=0)
     texts = []
     for file, data in heads.items():
-        ends = [] if file.name in sampled or len(sampled) + len(texts) >= LOOKED_AT else range(4)
-        for end in ends:  # the last letter may be cut off
+        for end in range(0 if file.name in sampled else 4):  # the last letter may be cut off
             with suppress(BadRecord):
                 texts.append(reader.text_of(data[: len(data) - end]))
                 break
-    return [text for text in texts if text.strip()]
+    return [text for text in texts if text.strip()][: LOOKED_AT - len(sampled)]
 
 
 def _by_template(records: Sequence[Record]) -> Fitted:
@@ -189,7 +180,8 @@ def _with_books(fitted: Fitted, heads: Mapping[RawFile, bytes], records: Sequenc
     """Extend what is fitted: books of Project Gutenberg are read as books, which are long."""
     epubs = [record.text for record in records if record.locator.file.lower().endswith(BOOK_ENDINGS)]
     named = [file for file, head in heads.items() if names_gutenberg(head)]
-    sure = any(_is_book(_beginning(file, MOST_OF_BOOK)) for file in named[:SURE])
+    whole = (gutenberg_book(_beginning(file, MOST_OF_BOOK), records[0].locator, MOST_OF_BOOK) for file in named[:SURE])
+    sure = any(whole)
     books = sure * len(named) + sum(whole_book(text) is not None for text in epubs)
     if not books:
         return fitted
@@ -198,14 +190,6 @@ def _with_books(fitted: Fitted, heads: Mapping[RawFile, bytes], records: Sequenc
     rules = BookCorpusSource.defaults["rules"]
     tables = {"rules": rules, "documents": template_tables("books")["documents"], "source": {"books": True}}
     return replace(fitted, why=(*fitted.why, why), tables=merged_tables(tables, fitted.tables))
-
-
-def _is_book(data: bytes) -> bool:
-    """Return True if the bytes of a text are one book of Project Gutenberg."""
-    try:
-        return whole_book(decode_text(data)) is not None
-    except BadBook:
-        return False  # no text of one encoding
 
 
 def _beginning(file: RawFile, num_bytes: int) -> bytes:
@@ -246,8 +230,10 @@ def _by_judging(records: Sequence[Record], more: Sequence[str], settings: Docume
     too_long = sum(len(r.text) > longest and num_words(r.text) > longest for r in records) / len(records)
     if too_long > MOST_DROPPED and settings.rules.gopher.enabled:
         off["gopher.max_words"] = (OFF["gopher.max_words"], too_long)
+    switched = dict[str, Any]()
     for key, (value, _) in off.items():
-        tables = merged_tables(tables, {"rules": _nested(key, value)})
+        override(switched, f"rules.{key}", value)
+    tables = merged_tables(tables, switched)
     if off:
         most = sorted(off.items(), key=lambda rule: -rule[1][1])
         listed = ", ".join(f"{key} ({share:.0%} of them)" for key, (_, share) in most[:SHOWN])
@@ -301,13 +287,3 @@ def _too_strict(texts: pa.Array, languages: Sequence[str], settings: DocumentsSe
         if share > MOST_DROPPED and off is not None:
             off_values[off[0]] = (off[1], max(share, off_values.get(off[0], (0, 0.0))[1]))
     return off_values
-
-
-def _nested(key: str, value: Any) -> dict[str, Any]:
-    """A value under a dotted key.
-
-    >>> _nested("gopher.min_words", 0)
-    {'gopher': {'min_words': 0}}
-    """
-    first, _, rest = key.partition(".")
-    return {first: _nested(rest, value) if rest else value}
