@@ -17,6 +17,7 @@ from cloze.workspace import Tables, Workspace
 from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
+from flows.recipes.guesses.fitted_defaults import proposed_next_to
 from flows.recipes.recipe import Recipe
 from flows.run.examples import make_vocabularies
 from tokenizers_train.build import plan_brought, read_vocabulary
@@ -24,8 +25,6 @@ from tokenizers_train.vocabularies.files import CONFIG, ROLES
 from tokenizers_train.vocabularies.vocabulary import Vocabulary as Words
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary as load_words
 from trainer.complete_folders import refusing
-
-OF_MARKS = ("lowercase", "strip_accents")  # what a folder's texts decide, if the caller does not
 
 
 class Vocabulary:
@@ -210,7 +209,7 @@ def train_vocabulary(
     size:      tokens in all, special ones included; fewer where the texts yield no more
     progress:  whether bars are shown; default: as for the documents
     settings:  further keys of a recipe's table `[vocabulary]`: `lowercase`, `strip_accents`, `min_frequency`, ...; by
-               default, case and accents are kept as the texts of a folder need it, as by `cloze run --source`
+               default, case, accents and letters are kept as the texts of a folder need it, as by `cloze run --source`
 
     Raises InputError: an unknown setting, a size with nothing to learn, or no words.
 
@@ -219,9 +218,11 @@ def train_vocabulary(
     ['the', 'tide']
     """
     given = documents_of(docs, progress)
-    fitted = given._opened.fitted("vocabulary").get("vocabulary", {})
-    marks = {key: fitted[key] for key in OF_MARKS if key in fitted}
-    table = {"algorithm": algorithm, "size": size, **marks, **settings}
+    chosen = {"algorithm": algorithm, "size": size, **settings}
+    fitted = {"size": 8000, **given._opened.fitted("vocabulary").get("vocabulary", {})}
+    table = (
+        proposed_next_to({f"vocabulary.{key}": value for key, value in chosen.items()}, "vocabulary", fitted) | chosen
+    )
     made = given._with("corpus", progress=progress, vocabulary=table)
     workspace, recipe = made._workspace, made._recipe
 

@@ -88,7 +88,12 @@ def takes_license(kind: str) -> bool:
     >>> takes_license("wikipedia"), takes_license("files")
     (True, False)
     """
-    return is_kind(kind) and "license" in {field.name for field in dataclasses.fields(source_class(kind))}
+    return has_setting(kind, "license")
+
+
+def has_setting(kind: str, key: str) -> bool:
+    """Return True if a kind has a key of its own; no unknown kind has one."""
+    return is_kind(kind) and key in {field.name for field in dataclasses.fields(source_class(kind))}
 
 
 def origin(kind: str) -> dict[str, str] | None:

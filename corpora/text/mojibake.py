@@ -30,8 +30,8 @@ _JOINS = 2  # not NFC, or able to join what precedes it
 _BEFORE_SPACE = 8  # Ã and Â before a space
 _BEFORE_OTHER = 16  # Œ and œ before anything but an ASCII letter
 # Why a line is suspected: for two neighbors, which ftfy's pattern of bad sequences decides; for a mark, which NFC
-# decides; for a character or an entity, which is enough.
-PAIRED, JOINED, SIGNED = 1, 2, 4
+# decides; for a character, which is enough; for an entity.
+PAIRED, JOINED, SIGNED, ESCAPED = 1, 2, 4, 8
 _FLAGS_SIZE = 0x30000  # above, nothing is flagged: no letter there decomposes, joins or occurs in mojibake
 _ELEMENT = re.compile(r"\[\^?(?:\\.|[^\]\\])*\]|\\.|[^\s|]|\|")  # of a verbose pattern: a class, an escape, a character
 _PLAIN = re.compile(r"\[(?!\^)(?:\\.|[^\]\\])*\]|[^\x00-\x7f]")  # an element that lists its characters
@@ -128,7 +128,7 @@ def lines_to_mend(
     """The lines that repair could change: row, start, end, whether an earlier line of the row holds a "<", and why.
 
     A "<" switches the reading of HTML entities off for the rest of its document, its own line included. Why: PAIRED,
-    JOINED and SIGNED, as far as they are true.
+    JOINED, SIGNED and ESCAPED, as far as they are true.
     """
     suspects = [(0, 0, 0, False, 0) for _ in range(0)]
     for row in range(offsets.size - 1):
@@ -186,7 +186,7 @@ def _look_at_line(data: Bytes, at: int, stop: int, flags: Bytes, classes: Bytes,
         if code == 38 and at + 1 < stop:
             following = data[at + 1]
             if following == 35 or 48 <= following <= 57 or 97 <= (following | 32) <= 122:
-                suspect |= SIGNED
+                suspect |= ESCAPED
         tagged = tagged or code == 60
         before, kind = now, class_now
         at += width

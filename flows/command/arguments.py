@@ -70,6 +70,7 @@ Workers = Annotated[Processes | None, Parameter(help="Number of worker processes
 Engine = Annotated[
     str | None, Parameter(help='Where parts are built: "local", or "tcp://HOST:PORT" of a Dask scheduler.')
 ]
+VOCABULARY_PATH = "vocabulary.path"
 Cron = Annotated[str | None, Parameter(help='When to run, in this machine\'s time: "0 3 * * *".')]
 Every = Annotated[Seconds | None, Parameter(help="Seconds between runs, instead of --cron.")]
 Port = Annotated[int, within(settings.PORT), Parameter(help="The port of the UI.", env_var="PREFECT_SERVER_API_PORT")]
@@ -115,9 +116,16 @@ def find_recipe(
 
 
 def _folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
-    """Return the recipe of a folder of text; it is kept in the current folder's store."""
+    """Return the recipe of a folder of text; it is kept in the current folder's store.
+
+    A vocabulary's path is relative to the current folder, too, if there is something.
+    """
+    from flows.recipes.tables import setting_value, toml
     from flows.run.inputs.folder_defaults import recipe_of_folder
 
     if not source.exists():
         raise InputError(f"--source {source}: there is no such folder.")
+    path = setting_value(overrides.get(VOCABULARY_PATH, ""))
+    if isinstance(path, str) and path and Path(path).exists():
+        overrides = overrides | {VOCABULARY_PATH: toml(str(Path(path).resolve()))}
     return recipe_of_folder(source, Path.cwd() / "store", overrides)

@@ -24,7 +24,7 @@ from corpora.store.places.pipes import refuse_pipe
 from corpora.store.settings import POSITION, bind, check_choice, check_keys, check_range, convert, toml_table
 from corpora.store.workers.pool import Limits
 from flows.recipes.figure_names import figure_names
-from flows.recipes.guesses.fitted_defaults import Fitted
+from flows.recipes.guesses.fitted_defaults import Fitted, proposed_next_to
 from flows.recipes.model_table import OF_START, ModelEntry, read_model_table
 from flows.recipes.settings.bounds import Bound, check_names, read_bounds
 from flows.recipes.settings.engine import LOCAL, check_engine
@@ -73,6 +73,14 @@ KEYS = ("name", "store", "seed", "engine", "source", "step", *TABLES, *NAMED)
 SOURCE_KEYS = ("priority", "weight", "fetch", "on_damage", "license", "documents", *STEP_TABLES)
 ON_DAMAGE = ("stop", "skip")
 # A rule that drops much is reported above a fifth and stops above half; damage stops where it is most of a folder.
+PROPOSED_FOR_FOLDERS: dict[str, dict[str, Any]] = {
+    "source": {"encoding": "auto", "on_damage": "skip"},
+    "vocabulary": {"size": 8000},
+}
+COMMENTS = {
+    'encoding = "auto"': "# UTF-8, else windows-1252",
+    'on_damage = "skip"': "# a file that cannot be read is left out, counted and named",
+}
 BOUNDS_OF_FOLDERS = {"documents": {"rule_share_from": 1_000_000_000, "max_damaged_share": 0.5}}
 
 
@@ -481,22 +489,29 @@ def resolved_source(source: Path | str) -> str:
     return str(source) if is_object_address(str(source)) else Path(source).resolve().as_posix()
 
 
-def folder_recipe(folder: Path | str, store: str, fitted: Fitted | None = None) -> str:
-    """Return the text of a recipe for a folder of files of any readable kind, for `cloze run --source FOLDER`."""
+def folder_recipe(
+    folder: Path | str, store: str, fitted: Fitted | None = None, chosen: Mapping[str, str] | None = None
+) -> str:
+    """Return the text of a recipe for a folder of files of any readable kind, for `cloze run --source FOLDER`.
+
+    chosen: settings that are put in afterwards; what they exclude is left out
+    """
     fitted = fitted or Fitted()
     merged = merged_tables(BOUNDS_OF_FOLDERS, fitted.tables)
-    of_source, of_vocabulary = (toml_lines(merged.pop(name, {})) for name in ("source", "vocabulary"))
-    tables = replace(fitted, tables=merged).to_toml()
-    name = name_of_folder(Path(str(folder).partition("?")[0] if is_object_address(str(folder)) else folder))
-    return (
-        f'name = "{name}"\nstore = {toml(store)}\n\n[[source]]\nkind = "files"\nname = "{name}"\n'
-        f"path = {toml(resolved_source(folder))}\n"
-        'encoding = "auto"        # UTF-8, else windows-1252\n'
-        'on_damage = "skip"       # a file that cannot be read is left out, counted and named\n'
-        + "".join(f"{line}\n" for line in of_source)
-        + f"\n{tables}[vocabulary]\nsize = 8000\n"
-        + "".join(f"{line}\n" for line in of_vocabulary)
+    of_source, of_vocabulary = (
+        list(toml_lines(proposed_next_to(chosen or {}, table, usual | merged.pop(table, {}))))
+        for table, usual in PROPOSED_FOR_FOLDERS.items()
     )
+    name = name_of_folder(Path(str(folder).partition("?")[0] if is_object_address(str(folder)) else folder))
+    lines = [
+        *(f'name = "{name}"', f"store = {toml(store)}", "", "[[source]]", 'kind = "files"', f'name = "{name}"'),
+        f"path = {toml(resolved_source(folder))}",
+        *(f"{line:25}{COMMENTS[line]}" if line in COMMENTS else line for line in of_source),
+        "",
+        replace(fitted, tables=merged).to_toml() + ("[vocabulary]" if of_vocabulary else ""),
+        *of_vocabulary,
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def with_overrides(text: str, overrides: Mapping[str, str]) -> str:

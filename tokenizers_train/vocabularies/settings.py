@@ -29,6 +29,11 @@ _ONLY = {
 }
 
 
+def is_of_algorithm(setting: str, algorithm: str) -> bool:
+    """Return True if a vocabulary of an algorithm can have a setting."""
+    return algorithm in _ONLY.get(setting, ALGORITHMS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VocabularySettings:
     """Settings that decide a vocabulary, next to the word counts.

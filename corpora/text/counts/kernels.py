@@ -21,8 +21,7 @@ from corpora.text.counts.repeats import (
     NUM_SHARES,
     count_ngrams,
     count_repeats,
-    hash_lines,
-    hash_paragraphs,
+    hash_groups,
 )
 from corpora.text.counts.words import Scratch, longest, make_scratch, scan
 
@@ -96,12 +95,12 @@ def _count_rows(
         counts[_STOP_WORDS], counts[_LOREM], counts[_NEWLINES] = totals.stop_words, totals.lorem_ipsum, totals.newlines
         for place in range(len(_TALLY)):
             counts[_TALLY[place]] = scratch.tally[place]
-        hash_lines(totals.lines, scratch)
+        hash_groups(totals.lines, scratch.first_words, scratch.keys, scratch.hashes)
         _line_spans(totals.lines, scratch, spans)
         _count_lines(scratch.text, totals.lines, spans, counts)
         repeated, characters = count_repeats(spans, totals.lines, scratch, use + 1)
         counts[_REPEATED_LINES], counts[_REPEATED_LINE_CHARACTERS] = repeated, characters
-        hash_paragraphs(totals.paragraphs, scratch)
+        hash_groups(totals.paragraphs, scratch.first_lines, scratch.hashes, scratch.hashes)
         counts[_PARAGRAPHS] = totals.paragraphs
         counts[_PARAGRAPH_CHARACTERS] = _join_paragraphs(totals.paragraphs, scratch, spans)
         repeated, characters = count_repeats(spans, totals.paragraphs, scratch, use + 2)

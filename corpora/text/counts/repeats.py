@@ -11,7 +11,7 @@ counting its use: slots hold the use they were filled in, next to what they hold
 
 import numpy as np
 
-from corpora.kernels.arrays import Bytes, Int64s
+from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import GOLDEN_RATIO, absorb
 from corpora.text.counts.words import Scratch, table_size
@@ -145,20 +145,13 @@ def _same_bytes(text: Bytes, one: int, other: int, length: int) -> bool:
 
 
 @kernel
-def hash_lines(lines: int, scratch: Scratch) -> None:
-    """Hash every line by the keys of its words: to be called before runs of words take their place."""
-    for line in range(lines):
-        value = _EMPTY
-        for word in range(scratch.first_words[line], scratch.first_words[line + 1]):
-            value = absorb(value, scratch.keys[word])
-        scratch.hashes[line] = value
+def hash_groups(groups: int, bounds: Int32s, hashes: UInt64s, out: UInt64s) -> None:
+    """Hash each group by the hashes of its members: a line by its words, a paragraph by its lines (`out` is `hashes`).
 
-
-@kernel
-def hash_paragraphs(paragraphs: int, scratch: Scratch) -> None:
-    """Put the hashes of paragraphs, made of those of their lines, in place of these."""
-    for paragraph in range(paragraphs):
+    Lines are hashed before runs of words take the place of words.
+    """
+    for group in range(groups):
         value = _EMPTY
-        for line in range(scratch.first_lines[paragraph], scratch.first_lines[paragraph + 1]):
-            value = absorb(value, scratch.hashes[line])
-        scratch.hashes[paragraph] = value
+        for member in range(bounds[group], bounds[group + 1]):
+            value = absorb(value, hashes[member])
+        out[group] = value

@@ -11,7 +11,7 @@ import numpy as np
 from corpora.kernels.arrays import Bytes, Int64s, copy_values
 from corpora.kernels.compiling import kernel
 from corpora.kernels.utf8 import back, decode
-from corpora.text.codepoints import COMMA, DASH, ENDER, LOWER, PERIOD, QUOTE, SPACE, UPPER, WIDE_ENDER, class_at
+from corpora.text.codepoints import COMMA, DASH, DIGIT, ENDER, LOWER, PERIOD, QUOTE, SPACE, UPPER, WIDE_ENDER, class_at
 from corpora.text.sentences.languages import COLON, SEMICOLON, SPACED
 from corpora.text.sentences.runs_kernels import ends_wide_at, halves_at, is_wide_at, parts_spaced_at, run_at
 from corpora.text.sentences.signs import (
@@ -194,12 +194,14 @@ def _closes_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
     if data[sentence] != 40 or not 3 < at - sentence <= LONG_ASIDE:
         return False
     kind, _ = class_at(data, sentence + 1, classes)
-    if (kind != UPPER and kind != LOWER) or enumerates(data, sentence + 1, at):
+    if (kind != UPPER and kind != LOWER and kind != DIGIT) or enumerates(data, sentence + 1, at):
         return False
+    spaces = 0
     for place in range(sentence + 1, at):
+        spaces += data[place] == 32
         if data[place] == 40 or data[place] == 41:
             return False
-    return True
+    return kind != DIGIT or spaces > 0
 
 
 # Items of a list on one line.

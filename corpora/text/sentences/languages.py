@@ -23,20 +23,13 @@ class Language:
 
     code: ISO 639; "" for one that is not certain, "*" for one without a table
     words: at most eight bytes of UTF-8, ASCII letters small
+    cased: whether the text that is read has capitals
     """
 
     code: str
     words: Mapping[bytes, int]
     manner: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextReading:
-    """What a document is read with: its language, and whether it has capitals."""
-
-    words: Mapping[bytes, int]
-    manner: int
-    cased: bool
+    cased: bool = True
 
 
 _MANNERS = {

@@ -17,7 +17,7 @@ from corpora.text.codepoints import (
     WIDE_ENDER,
     character_class,
 )
-from corpora.text.sentences.languages import NOUNS, TextReading
+from corpora.text.sentences.languages import NOUNS, Language
 from corpora.text.sentences.signs import (
     ABBREVIATION,
     FIRST_QUOTES,
@@ -35,7 +35,7 @@ from corpora.text.sentences.signs import (
 )
 
 
-def run_end_of(text: str, sentence: int, at: int, reading: TextReading) -> int:
+def run_end_of(text: str, sentence: int, at: int, reading: Language) -> int:
     """Return where the terminators and what closes on them end: quotes, too, and citations before white space."""
     run_end = at
     while True:
@@ -47,7 +47,7 @@ def run_end_of(text: str, sentence: int, at: int, reading: TextReading) -> int:
             return _cited(text, sentence, at, end, reading)
 
 
-def _cited(text: str, sentence: int, at: int, end: int, reading: TextReading) -> int:
+def _cited(text: str, sentence: int, at: int, end: int, reading: Language) -> int:
     """Return the end of the citations at a place after a terminator, "[1][2]" or "10", if white space follows."""
     place = end
     while text[place : place + 1] == "[" and text[place + 1 : place + 2].encode().isalnum():
@@ -70,7 +70,7 @@ def _after_number(text: str, at: int) -> int:
     return place
 
 
-def _noted(text: str, sentence: int, at: int, reading: TextReading) -> bool:
+def _noted(text: str, sentence: int, at: int, reading: Language) -> bool:
     """Return True if a number after a full stop can be that of a note: after brackets, or a small word that is long."""
     start = at
     while start > max(sentence, at - 9) and character_class(text[start - 1]) == LOWER:
@@ -113,10 +113,11 @@ def is_wide(character: str) -> bool:
     return "ぁ" <= character <= "\u9fff"
 
 
-def halves(text: str, sentence: int, at: int, reading: TextReading) -> tuple[int, int, int]:
+def halves(text: str, sentence: int, at: int, reading: Language) -> tuple[int, int, int]:
     """Return what `_boundary` does, for a colon or a semicolon of a language if they end a sentence at a capital.
 
-    Where nouns have capitals, a word that opens sentences must follow, and no label ("Ihr Ziel: Wir") may be before it.
+    Where nouns have capitals, a word that opens sentences must follow, and no label ("Ihr Ziel: Wir") and no quote may
+    be before it.
     """
     following = after(text, at + 1, (SPACE,))
     quoted = not reading.manner & NOUNS and text[following : following + 1] in tuple(FIRST_QUOTES)
@@ -124,6 +125,7 @@ def halves(text: str, sentence: int, at: int, reading: TextReading) -> tuple[int
     if following == at + 1 or first >= len(text) or character_class(text[first]) != UPPER:
         return 0, at + 1, 0
     opens = reading.words.get(next_word(text, first).lower(), 0) & STARTER
+    opens = opens and character_class(text[at - 1]) != QUOTE
     if reading.manner & NOUNS and (not opens or len(text[sentence:at].encode()) < LONG_LABEL):
         return 0, at + 1, 0
     return at + 1, following, text[at + 1 : following].count("\n")
@@ -148,7 +150,7 @@ def next_word(text: str, at: int) -> bytes:
     return word
 
 
-def kind_of(word: str, reading: TextReading) -> int:
+def kind_of(word: str, reading: Language) -> int:
     """Return the kind of a word in the language."""
     return reading.words.get(word.encode().lower(), 0)
 

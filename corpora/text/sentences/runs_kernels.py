@@ -175,7 +175,7 @@ def halves_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes, wo
         return sentence, at + 1, 0
     if words[-1] & NOUNS:
         opens = look_up(data, first, next_word(data, first, stop), words) & STARTER
-        if opens == 0 or at - sentence < LONG_LABEL:
+        if opens == 0 or at - sentence < LONG_LABEL or class_before(data, at, classes) == QUOTE:
             return sentence, at + 1, 0
     return at + 1, following, newlines
 

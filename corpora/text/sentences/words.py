@@ -146,8 +146,8 @@ def opens_at(data: Bytes, at: int, stop: int, classes: Bytes, cased: int) -> boo
     lead, spaced = 0, False
     if (data[at] == 40 and _lettered(data, at, stop)) or _left_out(data, at, stop):
         return True
-    if at + 2 < stop and data[at] == 44 and data[at + 1] == 44:
-        lead, at, spaced = 2, at + 2, True
+    while lead < 2 and at + 1 < stop and data[at] == 44:
+        lead, at, spaced = lead + 1, at + 1, lead == 1
     kind, width = class_at(data, at, classes)
     while lead < 4 and (OPENER <= kind <= DASH or kind == QUOTE or (spaced and data[at] == 32)):
         spaced = kind == DASH or data[at] == 96
@@ -224,8 +224,8 @@ def opens_small_at(
     data: Bytes, sentence: int, at: int, run_end: int, following: int, stop: int, classes: Bytes, words: Int64s
 ) -> bool:
     """The twin of `_opens_small`."""
-    kind, _ = class_at(data, following, classes)
-    if kind != LOWER:
+    following += run_end - at == 1 and data[at] == 46 and data[following] == 40
+    if following >= stop or class_at(data, following, classes)[0] != LOWER:
         return False
     marks = only_marks(data, at, run_end)
     start = word_start(data, sentence, at, classes, words)

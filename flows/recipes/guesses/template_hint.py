@@ -13,7 +13,8 @@ from statistics import median
 
 FEWEST = 3  # texts needed for a hint
 BOOK_WORDS, TICKET_WORDS = 20_000, 60
-MOST_CHARACTERS = 200_000  # of a text that are looked at for words
+MOST_CHARACTERS = 200_000  # of a text whose words are counted
+SEARCHED = 20_000  # characters of it that are searched for the words of a template
 FEWEST_TURNS, SPOKEN = 4, 0.6  # lines of a chat, and the share of them that begin with a name
 LEGAL = re.compile(
     r"\b(?:whereas|hereinafter|hereof|herein|hereby|hereto|hereunder|thereof|witnesseth|notwithstanding|pursuant to"
@@ -49,8 +50,8 @@ WORDS = {
 }
 TURN = re.compile(r"(?:\[?\d{1,2}:\d\d(?::\d\d)?[^\n:\]]{0,9}\]?\s)?<?\w[\w .'-]{0,23}[:>]\s")
 
-# In scripts without spaces about two characters are a word: Japanese, Chinese, Thai, Lao, Burmese, Khmer.
-WITHOUT_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+# In scripts without spaces about two characters are a word: Japanese, Chinese, Thai, Lao, Tibetan, Burmese, Khmer.
+WITHOUT_SPACES = re.compile(r"[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 CHARACTERS_OF_A_WORD = 2
 
 
@@ -83,7 +84,7 @@ def fitting_template(texts: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _terms(sign: "re.Pattern[str]", text: str) -> set[str]:
-    return {re.sub(r"\d+", "", term.lower()) for term in sign.findall(text[:MOST_CHARACTERS])}
+    return {re.sub(r"\d+", "", term.lower()) for term in sign.findall(text[:SEARCHED])}
 
 
 def _share_of_turns(text: str) -> float:

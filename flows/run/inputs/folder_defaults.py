@@ -19,7 +19,9 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +31,14 @@ from corpora.errors import FileFault, InputError
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect, judged_languages
 from corpora.judging.steps.rules import OFF, GopherRules, failures, switched_off
-from corpora.sources.books.encoding import decode_text
-from corpora.sources.books.epub import BadBook
 from corpora.sources.books.gutenberg import whole_book
 from corpora.sources.books.source import BookCorpusSource
-from corpora.sources.bytes.faults import refusing_damage
+from corpora.sources.bytes.faults import BadRecord, refusing_damage
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.bytes.raw_files import open_raw
+from corpora.sources.bytes.raw_files import AUTO, open_raw
 from corpora.sources.contract import RawFile, Record, Source, readable, unhashed_files
 from corpora.sources.files.endings import BOOK_ENDINGS, TEXT_ENDINGS
-from corpora.sources.files.formats import names_gutenberg
+from corpora.sources.files.formats import TextFile, gutenberg_book, names_gutenberg
 from corpora.text.counts.languages import ENGLISH, SPACELESS, terms_of
 from flows.recipes.guesses.fields import guess_new, with_names, without_text
 from flows.recipes.guesses.fitted_defaults import Fitted, with_chosen
@@ -46,20 +46,19 @@ from flows.recipes.guesses.template_hint import MOST_CHARACTERS, fitting_templat
 from flows.recipes.lock import files_of, read_lock
 from flows.recipes.new_recipe import template_tables
 from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe, resolved_source, shortened, with_overrides
-from flows.recipes.tables import merged_tables, toml
+from flows.recipes.tables import merged_tables, override, toml
 from flows.run.estimates.sampling import sample_source
 from flows.run.faults.rule_limits import texts_before_rules
 from tokenizers_train.vocabularies.settings import UNIGRAM
 
-MOST_DROPPED = 0.1  # of the sample by a rule: half of what stops a run
+MOST_DROPPED = 0.1  # of the sample by a rule, or with words unknown to a vocabulary: half of what stops a run
 OTHER_LANGUAGES = 0.02  # of the texts; above this share, and of books above none, all languages are kept
 LOOKED_AT, CHARACTERS = 400, 2_000_000
-HALF = 0.5  # of the texts
 HEAD = 20_000  # characters of each document that are judged
 READ_BYTES, PLACES = 1_000_000, 60  # of records, of a folder of less than a hundred times as much; and from where
 TWO_LETTERS_I = frozenset(("tr", "az", "kk", "tt", "crh"))  # the small letter of I is another one there
 MARKED = 0.005  # of the letters of a text of unknown language; from this share on its marks are kept
-GUTENBERG_HEAD, MOST_OF_BOOK, SURE = 8_192, 20_000_000, 5  # bytes of a file, and files that are read whole to be sure
+HEAD_BYTES, MOST_OF_BOOK, SURE = 8_192, 20_000_000, 5  # bytes of a text; and of files that are read whole to be sure
 KINDS = {
     **{"tickets": "short texts", "legal": "legal texts", "books": "books", "patents": "patents", "chats": "chats"},
     **{"clinical": "clinical notes", "biomedical": "biomedical texts"},
@@ -83,30 +82,33 @@ def recipe_of_folder(source: Path | str, store: Path, overrides: Mapping[str, st
     path = _recipe_path(Path(where), store / "recipes")
     lock = read_lock(path.with_suffix(".lock"))
 
-    def parse(fitted: Fitted) -> Recipe:
-        plain = folder_recipe(source, str(store), fitted)
-        name = parse_recipe(plain, path, {}).sources[0].source.name
-        chosen = with_chosen(lock.chosen, overrides, name)
+    def parse(fitted: Fitted, skipped: tuple[str, ...] = ()) -> Recipe:
+        plain = partial(folder_recipe, source, str(store), fitted)
+        name = parse_recipe(plain(), path, {}).sources[0].source.name
+        given = with_chosen(lock.chosen, overrides, name)
+        chosen = {key: value for key, value in given.items() if not key.startswith(skipped)}
         return replace(
-            parse_recipe(plain, path, chosen),
-            text=with_overrides(plain, chosen),
+            parse_recipe(plain(chosen), path, chosen),
+            text=with_overrides(plain(chosen), chosen),
             fitted=fitted if fitted.looked_at or not lock.generations else None,
             chosen=chosen,
-            replaces=with_overrides(plain, lock.chosen),
+            replaces=with_overrides(plain(lock.chosen), lock.chosen),
         )
 
     if lock.fitted is None and lock.generations:
         return parse(Fitted())
     if lock.fitted is not None and lock.fitted.looked_at:
         return parse(lock.fitted)
-    plain = parse(Fitted())
-    reader, files = _files_with_text(plain)
+    look = partial(parse, skipped=("vocabulary.",))  # whose keys may be those of an algorithm that is proposed then
+    reader, files = _files_with_text(look(Fitted()))
     records = _sample(reader, files)
     if not records:
-        return plain
-    first = _with_books(_by_template(records), files, records)
-    settings = parse(first).sources[0].documents
-    return parse(_by_judging(records, settings, first))
+        return parse(Fitted())
+    heads = _heads_of_texts(files)
+    first = _with_books(_by_template(records), heads, records)
+    settings = look(first).sources[0].documents
+    more = _unsampled(heads, records, str(reader.settings().get("encoding", AUTO)))
+    return parse(_by_judging(records, more, settings, first))
 
 
 def _recipe_path(folder: Path, recipes: Path) -> Path:
@@ -132,23 +134,35 @@ def _files_with_text(recipe: Recipe) -> tuple[Source, list[RawFile]]:
 
 
 def _sample(source: Source, files: Sequence[RawFile]) -> list[Record]:
-    """Sample records from all over a folder, but none of files that cannot be read."""
-    records = _read(source, files)
+    """Sample records from all over a folder that hold a text, but none of files that cannot be read."""
+    while True:
+        try:
+            sampled = sample_source(source, files, math.inf, READ_BYTES, PLACES).sampled if files else ()
+            break
+        except FileFault as fault:  # these cannot be cut; a run leaves them out
+            cut = {each.path for each in (fault, *fault.others)}
+            files = [file for file in files if file.path not in cut]
+    records = [record for record in sampled if record.drop is None and record.text.strip()]
     characters = sum(min(len(record.text), HEAD) for record in records)
     return records[:: max(1, -(-len(records) // LOOKED_AT), -(-characters // CHARACTERS))]
 
 
-def _read(source: Source, files: Sequence[RawFile]) -> list[Record]:
-    """Read the records of a sample that hold a text."""
-    while files:
-        try:
-            sample = sample_source(source, files, math.inf, READ_BYTES, PLACES)
-        except FileFault as fault:  # these cannot be cut; a run leaves them out
-            cut = {each.path for each in (fault, *fault.others)}
-            files = [file for file in files if file.path not in cut]
-        else:
-            return [r for r in sample.sampled if r.drop is None and r.text.strip()]
-    return []
+def _heads_of_texts(files: Sequence[RawFile]) -> dict[RawFile, bytes]:
+    """Return the first bytes of files that are a text each, of some from all over if there are many."""
+    texts = [file for file in files if file.name.lower().endswith(TEXT_ENDINGS)]
+    return {file: _beginning(file, HEAD_BYTES) for file in texts[:: max(1, -(-len(texts) // LOOKED_AT))]}
+
+
+def _unsampled(heads: Mapping[RawFile, bytes], records: Sequence[Record], encoding: str) -> list[str]:
+    """Return the beginnings of texts that are not in the sample, as long texts are, which fill it soon."""
+    sampled, reader = {record.locator.file for record in records}, TextFile(encoding=encoding, max_record_bytes=0)
+    texts = []
+    for file, data in heads.items():
+        for end in range(0 if file.name in sampled else 4):  # the last letter may be cut off
+            with suppress(BadRecord):
+                texts.append(reader.text_of(data[: len(data) - end]))
+                break
+    return [text for text in texts if text.strip()][: LOOKED_AT - len(sampled)]
 
 
 def _by_template(records: Sequence[Record]) -> Fitted:
@@ -162,29 +176,20 @@ def _by_template(records: Sequence[Record]) -> Fitted:
     return Fitted(looked_at=len(records), why=(why,), tables=tables)
 
 
-def _with_books(fitted: Fitted, files: Sequence[RawFile], records: Sequence[Record]) -> Fitted:
+def _with_books(fitted: Fitted, heads: Mapping[RawFile, bytes], records: Sequence[Record]) -> Fitted:
     """Extend what is fitted: books of Project Gutenberg are read as books, which are long."""
-    texts = [file for file in files if file.name.lower().endswith(TEXT_ENDINGS)]
-    texts = texts[:: max(1, -(-len(texts) // LOOKED_AT))]
     epubs = [record.text for record in records if record.locator.file.lower().endswith(BOOK_ENDINGS)]
-    named = [file for file in texts if names_gutenberg(_beginning(file, GUTENBERG_HEAD))]
-    sure = any(_is_book(_beginning(file, MOST_OF_BOOK)) for file in named[:SURE])
+    named = [file for file, head in heads.items() if names_gutenberg(head)]
+    whole = (gutenberg_book(_beginning(file, MOST_OF_BOOK), records[0].locator, MOST_OF_BOOK) for file in named[:SURE])
+    sure = any(whole)
     books = sure * len(named) + sum(whole_book(text) is not None for text in epubs)
     if not books:
         return fitted
-    of = f"{books:,} of {len(texts) + len(epubs):,} texts looked at"
+    of = f"{books:,} of {len(heads) + len(epubs):,} texts looked at"
     why = f"books of Project Gutenberg ({of}): read as books, without its license"
     rules = BookCorpusSource.defaults["rules"]
     tables = {"rules": rules, "documents": template_tables("books")["documents"], "source": {"books": True}}
     return replace(fitted, why=(*fitted.why, why), tables=merged_tables(tables, fitted.tables))
-
-
-def _is_book(data: bytes) -> bool:
-    """Return True if the bytes of a text are one book of Project Gutenberg."""
-    try:
-        return whole_book(decode_text(data)) is not None
-    except BadBook:
-        return False  # no text of one encoding
 
 
 def _beginning(file: RawFile, num_bytes: int) -> bytes:
@@ -197,10 +202,15 @@ def _beginning(file: RawFile, num_bytes: int) -> bytes:
         return b""  # reading it says why
 
 
-def _by_judging(records: Sequence[Record], settings: DocumentsSettings, fitted: Fitted) -> Fitted:
-    """Extend what is fitted: switch off the rules that would drop much of the sample, and keep its languages."""
+def _by_judging(records: Sequence[Record], more: Sequence[str], settings: DocumentsSettings, fitted: Fitted) -> Fitted:
+    """Extend what is fitted: switch off the rules that would drop much of the sample, and keep its languages.
+
+    more: texts that were not sampled, of which only the beginning was read
+    """
     whole = replace(settings, language=replace(settings.language, keep=()))
-    texts = texts_before_rules([record._replace(text=record.text[:HEAD]) for record in records], "sample", whole)
+    parts = [record._replace(text=record.text[:HEAD]) for record in records]
+    parts += [Record(locator=records[0].locator, text=text) for text in more]
+    texts = texts_before_rules(parts, "sample", whole)
     tables, why = dict(fitted.tables), [*fitted.why]
     codes, long = detect(texts, settings.language), settings.rules.gopher.max_words > GopherRules().max_words
     few = 0 if long else OTHER_LANGUAGES * len(codes)  # one book is much text
@@ -212,7 +222,7 @@ def _by_judging(records: Sequence[Record], settings: DocumentsSettings, fitted: 
         vocabulary = _vocabulary_for(others, len(codes))
         tables = merged_tables(tables, {"vocabulary": vocabulary})
         chosen = ", ".join(f"{key} = {toml(value)}" for key, value in vocabulary.items())
-        why.append(f"texts not in English: the vocabulary keeps the marks of letters ({chosen})")
+        why.append(f"texts not in English: a vocabulary of them keeps the marks of letters ({chosen})")
     if unjudged := sorted(code for code in others if code != UNKNOWN and not terms_of(code).stop_words):
         why.append(f"no table of stop words of {', '.join(unjudged)}: not judged by stop words and lengths of words")
     off = _too_strict(texts, judged_languages(codes, (whole if dropped else settings).language), settings)
@@ -220,14 +230,16 @@ def _by_judging(records: Sequence[Record], settings: DocumentsSettings, fitted: 
     too_long = sum(len(r.text) > longest and num_words(r.text) > longest for r in records) / len(records)
     if too_long > MOST_DROPPED and settings.rules.gopher.enabled:
         off["gopher.max_words"] = (OFF["gopher.max_words"], too_long)
+    switched = dict[str, Any]()
     for key, (value, _) in off.items():
-        tables = merged_tables(tables, {"rules": _nested(key, value)})
+        override(switched, f"rules.{key}", value)
+    tables = merged_tables(tables, switched)
     if off:
         most = sorted(off.items(), key=lambda rule: -rule[1][1])
         listed = ", ".join(f"{key} ({share:.0%} of them)" for key, (_, share) in most[:SHOWN])
         more = f" and {len(off) - SHOWN} more" if len(off) > SHOWN else ""
         why.append(f"rules switched off that would drop much: {listed}{more}")
-    return replace(fitted, why=tuple(why), tables=tables)
+    return replace(fitted, looked_at=len(parts), why=tuple(why), tables=tables)
 
 
 def _other_languages(codes: Sequence[str], settings: LanguageSettings, few: float) -> str:
@@ -236,8 +248,8 @@ def _other_languages(codes: Sequence[str], settings: LanguageSettings, few: floa
     dropped = sum(count for code, count in counts.items() if code not in (*settings.keep, UNKNOWN))
     if dropped <= few:
         return ""
-    named = [(code, count) for code, count in counts.most_common() if code != UNKNOWN]
-    return ", ".join(f"{code} {count / len(codes):.0%}" for code, count in named[:3])
+    named = [(code, count / len(codes)) for code, count in counts.most_common() if code != UNKNOWN]
+    return ", ".join(f"{code} {share:.0%}" if share >= 0.01 else f"{code} <1%" for code, share in named[:3])
 
 
 def _others_by_language(texts: Sequence[str], codes: Sequence[str]) -> Counter[str]:
@@ -250,10 +262,14 @@ def _vocabulary_for(others: Counter[str], num_texts: int) -> dict[str, Any]:
     """Return what a vocabulary needs so that marks tell words apart, and words without spaces are cut.
 
     Where two letters have one capital I, capitals are kept too. WordPiece takes what is between two spaces for a word,
-    and a long one for unknown; in Chinese and Japanese it cuts at each ideograph.
+    and a long one for unknown; in Chinese and Japanese it cuts at each ideograph. These have many letters, and so has
+    Korean, whose letters are tokens twice, at the beginning of a word and inside.
     """
-    whole = sum(others[code] for code in SPACELESS - {"ja", "zh"}) > HALF * num_texts
-    algorithm = {"algorithm": UNIGRAM} if whole else {}
+    whole = sum(others[code] for code in SPACELESS - {"ja", "zh"}) > MOST_DROPPED * num_texts
+    algorithm: dict[str, Any] = {"algorithm": UNIGRAM} if whole else {}
+    if many := others.keys() & {"ja", "zh", "ko"}:
+        letters = {"limit_alphabet": 3_900 if "ko" in many else 5_000}
+        algorithm |= {"character_coverage": 0.9995} if whole else letters
     return algorithm | ({"lowercase": False} if TWO_LETTERS_I & others.keys() else {}) | {"strip_accents": False}
 
 
@@ -271,13 +287,3 @@ def _too_strict(texts: pa.Array, languages: Sequence[str], settings: DocumentsSe
         if share > MOST_DROPPED and off is not None:
             off_values[off[0]] = (off[1], max(share, off_values.get(off[0], (0, 0.0))[1]))
     return off_values
-
-
-def _nested(key: str, value: Any) -> dict[str, Any]:
-    """A value under a dotted key.
-
-    >>> _nested("gopher.min_words", 0)
-    {'gopher': {'min_words': 0}}
-    """
-    first, _, rest = key.partition(".")
-    return {first: _nested(rest, value) if rest else value}

@@ -25,11 +25,30 @@ CASES = cases_of(__file__, "clean")
 
 CASED = CleanSettings()
 AS_FTFY = CleanSettings(quotes="straight", widths="narrow")
-SPOILT = ["â€™", "Ã©", "Ã ", "â€œ", "&amp;", "&lt;", "&#39;", "<b>", "<", "&c.", "\x1b[31m", "ﬁ", "e\u0301", "\u0301"]
+SPOILT = [
+    "â€™",
+    "Ã©",
+    "Ã ",
+    "â€œ",
+    "&amp;",
+    "&lt;",
+    "&#39;",
+    "<b>",
+    "<",
+    "&c.",
+    "&#13;",
+    "&#10;",
+    "&#x301;",
+    "&amp;lt;",
+    "\x1b[31m",
+    "ﬁ",
+    "e\u0301",
+    "\u0301",
+]
 SPACES = [*" \t\r\n\v\f\x85\xa0\u2003\u2028\u3000\ufeff\xad", "  ", "\r\n"]
 PLAIN = [*"ŒœÂÉß”—А", "word", "Word", "é”", "日本。", "яЂ", "K\u030c", "H\u0331", "ΑΣ", "İ", "$_"]
 MIXED = ["", "\n", "œ\n", "œ", "<\n&amp;", "&amp;<", "&amp;\n<\n&lt;", "a\r\n\r\n\r\nb", "x\xad\u0301"]
-MIXED += ["\u1100\u1161", "0\r☃\n0"]
+MIXED += ["\u1100\u1161", "0\r☃\n0", "é&#13;\r\na", "é&#10;\n", "&#x301;e &amp;lt;"]
 TEXTS = st.one_of(
     st.text(),
     st.lists(st.sampled_from(SPOILT + SPACES + PLAIN), max_size=30).map("".join),

@@ -23,6 +23,9 @@ PIECES += ["a.m", "P.M", "Monday", "said", "i", "b", "a", "1", "2", "2)", "1)", 
 PIECES += ["Mr", "e.g", "No", "St", "U.S", "J", "The", "he", "iv", "12", "Then", "meanwhile", "Ürgh", "12) ", "- "]
 PIECES += ["www.x", "oh", "end.Today ", "\U00100000"]
 PIECES += [
+    ",A",
+    "(a",
+    "(1 x) ",
     ",,",
     "``",
     "''",

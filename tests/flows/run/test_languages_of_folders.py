@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from labelled_cases import cases_of
-from small_recipe import run_lock
+from small_recipe import prose, run_lock
 from tiers import mostly_long
 
 from corpora.errors import InputError
@@ -29,6 +29,12 @@ from tokenizers_train.words.counts import count_by
 CASES = cases_of(__file__, "languages")
 WHOLE = [code for code, case in CASES.items() if len(case["text"]) > 250]
 PAIRS = [code for code, case in CASES.items() if case["pair"]]
+
+MANY_LETTERS = {
+    "zh": "小村庄坐落在河岸上,那里的人们和太阳一起起床。早晨,渔夫们到水上去,中午以前带着鱼回来。" * 30,
+    "ja": "小さな村は川の岸にあり、人々は太陽とともに起きます。朝になると漁師たちは水の上に出ます。" * 30,
+    "ko": "작은 마을은 강가에 있고 사람들은 해와 함께 일어납니다. 아침이면 어부들이 물로 나갑니다. " * 30,
+}
 
 
 def folder_of(folder: Path, texts: Sequence[str]) -> Path:
@@ -89,6 +95,42 @@ def test_a_folder_comes_through_by_the_rules_of_its_script(tmp_path: Path, code:
         assert len(split_sentences(text, code)) == expected, [raw[a:b].decode() for a, b in split_sentences(text, code)]
     read = read_vocabulary(done.place, done.outcome.vocabulary)
     assert all(read.special_ids["unk"] not in ids(read, text) for text in texts)
+
+
+@pytest.mark.parametrize(("code", "size"), [(code, "8000") for code in MANY_LETTERS] + [("zh", "4000")])
+def test_scripts_of_many_letters_keep_them(tmp_path: Path, code: str, size: str) -> None:
+    """Fails if the vocabulary of a script of thousands of letters knows only the first thousand, or has no room."""
+    letters = [chr((0xAC00 if code == "ko" else 0x4E00) + 3 * n) for n in range(1_600)]
+    words = ["".join(letters[n : n + 4]) for n in range(0, len(letters), 4)]
+    texts = [f"{MANY_LETTERS[code]} {' '.join(words[n::6])}" for n in range(6)]
+    recipe = recipe_of_folder(folder_of(tmp_path / "f", texts), tmp_path / "store", {"vocabulary.size": size})
+    settings = settings_of(recipe)
+    counts = count_by(settings.word_rule, pa.array(texts, pa.large_string()))
+    vocabulary = train_vocabulary(counts, settings)
+    assert not any(vocabulary.special_ids["unk"] in ids(vocabulary, text) for text in texts)
+
+
+@pytest.mark.parametrize("others", [1, 6])
+def test_a_folder_in_two_scripts_has_a_vocabulary_for_both(tmp_path: Path, others: int) -> None:
+    """Fails if the words of a part of a folder, be it a sixth, are unknown to the vocabulary of the whole."""
+    thai = [text.replace(" ", "") for text in turned(CASES["th"]["text"], others)]
+    english = [f"{prose(n, 20)} It is {n}." for n in range(6)]
+    recipe = recipe_of_folder(folder_of(tmp_path / "f", [*english, *thai]), tmp_path / "store", {})
+    settings = settings_of(recipe)
+    counts = count_by(settings.word_rule, pa.array([*english, *thai], pa.large_string()))
+    vocabulary = train_vocabulary(counts, settings)
+    assert not any(vocabulary.special_ids["unk"] in ids(vocabulary, text) for text in thai)
+
+
+def test_two_texts_of_many_long_ones_are_seen(tmp_path: Path) -> None:
+    """Fails if long texts fill the sample, and those in another language, more than one in fifty, are dropped."""
+    (tmp_path / "f").mkdir()
+    for number in range(70):
+        text = " ".join(turned(CASES["fi"]["text"], 9)) if number in (33, 47) else prose(number, 20)
+        (tmp_path / f"f/{number}.txt").write_text(f"{text}\n" * (40_000 // len(text)), encoding="utf-8")
+    recipe = recipe_of_folder(tmp_path / "f", tmp_path / "store", {})
+    assert recipe.fitted is not None and recipe.fitted.looked_at == 70
+    assert recipe.sources[0].documents.language.keep == () and not settings_of(recipe).strip_accents
 
 
 def test_marks_go_only_where_it_is_said() -> None:
