@@ -116,7 +116,7 @@ def without_appended(tree: Tree, blocks: list[Block], address: str | None) -> li
 
 
 def _is_in_article(tree: Tree, node: int) -> bool:
-    while node > 0 and tree.tags[node] != "article":
+    while node > 0 and tree.tag(node) != "article":
         node = int(tree.parents[node])
     return node > 0
 
@@ -128,7 +128,7 @@ def _addresses(tree: Tree, element: int, address: str) -> set[str]:
     if WRITTEN_ADDRESS.search(data, start, stop):
         written = tree.written.of(element)
         named = [value for name, value in attributes_of(written).items() if ADDRESS.fullmatch(name) and "/" in value]
-    if tree.tags[element] == "article" and not named:
+    if tree.tag(element) == "article" and not named:
         headline = HEADLINE.search(data, stop, stop + HEAD_BYTES)
         named = [headline[1].decode("utf-8", "replace")] if headline and headline[1] else []
     return {_plain_address(address, value) for value in named}

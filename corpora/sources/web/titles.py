@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from corpora.kernels.arrays import Float32s, Int64s
-from corpora.sources.web.main_text.forest import read_forest, sum_trees
+from corpora.sources.web.main_text.forest import read_forest, sum_odds
 from corpora.sources.web.tree import Tree
 
 FILE = Path(__file__).with_name("titles.npz")
@@ -70,14 +70,13 @@ def page_title(tree: Tree, metas: dict[str, str], address: str) -> str | None:
     found = candidates(given)
     if len(found) < 2:
         return next(iter(found), None)
-    columns = np.ascontiguousarray(describe_titles(given, found).T)
-    odds = sum_trees(columns, *read_forest("titles", FILE)[:-1])
+    odds = sum_odds(read_forest("titles", FILE), describe_titles(given, found))
     return list(found)[int(np.argmax(odds))]
 
 
 def what_is_given(tree: Tree, metas: dict[str, str], address: str) -> Given:
     """What a page gives that may name it."""
-    texts = (_text(tree, tree.spans[at]) for at, tag in enumerate(tree.tags) if tag == "h1")
+    texts = (_text(tree, tree.spans[element]) for element in tree.named("h1"))
     host, path = _host_and_path(address or metas.get("og:url", ""))
     named = (metas.get("og:site_name") or metas.get("application-name", ""), _longest_label(host))
     return Given(

@@ -39,14 +39,15 @@ from corpora.sources.web.tree import Tree
 
 TERMINAL = frozenset(".!?\u2026\u3002\uff01\uff1f:;,\"\u201d\u00bb\u2019')]")
 FULL_STOPS = frozenset(".!?\u2026\u3002\uff01\uff1f")
-HEADINGS = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
-# What a name of an element is as a number; an unknown one is the last.
+# What a name of an element is as a number: a heading its level; an unknown one is the last.
 NAMES = (
     "p h1 h2 h3 h4 h5 h6 li td th tr table tbody blockquote pre div section article body main dt dd caption label "
     "button address summary figcaption noscript span form header footer aside nav ul ol dl figure fieldset center "
     "details a"
 ).split()
 NUMBER = {name: number for number, name in enumerate(NAMES)}
+HEADINGS = NAMES[1:7]
+LAST_HEADING = NUMBER["h6"]
 COUNTED = ("article", "main", "form", "figure", "table", "section", "noscript")
 TYPES = ("Product", "Article", "Person", "Service", "Organization", "BreadcrumbList", "Question", "Offer")
 TYPE = re.compile(r'"@type"\s*+:\s*+\[?+\s*+"(?:https?://schema\.org/)?(\w+)')
@@ -113,19 +114,17 @@ class Sizes(NamedTuple):
 
 def describe(tree: Tree, address: str, metas: dict[str, str]) -> Float32s:
     """A row for each block of a page, with a column for each of `FEATURES`. metas: as `metas_of` gives them."""
-    nodes, tags, texts, links = zip(*tree.blocks, strict=True)
-    names: dict[str, int] = {}
-    named, of_blocks = (np.array([names.setdefault(tag, len(names)) for tag in some]) for some in (tree.tags, tags))
-    numbers = np.array([NUMBER.get(name, len(NAMES)) for name in names])
+    of_blocks, _, texts, links = zip(*tree.blocks, strict=True)
+    elements, nodes = np.array([NUMBER.get(name, len(NAMES)) for name in tree.names])[tree.numbers], np.array(of_blocks)
+    own = np.where(nodes > 0, elements[nodes], NUMBER["body"])
     characters, counts = look_at(texts)
     lengths = characters + counts[WIDES]  # a character as wide as two says as much as two
     sums = _sums(lengths, np.array(links) * lengths // characters)
     parents, (first, last) = np.maximum(tree.parents, 0), tree.spans.T
-    sizes = Sizes(
-        np.array(nodes), parents, first, np.maximum(first, last), numbers[named], numbers[of_blocks], lengths, *sums
-    )
+    sizes = Sizes(nodes, parents, first, np.maximum(first, last), elements, own, lengths, *sums)
     text = _text_columns(texts, sizes, characters, counts)
-    depths, around, near = _near(sizes, *marks_of(tree, named, list(names)))
+    depths, around, near = _near(sizes, *marks_of(tree))
+    levels = np.where(own <= LAST_HEADING, own, 0)
     groups: list[list[Float64s] | list[Bools] | Float64s] = [
         text,
         _places(sizes, depths),
@@ -133,7 +132,7 @@ def describe(tree: Tree, address: str, metas: dict[str, str]) -> Float32s:
         near,
         _elements(sizes),
         _holders(sizes, depths),
-        _headed(texts, tags, text[TEXT.index("opening")]),
+        _headed(texts, levels, text[TEXT.index("opening")]),
         _given(tree, texts, metas),
         _neighbors(sizes),
         _within(sizes),
@@ -143,7 +142,7 @@ def describe(tree: Tree, address: str, metas: dict[str, str]) -> Float32s:
     for group in groups:
         columns[at : at + len(group)] = np.asarray(group)
         at += len(group)
-    columns[at:] = np.array(_page(tree, address, metas, sizes, tags, text), np.float32)[:, None]
+    columns[at:] = np.array(_page(tree, address, metas, sizes, levels, text), np.float32)[:, None]
     return columns.T
 
 
@@ -268,10 +267,9 @@ def _holders(sizes: Sizes, depths: Int64s) -> list[Float64s]:
     return columns
 
 
-def _headed(texts: tuple[str, ...], tags: tuple[str, ...], openings: Float64s) -> list[Float64s]:
+def _headed(texts: tuple[str, ...], levels: Int64s, openings: Float64s) -> list[Float64s]:
     """How far the heading before a block is and what it is; how often the block's text stands in the page."""
     number = np.arange(len(texts))
-    levels = np.array([HEADINGS.get(tag, 0) for tag in tags])
     at = np.maximum.accumulate(np.where(levels > 0, number, -1))
     is_after = at >= 0
     first_h1 = int(np.argmax(levels == 1)) if 1 in levels else len(texts)
@@ -325,22 +323,25 @@ def _within(sizes: Sizes) -> list[Float64s]:
 
 
 def _page(
-    tree: Tree, address: str, metas: dict[str, str], sizes: Sizes, tags: tuple[str, ...], text: list[Float64s]
+    tree: Tree, address: str, metas: dict[str, str], sizes: Sizes, levels: Int64s, text: list[Float64s]
 ) -> list[float]:
     """The columns of `PAGE`."""
-    count, total, prose = len(tags), int(sizes.text_sum[-1]), int(sizes.prose_sum[-1])
-    levels = [HEADINGS.get(tag, 0) for tag in tags]
+    count, total, prose = len(levels), int(sizes.text_sum[-1]), int(sizes.prose_sum[-1])
+    blocks, elements = (
+        dict(zip(NAMES, np.bincount(numbers, minlength=len(NAMES)).tolist(), strict=False))
+        for numbers in (sizes.own, sizes.elements)
+    )
     types = {name for script in tree.scripts for name in TYPE.findall(script)}
     path = path_of(address or metas.get("og:url", ""))
     stop, digit = (float(text[TEXT.index(name)].mean()) for name in ("stop", "digit"))
     return [
-        count, len(tree.tags), total, prose, prose / total, int(sizes.link_sum[-1]) / total,
+        count, len(tree.numbers), total, prose, prose / total, int(sizes.link_sum[-1]) / total,
         int(np.count_nonzero(np.diff(sizes.prose_sum))), int(np.count_nonzero(sizes.lengths < 30)) / count,
-        sum(level > 0 for level in levels), *(levels.count(level) for level in (1, 2, 3)),
-        tags.count("li") / count, tags.count("td") / count, tags.count("p") / count, tags.count("pre"),
+        int(np.count_nonzero(levels)), blocks["h1"], blocks["h2"], blocks["h3"],
+        blocks["li"] / count, blocks["td"] / count, blocks["p"] / count, blocks["pre"],
         stop, digit, len(metas.get("og:description", metas.get("description", ""))), len(tree.scripts),
         KINDS.get(metas.get("og:type", "").lower(), len(KINDS)),
-        *(tree.tags.count(name) for name in COUNTED),
+        *(elements[name] for name in COUNTED),
         *(any(kind.endswith(name) for kind in types) for name in TYPES),
         *((-1, -1, -1, -1) if path is None else
           (len(path), sum(map(str.isdigit, path)), path.count("-"), path.count("/"))),

@@ -21,9 +21,10 @@ from corpora.sources.web.markup.characters import read_reference, space_width, w
 # What a token does to the table: of a start tag, what the first column of `rules` has for its name.
 TEXT, OPEN, CLOSE, INLINE, ASKED, HIDING, INLINE_END, LINKED, UNLINKED, BREAK, RULE, VOID = range(12)
 META, LINK, TIME, PAGE, RAW, DRAWN, MATH, TITLE, SCRIPT = range(12, 21)  # Python reads those that are tokens of these
-# Columns of `rules`: what its start tag does, and its end tag; whether end tags of others stop at it; the element at
-# which its end tag stops; two that it ends; those beyond which it does not look, the innermost of which counts.
-DOES, END_DOES, IS_SCOPE, END_WALL, ENDS, WALLS = 0, 1, 2, 3, 4, 6
+# Columns of `rules`: what its start tag does, and its end tag; whether end tags of others stop at it; whether it is one
+# of REWRITTEN; the element at which its end tag stops; two that it ends; those beyond which it does not look, the
+# innermost of which counts.
+DOES, END_DOES, IS_SCOPE, IS_REWRITTEN, END_WALL, ENDS, WALLS = 0, 1, 2, 3, 4, 5, 7
 SCOPED = -2  # among the last: it does not look beyond the innermost scope
 DONE, UNSURE, TOO_MANY, TOO_DEEP = range(4)
 MOST_FAULTS = 16  # tags whose quotes do not end, after which quotes are not looked at: keeps the pass linear
@@ -31,7 +32,7 @@ MOST_ALIKE = 64  # names in one place of the table of names
 
 # Columns of `names`, and what the state of the first pass has before the raw elements whose end is missing.
 START, STOP, NEXT, DIGEST, LEVEL = range(5)
-NUM_TOKENS, NUM_ELEMENTS, NUM_NAMES, FAULTS, AFTER, FORMULAS, UNENDED = range(7)
+NUM_TOKENS, NUM_ELEMENTS, NUM_NAMES, FAULTS, AFTER, HAS_REWRITTEN, UNENDED = range(7)
 # What the state of the second pass has.
 NODES, GROUPS, SEGMENTS, SIZE, CHARACTERS = range(5)
 _DEPTH, _FIRST, _LINKS, _MIXED, _IN_LINK, _GAP, _RAW_SIZE, _HIDDEN, _TIMES, _LEVEL, _ADDED = range(5, 16)
@@ -213,8 +214,9 @@ def cut_tokens(page: ScannedPage, begin: int, last: int, most_elements: int) -> 
                 if state[NUM_ELEMENTS] > most_elements:
                     return TOO_MANY
                 position, does = end + 1, rules[min(number, unknown), DOES]
+                state[HAS_REWRITTEN] |= rules[min(number, unknown), IS_REWRITTEN]
                 if does == MATH or (does == SCRIPT and _contains(data, stop, end, _TEX, _0)):
-                    state[FORMULAS] = 1
+                    state[HAS_REWRITTEN] = 1
                 if does < RAW:
                     _start_tag(data, tokens, state, number, does, stop, end)
                 elif not state[UNENDED + number] and not (
