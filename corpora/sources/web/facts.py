@@ -42,18 +42,21 @@ IN_ADDRESS = re.compile(r"(?<!\d)((?:19|20)\d\d)[-/_]?(0[1-9]|1[0-2])[-/_]?(0[1-
 SLASHED = re.compile(r"/((?:19|20)\d\d)/(1[0-2]|0?[1-9])/(3[01]|[12]\d|0?[1-9])(?:/|$)")
 LANGUAGE = re.compile(r"\s*([a-z]{2,3})(?![a-z])", re.IGNORECASE)
 
+ANY = re.compile(".*", re.DOTALL)
+
 Attributes = dict[str, str]
 
 
-def attributes_of(written: str) -> Attributes:
-    """Attributes by name in small letters, the first of each name.
+def attributes_of(written: str, wanted: re.Pattern[str] = ANY) -> Attributes:
+    """Attributes by name in small letters, the first of each name. wanted: what their names are, whole
 
     >>> attributes_of(' Name="a &amp; b" content=c hidden')
     {'name': 'a & b', 'content': 'c', 'hidden': ''}
     """
     attributes: Attributes = {}
     for name, double, single, bare in ATTRIBUTE.findall(written):
-        attributes.setdefault(name.lower(), unescaped(double or single or bare).strip())
+        if (name := name.lower()) not in attributes and wanted.fullmatch(name):
+            attributes[name] = unescaped(double or single or bare).strip()
     return attributes
 
 

@@ -17,6 +17,7 @@ from corpora.sources.web.facts import attributes_of
 from corpora.sources.web.markup.kernels import find_hiding
 from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_page
 
+HIDING = re.compile("hidden|style")
 NOT_SHOWN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 PERHAPS = re.compile(rb"(?<![\w-])hidden(?![\w-])|(?:display|visibility)\s*:\s*(?:none|hidden)", re.IGNORECASE)
 OFTEN_BYTES = 200  # of attributes, up to which they are often those of other elements
@@ -26,7 +27,7 @@ ADDRESS = re.compile(r"data-[\w-]*(?:url|href|permalink|canonical)|itemid|about|
 WRITTEN_ADDRESS = re.compile(rb"(?:url|href|permalink|canonical|itemid|about|resource)\s*=")
 HEADLINE = re.compile(rb"<h[12]\b[^<>]*>\s*(?:<a\s[^<>]*?\bhref\s*=\s*[\"']?([^\"'\s<>]+))?", re.IGNORECASE)
 HEAD_BYTES = 2_000  # of an article, in which its headline is
-HEADLINES = frozenset(("h1", "h2"))
+HEADLINES = ("h1", "h2")
 
 
 class ShownText(NamedTuple):
@@ -87,7 +88,7 @@ def _is_hidden(written: bytes) -> bool:
     """
     if not PERHAPS.search(written):
         return False
-    attributes = attributes_of(written.decode("utf-8", "surrogatepass"))
+    attributes = attributes_of(written.decode("utf-8", "surrogatepass"), HIDING)
     if attributes.get("hidden", UNTIL_FOUND).lower() != UNTIL_FOUND:
         return True
     return NOT_SHOWN.search(attributes.get("style", "")) is not None
@@ -103,10 +104,15 @@ def without_appended(tree: Tree, blocks: list[Block], address: str | None) -> li
     """
     if not address or not blocks:
         return blocks
-    headlines = np.cumsum([False, *(block.tag in HEADLINES for block in tree.blocks)])
-    around = np.flatnonzero(headlines[tree.spans[:, 1]] > headlines[tree.spans[:, 0]]).tolist()
+    around: set[int] = set()
+    for element in (each for name in HEADLINES for each in tree.named(name)):
+        while element > 0 and element not in around:
+            around.add(element)
+            element = int(tree.parents[element])
+    named = {element: places for element in around if (places := _addresses(tree, element, address))}
+    if not named:
+        return blocks
     own, first = _plain_address(address, address), blocks[0]
-    named = {element: places for element in around if element and (places := _addresses(tree, element, address))}
     others = [_inside(tree, element) for element, places in named.items() if own not in places]
     is_own = _is_in_article(tree, first.node) and not any(first in inside for inside in others)
     if not (is_own or any(own in places for places in named.values())):
@@ -126,8 +132,7 @@ def _addresses(tree: Tree, element: int, address: str) -> set[str]:
     data, start, stop = tree.written.data, int(tree.written.starts[element]), int(tree.written.stops[element])
     named: list[str] = []
     if WRITTEN_ADDRESS.search(data, start, stop):
-        written = tree.written.of(element)
-        named = [value for name, value in attributes_of(written).items() if ADDRESS.fullmatch(name) and "/" in value]
+        named = [value for value in attributes_of(tree.written.of(element), ADDRESS).values() if "/" in value]
     if tree.tag(element) == "article" and not named:
         headline = HEADLINE.search(data, stop, stop + HEAD_BYTES)
         named = [headline[1].decode("utf-8", "replace")] if headline and headline[1] else []

@@ -22,7 +22,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Bools, Float32s, Float64s, Int64s
 from corpora.sources.web.main_text.features import FEATURES, NUMBER, describe
-from corpora.sources.web.main_text.forest import as_chances, chances, read_forest, sum_odds
+from corpora.sources.web.main_text.forest import as_chances, average, chances, read_forest, sum_odds
 from corpora.sources.web.tree import Block, Tree
 
 REPEATED = 40  # characters from which on a block that was there before is left out
@@ -65,8 +65,7 @@ def judge_blocks(rows: Float32s) -> Float64s:
 
 def average_rows(rows: Float32s) -> Float32s:
     """What the blocks of a page look like as one row: the mean of each column, of every character of text alike."""
-    lengths = rows[:, :1].astype(np.float64)
-    return np.asarray(np.sum(rows * lengths, axis=0, keepdims=True) / np.sum(lengths), np.float32)
+    return average(np.ascontiguousarray(rows.T))[None]
 
 
 def weigh_articles(like_an_article: float) -> float:

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from corpora.kernels.arrays import Bools, Float32s, Float64s, Int64s
+from corpora.kernels.arrays import Bools, Float32s, Float64s, Int64s, UInt32s
 from corpora.sources.web.main_text.mark_kernels import carry_down
 from corpora.sources.web.main_text.marks import MARKS, MOST, NEUTRAL, marks_of
 from corpora.sources.web.main_text.text_kernels import (
@@ -33,12 +33,17 @@ from corpora.sources.web.main_text.text_kernels import (
     WIDES,
     kinds_of_characters,
     look_at_texts,
+    may_be_said,
     openings,
 )
 from corpora.sources.web.tree import Tree
 
-TERMINAL = frozenset(".!?\u2026\u3002\uff01\uff1f:;,\"\u201d\u00bb\u2019')]")
-FULL_STOPS = frozenset(".!?\u2026\u3002\uff01\uff1f")
+FULL_STOPS = ".!?\u2026\u3002\uff01\uff1f"
+LAST_CODE = 0xFFFF
+IS_TERMINAL, IS_FULL_STOP = (
+    np.isin(np.arange(LAST_CODE + 1), [ord(sign) for sign in signs])
+    for signs in (FULL_STOPS + ":;,\"\u201d\u00bb\u2019')]", FULL_STOPS)
+)
 # What a name of an element is as a number: a heading its level; an unknown one is the last.
 NAMES = (
     "p h1 h2 h3 h4 h5 h6 li td th tr table tbody blockquote pre div section article body main dt dd caption label "
@@ -117,12 +122,12 @@ def describe(tree: Tree, address: str, metas: dict[str, str]) -> Float32s:
     of_blocks, _, texts, links = zip(*tree.blocks, strict=True)
     elements, nodes = np.array([NUMBER.get(name, len(NAMES)) for name in tree.names])[tree.numbers], np.array(of_blocks)
     own = np.where(nodes > 0, elements[nodes], NUMBER["body"])
-    characters, counts = look_at(texts)
+    codes, characters, counts = look_at(texts)
     lengths = characters + counts[WIDES]  # a character as wide as two says as much as two
     sums = _sums(lengths, np.array(links) * lengths // characters)
     parents, (first, last) = np.maximum(tree.parents, 0), tree.spans.T
     sizes = Sizes(nodes, parents, first, np.maximum(first, last), elements, own, lengths, *sums)
-    text = _text_columns(texts, sizes, characters, counts)
+    text = _text_columns(texts, sizes, codes, characters, counts)
     depths, around, near = _near(sizes, *marks_of(tree))
     levels = np.where(own <= LAST_HEADING, own, 0)
     groups: list[list[Float64s] | list[Bools] | Float64s] = [
@@ -133,7 +138,7 @@ def describe(tree: Tree, address: str, metas: dict[str, str]) -> Float32s:
         _elements(sizes),
         _holders(sizes, depths),
         _headed(texts, levels, text[TEXT.index("opening")]),
-        _given(tree, texts, metas),
+        _given(tree, texts, metas, codes, characters),
         _neighbors(sizes),
         _within(sizes),
     ]
@@ -146,13 +151,17 @@ def describe(tree: Tree, address: str, metas: dict[str, str]) -> Float32s:
     return columns.T
 
 
-def look_at(texts: tuple[str, ...]) -> tuple[Int64s, Int64s]:
-    """(the characters of each text, what `look_at_texts` counts of it)."""
+def look_at(texts: tuple[str, ...]) -> tuple[UInt32s, Int64s, Int64s]:
+    """(the characters of all texts, the number of those of each, what `look_at_texts` counts of it)."""
     characters = np.array([len(text) for text in texts])
     counts = np.zeros((NUM_COUNTS, len(texts)), np.int64)
-    codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
+    codes = _codes_of("".join(texts))
     look_at_texts(codes, characters, kinds_of_characters(), openings(), counts)
-    return characters, counts
+    return codes, characters, counts
+
+
+def _codes_of(text: str) -> UInt32s:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
 def _sums(lengths: Int64s, links: Int64s) -> Iterator[Int64s]:
@@ -161,20 +170,22 @@ def _sums(lengths: Int64s, links: Int64s) -> Iterator[Int64s]:
     return (np.concatenate(([0], np.cumsum(column))) for column in (lengths, links, prose))
 
 
-def _text_columns(texts: tuple[str, ...], sizes: Sizes, characters: Int64s, counts: Int64s) -> list[Float64s]:
+def _text_columns(
+    texts: tuple[str, ...], sizes: Sizes, codes: UInt32s, characters: Int64s, counts: Int64s
+) -> list[Float64s]:
     """What the text of each block looks like."""
     capitals, digits, commas, ends, spaces, lines, wide, may_open = counts
     words, heads = spaces + 1 + wide // WIDE_WORD, np.minimum(characters, HEAD)
     opening = np.zeros(len(texts))
     for at in np.flatnonzero(may_open).tolist():
         opening[at] = OPENING.match(texts[at]) is not None
-    lasts = [text[-1] for text in texts]
+    lasts = np.minimum(codes[np.cumsum(characters) - 1], LAST_CODE)
     return [
         sizes.lengths,
         words,
         np.diff(sizes.link_sum) / sizes.lengths,
-        np.array([last in TERMINAL for last in lasts]),
-        np.array([last in FULL_STOPS for last in lasts]),
+        IS_TERMINAL[lasts],
+        IS_FULL_STOP[lasts],
         capitals / heads,
         digits / heads,
         opening,
@@ -285,14 +296,18 @@ def _headed(texts: tuple[str, ...], levels: Int64s, openings: Float64s) -> list[
     ]
 
 
-def _given(tree: Tree, texts: tuple[str, ...], metas: dict[str, str]) -> list[Bools]:
+def _given(
+    tree: Tree, texts: tuple[str, ...], metas: dict[str, str], codes: UInt32s, characters: Int64s
+) -> Bools:
     """Whether a block's text begins as something that the page's data, its description or its title says."""
     data = " ".join(_plain(script) for script in tree.scripts)
     description = " ".join((metas.get("og:description", ""), metas.get("description", "")))
-    heads = [text[:BEGINNING] if len(text) >= LEAST_GIVEN else "" for text in texts]
-    most = MOST_SEARCHED // len(heads)
-    given = (text[:most] for text in (data, description, tree.title))
-    return [np.array([head != "" and head in text for head in heads]) for text in given]
+    most = MOST_SEARCHED // len(texts)
+    given = [text[:most] for text in (data, description, tree.title)]
+    is_said = np.zeros((len(given), len(texts)), np.bool_)
+    for at in np.flatnonzero(may_be_said(codes, characters, LEAST_GIVEN, _codes_of("\n".join(given)))).tolist():
+        is_said[:, at] = [texts[at][:BEGINNING] in text for text in given]
+    return is_said
 
 
 def _plain(script: str) -> str:
