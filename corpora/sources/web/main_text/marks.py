@@ -107,13 +107,16 @@ NEXT_TO = {"": kernels.ANY, r"(?<![a-z])": kernels.NO_LETTER, r"(?![a-z])": kern
 
 def marks_of(tree: Tree) -> tuple[Int64s, Int64s]:
     """(the marks of every element; a number that elements have in common which have one parent, tag and first class)"""
+    if tree.marks is not None:
+        return tree.marks
     own = np.array([TAG_BITS.get(name, 0) for name in tree.names])[tree.numbers]
     alike, unsure = (tree.parents * kernels.PRIME ^ tree.numbers) * kernels.PRIME, np.zeros(len(own), np.bool_)
     data, starts, stops = tree.written
     kernels.read_marks(np.frombuffer(data, np.uint8), starts, stops, word_table(), own, alike, unsure)
     for element in np.flatnonzero(unsure).tolist():
         own[element] = own_marks(tree.tag(element), tree.written.of(element))
-    return own, alike
+    tree.marks = own, alike
+    return tree.marks
 
 
 @lru_cache(maxsize=1 << 12)

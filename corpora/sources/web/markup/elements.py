@@ -121,6 +121,7 @@ class Tree:
     scripts:                contents of the scripts of JSON-LD
     html:                   attributes of `<html>`
     hidden:                 how many runs of text are in formatting elements that are not shown
+    marks:                  what `marks_of` has found, which is asked for twice
     """
 
     names: list[str] = field(default_factory=lambda: [""])
@@ -136,6 +137,7 @@ class Tree:
     scripts: list[str] = field(default_factory=list)
     html: str = ""
     hidden: int = 0
+    marks: tuple[Int64s, Int64s] | None = None
 
     def tag(self, element: int) -> str:
         """The name of an element."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corpora.kernels.arrays import Bools, Bytes, Int32s, Int64s
+from corpora.kernels.arrays import Bytes, Int32s, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import ONES, TOP_BITS, load8, trailing_zeros
 from corpora.sources.web.markup.characters import read_reference, space_width, write_character
@@ -52,8 +52,6 @@ _HREF, _LICENSE, _JSON, _TEX = (
     np.array([ord(each) for each in word], np.uint8) for word in ("href", "license", "ld+json", "math/tex")
 )
 _HID, _NON, _SR, _SCR = (ord(a) << 16 | ord(b) << 8 | ord(c) for a, b, c in ("hid", "non", "sr-", "scr"))
-_HIDD, _NONE = (int.from_bytes(word, "big") for word in (b"hidd", b"none"))
-_COLON = _typed(ord(":"))
 _0, _TEXT, _LINK, _SMALL = (_typed(each) for each in (0, TEXT, LINK, 32))
 _GREATERS, _EQUALSES = ONES * np.uint64(_GREATER), ONES * np.uint64(_EQUALS)
 
@@ -312,21 +310,6 @@ def _may_hide(data: Bytes, start: int, stop: int) -> bool:
         if three == _HID or three == _NON or three == _SR or three == _SCR:
             return True
     return False
-
-
-@kernel
-def find_hiding(data: Bytes, starts: Int64s, stops: Int64s) -> Bools:
-    """Which stretches of attributes may hide their elements: with "hidden", or "none" after a colon or white space."""
-    may = np.zeros(starts.size, np.bool_)
-    for element in range(starts.size):
-        four = 0
-        for at in range(starts[element], stops[element]):
-            four = (four << 8 | data[at] | 32) & 0xFFFFFFFF
-            if four == _HIDD and data[at - 4] != _DASH:
-                may[element] = True
-            elif four == _NONE and (data[at - 4] == _COLON or space_width(data, at - 4) > 0):
-                may[element] = True
-    return may
 
 
 @kernel
