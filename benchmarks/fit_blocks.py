@@ -3,11 +3,12 @@
     python -m benchmarks.fit_blocks --kinds pages.tar.xz --news FOLDER [--write]
 
 --kinds takes pages as `benchmarks.pages` does, --news a folder with warc/*.warc.gz and gold/*.jsonl. Without --write
-only the cross-validated figures are printed: word F1 by kind of page, F1 of shingles of four words by set of news, how
-often titles are equal, and how far the chance that a text is whole is from what came out. With it the forests are grown
-on all pages, and with the figures by domain take the place of those in the repository. It takes a quarter of an hour on
-one core; the same pages and the same versions of numpy and LightGBM give the same file. Other seeds give figures that
-are up to .003 away.
+only figures are printed, cross-validated: word F1 by kind of page, F1 of shingles of four words by set of news, and how
+far the chance that a text is whole is from what came out; then the rows of `benchmarks.pages` for the same pages, with
+all installed extractors and their times ("Cloze" is the forests of the repository, which know the pages). With it the
+forests are grown on all pages, and with the figures by domain take the place of those in the repository. It takes a
+quarter of an hour on one core; the same pages and the same versions of numpy and LightGBM give the same file. Other
+seeds give figures that are up to .003 away.
 
 Two forests judge blocks: the mean of three that differ in their seed, of all kinds of pages, and one of articles and
 news alone. A third judges by a page's mean row how likely it is an article or news, so how much the second counts.
@@ -35,7 +36,7 @@ import lightgbm
 import numpy as np
 from rapidfuzz.distance import LCSseq
 
-from benchmarks.pages import Marked, agreement, load_kinds, load_marked, precision_recall, word_f1
+from benchmarks.pages import Marked, load_kinds, load_marked, print_extractors, print_row, scores, word_f1
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Float32s, Float64s, Int64s
 from corpora.sources.web.facts import metas_of
@@ -345,20 +346,8 @@ def arrays_of(name: str, *grown: lightgbm.Booster) -> dict[str, np.ndarray]:
 
 def print_figures(readings: Sequence[Reading]) -> None:
     """F1 by kind and by set, and how the chances of wholeness came out."""
-    by_words: dict[str, list[float]] = {}
-    by_shingles: dict[str, list[tuple[int, int, int]]] = {}
-    for reading in readings:
-        marked = reading.page.marked
-        if marked.by_words:
-            for name in (marked.group, "all"):
-                by_words.setdefault(name, []).append(reading.f1)
-        else:
-            for name in (marked.group, "all"):
-                by_shingles.setdefault(name, []).append(agreement(marked.text or "", reading.text))
-    for name, scores in sorted(by_words.items()):
-        print(f"{name:15} {len(scores):5} pages  word F1 {mean(scores):.4f}")
-    for name, counts in sorted(by_shingles.items()):
-        print(f"news, {name:9} {len(counts):5} pages  F1 of shingles {precision_recall(counts)[0]:.4f}")
+    marked = [reading.page.marked for reading in readings]
+    print_row("Cloze, cross-validated", scores(marked, [reading.text for reading in readings]))
     given, whole = chances_of_whole(readings), np.array([reading.f1 >= WHOLE for reading in readings])
     for least, most in ((0.0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 1.01)):
         some = (given >= least) & (given < most)
@@ -406,6 +395,8 @@ def main() -> None:
         np.savez_compressed(FILE, allow_pickle=False, **forests)
         write_by_domain(readings, BY_DOMAIN)
         print(f"{FILE.name}: {FILE.stat().st_size} bytes")
+    else:
+        print_extractors([reading.page.marked for reading in readings])
 
 
 if __name__ == "__main__":
