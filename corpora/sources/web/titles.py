@@ -179,7 +179,12 @@ def _is_last(pieces: list[str], before: str, headings: list[str]) -> bool:
 
 
 def _text(tree: Tree, span: Int64s) -> str:
-    return " ".join(" ".join(block.text for block in tree.blocks[slice(*span)]).split()).rstrip(ANCHORS)
+    """The text of an element; "" for one that is much longer than a title, of which a page may have many in another."""
+    first, last = span.tolist()
+    texts = [block.text for block in tree.blocks[first : min(last, first + MOST_TITLE)]]
+    if sum(map(len, texts)) > 2 * MOST_TITLE:
+        return ""
+    return " ".join(" ".join(texts).split()).rstrip(ANCHORS)
 
 
 def _spaced(title: str) -> str:

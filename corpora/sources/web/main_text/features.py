@@ -59,7 +59,7 @@ TYPE = re.compile(r'"@type"\s*+:\s*+\[?+\s*+"(?:https?://schema\.org/)?(\w+)')
 ESCAPE = re.compile(r"\\\\[nrt]|<[^<>]{1,200}>|\\\\")
 BEGINNING, LEAST_GIVEN = 60, 16  # characters of a text that are looked for in what the page gives, and at least
 WIDE_WORD = 2  # characters of that width to a word
-MOST_SEARCHED = 1 << 28  # characters for all blocks together: of what huge pages give, the beginning
+MOST_SEARCHED = 1 << 25  # characters for all blocks together: of what huge pages give, the beginning
 PROSE = 80  # a block that is longer and mostly not links counts as prose
 LINKED = 0.4  # the share of links from which on it does not
 LEVELS = 5  # elements around a block that are measured
@@ -302,11 +302,11 @@ def _given(
     """Whether a block's text begins as something that the page's data, its description or its title says."""
     data = " ".join(_plain(script) for script in tree.scripts)
     description = " ".join((metas.get("og:description", ""), metas.get("description", "")))
-    most = MOST_SEARCHED // len(texts)
-    given = [text[:most] for text in (data, description, tree.title)]
-    is_said = np.zeros((len(given), len(texts)), np.bool_)
-    for at in np.flatnonzero(may_be_said(codes, characters, LEAST_GIVEN, _codes_of("\n".join(given)))).tolist():
-        is_said[:, at] = [texts[at][:BEGINNING] in text for text in given]
+    given = (data, description, tree.title)
+    may = np.flatnonzero(may_be_said(codes, characters, LEAST_GIVEN, _codes_of("\n".join(given)))).tolist()
+    is_said, most = np.zeros((len(given), len(texts)), np.bool_), MOST_SEARCHED // max(1, len(may))
+    for row, text in enumerate(text[:most] for text in given):
+        is_said[row, may] = [texts[at][:BEGINNING] in text for at in may]
     return is_said
 
 

@@ -24,7 +24,7 @@ FILE = Path(__file__).with_name("forests.npz")
 STEPS = 16  # of a logarithm of odds by 1, each with a chance in the table
 _ALL = np.uint32(0xFFFFFFFF)  # leaves of a tree
 _MOST_ASKED, _TOGETHER = 36, 4  # nodes of a tree and room for the last few; those that rows are asked by together
-KEPT = ("columns", "bounds", "left", "right", "leaves", "roots", "chances")  # in a file
+FIELDS = ("columns", "bounds", "left", "right", "leaves", "roots", "chances")  # in a file
 FURTHEST = 10  # logarithm of odds at either end of the table
 
 
@@ -66,7 +66,7 @@ def make_forest(arrays: Mapping[str, np.ndarray]) -> Forest:
 def read_forest(name: str, file: Path = FILE) -> Forest:
     """A forest of a file: "blocks", "articles", "kinds" or "pages" of that beside the code."""
     with np.load(file, allow_pickle=False) as arrays:
-        return make_forest({field: arrays[f"{name}.{field}"] for field in KEPT})
+        return make_forest({field: arrays[f"{name}.{field}"] for field in FIELDS})
 
 
 def sum_odds(forest: Forest, rows: Float32s) -> Float64s:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from corpora.sources.web.facts import metas_of
 from corpora.sources.web.main_text.blocks import PAGE_COLUMNS, average_rows, choose
 from corpora.sources.web.main_text.features import FEATURES, describe
-from corpora.sources.web.main_text.forest import FURTHEST, STEPS, Forest, chances, read_forest, sum_plain, sum_trees
+from corpora.sources.web.main_text.forest import FIELDS, FURTHEST, STEPS, Forest, chances, make_forest, read_forest, sum_odds, sum_plain
 from corpora.sources.web.tree import PageLimits, Tree, parse_page
 
 COLUMNS = 5
@@ -31,10 +31,11 @@ def grown(seed: int, trees: int) -> Forest:
 
     roots = [grow(0) for _ in range(trees)]
     columns, bounds, left, right = zip(*(nodes or [(0, 0.0, -1, -1)]), strict=True)
-    return Forest(
+    arrays = (
         np.array(columns, np.int16), np.array(bounds, np.float32), np.array(left, np.int32),
         np.array(right, np.int32), np.array(leaves), np.array(roots, np.int32), np.linspace(0, 1, 321),
     )  # fmt: skip
+    return make_forest(dict(zip(FIELDS, arrays, strict=True)))
 
 
 @settings(deadline=None, max_examples=20)
@@ -42,16 +43,15 @@ def grown(seed: int, trees: int) -> Forest:
 def test_the_kernel_sums_as_its_twin(seed: int, trees: int, rows: list[list[int]]) -> None:
     forest = grown(seed, trees)
     values = np.array(rows, np.float32).reshape(len(rows), COLUMNS)
-    assert sum_trees(np.ascontiguousarray(values.T), *forest[:-1]).tolist() == [
-        sum_plain(row, forest) for row in values.tolist()
-    ]
+    assert sum_odds(forest, values).tolist() == [sum_plain(row, forest) for row in values.tolist()]
 
 
 def test_a_sum_becomes_a_chance() -> None:
-    one = Forest(
+    arrays = (
         np.zeros(1, np.int16), np.zeros(1, np.float32), np.array([-1], np.int32), np.array([-2], np.int32),
         np.array([-50.0, 50.0]), np.zeros(1, np.int32), np.linspace(0, 1, 2 * FURTHEST * STEPS + 1),
     )  # fmt: skip
+    one = make_forest(dict(zip(FIELDS, arrays, strict=True)))
     assert chances(one, np.array([[0.0], [1.0]], np.float32)).tolist() == [0.0, 1.0]
 
 
