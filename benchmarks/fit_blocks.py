@@ -27,6 +27,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from html import escape
+from itertools import chain
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -318,28 +319,33 @@ def chances_of_whole(readings: Sequence[Reading]) -> Float64s:
 
 def arrays_of(name: str, *grown: lightgbm.Booster) -> dict[str, np.ndarray]:
     """Trees as the arrays of a `Forest`, which says the mean of what each of those that were grown says."""
-    nodes: list[tuple[int, float, int, int]] = []
+    nodes: list[tuple[int, float, int]] = []
     leaves: list[float] = []
+    trees = [(0, 0)]
 
-    def add(node: dict[str, Any]) -> int:
+    def add(node: dict[str, Any]) -> None:
         if "leaf_value" in node:
             leaves.append(node["leaf_value"] / len(grown))
-            return -len(leaves)
-        at = len(nodes)
-        nodes.append((0, 0.0, 0, 0))
+            return
+        at, first = len(nodes), len(leaves) - trees[-1][1]
         bound = np.float32(node["threshold"])
         if bound > node["threshold"]:
             bound = np.nextafter(bound, np.float32(-np.inf))
-        nodes[at] = (node["split_feature"], float(bound), add(node["left_child"]), add(node["right_child"]))
-        return at
+        nodes.append((node["split_feature"], float(bound), 0))
+        add(node["left_child"])
+        at_left = (1 << len(leaves) - trees[-1][1]) - (1 << first)
+        nodes[at] = (*nodes[at][:2], 0xFFFFFFFF & ~at_left)
+        add(node["right_child"])
 
-    roots = [add(tree["tree_structure"]) for trees in grown for tree in trees.dump_model()["tree_info"]]
-    columns, bounds, left, right = zip(*nodes, strict=True)
+    for tree in chain.from_iterable(booster.dump_model()["tree_info"] for booster in grown):
+        add(tree["tree_structure"])
+        trees.append((len(nodes), len(leaves)))
+    columns, bounds, masks = zip(*nodes, strict=True)
     steps = (np.arange(2 * FURTHEST * STEPS + 1) + 0.5) / STEPS - FURTHEST
     arrays: dict[str, np.ndarray[Any, np.dtype[Any]]] = {
         "columns": np.array(columns, np.int16), "bounds": np.array(bounds, np.float32),
-        "left": np.array(left, np.int32), "right": np.array(right, np.int32), "leaves": np.array(leaves, np.float64),
-        "roots": np.array(roots, np.int32), "chances": np.round(1 / (1 + np.exp(-steps)), 6),
+        "masks": np.array(masks, np.uint32), "trees": np.array(trees, np.int32),
+        "leaves": np.array(leaves, np.float64), "chances": np.round(1 / (1 + np.exp(-steps)), 6),
     }  # fmt: skip
     return {f"{name}.{field}": array for field, array in arrays.items()}
 

@@ -296,9 +296,7 @@ def _headed(texts: tuple[str, ...], levels: Int64s, openings: Float64s) -> list[
     ]
 
 
-def _given(
-    tree: Tree, texts: tuple[str, ...], metas: dict[str, str], codes: UInt32s, characters: Int64s
-) -> Bools:
+def _given(tree: Tree, texts: tuple[str, ...], metas: dict[str, str], codes: UInt32s, characters: Int64s) -> Bools:
     """Whether a block's text begins as something that the page's data, its description or its title says."""
     data = " ".join(_plain(script) for script in tree.scripts)
     description = " ".join((metas.get("og:description", ""), metas.get("description", "")))

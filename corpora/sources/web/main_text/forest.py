@@ -9,14 +9,14 @@ Source: Friedman, Greedy Function Approximation, 2001; how the kernel goes throu
 al., SIGIR 2015). The trees are grown by LightGBM (`benchmarks/fit_blocks.py`).
 """
 
-from collections.abc import Mapping
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from corpora.kernels.arrays import Bools, Float32s, Float64s, Int16s, Int32s, Int64s, UInt32s
+from corpora.kernels.arrays import Bools, Float32s, Float64s, Int16s, Int32s, UInt32s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import trailing_zeros
 
@@ -24,55 +24,42 @@ FILE = Path(__file__).with_name("forests.npz")
 STEPS = 16  # of a logarithm of odds by 1, each with a chance in the table
 _ALL = np.uint32(0xFFFFFFFF)  # leaves of a tree
 _MOST_ASKED, _TOGETHER = 36, 4  # nodes of a tree and room for the last few; those that rows are asked by together
-FIELDS = ("columns", "bounds", "left", "right", "leaves", "roots", "chances")  # in a file
 FURTHEST = 10  # logarithm of odds at either end of the table
 
 
 class Forest(NamedTuple):
-    """Trees as arrays, one entry a node but for the last five. Nodes are in the order of a walk that goes to the left
-    first, and so are leaves, of which a tree has 32 at most.
+    """Trees as arrays. The first three have an entry a node, in the order of a walk that goes to the left first; so are
+    leaves, of which a tree has 32 at most.
 
-    columns:     the number of the row that a node asks for
-    bounds:      the largest with which a row goes left
-    left, right: the node that follows, or where it is negative, the leaf -1 - n
-    masks:       a bit for each leaf of the tree, the first one lowest, that a row which goes right may come to
-    trees:       the first node of each tree and its first leaf; at last those after all
-    leaves:      the values of leaves
-    roots:       the first node of each tree, or its only leaf
-    chances:     what sums mean: the chance of each sixteenth from -10 to 10
+    columns: the number of the row that a node asks for
+    bounds:  the largest with which a row goes left
+    masks:   a bit for each leaf of the tree, the first one lowest: those that a row which goes right may come to
+    trees:   the first node of each tree and its first leaf; at last those after all
+    leaves:  the values of leaves
+    chances: what sums mean: the chance of each sixteenth from -10 to 10
     """
 
     columns: Int16s
     bounds: Float32s
-    left: Int32s
-    right: Int32s
     masks: UInt32s
-    trees: Int64s
+    trees: Int32s
     leaves: Float64s
-    roots: Int32s
     chances: Float64s
-
-
-def make_forest(arrays: Mapping[str, np.ndarray]) -> Forest:
-    """A forest from the arrays of a file, which has all but masks and trees."""
-    masks, trees = lay_out(*(arrays[field] for field in ("left", "right", "roots", "leaves")))
-    forest = Forest(**arrays, masks=masks, trees=trees)
-    for array in forest:
-        array.flags.writeable = False
-    return forest
 
 
 @cache
 def read_forest(name: str, file: Path = FILE) -> Forest:
     """A forest of a file: "blocks", "articles", "kinds" or "pages" of that beside the code."""
     with np.load(file, allow_pickle=False) as arrays:
-        return make_forest({field: arrays[f"{name}.{field}"] for field in FIELDS})
+        forest = Forest(*(arrays[f"{name}.{field}"] for field in Forest._fields))
+    for array in forest:
+        array.flags.writeable = False
+    return forest
 
 
 def sum_odds(forest: Forest, rows: Float32s) -> Float64s:
     """The logarithm of the odds of each row that what was learnt is so of it."""
-    values = np.ascontiguousarray(rows.T)
-    return sum_trees(values, forest.columns, forest.bounds, forest.masks, forest.trees, forest.leaves)
+    return sum_trees(np.ascontiguousarray(rows.T), *forest[:-1])
 
 
 def as_chances(forest: Forest, odds: Float64s) -> Float64s:
@@ -87,33 +74,8 @@ def chances(forest: Forest, rows: Float32s) -> Float64s:
 
 
 @kernel
-def lay_out(left: Int32s, right: Int32s, roots: Int32s, leaves: Float64s) -> tuple[UInt32s, Int64s]:
-    """The `masks` and `trees` of a forest."""
-    masks, trees = np.empty(left.size, np.uint32), np.empty((roots.size + 1, 2), np.int64)
-    trees[roots.size] = left.size, leaves.size
-    first = np.empty(left.size, np.int64)  # leaf of each node
-    node = left.size
-    for tree in range(roots.size - 1, -1, -1):
-        end, root = node, roots[tree]
-        for node in range(end - 1, root - 1 if root >= 0 else end - 1, -1):
-            first[node] = _first_leaf(first, left[node])
-        start = _first_leaf(first, root)
-        trees[tree, 0], trees[tree, 1] = node, start
-        for at in range(node, end):
-            middle = _first_leaf(first, right[at])
-            masks[at] = ~np.uint32((1 << (middle - start)) - (1 << (first[at] - start)))
-    return masks, trees
-
-
-@kernel
-def _first_leaf(first: Int64s, node: int) -> int:
-    """The number of the first leaf of a tree from a node on, or of a leaf itself."""
-    return first[node] if node >= 0 else -1 - node
-
-
-@kernel
 def sum_trees(
-    values: Float32s, columns: Int16s, bounds: Float32s, masks: UInt32s, trees: Int64s, leaves: Float64s
+    values: Float32s, columns: Int16s, bounds: Float32s, masks: UInt32s, trees: Int32s, leaves: Float64s
 ) -> Float64s:
     """The sum of the leaves that each row comes to. values: the rows' numbers, a row of this array for each column.
 
@@ -180,10 +142,10 @@ def _have_one_number(values: Float32s) -> Bools:
 def sum_plain(row: list[float], forest: Forest) -> float:
     """The twin of `sum_trees` for one row."""
     total = 0.0
-    for root in forest.roots.tolist():
-        node = root
-        while node >= 0:
-            goes_left = row[forest.columns[node]] <= forest.bounds[node]
-            node = int((forest.left if goes_left else forest.right)[node])
-        total += float(forest.leaves[-1 - node])
+    for (node, leaf), (end, _) in pairwise(forest.trees.tolist()):
+        may = int(_ALL)
+        for at in range(node, end):
+            if not row[forest.columns[at]] <= forest.bounds[at]:
+                may &= int(forest.masks[at])
+        total += float(forest.leaves[leaf + (may & -may).bit_length() - 1])
     return total
