@@ -11,7 +11,7 @@ Source: schema.org (datePublished), ogp.me (og:title, og:url, og:locale, article
 import re
 from collections.abc import Iterable, Iterator
 from datetime import date
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 from corpora.sources.web.tree import ATTRIBUTE, Tree, unescaped
 
@@ -85,9 +85,9 @@ def _days(tree: Tree, metas: dict[str, str], url: str) -> Iterator[str]:
     published = (written for script in tree.scripts for written in PUBLISHED.findall(script))
     named = (metas[name] for name in DATE_NAMES if name in metas)
     yield from _read_days((*published, *named))
-    path = urlsplit(url).path if _is_address(url) else ""
+    parts = split_address(url)
     for pattern in (SLASHED, IN_ADDRESS):
-        if (match := pattern.search(path)) and (day := _day(*match.groups())):
+        if parts and (match := pattern.search(parts.path)) and (day := _day(*match.groups())):
             yield day
     times = [attributes_of(written) for written in tree.times]
     marked = [time for time in times if "pubdate" in time or "publi" in f"{time.get('itemprop')} {time.get('class')}"]
@@ -140,9 +140,9 @@ def canonical_address(tree: Tree, metas: dict[str, str], url: str) -> str | None
     links = (attributes_of(written) for written in tree.links if "canonical" in written.lower())
     named = [link["href"] for link in links if "canonical" in link.get("rel", "").lower().split() and link.get("href")]
     for address in (*named, metas.get("og:url", "")):
-        if address and _is_address(address) and _is_address(url):
+        if split_address(address) and (not url or split_address(url)):
             whole = urljoin(url, address).partition("#")[0]
-            if _is_address(whole) and urlsplit(whole).scheme in ("http", "https") and urlsplit(whole).hostname:
+            if (parts := split_address(whole)) and parts.scheme in ("http", "https") and parts.hostname:
                 return whole
     return None
 
@@ -153,9 +153,9 @@ def page_license(tree: Tree) -> str | None:
     return next((link["href"] for link in links if link.get("rel") == "license" and link.get("href")), None)
 
 
-def _is_address(address: str) -> bool:
-    """Return True if an address can be parsed at all."""
+def split_address(address: str) -> SplitResult | None:
+    """The parts of an address; None if there is no address, or none that can be parsed."""
     try:
-        return bool(urlsplit(address))
+        return urlsplit(address) if address else None
     except ValueError:
-        return False
+        return None

@@ -45,22 +45,24 @@ SHELL = 300  # characters of text at most in a page that its scripts are to fill
 class WebPage:
     """The content of a page.
 
-    whole:     the chance that the text is the page's main text, nine tenths of it and hardly more, in hundredths
-    date:      of publication, YYYY-MM-DD
-    license:   the address of the license it links to
-    language:  the primary subtag of the language it says it is in, in small letters
-    canonical: the address that it calls its own
-    hidden:    blocks that were left out because the page does not show them
+    whole:        the chance that the text is the page's main text, nine tenths of it and hardly more, in hundredths
+    date:         of publication, YYYY-MM-DD
+    license:      the address of the license it links to
+    language:     the primary subtag of the language it says it is in, in small letters
+    canonical:    the address that it calls its own
+    hidden:       blocks that were left out because the page does not show them
+    num_replaced: characters of its bytes that could not be decoded
     """
 
     text: str
-    whole: float
-    title: str | None
-    date: str | None
-    license: str | None
+    whole: float | None = None
+    title: str | None = None
+    date: str | None = None
+    license: str | None = None
     language: str | None = None
     canonical: str | None = None
     hidden: int = 0
+    num_replaced: int = 0
 
 
 def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS) -> WebPage | Refused:

@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 import numpy as np
 
 from corpora.kernels.arrays import Float32s, Int64s
+from corpora.sources.web.facts import split_address
 from corpora.sources.web.main_text.forest import read_forest, sum_odds
 from corpora.sources.web.tree import Tree
 
@@ -77,14 +77,18 @@ def page_title(tree: Tree, metas: dict[str, str], address: str) -> str | None:
 def what_is_given(tree: Tree, metas: dict[str, str], address: str) -> Given:
     """What a page gives that may name it."""
     texts = (_text(tree, tree.spans[element]) for element in tree.named("h1"))
-    host, path = _host_and_path(address or metas.get("og:url", ""))
-    named = (metas.get("og:site_name") or metas.get("application-name", ""), _longest_label(host))
+    parts = split_address(address or metas.get("og:url", ""))
+    host = (parts.hostname or "") if parts else ""
+    named = (
+        metas.get("og:site_name") or metas.get("application-name", ""),
+        _longest_label((parts and parts.hostname) or ""),
+    )
     return Given(
         title=_spaced(tree.title),
         shared=_spaced(metas.get("og:title") or metas.get("twitter:title") or ""),
         headings=list(islice((text for text in texts if 0 < len(text) <= MOST_TITLE), MOST_HEADINGS)),
         names={name for name in map(_letters, named) if len(name) > 2},
-        address=path.rstrip("/"),
+        address=parts.path.rstrip("/") if parts else "",
     )
 
 
@@ -212,11 +216,3 @@ def _letters(text: str) -> str:
 
 def _longest_label(host: str) -> str:
     return max((label for label in host.split(".") if label not in NO_NAMES), key=len, default="")
-
-
-def _host_and_path(address: str) -> tuple[str, str]:
-    try:
-        parts = urlsplit(address)
-        return parts.hostname or "", parts.path
-    except ValueError:
-        return "", ""

@@ -27,10 +27,8 @@ from corpora.sources.web.tree import Block, Tree
 
 REPEATED = 40  # characters from which on a block that was there before is left out
 ERRAND, ERRAND_COLUMNS = 60, ("characters", "stop", "opening", "element")
-SURER, LEAST_WEIGHT = (
-    4,
-    0.01,
-)  # power of the chance that a page is an article; the weight from which on the second is asked
+SURER = 4  # power of the chance that a page is an article
+LEAST_WEIGHT = 0.01  # from which on the second forest is asked
 LEAST_CHANCE = 0.1  # of a block that is chosen, however little the page has
 
 

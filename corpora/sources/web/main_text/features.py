@@ -19,11 +19,11 @@ A block is judged by
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 import numpy as np
 
 from corpora.kernels.arrays import Bools, Float32s, Float64s, Int64s, UInt32s
+from corpora.sources.web.facts import split_address
 from corpora.sources.web.main_text.mark_kernels import carry_down
 from corpora.sources.web.main_text.marks import MARKS, MOST, NEUTRAL, marks_of
 from corpora.sources.web.main_text.text_kernels import (
@@ -345,7 +345,8 @@ def _page(
         for numbers in (sizes.own, sizes.elements)
     )
     types = {name for script in tree.scripts for name in TYPE.findall(script)}
-    path = path_of(address or metas.get("og:url", ""))
+    parts = split_address(address or metas.get("og:url", ""))
+    path = parts.path if parts else ""
     stop, digit = (float(text[TEXT.index(name)].mean()) for name in ("stop", "digit"))
     return [
         count, len(tree.numbers), total, prose, prose / total, int(sizes.link_sum[-1]) / total,
@@ -356,14 +357,6 @@ def _page(
         KINDS.get(metas.get("og:type", "").lower(), len(KINDS)),
         *(elements[name] for name in COUNTED),
         *(any(kind.endswith(name) for kind in types) for name in TYPES),
-        *((-1, -1, -1, -1) if path is None else
+        *((-1, -1, -1, -1) if parts is None else
           (len(path), sum(map(str.isdigit, path)), path.count("-"), path.count("/"))),
     ]  # fmt: skip
-
-
-def path_of(address: str) -> str | None:
-    """The path of an address; None where there is no address, or none that can be read."""
-    try:
-        return urlsplit(address).path if address else None
-    except ValueError:
-        return None

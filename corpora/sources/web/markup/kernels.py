@@ -16,7 +16,7 @@ import numpy as np
 from corpora.kernels.arrays import Bytes, Int32s, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import ONES, TOP_BITS, load8, trailing_zeros
-from corpora.sources.web.markup.characters import read_reference, space_width, write_character
+from corpora.sources.web.markup.characters import pass_spaces, read_reference, space_width, write_character
 
 # What a token does to the table: of a start tag, what the first column of `rules` has for its name.
 TEXT, OPEN, CLOSE, INLINE, ASKED, HIDING, INLINE_END, LINKED, UNLINKED, BREAK, RULE, VOID = range(12)
@@ -262,10 +262,7 @@ def _tag_end(data: Bytes, state: Int64s, at: int, closing: bool) -> int:
 @kernel
 def _behind_value(data: Bytes, at: int) -> int:
     """The place behind white space and a value in quotes that end."""
-    width = 1
-    while at < data.size and width > 0:
-        width = space_width(data, at)
-        at += width
+    at = pass_spaces(data, at, data.size)
     if at < data.size and (data[at] == _QUOTE or data[at] == _APOSTROPHE):
         return max(at, _find(data, _0 + data[at], at + 1, data.size) + 1)
     return at
@@ -344,7 +341,7 @@ def arrange(page: ScannedPage, table: PageTable, most_depth: int, most_text: int
             if state[_HIDDEN] < 0:
                 _take(data, text, segments, state, start, stop)
             else:
-                state[NUM_HIDDEN] += int(not _is_blank(data, start, stop))
+                state[NUM_HIDDEN] += int(pass_spaces(data, start, stop) < stop)
             if state[_RAW_SIZE] > most_text:
                 return UNSURE
         elif what == OPEN or what == CLOSE or what == RULE or what == PAGE:
@@ -369,17 +366,6 @@ def arrange(page: ScannedPage, table: PageTable, most_depth: int, most_text: int
     _pop_to(names, nodes, opened, state, _0)
     nodes[0, 5] = state[GROUPS]
     return DONE
-
-
-@kernel
-def _is_blank(data: Bytes, at: int, stop: int) -> bool:
-    """Return True for a run of white space."""
-    while at < stop:
-        width = space_width(data, at)
-        if width == 0:
-            return False
-        at += width
-    return True
 
 
 @kernel
