@@ -79,10 +79,7 @@ def what_is_given(tree: Tree, metas: dict[str, str], address: str) -> Given:
     texts = (_text(tree, tree.spans[element]) for element in tree.named("h1"))
     parts = split_address(address or metas.get("og:url", ""))
     host = (parts.hostname or "") if parts else ""
-    named = (
-        metas.get("og:site_name") or metas.get("application-name", ""),
-        _longest_label((parts and parts.hostname) or ""),
-    )
+    named = (metas.get("og:site_name") or metas.get("application-name", ""), _longest_label(host))
     return Given(
         title=_spaced(tree.title),
         shared=_spaced(metas.get("og:title") or metas.get("twitter:title") or ""),
