@@ -3,7 +3,7 @@
 Promises: pure functions of the page's table. An element is hidden if it says so (`hidden`, `display: none`,
 `visibility: hidden`), unless it holds most of the text: scripts show it then. An article is another one if it names an
 address that is not the page's, by an attribute or a link of its headline; one that the page's text begins in stays.
-Costs: 0.3 ms for a page of 340,000 characters.
+Costs: 0.2 ms for a page of 240,000 characters, in time linear in it however its elements are nested.
 """
 
 import re

@@ -4,8 +4,8 @@ Promises: the table that `markup.plain.plain_page` makes, made by compiled kerne
 of objects, so a page costs in proportion to its length however it is nested. What breaks the bounds of `PageLimits` is
 `Refused`, with the bound by name. Tags that authors leave out or set wrongly are fixed as browsers do in the common
 cases: a `<p>` ends where a block begins, an `<li>` where the next begins, an end tag without its start says nothing.
-Costs: 2.2 to 3 ms for a page of 280,000 characters on a busy core, where the plain twin takes 16 ms: a sixth for UTF-8,
-two fifths for the kernels, the rest for Python's blocks. Memory: that of the page twice, and 16 bytes for each tag and
+Costs: 1 ms for a page of 240,000 characters, where the plain twin takes 15 ms: an eighth for UTF-8, two
+fifths for the kernels, the rest for Python's blocks. Memory: that of the page twice, and 16 bytes for each tag and
 text.
 
 Source: html.spec.whatwg.org, sections 13.1.2 (elements, omitted tags) and 13.2.5 (tokens); what is left out is the

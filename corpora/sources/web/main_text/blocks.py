@@ -7,7 +7,7 @@ a third, which is asked of the page's mean row: there, what threads, shops and l
 The blocks that are chosen are those with the best chances, as many as make the expected F1 of their words largest: so a
 page of prose keeps what is nearly sure, and a page of cards or rows, where nothing is, the best it has. A block that
 repeats an earlier one is left out.
-Costs: 6.5 ms for a page of 280,000 characters in 290 blocks on a busy core, of which the forests take 2 ms at most.
+Costs: 1.6 to 2 ms for a page of 240,000 characters in 250 blocks, of which the forests take 0.5 ms.
 
 The forests are what `python -m benchmarks.fit_blocks` makes of the marked pages that its docstring names; its
 cross-validated figures are in docs/guide-sources.md.

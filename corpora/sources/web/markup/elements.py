@@ -141,7 +141,7 @@ class Tree:
 
     def tag(self, element: int) -> str:
         """The name of an element."""
-        return self.names[self.numbers[element]]
+        return self.names[int(self.numbers[element])]
 
     def named(self, name: str) -> list[int]:
         """The elements of a name."""
