@@ -3,11 +3,12 @@
     python -m benchmarks.fit_blocks --kinds pages.tar.xz --news FOLDER [--write]
 
 --kinds takes pages as `benchmarks.pages` does, --news a folder with warc/*.warc.gz and gold/*.jsonl. Without --write
-only the cross-validated figures are printed: word F1 by kind of page, F1 of shingles of four words by set of news, how
-often titles are equal, and how far the chance that a text is whole is from what came out. With it the forests are grown
-on all pages, and with the figures by domain take the place of those in the repository. It takes a quarter of an hour on
-one core; the same pages and the same versions of numpy and LightGBM give the same file. Other seeds give figures that
-are up to .003 away.
+only figures are printed, cross-validated: word F1 by kind of page, F1 of shingles of four words by set of news, and how
+far the chance that a text is whole is from what came out; then the rows of `benchmarks.pages` for the same pages, with
+all installed extractors and their times ("Cloze" is the forests of the repository, which know the pages). With it the
+forests are grown on all pages, and with the figures by domain take the place of those in the repository. It takes a
+quarter of an hour on one core; the same pages and the same versions of numpy and LightGBM give the same file. Other
+seeds give figures that are up to .003 away.
 
 Two forests judge blocks: the mean of three that differ in their seed, of all kinds of pages, and one of articles and
 news alone. A third judges by a page's mean row how likely it is an article or news, so how much the second counts.
@@ -26,6 +27,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from html import escape
+from itertools import chain
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -35,7 +37,7 @@ import lightgbm
 import numpy as np
 from rapidfuzz.distance import LCSseq
 
-from benchmarks.pages import Marked, agreement, load_kinds, load_marked, precision_recall, word_f1
+from benchmarks.pages import Marked, load_kinds, load_marked, print_extractors, print_row, scores, word_f1
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Float32s, Float64s, Int64s
 from corpora.sources.web.facts import metas_of
@@ -317,48 +319,41 @@ def chances_of_whole(readings: Sequence[Reading]) -> Float64s:
 
 def arrays_of(name: str, *grown: lightgbm.Booster) -> dict[str, np.ndarray]:
     """Trees as the arrays of a `Forest`, which says the mean of what each of those that were grown says."""
-    nodes: list[tuple[int, float, int, int]] = []
+    nodes: list[tuple[int, float, int]] = []
     leaves: list[float] = []
+    trees = [(0, 0)]
 
-    def add(node: dict[str, Any]) -> int:
+    def add(node: dict[str, Any]) -> None:
         if "leaf_value" in node:
             leaves.append(node["leaf_value"] / len(grown))
-            return -len(leaves)
-        at = len(nodes)
-        nodes.append((0, 0.0, 0, 0))
+            return
+        at, first = len(nodes), len(leaves) - trees[-1][1]
         bound = np.float32(node["threshold"])
         if bound > node["threshold"]:
             bound = np.nextafter(bound, np.float32(-np.inf))
-        nodes[at] = (node["split_feature"], float(bound), add(node["left_child"]), add(node["right_child"]))
-        return at
+        nodes.append((node["split_feature"], float(bound), 0))
+        add(node["left_child"])
+        at_left = (1 << len(leaves) - trees[-1][1]) - (1 << first)
+        nodes[at] = (*nodes[at][:2], 0xFFFFFFFF & ~at_left)
+        add(node["right_child"])
 
-    roots = [add(tree["tree_structure"]) for trees in grown for tree in trees.dump_model()["tree_info"]]
-    columns, bounds, left, right = zip(*nodes, strict=True)
+    for tree in chain.from_iterable(booster.dump_model()["tree_info"] for booster in grown):
+        add(tree["tree_structure"])
+        trees.append((len(nodes), len(leaves)))
+    columns, bounds, masks = zip(*nodes, strict=True)
     steps = (np.arange(2 * FURTHEST * STEPS + 1) + 0.5) / STEPS - FURTHEST
     arrays: dict[str, np.ndarray[Any, np.dtype[Any]]] = {
         "columns": np.array(columns, np.int16), "bounds": np.array(bounds, np.float32),
-        "left": np.array(left, np.int32), "right": np.array(right, np.int32), "leaves": np.array(leaves, np.float64),
-        "roots": np.array(roots, np.int32), "chances": np.round(1 / (1 + np.exp(-steps)), 6),
+        "masks": np.array(masks, np.uint32), "trees": np.array(trees, np.int32),
+        "leaves": np.array(leaves, np.float64), "chances": np.round(1 / (1 + np.exp(-steps)), 6),
     }  # fmt: skip
     return {f"{name}.{field}": array for field, array in arrays.items()}
 
 
 def print_figures(readings: Sequence[Reading]) -> None:
     """F1 by kind and by set, and how the chances of wholeness came out."""
-    by_words: dict[str, list[float]] = {}
-    by_shingles: dict[str, list[tuple[int, int, int]]] = {}
-    for reading in readings:
-        marked = reading.page.marked
-        if marked.by_words:
-            for name in (marked.group, "all"):
-                by_words.setdefault(name, []).append(reading.f1)
-        else:
-            for name in (marked.group, "all"):
-                by_shingles.setdefault(name, []).append(agreement(marked.text or "", reading.text))
-    for name, scores in sorted(by_words.items()):
-        print(f"{name:15} {len(scores):5} pages  word F1 {mean(scores):.4f}")
-    for name, counts in sorted(by_shingles.items()):
-        print(f"news, {name:9} {len(counts):5} pages  F1 of shingles {precision_recall(counts)[0]:.4f}")
+    marked = [reading.page.marked for reading in readings]
+    print_row("Cloze, cross-validated", scores(marked, [reading.text for reading in readings]))
     given, whole = chances_of_whole(readings), np.array([reading.f1 >= WHOLE for reading in readings])
     for least, most in ((0.0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 1.01)):
         some = (given >= least) & (given < most)
@@ -406,6 +401,8 @@ def main() -> None:
         np.savez_compressed(FILE, allow_pickle=False, **forests)
         write_by_domain(readings, BY_DOMAIN)
         print(f"{FILE.name}: {FILE.stat().st_size} bytes")
+    else:
+        print_extractors([reading.page.marked for reading in readings])
 
 
 if __name__ == "__main__":

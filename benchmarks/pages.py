@@ -5,7 +5,8 @@
 
 Of pages of kinds, as the Web Content eXtraction Benchmark has them, the measure is its authors': F1 of the multisets of
 words in small letters, the mean over pages; and how many titles are equal but for case and spaces. The forests were
-grown on the 1,497 pages of its development part: what `benchmarks.fit_blocks` cross-validates is the figure for those.
+grown on the 1,497 pages of its development part: `benchmarks.fit_blocks` cross-validates on those, and prints these
+rows as well.
 
 A line of gold names its `set`, its page (`warc`, `record_id`), and one of: `text`, the whole expected text;
 `expected_html`, the same as HTML; `with` and `without`, pieces of text that must and must not be found.
@@ -29,6 +30,7 @@ import tarfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -233,6 +235,11 @@ def _trafipy() -> Extractor:
     return lambda html, url: str(extract(html, url=url or None).text or "")
 
 
+def _rs_trafilatura() -> Extractor:
+    extract = importlib.import_module("rs_trafilatura").extract
+    return lambda html, url: str(extract(html, url=url or None).main_content or "")
+
+
 def _resiliparse() -> Extractor:
     extract = importlib.import_module("resiliparse.extract.html2text").extract_plain_text
     return lambda html, url: str(extract(html, main_content=True, alt_texts=False, links=False, list_bullets=False))
@@ -264,18 +271,42 @@ EXTRACTORS: dict[str, Callable[[], Extractor]] = {
     "trafilatura, fast, no tables": _trafilatura(include_tables=False, fast=True),
     "trafilatura, recall": _trafilatura(include_tables=False, favor_recall=True),
     "trafipy": _trafipy,
+    "rs-trafilatura": _rs_trafilatura,
     "resiliparse": _resiliparse,
     "readability-lxml": _readability,
     "newspaper4k": _newspaper,
 }
 
 
-def run_all(pages: Sequence[Marked], extract: Extractor) -> tuple[list[str], float]:
-    """Return (the texts, CPU seconds). The first page is read once before, for what is loaded with it."""
-    extract(pages[0].html, pages[0].url)
-    start = time.process_time()
-    texts = [extract(page.html, page.url) for page in pages]
-    return texts, time.process_time() - start
+def print_extractors(pages: Sequence[Marked]) -> None:
+    """Print a row for each installed extractor, and at last the names of the others.
+
+    Each page is read by all in turn, so whatever else the machine does slows all alike; the first once before, for what
+    is loaded with it.
+    """
+    logging.disable(logging.CRITICAL)  # messages of libraries about pages they cannot use
+    extractors: dict[str, Extractor] = {}
+    for name, load in EXTRACTORS.items():
+        with suppress(ImportError):
+            extractors[name] = load()
+    texts: dict[str, list[str]] = {name: [] for name in extractors}
+    seconds = dict.fromkeys(extractors, 0.0)
+    for extract in extractors.values():
+        extract(pages[0].html, pages[0].url)
+    for page in pages:
+        for name, extract in extractors.items():
+            start = time.process_time()
+            texts[name].append(extract(page.html, page.url))
+            seconds[name] += time.process_time() - start
+    for name, found in texts.items():
+        print_row(name, {"ms/page": figure(1000 * seconds[name] / len(pages)), **scores(pages, found)})
+    absent = ", ".join(EXTRACTORS.keys() - extractors.keys())
+    print(f"{len(pages)} pages; F1 of {SHINGLE}-word shingles; not installed: {absent or 'none'}")
+
+
+def print_row(name: str, row: dict[str, str]) -> None:
+    """Print the figures of an extractor."""
+    print(f"{name:30}" + "  ".join(f"{column} {value}" for column, value in row.items()), flush=True)
 
 
 def scores(pages: Sequence[Marked], texts: Sequence[str]) -> dict[str, str]:
@@ -306,7 +337,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pages", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--text", type=Path, help="a folder with warc/*.warc.gz and gold/*.jsonl")
     parser.add_argument("--kinds", type=Path, help="pages of kinds: a .tar.xz or a folder with html/ and gold/")
-    logging.disable(logging.CRITICAL)  # messages of libraries about pages they cannot use
     given = parser.parse_args()
     if not (given.text or given.kinds):
         parser.error("give --text, --kinds or both")
@@ -318,17 +348,7 @@ def main() -> None:
     if titled:
         equal = sum(as_told(title_of(page)) == as_told(page.title or "") for page in titled)
         print(f"titles equal but for case and spaces: {equal / len(titled):.3f} of {len(titled)}")
-    absent = []
-    for name, load in EXTRACTORS.items():
-        try:
-            extract = load()
-        except ImportError:
-            absent.append(name)
-            continue
-        texts, seconds = run_all(pages, extract)
-        row = {"ms/page": figure(1000 * seconds / len(pages)), **scores(pages, texts)}
-        print(f"{name:30}" + "  ".join(f"{column} {value}" for column, value in row.items()), flush=True)
-    print(f"{len(pages)} pages; F1 of {SHINGLE}-word shingles; not installed: {', '.join(absent) or 'none'}")
+    print_extractors(pages)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,8 @@ Promises and costs are those of `source.py`, which is the page to read first.
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from corpora.errors import InputError
@@ -17,7 +16,7 @@ from corpora.sources.bytes.faults import BadRecord, DamagedBytes
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.contract import SLICE_BYTES, Drop, RawFile, Record, Slice, Tally, cut_every, whole_file
 from corpora.sources.web.charset import decode_html
-from corpora.sources.web.page import extract_page, paragraphs
+from corpora.sources.web.page import WebPage, extract_page, paragraphs
 from corpora.sources.web.response import TooLarge, decoded_body, read_response
 from corpora.sources.web.tree import Refused
 from corpora.sources.web.warc import (
@@ -35,24 +34,6 @@ KINDS = ("warcinfo", "request", "response", "resource", "metadata", "revisit", "
 MARKUP = re.compile(rb"<(!doctype\s+html|html|head|body|title|meta)\b", re.IGNORECASE)
 PAGE_TYPES = ("text/html", "application/xhtml+xml")
 IDENTITY_BYTES = 4_096  # of a record without an address: its head, which has the record's own id
-
-
-class PageContent(NamedTuple):
-    """A record's values as a document.
-
-    num_replaced: characters that could not be decoded; lang: what it claims; whole: the chance that its text is whole
-    num_hidden: blocks that the page does not show
-    """
-
-    text: str
-    title: str | None = None
-    date: str | None = None
-    license: str | None = None
-    num_replaced: int = 0
-    lang: str | None = None
-    canonical: str | None = None
-    whole: float | None = None
-    num_hidden: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +121,7 @@ class ArchivedPages:
         """Return True if pages of a day are wanted."""
         return (self.first_day or "") <= day <= (self.last_day or "9999")
 
-    def _content(self, opened: OpenedRecord, head: WarcHead, whole: bool) -> PageContent | Drop:
+    def _content(self, opened: OpenedRecord, head: WarcHead, whole: bool) -> WebPage | Drop:
         """The prose of a record, or why it has none. whole: the record is not longer than allowed."""
         if head.kind == "conversion":
             return self._plain_text(opened, head, whole)
@@ -161,21 +142,11 @@ class ArchivedPages:
         page = extract_page(html.text, head.url, head.last_day)
         if isinstance(page, Refused):
             return Drop(page.reason, page.detail)
-        if page.whole < self.min_whole:
+        if page.whole is not None and page.whole < self.min_whole:
             return Drop("text not whole", f"a chance of {page.whole:.2f}")
-        return PageContent(
-            text=page.text,
-            title=page.title,
-            date=page.date,
-            license=page.license,
-            num_replaced=html.num_replaced,
-            lang=page.language,
-            canonical=page.canonical,
-            whole=page.whole,
-            num_hidden=page.hidden,
-        )
+        return replace(page, num_replaced=html.num_replaced)
 
-    def _plain_text(self, opened: OpenedRecord, head: WarcHead, whole: bool) -> PageContent | Drop:
+    def _plain_text(self, opened: OpenedRecord, head: WarcHead, whole: bool) -> WebPage | Drop:
         """A page that was made plain text for a WET archive, a block of the page to a line."""
         if head.media_type != "text/plain":
             return Drop("content type", head.media_type)
@@ -183,7 +154,7 @@ class ArchivedPages:
             return self._too_large()
         text, _, num_replaced = decode_html(opened.block, "utf-8")
         text = paragraphs(text)
-        return PageContent(text, num_replaced=num_replaced) if text else Drop("empty")
+        return WebPage(text=text, num_replaced=num_replaced) if text else Drop("empty")
 
     def _too_large(self) -> Drop:
         return Drop("too large", f"over {self.max_record_bytes} bytes")
@@ -225,9 +196,9 @@ def looks_like_html(body: bytes) -> bool:
     return bool(MARKUP.search(body[:1024]))
 
 
-def _meta(truncated: str, content: PageContent) -> str | None:
-    facts = {"canonical": content.canonical, "lang": content.lang, "replaced": content.num_replaced}
-    facts["hidden"] = content.num_hidden
+def _meta(truncated: str, content: WebPage) -> str | None:
+    facts = {"canonical": content.canonical, "lang": content.language, "replaced": content.num_replaced}
+    facts["hidden"] = content.hidden
     kept: dict[str, object] = {key: value for key, value in (facts | {"truncated": truncated}).items() if value}
     kept |= {} if content.whole is None else {"whole": content.whole}
     return json.dumps(kept, sort_keys=True) if kept else None

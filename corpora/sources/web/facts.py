@@ -11,7 +11,7 @@ Source: schema.org (datePublished), ogp.me (og:title, og:url, og:locale, article
 import re
 from collections.abc import Iterable, Iterator
 from datetime import date
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 from corpora.sources.web.tree import ATTRIBUTE, Tree, unescaped
 
@@ -42,18 +42,21 @@ IN_ADDRESS = re.compile(r"(?<!\d)((?:19|20)\d\d)[-/_]?(0[1-9]|1[0-2])[-/_]?(0[1-
 SLASHED = re.compile(r"/((?:19|20)\d\d)/(1[0-2]|0?[1-9])/(3[01]|[12]\d|0?[1-9])(?:/|$)")
 LANGUAGE = re.compile(r"\s*([a-z]{2,3})(?![a-z])", re.IGNORECASE)
 
+ANY = re.compile(".*", re.DOTALL)
+
 Attributes = dict[str, str]
 
 
-def attributes_of(written: str) -> Attributes:
-    """Attributes by name in small letters, the first of each name.
+def attributes_of(written: str, wanted: re.Pattern[str] = ANY) -> Attributes:
+    """Attributes by name in small letters, the first of each name. wanted: what their names are, whole
 
     >>> attributes_of(' Name="a &amp; b" content=c hidden')
     {'name': 'a & b', 'content': 'c', 'hidden': ''}
     """
     attributes: Attributes = {}
     for name, double, single, bare in ATTRIBUTE.findall(written):
-        attributes.setdefault(name.lower(), unescaped(double or single or bare).strip())
+        if (name := name.lower()) not in attributes and wanted.fullmatch(name):
+            attributes[name] = unescaped(double or single or bare).strip()
     return attributes
 
 
@@ -82,9 +85,9 @@ def _days(tree: Tree, metas: dict[str, str], url: str) -> Iterator[str]:
     published = (written for script in tree.scripts for written in PUBLISHED.findall(script))
     named = (metas[name] for name in DATE_NAMES if name in metas)
     yield from _read_days((*published, *named))
-    path = urlsplit(url).path if _is_address(url) else ""
+    parts = split_address(url)
     for pattern in (SLASHED, IN_ADDRESS):
-        if (match := pattern.search(path)) and (day := _day(*match.groups())):
+        if parts and (match := pattern.search(parts.path)) and (day := _day(*match.groups())):
             yield day
     times = [attributes_of(written) for written in tree.times]
     marked = [time for time in times if "pubdate" in time or "publi" in f"{time.get('itemprop')} {time.get('class')}"]
@@ -137,9 +140,9 @@ def canonical_address(tree: Tree, metas: dict[str, str], url: str) -> str | None
     links = (attributes_of(written) for written in tree.links if "canonical" in written.lower())
     named = [link["href"] for link in links if "canonical" in link.get("rel", "").lower().split() and link.get("href")]
     for address in (*named, metas.get("og:url", "")):
-        if address and _is_address(address) and _is_address(url):
+        if split_address(address) and (not url or split_address(url)):
             whole = urljoin(url, address).partition("#")[0]
-            if _is_address(whole) and urlsplit(whole).scheme in ("http", "https") and urlsplit(whole).hostname:
+            if (parts := split_address(whole)) and parts.scheme in ("http", "https") and parts.hostname:
                 return whole
     return None
 
@@ -150,9 +153,9 @@ def page_license(tree: Tree) -> str | None:
     return next((link["href"] for link in links if link.get("rel") == "license" and link.get("href")), None)
 
 
-def _is_address(address: str) -> bool:
-    """Return True if an address can be parsed at all."""
+def split_address(address: str) -> SplitResult | None:
+    """The parts of an address; None if there is no address, or none that can be parsed."""
     try:
-        return bool(urlsplit(address))
+        return urlsplit(address) if address else None
     except ValueError:
-        return False
+        return None

@@ -5,8 +5,8 @@ same text whatever the process read before, on whatever day and with whatever ha
 captions and boilerplate are left out, and so is the headline, which is the title; paragraphs, headings and list items
 are apart by a blank line, lines within them (`<br>`, `<pre>`) by one line end. A page that is too large, too deep or
 has too many elements is `Refused` with the reason; what is read takes time in proportion to its length.
-Costs: 4.2 to 5 ms for a page of 313,000 characters, where resiliparse takes 3.1 to 3.3: a third for its table, half for
-the rows and trees. Memory: the page, its table and its text.
+Costs: 3.6 ms for a page of 240,000 characters; on shared cores 5.5 ms a page, where resiliparse takes 3.6: a third for
+its table, half for the rows and trees. Memory: the page, its table and its text.
 
 What it finds is measured on 1,497 pages of seven kinds and on 299 of news, none of a domain that the forests were grown
 on, in docs/guide-sources.md (`benchmarks/fit_blocks.py`): word F1 .875, of articles .960; of news, F1 of runs of four
@@ -45,22 +45,24 @@ SHELL = 300  # characters of text at most in a page that its scripts are to fill
 class WebPage:
     """The content of a page.
 
-    whole:     the chance that the text is the page's main text, nine tenths of it and hardly more, in hundredths
-    date:      of publication, YYYY-MM-DD
-    license:   the address of the license it links to
-    language:  the primary subtag of the language it says it is in, in small letters
-    canonical: the address that it calls its own
-    hidden:    blocks that were left out because the page does not show them
+    whole:        the chance that the text is the page's main text, nine tenths of it and hardly more, in hundredths
+    date:         of publication, YYYY-MM-DD
+    license:      the address of the license it links to
+    language:     the primary subtag of the language it says it is in, in small letters
+    canonical:    the address that it calls its own
+    hidden:       blocks that were left out because the page does not show them
+    num_replaced: characters of its bytes that could not be decoded
     """
 
     text: str
-    whole: float
-    title: str | None
-    date: str | None
-    license: str | None
+    whole: float | None = None
+    title: str | None = None
+    date: str | None = None
+    license: str | None = None
     language: str | None = None
     canonical: str | None = None
     hidden: int = 0
+    num_replaced: int = 0
 
 
 def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS) -> WebPage | Refused:

@@ -12,7 +12,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Bools, Bytes, Int16s, Int64s
 from corpora.kernels.compiling import kernel
-from corpora.sources.web.markup.characters import space_width
+from corpora.sources.web.markup.characters import pass_spaces, space_width
 
 # Codes of characters: a small letter and its capital have one; then "-", "_", digits, and all others.
 _DASH, _LINE, _DIGIT, _OTHER = 26, 27, 28, 29
@@ -68,7 +68,7 @@ def read_marks(
             elif gives[kind, 0] == CLASS or gives[kind, 0] == WORDS:
                 is_first = gives[kind, 0] == CLASS and not has_class
                 while value < end:
-                    word = value = _spaces(data, value, end)
+                    word = value = pass_spaces(data, value, end)
                     while value < end and not space_width(data, value):
                         value += 1
                     if is_first and word < value:
@@ -98,22 +98,12 @@ def _pass(data: Bytes, at: int, stop: int, name: bool) -> int:
 
 
 @kernel
-def _spaces(data: Bytes, at: int, stop: int) -> int:
-    """The end of white space."""
-    width = 1
-    while at < stop and width > 0:
-        width = space_width(data, at)
-        at += width
-    return at
-
-
-@kernel
 def _value(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     """(the first and last place of the value of a name that ends at `at`, the place after it)."""
-    equals = _spaces(data, at, stop)
+    equals = pass_spaces(data, at, stop)
     if equals >= stop or data[equals] != _EQUALS:
         return at, at, at
-    first = end = _spaces(data, equals + 1, stop)
+    first = end = pass_spaces(data, equals + 1, stop)
     if first < stop and (data[first] == _QUOTE or data[first] == _APOSTROPHE):
         last = first + 1
         while last < stop and data[last] != data[first]:

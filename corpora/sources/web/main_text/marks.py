@@ -76,6 +76,7 @@ PROPERTIES = dict.fromkeys("articlebody reviewbody text".split(), "item body") |
 )
 MARKS = (*WORDS, *dict.fromkeys(TAGS.values()), "item body", "role", "not shown")
 BIT = {name: 1 << place for place, name in enumerate(MARKS)}
+TAG_BITS = {tag: BIT[name] for tag, name in TAGS.items()}
 NEUTRAL = sum(
     BIT[name]
     for name in (
@@ -104,18 +105,18 @@ LETTERS = re.compile(r"\(\?:([a-z|-]+)\)|([a-z_-]\??)")
 NEXT_TO = {"": kernels.ANY, r"(?<![a-z])": kernels.NO_LETTER, r"(?![a-z])": kernels.NO_LETTER, r"\b": kernels.NO_WORD}
 
 
-def marks_of(tree: Tree, tags: Int64s, names: list[str]) -> tuple[Int64s, Int64s]:
-    """(the marks of every element; a number that elements have in common which have one parent, tag and first class).
-
-    tags: of each element the place of its tag in `names`
-    """
-    own = np.array([BIT.get(TAGS.get(name, ""), 0) for name in names])[tags]
-    alike, unsure = (tree.parents * kernels.PRIME ^ tags) * kernels.PRIME, np.zeros(len(tags), np.bool_)
+def marks_of(tree: Tree) -> tuple[Int64s, Int64s]:
+    """(the marks of every element; a number that elements have in common which have one parent, tag and first class)"""
+    if tree.marks is not None:
+        return tree.marks
+    own = np.array([TAG_BITS.get(name, 0) for name in tree.names])[tree.numbers]
+    alike, unsure = (tree.parents * kernels.PRIME ^ tree.numbers) * kernels.PRIME, np.zeros(len(own), np.bool_)
     data, starts, stops = tree.written
     kernels.read_marks(np.frombuffer(data, np.uint8), starts, stops, word_table(), own, alike, unsure)
     for element in np.flatnonzero(unsure).tolist():
-        own[element] = own_marks(tree.tags[element], tree.written.of(element))
-    return own, alike
+        own[element] = own_marks(tree.tag(element), tree.written.of(element))
+    tree.marks = own, alike
+    return tree.marks
 
 
 @lru_cache(maxsize=1 << 12)
@@ -125,7 +126,7 @@ def own_marks(tag: str, attributes: str) -> int:
     >>> own_marks("div", 'class="related-links a"') == BIT["related"]
     True
     """
-    bits = BIT.get(TAGS.get(tag, ""), 0)
+    bits = TAG_BITS.get(tag, 0)
     for name, *values in ATTRIBUTE.findall(attributes):
         if (name := name.lower()) in ATTRIBUTES:
             bits |= _attribute_marks(name, "".join(values))

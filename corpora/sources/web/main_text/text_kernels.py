@@ -33,6 +33,7 @@ CAPITAL, DIGIT, COMMA, END, SPACE, LINE, IS_WIDE = (1 << place for place in rang
 WIDES, MAY_OPEN, NUM_COUNTS = 6, 7, 8
 CATEGORIES = {"Lu": CAPITAL, "Lt": CAPITAL, "Nd": DIGIT, "Nl": DIGIT}
 SIGNS = ((COMMA, ",;\u3001\uff0c\uff1b"), (END, ".!?\u2026\u203d\u3002\uff01\uff1f\uff61"), (SPACE, " "), (LINE, "\n"))
+_ALIKE, _DIGESTS = 8, 1 << 14  # characters in a row that are asked for together; numbers of such rows
 _NO_LETTER = 26
 _LETTERS = np.full(128, _NO_LETTER, np.int64)
 for _first in "Aa":
@@ -72,6 +73,27 @@ def look_at_texts(codes: UInt32s, lengths: Int64s, kinds: Bytes, openings: Bools
                 counts[place, text] += kind >> place & 1
         counts[MAY_OPEN, text] = _may_open(codes, start, stop, openings)
         start = stop
+
+
+@kernel
+def may_be_said(codes: UInt32s, lengths: Int64s, least: int, said: UInt32s) -> Bools:
+    """Which of the texts that are not shorter than the least may begin as some part of what is said."""
+    is_there, may, start = np.zeros(_DIGESTS, np.bool_), np.zeros(lengths.size, np.bool_), 0
+    for at in range(said.size - _ALIKE + 1):
+        is_there[_digest(said, at)] = True
+    for text in range(lengths.size):
+        may[text] = lengths[text] >= max(least, _ALIKE) and is_there[_digest(codes, start)]
+        start += lengths[text]
+    return may
+
+
+@kernel
+def _digest(codes: UInt32s, start: int) -> int:
+    """A number of some characters in a row."""
+    digest = 0
+    for at in range(start, start + _ALIKE):
+        digest = digest * 0x9E3779B1 + codes[at]
+    return (digest ^ digest >> 17) & (_DIGESTS - 1)
 
 
 @kernel

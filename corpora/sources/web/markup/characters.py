@@ -39,6 +39,16 @@ def space_width(data: Bytes, at: int) -> int:
 
 
 @kernel
+def pass_spaces(data: Bytes, at: int, stop: int) -> int:
+    """The end of white space."""
+    width = 1
+    while at < stop and width > 0:
+        width = space_width(data, at)
+        at += width
+    return at
+
+
+@kernel
 def read_reference(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     """(the character that the "&" at `at` begins a reference to, the bytes of that); (-1, 1) where it is not sure."""
     if at + 1 == stop or _ENDS[data[at + 1]]:

@@ -111,17 +111,21 @@ def _zeros(*shape: int) -> Callable[[], Int64s]:
 class Tree:
     """A page. Element 0 is the page itself.
 
-    tags, written, parents: of each element that is not mere formatting, in document order
-    spans:                  of each element, the first block inside and the one after the last
+    names:                  of elements; at last "", which is that of element 0
+    numbers:                of each element that is not mere formatting, in document order, the place of its name
+    written, parents:       of each of these, its attributes and the element around it
+    spans:                  of each, the first block inside and the one after the last
     blocks:                 its text in document order
     metas, links, times:    attributes of `<meta>`, `<link>` and `<time>`, as they are written
     title:                  of `<title>`
     scripts:                contents of the scripts of JSON-LD
     html:                   attributes of `<html>`
     hidden:                 how many runs of text are in formatting elements that are not shown
+    marks:                  what `marks_of` has found, which is asked for twice
     """
 
-    tags: list[str] = field(default_factory=lambda: [""])
+    names: list[str] = field(default_factory=lambda: [""])
+    numbers: Int64s = field(default_factory=lambda: np.full(1, -1))
     written: WrittenAttributes = field(default_factory=lambda: WrittenAttributes(b"", _zeros(1)(), _zeros(1)()))
     parents: Int64s = field(default_factory=lambda: np.full(1, -1))
     spans: Int64s = field(default_factory=_zeros(1, 2))
@@ -133,3 +137,12 @@ class Tree:
     scripts: list[str] = field(default_factory=list)
     html: str = ""
     hidden: int = 0
+    marks: tuple[Int64s, Int64s] | None = None
+
+    def tag(self, element: int) -> str:
+        """The name of an element."""
+        return self.names[int(self.numbers[element])]
+
+    def named(self, name: str) -> list[int]:
+        """The elements of a name."""
+        return np.flatnonzero(self.numbers == self.names.index(name)).tolist() if name in self.names else []

@@ -13,17 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corpora.kernels.arrays import Bools, Bytes, Int32s, Int64s
+from corpora.kernels.arrays import Bytes, Int32s, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import ONES, TOP_BITS, load8, trailing_zeros
-from corpora.sources.web.markup.characters import read_reference, space_width, write_character
+from corpora.sources.web.markup.characters import pass_spaces, read_reference, space_width, write_character
 
 # What a token does to the table: of a start tag, what the first column of `rules` has for its name.
 TEXT, OPEN, CLOSE, INLINE, ASKED, HIDING, INLINE_END, LINKED, UNLINKED, BREAK, RULE, VOID = range(12)
 META, LINK, TIME, PAGE, RAW, DRAWN, MATH, TITLE, SCRIPT = range(12, 21)  # Python reads those that are tokens of these
-# Columns of `rules`: what its start tag does, and its end tag; whether end tags of others stop at it; the element at
-# which its end tag stops; two that it ends; those beyond which it does not look, the innermost of which counts.
-DOES, END_DOES, IS_SCOPE, END_WALL, ENDS, WALLS = 0, 1, 2, 3, 4, 6
+# Columns of `rules`: what its start tag does, and its end tag; whether end tags of others stop at it; whether it is one
+# of REWRITTEN; the element at which its end tag stops; two that it ends; those beyond which it does not look, the
+# innermost of which counts.
+DOES, END_DOES, IS_SCOPE, IS_REWRITTEN, END_WALL, ENDS, WALLS = 0, 1, 2, 3, 4, 5, 7
 SCOPED = -2  # among the last: it does not look beyond the innermost scope
 DONE, UNSURE, TOO_MANY, TOO_DEEP = range(4)
 MOST_FAULTS = 16  # tags whose quotes do not end, after which quotes are not looked at: keeps the pass linear
@@ -31,7 +32,7 @@ MOST_ALIKE = 64  # names in one place of the table of names
 
 # Columns of `names`, and what the state of the first pass has before the raw elements whose end is missing.
 START, STOP, NEXT, DIGEST, LEVEL = range(5)
-NUM_TOKENS, NUM_ELEMENTS, NUM_NAMES, FAULTS, AFTER, FORMULAS, UNENDED = range(7)
+NUM_TOKENS, NUM_ELEMENTS, NUM_NAMES, FAULTS, AFTER, HAS_REWRITTEN, UNENDED = range(7)
 # What the state of the second pass has.
 NODES, GROUPS, SEGMENTS, SIZE, CHARACTERS = range(5)
 _DEPTH, _FIRST, _LINKS, _MIXED, _IN_LINK, _GAP, _RAW_SIZE, _HIDDEN, _TIMES, _LEVEL, _ADDED = range(5, 16)
@@ -51,8 +52,6 @@ _HREF, _LICENSE, _JSON, _TEX = (
     np.array([ord(each) for each in word], np.uint8) for word in ("href", "license", "ld+json", "math/tex")
 )
 _HID, _NON, _SR, _SCR = (ord(a) << 16 | ord(b) << 8 | ord(c) for a, b, c in ("hid", "non", "sr-", "scr"))
-_HIDD, _NONE = (int.from_bytes(word, "big") for word in (b"hidd", b"none"))
-_COLON = _typed(ord(":"))
 _0, _TEXT, _LINK, _SMALL = (_typed(each) for each in (0, TEXT, LINK, 32))
 _GREATERS, _EQUALSES = ONES * np.uint64(_GREATER), ONES * np.uint64(_EQUALS)
 
@@ -213,8 +212,9 @@ def cut_tokens(page: ScannedPage, begin: int, last: int, most_elements: int) -> 
                 if state[NUM_ELEMENTS] > most_elements:
                     return TOO_MANY
                 position, does = end + 1, rules[min(number, unknown), DOES]
+                state[HAS_REWRITTEN] |= rules[min(number, unknown), IS_REWRITTEN]
                 if does == MATH or (does == SCRIPT and _contains(data, stop, end, _TEX, _0)):
-                    state[FORMULAS] = 1
+                    state[HAS_REWRITTEN] = 1
                 if does < RAW:
                     _start_tag(data, tokens, state, number, does, stop, end)
                 elif not state[UNENDED + number] and not (
@@ -262,10 +262,7 @@ def _tag_end(data: Bytes, state: Int64s, at: int, closing: bool) -> int:
 @kernel
 def _behind_value(data: Bytes, at: int) -> int:
     """The place behind white space and a value in quotes that end."""
-    width = 1
-    while at < data.size and width > 0:
-        width = space_width(data, at)
-        at += width
+    at = pass_spaces(data, at, data.size)
     if at < data.size and (data[at] == _QUOTE or data[at] == _APOSTROPHE):
         return max(at, _find(data, _0 + data[at], at + 1, data.size) + 1)
     return at
@@ -313,21 +310,6 @@ def _may_hide(data: Bytes, start: int, stop: int) -> bool:
 
 
 @kernel
-def find_hiding(data: Bytes, starts: Int64s, stops: Int64s) -> Bools:
-    """Which stretches of attributes may hide their elements: with "hidden", or "none" after a colon or white space."""
-    may = np.zeros(starts.size, np.bool_)
-    for element in range(starts.size):
-        four = 0
-        for at in range(starts[element], stops[element]):
-            four = (four << 8 | data[at] | 32) & 0xFFFFFFFF
-            if four == _HIDD and data[at - 4] != _DASH:
-                may[element] = True
-            elif four == _NONE and (data[at - 4] == _COLON or space_width(data, at - 4) > 0):
-                may[element] = True
-    return may
-
-
-@kernel
 def _raw_end(data: Bytes, name: int, name_stop: int, at: int, last: int) -> int:
     """The end tag of an element whose content is not text of the page; -1 where there is none."""
     size = name_stop - name
@@ -359,7 +341,7 @@ def arrange(page: ScannedPage, table: PageTable, most_depth: int, most_text: int
             if state[_HIDDEN] < 0:
                 _take(data, text, segments, state, start, stop)
             else:
-                state[NUM_HIDDEN] += int(not _is_blank(data, start, stop))
+                state[NUM_HIDDEN] += int(pass_spaces(data, start, stop) < stop)
             if state[_RAW_SIZE] > most_text:
                 return UNSURE
         elif what == OPEN or what == CLOSE or what == RULE or what == PAGE:
@@ -384,17 +366,6 @@ def arrange(page: ScannedPage, table: PageTable, most_depth: int, most_text: int
     _pop_to(names, nodes, opened, state, _0)
     nodes[0, 5] = state[GROUPS]
     return DONE
-
-
-@kernel
-def _is_blank(data: Bytes, at: int, stop: int) -> bool:
-    """Return True for a run of white space."""
-    while at < stop:
-        width = space_width(data, at)
-        if width == 0:
-            return False
-        at += width
-    return True
 
 
 @kernel

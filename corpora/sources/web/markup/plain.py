@@ -148,6 +148,7 @@ class _Builder:
     def __init__(self, limits: PageLimits) -> None:
         self.limits = limits
         self.tree = Tree()
+        self.tags = [""]
         self.attributes = [b""]
         self.parents = [-1]
         self.spans = [(0, 0)]
@@ -168,7 +169,7 @@ class _Builder:
         if self.hidden:
             self.tree.hidden += bool(text) and not text.isspace()
             return
-        self.gathered.take(text, self.in_link, self.tree.tags[self.nodes[-1]] == "pre")
+        self.gathered.take(text, self.in_link, self.tags[self.nodes[-1]] == "pre")
         if self.gathered.size > self.limits.max_text:
             raise _TooLarge("too long a text", f"over {self.limits.max_text} characters in a block")
 
@@ -176,7 +177,7 @@ class _Builder:
         """Close the block that is being gathered."""
         if self.gathered.parts:
             node = self.nodes[-1]
-            self.gathered.flush(node, self.tree.tags[node] or "body", self.tree.blocks)
+            self.gathered.flush(node, self.tags[node] or "body", self.tree.blocks)
 
     def start(self, name: str, attributes: str) -> None:
         """Open an element."""
@@ -252,6 +253,9 @@ class _Builder:
         self.flush()
         self._pop_to(0)
         self.spans[0] = (0, len(self.tree.blocks))
+        self.tree.names = [*dict.fromkeys(self.tags[1:]), ""]
+        number = {name: place for place, name in enumerate(self.tree.names)}
+        self.tree.numbers = np.array([-1, *map(number.__getitem__, self.tags[1:])])
         stops = np.cumsum([len(written) for written in self.attributes])
         self.tree.written = WrittenAttributes(b"".join(self.attributes), np.append(0, stops[:-1]), stops)
         self.tree.parents, self.tree.spans = np.array(self.parents), np.array(self.spans)
@@ -287,7 +291,6 @@ class _Builder:
         level = len(self.names)
         if level >= self.limits.max_depth:
             raise _TooLarge("nested too deep", f"over {self.limits.max_depth} elements in one another")
-        tree = self.tree
         self.names.append(name)
         levels = self.levels.get(name)
         if levels is None:
@@ -296,10 +299,10 @@ class _Builder:
             levels.append(level)
         self.scopes.append(level if name in SCOPES else self.scopes[-1])
         self.parents.append(self.nodes[-1])
-        self.nodes.append(len(tree.tags))
-        tree.tags.append(name)
+        self.nodes.append(len(self.tags))
+        self.tags.append(name)
         self.attributes.append(attributes.encode("utf-8", "surrogatepass"))
-        self.spans.append((len(tree.blocks), 0))
+        self.spans.append((len(self.tree.blocks), 0))
 
     def _close_open(self, name: str, wall: int) -> None:
         levels = self.levels.get(name)

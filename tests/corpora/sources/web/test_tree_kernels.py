@@ -88,7 +88,9 @@ def differs(html: str, limits: PageLimits = LIMITS) -> str:
 def _as_lists(page: Tree, name: str) -> object:
     value = getattr(page, name)
     if name == "written":
-        return [page.written.of(element) for element in range(len(page.tags))]
+        return [page.written.of(element) for element in range(len(page.numbers))]
+    if name in ("names", "numbers"):  # each parser has its own numbers
+        return [page.tag(element) for element in range(len(page.numbers))]
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 

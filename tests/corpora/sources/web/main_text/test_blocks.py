@@ -10,7 +10,7 @@ from corpora.sources.web.main_text.blocks import main_text
 from corpora.sources.web.main_text.features import FEATURES, describe, look_at
 from corpora.sources.web.main_text.mark_kernels import carry_down
 from corpora.sources.web.main_text.marks import BIT, MARKS, carried_plain, first_class, marks_of, own_marks
-from corpora.sources.web.main_text.text_kernels import look_plain
+from corpora.sources.web.main_text.text_kernels import look_plain, may_be_said
 from corpora.sources.web.markup.elements import WrittenAttributes
 from corpora.sources.web.tree import Block, PageLimits, Tree, parse_page
 
@@ -63,7 +63,7 @@ def test_links_are_counted_in_whatever_letters() -> None:
 
 def test_elements_hold_spans_of_blocks() -> None:
     tree = tree_of("<div>a<section><p>b</p><p>c</p></section>d</div><p>e")
-    spans = {tag: span for tag, span in zip(tree.tags, tree.spans.tolist(), strict=True) if tag != "p"}
+    spans = {tag: span for at, span in enumerate(tree.spans.tolist()) if (tag := tree.tag(at)) != "p"}
     assert spans == {"": [0, 5], "div": [0, 4], "section": [1, 3]}
 
 
@@ -103,12 +103,13 @@ WRITTEN = st.one_of(WORDS_IN.map(lambda one: f"{one[0]}='{''.join(one[1])} b'"),
 def test_kernels_read_marks_as_their_twins(elements: list[tuple[str, str]]) -> None:
     """Fails where a pattern is not in the table, an attribute is cut otherwise, or a class is taken for another."""
     names = ["p", "nav"]
-    tags = np.array([names.index(tag) for tag, _ in elements], np.int64)
+    numbers = np.array([names.index(tag) for tag, _ in elements], np.int64)
     pieces = [written.encode() for _, written in elements]
     stops = np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
     written = WrittenAttributes(b"".join(pieces), stops - [len(piece) for piece in pieces], stops)
-    tree = Tree(tags=[tag for tag, _ in elements], written=written, parents=np.zeros(len(elements), np.int64))
-    marks, alike = marks_of(tree, tags, names)
+    marks, alike = marks_of(
+        Tree(names=names, numbers=numbers, written=written, parents=np.zeros(len(elements), np.int64))
+    )
     assert marks.tolist() == [own_marks(*element) for element in elements]
     classes = [(tag, first_class(written)) for tag, written in elements]
     assert [first == second for first in alike for second in alike] == [a == b for a in classes for b in classes]
@@ -133,10 +134,20 @@ def test_marks_are_carried_down_as_by_the_twin(rows: list[tuple[int, int, bool, 
 )
 @example(["Read more", "\u00a9 x", "\u00a9x", "by", "Byline", "\u201cWatch", "\u212aontakt", "1 tag", "_tag", "- tags"])
 def test_texts_are_looked_at_as_by_the_twin(texts: list[str]) -> None:
-    counts = look_at(tuple(texts))[1].T.tolist()
+    counts = look_at(tuple(texts))[2].T.tolist()
     assert [row[:-1] for row in counts] == [look_plain(text)[:-1] for text in texts]
     assert all(may_open for *_, may_open, text in ((*row, text) for row, text in zip(counts, texts, strict=True))
                if look_plain(text)[-1])  # fmt: skip
+
+
+@given(st.lists(st.text("abc\u00e9\U0001f600", min_size=1, max_size=20), min_size=1), st.text("abc\u00e9", max_size=9))
+def test_no_text_that_begins_as_something_said_is_passed_over(texts: list[str], said: str) -> None:
+    """Fails if a digest is of other characters on one side, or one that would go beyond what is said is asked for."""
+    said = texts[-1] + said
+    codes, characters, _ = look_at(tuple(texts))
+    may = may_be_said(codes, characters, 4, np.frombuffer(said.encode("utf-32-le"), np.uint32)).tolist()
+    assert all(has or text[:10] not in said or len(text) < 8 for has, text in zip(may, texts, strict=True))
+    assert not any(has for has, text in zip(may, texts, strict=True) if len(text) < 8)
 
 
 ABOUT = {

@@ -8,33 +8,50 @@ from hypothesis import strategies as st
 from corpora.sources.web.facts import metas_of
 from corpora.sources.web.main_text.blocks import PAGE_COLUMNS, average_rows, choose
 from corpora.sources.web.main_text.features import FEATURES, describe
-from corpora.sources.web.main_text.forest import FURTHEST, STEPS, Forest, chances, read_forest, sum_plain, sum_trees
+from corpora.sources.web.main_text.forest import (
+    FURTHEST,
+    STEPS,
+    Forest,
+    chances,
+    read_forest,
+    sum_odds,
+    sum_plain,
+)
 from corpora.sources.web.tree import PageLimits, Tree, parse_page
 
 COLUMNS = 5
 
 
-def grown(seed: int, trees: int) -> Forest:
+def forest_of(nodes: list[tuple[int, float, int]], trees: list[tuple[int, int]], leaves: list[float]) -> Forest:
+    columns, bounds, masks = zip(*(nodes or [(0, 0.0, 0)]), strict=True)
+    return Forest(
+        np.array(columns, np.int16), np.array(bounds, np.float32), np.array(masks, np.uint32),
+        np.array(trees, np.int32), np.array(leaves), np.linspace(0, 1, 2 * FURTHEST * STEPS + 1),
+    )  # fmt: skip
+
+
+def grown(seed: int, num_trees: int) -> Forest:
     """A forest of random trees: each leaf is split by chance, to a depth of five."""
     source = np.random.default_rng(seed)
-    nodes: list[tuple[int, float, int, int]] = []
+    nodes: list[tuple[int, float, int]] = []
     leaves: list[float] = []
+    trees = [(0, 0)]
 
-    def grow(depth: int) -> int:
+    def grow(depth: int) -> None:
         if depth == 5 or source.random() < 0.3:
             leaves.append(float(source.normal()))
-            return -len(leaves)
-        at = len(nodes)
-        nodes.append((0, 0.0, 0, 0))
-        nodes[at] = (int(source.integers(COLUMNS)), float(source.integers(4)), grow(depth + 1), grow(depth + 1))
-        return at
+            return
+        at, first = len(nodes), len(leaves) - trees[-1][1]
+        nodes.append((int(source.integers(COLUMNS)), float(source.integers(4)), 0))
+        grow(depth + 1)
+        at_left = sum(1 << leaf for leaf in range(first, len(leaves) - trees[-1][1]))
+        nodes[at] = (*nodes[at][:2], 0xFFFFFFFF - at_left)
+        grow(depth + 1)
 
-    roots = [grow(0) for _ in range(trees)]
-    columns, bounds, left, right = zip(*(nodes or [(0, 0.0, -1, -1)]), strict=True)
-    return Forest(
-        np.array(columns, np.int16), np.array(bounds, np.float32), np.array(left, np.int32),
-        np.array(right, np.int32), np.array(leaves), np.array(roots, np.int32), np.linspace(0, 1, 321),
-    )  # fmt: skip
+    for _ in range(num_trees):
+        grow(0)
+        trees.append((len(nodes), len(leaves)))
+    return forest_of(nodes, trees, leaves)
 
 
 @settings(deadline=None, max_examples=20)
@@ -42,16 +59,11 @@ def grown(seed: int, trees: int) -> Forest:
 def test_the_kernel_sums_as_its_twin(seed: int, trees: int, rows: list[list[int]]) -> None:
     forest = grown(seed, trees)
     values = np.array(rows, np.float32).reshape(len(rows), COLUMNS)
-    assert sum_trees(np.ascontiguousarray(values.T), *forest[:-1]).tolist() == [
-        sum_plain(row, forest) for row in values.tolist()
-    ]
+    assert sum_odds(forest, values).tolist() == [sum_plain(row, forest) for row in values.tolist()]
 
 
 def test_a_sum_becomes_a_chance() -> None:
-    one = Forest(
-        np.zeros(1, np.int16), np.zeros(1, np.float32), np.array([-1], np.int32), np.array([-2], np.int32),
-        np.array([-50.0, 50.0]), np.zeros(1, np.int32), np.linspace(0, 1, 2 * FURTHEST * STEPS + 1),
-    )  # fmt: skip
+    one = forest_of([(0, 0.0, 0b10)], [(0, 0), (1, 2)], [-50.0, 50.0])
     assert chances(one, np.array([[0.0], [1.0]], np.float32)).tolist() == [0.0, 1.0]
 
 
@@ -61,10 +73,10 @@ def test_a_sum_becomes_a_chance() -> None:
 )
 def test_the_shipped_forests_are_trees_of_the_columns_there_are(name: str, columns: int) -> None:
     forest = read_forest(name)
-    nodes, leaves = len(forest.columns), len(forest.leaves)
     assert 0 <= forest.columns.min() <= forest.columns.max() < columns
-    children = [*forest.left.tolist(), *forest.right.tolist(), *forest.roots.tolist()]
-    assert sorted(children) == [*range(-leaves, 0), *range(nodes)]  # each node and leaf has one place
+    assert forest.trees[-1].tolist() == [len(forest.columns), len(forest.leaves)]
+    nodes, leaves = np.diff(forest.trees, axis=0).T
+    assert (leaves == nodes + 1).all() and leaves.max() <= 32 and (forest.masks != 0xFFFFFFFF).all()
     assert (np.diff(forest.chances) >= 0).all() and 0 <= forest.chances[0] <= forest.chances[-1] <= 1
     assert not any(array.flags.writeable for array in forest)
 
