@@ -28,7 +28,7 @@ from trainer.huggingface.older import import_checkpoint
 from trainer.jobs.start import Start, start_of
 from trainer.tasks.saving import read_source
 from trainer.tasks.text_encoder import open_tokenizer
-from trainer.training.initial_weights import start_state
+from trainer.initial_weights import start_state
 
 PREFIXES = ("", "module.", "_orig_mod.module.", "model.", "net.encoder.")
 FORMS = ("model.safetensors", "pytorch_model.bin")

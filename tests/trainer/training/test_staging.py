@@ -16,10 +16,10 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from corpora.errors import InputError
 from trainer.auto_settings import Computing
-from trainer.training.checkpoints import folders
-from trainer.training.checkpoints.folders import Checkpoints, Cursor, Saved, Staging, held_bytes
-from trainer.training.learner import Learner
-from trainer.training.parallel import Ranks, joined
+from trainer.checkpoints import folders
+from trainer.checkpoints.folders import Checkpoints, Cursor, Saved, Staging, held_bytes
+from trainer.learn import TrainState
+from trainer.ranks import Ranks, join_process_group
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -29,7 +29,7 @@ CHOICE = Computing(device="cpu", precision="float32", compile=False, tf32=False)
 @pytest.fixture
 def ranks() -> Iterator[Ranks]:
     """One process."""
-    with joined("cpu") as ranks:
+    with join_process_group("cpu") as ranks:
         yield ranks
 
 
@@ -39,7 +39,7 @@ class Trained:
     def __init__(self, folder: Path, ranks: Ranks) -> None:
         self.model = torch.nn.Linear(3, 2)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.1)
-        self.learner = cast(Learner, SimpleNamespace(model=self.model, optimizer=self.optimizer))
+        self.state = cast(TrainState, SimpleNamespace(model=self.model, optimizer=self.optimizer))
         self.checkpoints = Checkpoints(folder, 2, ranks)
         self.folder = folder / "checkpoints"
         self.step = 0
@@ -55,7 +55,7 @@ class Trained:
         return Saved(cursor=cursor, loss_scale=(1.0, 0), ranks=1, identity={}, choice=CHOICE, progress={})
 
     def begin(self) -> None:
-        self.checkpoints.begin(self.learner, self.saved())
+        self.checkpoints.begin(self.state, self.saved())
 
     def names(self) -> list[str]:
         return sorted(path.name for path in self.folder.glob("*"))

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.training.feed import commonest, rarer_words
-from trainer.training.learner import count_right
+from trainer.evaluation import count_right
+from trainer.feed import commonest, rarer_words
 
 MASKED = st.lists(st.tuples(st.integers(0, 11), st.booleans(), st.integers(0, 11)), max_size=40)
 

@@ -35,8 +35,8 @@ from trainer.objectives.contract import ModelPart
 from trainer.settings.model import ModelSettings
 
 
-def first_model(job: TrainingJob) -> Objective:
-    """Return a model with its first weights, which are made on the processor: the same for any number of processes."""
+def draw_first_model(job: TrainingJob) -> Objective:
+    """Return a model with its first weights, drawn on the processor: the same for any number of processes."""
     torch.manual_seed(job.training.seed)
     with torch.device("cpu"):
         model = build_model(job.model, job.inputs)
@@ -44,15 +44,15 @@ def first_model(job: TrainingJob) -> Objective:
     return model
 
 
-def begun_model(job: TrainingJob, resumes: bool = False) -> tuple[Objective, str]:
-    """Return the model with the weights that the job begins with, and its teacher, where it has one; and a message.
+def build_initial_model(job: TrainingJob, resumes: bool = False) -> tuple[Objective, str]:
+    """Return the model with the weights that the job begins with, its teacher if it has one, and a message.
 
     The message says where the weights are from; it is empty for first ones.
 
     resumes: its weights come from a checkpoint afterwards
-    Raises InputError where a folder is not what it was.
+    Raises InputError if a folder is not what it was.
     """
-    model = first_model(job)
+    model = draw_first_model(job)
     taught = teach(model, job, begins=job.start is None and not resumes)
     if job.start is None or resumes:
         return model, taught
@@ -67,7 +67,7 @@ def begun_model(job: TrainingJob, resumes: bool = False) -> tuple[Objective, str
 def start_state(start: Start, model: ModelSettings, inputs: ModelInputs) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     """Return the state of the folder's model under our names, with the rows that `inputs` need, and the heads it lacks.
 
-    Raises InputError where a tensor of the encoder is missing, or one belongs to no head.
+    Raises InputError if a tensor of the encoder is missing, or one belongs to no head.
     """
     before: int = read_config(Path(start.folder) / CONFIG)["vocab_size"]
     with torch.device("meta"):
@@ -101,10 +101,10 @@ def _with_rows(tensor: Tensor, rows: dict[int, tuple[int, ...]], size: int) -> T
 
 
 def teach(model: Objective, job: TrainingJob, begins: bool) -> str:
-    """Give a model the teacher of its job, where it has one; return a message about it.
+    """Give a model the teacher of its job, if it has one; return a message about it.
 
     begins: whether the model has first weights, and takes those of its teacher
-    Raises InputError where the folder is not what it was, or of another vocabulary.
+    Raises InputError if the folder is not what it was, or of another vocabulary.
     """
     if job.teacher is None:
         return ""
@@ -119,7 +119,7 @@ def teach(model: Objective, job: TrainingJob, begins: bool) -> str:
 
 
 def teacher_in(folder: Path) -> MaskedModel:
-    """Return the model in a folder. Raises InputError where it does not guess words."""
+    """Return the model in a folder. Raises InputError if it does not guess words."""
     settings, inputs, state = load(folder)
     model = build_model(settings, inputs)
     if not isinstance(model, MaskedModel):

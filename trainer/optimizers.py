@@ -1,6 +1,7 @@
-"""Optimisers that torch has not, over sharded parameters: LAMB, StableAdamW, and AdamW as BERT's authors wrote it.
+"""Optimizers: which parameters they move at which rate, and those that torch lacks, over sharded parameters.
 
-All keep Adam's two moments (Kingma, Ba 2015), and differ in what they make of them:
+AdamW with corrected moments is torch's own; LAMB, StableAdamW, and AdamW as BERT's authors wrote it are here. All keep
+Adam's two moments (Kingma, Ba 2015), and differ in what they make of them:
 
     AdamW        w -= rate (u + decay w)                          u = m / (sqrt(v) + epsilon)
     Lamb         w -= rate ratio (u + decay w)                    ratio = |w| / |u + decay w| of each matrix
@@ -20,17 +21,89 @@ StableAdamW), where torch's fused AdamW takes 8 (one core of an AMD EPYC, 2026-1
 """
 
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
+from trainer.settings.training import TrainingSettings
+
+_LAYER = re.compile(r"(?P<encoder>(?:.*\.)?)layers\.(?P<number>\d+)\.")
 PIECE = 1 << 16  # numbers of a parameter that a thread of a processor takes at once, through all calls of a step
+
+
+def build_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
+    """Return the optimizer that the settings name, for all parameters that learn."""
+    groups = parameter_groups(model, settings)
+    betas = settings.beta1, settings.beta2
+    if settings.optimizer == "adamw" and settings.bias_correction:
+        return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=betas, eps=settings.epsilon, fused=True)
+    kind = {"adamw": AdamW, "lamb": Lamb, "stable-adamw": StableAdamW}[settings.optimizer]
+    correction = settings.bias_correction
+    return kind(groups, lr=settings.learning_rate, betas=betas, eps=settings.epsilon, bias_correction=correction)
+
+
+def parameter_groups(model: nn.Module, settings: TrainingSettings) -> list[dict[str, Any]]:
+    """Return the parameters that learn in groups: by depth if the rate goes by it, and with decay only of matrices.
+
+    The vectors, which do not decay, are biases and LayerNorm's weights.
+    """
+    learning = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    scales = rate_scales(list(learning), settings.layer_decay)
+    groups = list[dict[str, Any]]()
+    for scale in sorted(set(scales.values()), reverse=True):
+        own = [parameter for name, parameter in learning.items() if scales[name] == scale]
+        scaled = {} if scale == 1 else {"rate_scale": scale}
+        groups += [
+            {"params": [p for p in own if p.ndim > 1], "weight_decay": settings.weight_decay, **scaled},
+            {"params": [p for p in own if p.ndim <= 1], "weight_decay": 0.0, **scaled},
+        ]
+    return [group for group in groups if group["params"]]
+
+
+def rate_scales(names: Sequence[str], layer_decay: float) -> dict[str, float]:
+    """Return the factor on each parameter's rate: d^(n + 2 - depth) as in ELECTRA's code, of an encoder of n layers.
+
+    Embeddings have depth 0, the layers 1 to n, what else an encoder has n + 1, heads n + 2. Layers that are the same
+    parameters (ALBERT) are one.
+
+    >>> rate_scales(["encoder.embeddings.word.weight", "encoder.layers.0.bias", "head.bias"], 0.5)
+    {'encoder.embeddings.word.weight': 0.125, 'encoder.layers.0.bias': 0.25, 'head.bias': 1.0}
+    """
+    layers = [match for match in map(_LAYER.match, names) if match]
+    depths = {match["encoder"]: 0 for match in layers}
+    for match in layers:
+        depths[match["encoder"]] = max(depths[match["encoder"]], int(match["number"]) + 1)
+    return {name: layer_decay ** _above(name, depths) for name in names}
+
+
+def _above(name: str, layers: Mapping[str, int]) -> int:
+    """Return how many depths are above that of a parameter. layers: of each encoder"""
+    encoder = max((each for each in layers if name.startswith(each)), key=len, default=None)
+    if encoder is None:
+        return 0
+    match = _LAYER.match(name)
+    if match:
+        return layers[encoder] + 1 - int(match["number"])
+    return layers[encoder] + 2 if name.removeprefix(encoder).startswith("embedding") else 1
+
+
+def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
+    """Set the rate of the next step for all parameters."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group.get("rate_scale", 1.0)
+
+
+def set_weight_decay(optimizer: Optimizer, weight_decay: float) -> None:
+    """Set the weight decay of matrices for the steps to come."""
+    for group in optimizer.param_groups:
+        group["weight_decay"] = weight_decay if group["params"][0].ndim > 1 else 0.0
 
 
 class GroupTensors(NamedTuple):
