@@ -153,6 +153,6 @@ def name_counts(counts: Int64s) -> dict[str, int]:
 
 def describe_counts(counts: Int64s) -> dict[str, int]:
     """Return the counts of a step that a line of the log holds."""
-    named = name_counts(counts)
+    named = dict(zip(STEP_COUNTS, counts.tolist(), strict=False))
     names = ("masked_tokens", "tokens", "sequences", "deleted", *(("dummy_tokens",) if named["dummy_tokens"] else ()))
     return {name: named[name] for name in names}

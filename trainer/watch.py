@@ -169,7 +169,9 @@ def measure_flops(model: Objective, step: Step) -> tuple[float, float]:
 
     Sequences are taken to be as long as those that this process reads of the step.
     """
-    lengths = np.concatenate([np.diff(each.batch.boundaries.numpy()) for each in step.micro_batches]).astype(np.int64)
+    real = STEP_COUNTS.index("sequences")  # what fills a batch follows them
+    own = [np.diff(each.batch.boundaries.numpy())[: each.counts[real]] for each in step.micro_batches]
+    lengths = np.concatenate(own).astype(np.int64)
     of_tokens = model.macs(lengths, 0).flops
     return of_tokens / max(1, lengths.sum()), model.macs(lengths, 1).flops - of_tokens
 
