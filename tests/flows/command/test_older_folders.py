@@ -25,10 +25,10 @@ from trainer.huggingface import todays_form
 from trainer.huggingface.checkpoints import load, load_pretrained
 from trainer.huggingface.embeddings import unwrapped
 from trainer.huggingface.older import import_checkpoint
+from trainer.initial_weights import start_state
 from trainer.jobs.start import Start, start_of
 from trainer.tasks.saving import read_source
 from trainer.tasks.text_encoder import open_tokenizer
-from trainer.initial_weights import start_state
 
 PREFIXES = ("", "module.", "_orig_mod.module.", "model.", "net.encoder.")
 FORMS = ("model.safetensors", "pytorch_model.bin")
