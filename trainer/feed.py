@@ -125,7 +125,7 @@ class Feed:
 
     @cached_property
     def _commonest(self) -> Bools:
-        return commonest(self.token_counts)
+        return find_commonest(self.token_counts)
 
     def examples(self, step: int, slot: int, micro_batch: int | None = None) -> dict[str, list[int]]:
         """Return the numbers of the live examples of a step of the phase, by the folder of their shard set.
@@ -196,7 +196,7 @@ class Feed:
                 ]
             ),
             tallies=gathered.tallies,
-            rarer=None if gathered.word_starts is None else rarer_words(gathered, self._commonest),
+            rarer=None if gathered.word_starts is None else find_rarer_words(gathered, self._commonest),
         )
 
 
@@ -207,12 +207,12 @@ def _counts(gathered: GatheredExamples, num_slots: int, num_held: int) -> Int64s
     return np.array([*counts, num_held - tokens], np.int64)
 
 
-def commonest(token_counts: Int64s, number: int = COMMONEST) -> Bools:
+def find_commonest(token_counts: Int64s, number: int = COMMONEST) -> Bools:
     """Return which tokens are the commonest ones; among equal ones, those with lower ids: bool [vocabulary].
 
     token_counts: how often each occurs in the training split
 
-    >>> commonest(np.array([0, 7, 5, 9, 5]), 3).tolist()
+    >>> find_commonest(np.array([0, 7, 5, 9, 5]), 3).tolist()
     [False, True, True, True, False]
     """
     common = np.zeros(len(token_counts), bool)
@@ -220,7 +220,7 @@ def commonest(token_counts: Int64s, number: int = COMMONEST) -> Bools:
     return common
 
 
-def rarer_words(gathered: GatheredExamples, common: Bools) -> Bools:
+def find_rarer_words(gathered: GatheredExamples, common: Bools) -> Bools:
     """Return which masked tokens count: bool [M]. gathered: with its word starts; common: of each token"""
     assert gathered.word_starts is not None, "word starts were not asked for"
     return gathered.word_starts & ~common[gathered.targets]

@@ -31,7 +31,7 @@ from corpora.store.checked_folder import described, finish, names_in
 from corpora.store.damage import Damaged
 from corpora.store.places.files import unfinished
 from shards.reading.loader import TALLIES
-from trainer.checkpoints.folders import Checkpoints, Cursor, whole_state
+from trainer.checkpoints.folders import Checkpoints, Cursor, gather_weights
 from trainer.compute import compute_reproducibly, explain_torch_errors, settle
 from trainer.evaluation import evaluate_held_out
 from trainer.feed import Feed
@@ -156,7 +156,7 @@ def pretrain(job: TrainingJob, ranks: Ranks) -> int:
     for fault in faults:
         log.say("damaged", 0 if resume_from is None else resume_from.cursor.step, message=fault)
 
-    with checkpoints.closing(), stop.listening():
+    with checkpoints.wait_at_end(), stop.hold_signals():
         train(
             run,
             state,
@@ -172,7 +172,7 @@ def pretrain(job: TrainingJob, ranks: Ranks) -> int:
 
 def export_model(job: TrainingJob, state: TrainState, ranks: Ranks, log: MetricsLog, read_counts: "ReadCounts") -> None:
     """Write the finished model as a folder, made visible in one step. All processes call it."""
-    weights, read = whole_state(state.model), read_counts.to_json()
+    weights, read = gather_weights(state.model), read_counts.to_json()
     facts = {"steps": state.step, "parameters": state.num_parameters, "seen": read["seen"], **read["counts"]}
     if ranks.rank == 0:
         new = unfinished(job.export, alone=True)

@@ -141,7 +141,7 @@ class StopSignal:
         return self.agreed
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
+    def hold_signals(self) -> Iterator[None]:
         """Keep signals from ending this process during the block. No signal is caught outside the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield

@@ -262,7 +262,7 @@ def save_checkpoint(run: Run, state: TrainState) -> None:
 
 def log_checkpoint(run: Run, wait: bool) -> None:
     """Log the checkpoint that was being written, if it is there. wait: until it is"""
-    if written := run.checkpoints.written(wait):
+    if written := run.checkpoints.take_written(wait):
         seconds = {"seconds": round(written.seconds, 3), "wait_seconds": round(written.wait_seconds, 4)}
         run.log.say("checkpoint", written.step, name=written.name, **seconds)
 

@@ -131,15 +131,15 @@ class Staging:
         self._mesh = mesh
         self._kept: dict[int, Tensor] = {}
 
-    def copied(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """The state as it is now. What was copied before is written over, and must be of no use any more."""
+    def copy(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Copy a state as it is now, over the copy before, which must be of no use any more."""
         leaves, form = tree_flatten(state)
-        copy: dict[str, Any] = tree_unflatten([self._copied(leaf, at) for at, leaf in enumerate(leaves)], form)
+        copy: dict[str, Any] = tree_unflatten([self._copy(leaf, at) for at, leaf in enumerate(leaves)], form)
         if any(kept.is_pinned() for kept in self._kept.values()):
             torch.cuda.current_stream().synchronize()
         return copy
 
-    def _copied(self, value: Any, at: int) -> Any:
+    def _copy(self, value: Any, at: int) -> Any:
         if isinstance(value, DTensor):
             local = self._tensor(value.to_local(), at)
             shape, stride = value.shape, value.stride()
@@ -153,7 +153,7 @@ class Staging:
         return kept.copy_(tensor.detach(), non_blocking=True)
 
 
-def held_bytes(state: Mapping[str, Any]) -> int:
+def count_held_bytes(state: Mapping[str, Any]) -> int:
     """Return the bytes of a state's tensors that this process holds."""
     tensors = [leaf for leaf in tree_leaves(state) if isinstance(leaf, Tensor)]
     return sum((each.to_local() if isinstance(each, DTensor) else each).nbytes for each in tensors)
@@ -180,7 +180,7 @@ class Checkpoints:
         self.begun_at = time.monotonic()
 
     def begin(self, state: TrainState, saved: Saved, copies: bool = True) -> None:
-        """Begin to write the state; the one before must be reported as written (`written`).
+        """Begin to write the state; the one before must be reported as written (`take_written`).
 
         copies: whether a copy is written by the thread; else the state itself, before this returns
         """
@@ -188,14 +188,14 @@ class Checkpoints:
         self.begun_at = began = time.monotonic()
         tensors = self._tensors(state)
         if copies:
-            copy = self._staging.copied(tensors)
+            copy = self._staging.copy(tensors)
             self._writing = self._thread.submit(self._write, copy, saved, began, time.monotonic() - began)
         else:
             written = self._write(tensors, saved, began, 0.0)
             self._writing = Future()
             self._writing.set_result(written._replace(wait_seconds=written.seconds))
 
-    def written(self, wait: bool) -> WrittenCheckpoint | None:
+    def take_written(self, wait: bool) -> WrittenCheckpoint | None:
         """Return the checkpoint finished since the last call, if any, on this process; others may learn of it later.
 
         Raises InputError if there is no room for it, and what else ended it.
@@ -207,7 +207,7 @@ class Checkpoints:
         return checkpoint._replace(wait_seconds=checkpoint.wait_seconds + time.monotonic() - began)
 
     @contextmanager
-    def closing(self) -> Iterator[None]:
+    def wait_at_end(self) -> Iterator[None]:
         """Wait for writing to end when the block succeeds, and also when it fails in a single process."""
         try:
             yield
@@ -219,7 +219,7 @@ class Checkpoints:
         name = name_of(saved.cursor.step)
         final = self._folder / name
         new = unfinished(final, alone=True)
-        with self._room_for(name, new, held_bytes(state)):
+        with self._room_for(name, new, count_held_bytes(state)):
             if self._ranks.rank == 0:
                 shutil.rmtree(new, ignore_errors=True)
                 new.mkdir(parents=True)
@@ -254,7 +254,7 @@ class Checkpoints:
             ) from error
 
     def _share(self, names: Sequence[str]) -> Sequence[str]:
-        """This process's share of the files of a checkpoint."""
+        """Return this process's share of the files of a checkpoint."""
         return names[self._ranks.rank :: self._ranks.count]
 
     def _clear(self, newest: str) -> None:
@@ -349,7 +349,7 @@ class Checkpoints:
 
 
 def _generators(device: torch.device) -> dict[str, Tensor]:
-    """The states of torch's generators of this process."""
+    """Return the states of torch's generators of this process."""
     states: dict[str, Tensor] = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         states["cuda"] = torch.cuda.get_rng_state(device)
@@ -389,7 +389,7 @@ def name_of(step: int) -> str:
 
 
 def step_of(checkpoint: Path) -> int:
-    """The step after which a checkpoint was written.
+    """Return the step after which a checkpoint was written.
 
     >>> step_of(Path("work/checkpoints/step-00003000"))
     3000
@@ -417,7 +417,7 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
     return state
 
 
-def whole_state(model: nn.Module) -> dict[str, Tensor]:
-    """All weights as plain tensors in main memory, on the first process; the others get nothing. All must call it."""
+def gather_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Return all weights as plain tensors in main memory, on the first process only. All must call it."""
     options = StateDictOptions(full_state_dict=True, cpu_offload=True)
     return cast(dict[str, Tensor], get_model_state_dict(model, options=options))

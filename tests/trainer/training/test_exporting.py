@@ -11,7 +11,7 @@ from small_training import SmallStore, exported_bytes, flip, small_job, train_he
 
 from corpora.errors import InputError
 from trainer.checkpoints.exporting import export_checkpoint
-from trainer.checkpoints.folders import Checkpoints, whole_state
+from trainer.checkpoints.folders import Checkpoints, gather_weights
 from trainer.jobs.job import JOB, TrainingJob
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
@@ -25,7 +25,7 @@ def words(store: SmallStore, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     begin = Checkpoints.begin
 
     def noted(self: Checkpoints, state, saved, copies=True):
-        held[saved.cursor.step] = whole_state(state.model)["encoder.embeddings.word.weight"].clone()
+        held[saved.cursor.step] = gather_weights(state.model)["encoder.embeddings.word.weight"].clone()
         return begin(self, state, saved, copies)
 
     with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
 from trainer.huggingface.checkpoints import load
 from trainer.huggingface.embeddings import adapt_checkpoint
 from trainer.huggingface.starting import adapted, settings_from
-from trainer.initial_weights import build_initial_model, draw_first_model, start_state
+from trainer.initial_weights import build_initial_model, draw_first_model, read_start_weights
 from trainer.jobs.job import TrainingJob
 from trainer.jobs.start import start_of
 from trainer.ranks import Ranks
@@ -81,7 +82,7 @@ def test_new_tokens_begin_as_vocabulary_adapt_makes_them(words: Vocabulary, tmp_
     _, inputs, wanted = load(tmp_path / "adapted")
     start = adapted(start_of(tmp_path / "start"), new, "The vocabulary")
     assert {row for row, _ in start.rows} == {5, 6, new.size - 1}
-    state, _ = start_state(start, settings_from(start, {}), replace(inputs, vocab_size=new.size))
+    state, _ = read_start_weights(start, settings_from(start, {}), replace(inputs, vocab_size=new.size))
     assert same(state, {n: t[: new.size] if t.shape[0] == inputs.vocab_size else t for n, t in wanted.items()})
     assert not torch.equal(state["encoder.embeddings.word.weight"][5], torch.zeros(32))
 
@@ -249,3 +250,22 @@ def test_a_start_is_needed_until_there_is_a_checkpoint_and_judged_before(
     assert of(again, "resume")[0]["step"] == 2 and of(again, "evaluation") == judged
     assert exported_bytes(job) == exported_bytes(whole)
     assert same(load_file(job.export / "model.safetensors"), load_file(whole.export / "model.safetensors"))
+
+
+def test_a_run_that_is_stopped_while_it_judges_its_start_does_so_when_it_resumes(
+    store: SmallStore, words: Vocabulary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where a stop before the first step loses the evaluation that later ones are compared with."""
+    write_start(tmp_path / "start", words)
+    whole, job = (job_from(store, tmp_path / "start", tmp_path / name) for name in ("whole", "work"))
+    events, record = train_here(whole), Ranks.record_position
+
+    def stop(ranks: Ranks, place: str) -> None:
+        record(ranks, place)
+        if place == "in the evaluation after step 0":
+            signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ranks, "record_position", stop)
+        assert [event["event"] for event in train_here(job)] == ["start"]
+    assert train_here(job) == events and exported_bytes(job) == exported_bytes(whole)

@@ -32,7 +32,7 @@ from corpora.errors import InputError
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from trainer import feed, learn
-from trainer.feed import Feed, commonest
+from trainer.feed import Feed, find_commonest
 from trainer.jobs.job import TrainingJob
 from trainer.learn import FIRST_SCALE, GROWTH_STEPS, LossScale
 from trainer.model.masked import MaskedModel
@@ -65,7 +65,7 @@ def losses(events: list[dict[str, Any]]) -> list[float]:
 
 def test_a_model_learns_and_says_so(store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where the loss does not fall, or a line lacks what the curves are drawn from."""
-    monkeypatch.setattr(feed, "commonest", partial(commonest, number=10))  # there are few words in all
+    monkeypatch.setattr(feed, "find_commonest", partial(find_commonest, number=10))  # there are few words in all
     job = small_job(
         store, tmp_path, (PhaseSettings(steps=30, batch=16),), learning_rate=1e-2, evaluate_every=15,
         checkpoint_every=0, warmup_steps=5,

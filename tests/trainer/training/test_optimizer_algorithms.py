@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from trainer import optimizers
-from trainer.optimizers import build_optimizer, rate_scales, set_learning_rate, set_weight_decay
+from trainer.optimizers import build_optimizer, compute_rate_scales, set_learning_rate, set_weight_decay
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
 
@@ -119,9 +119,9 @@ NAMES = (
 
 def test_rates_fall_from_the_head_to_the_embeddings() -> None:
     """Fails where ELECTRA's depths are others, or a second encoder is taken for a part of the first."""
-    found = rate_scales(NAMES, 0.5)
+    found = compute_rate_scales(NAMES, 0.5)
     assert [found[name] for name in NAMES] == [2**-4, 2**-4, 2**-4, 2**-3, 2**-2, 2**-1, 2**-3, 2**-2, 1]
-    assert set(rate_scales(NAMES, 1.0).values()) == {1.0}
+    assert set(compute_rate_scales(NAMES, 1.0).values()) == {1.0}
 
 
 def test_a_rate_reaches_each_depth_by_its_share() -> None:

@@ -56,10 +56,10 @@ from trainer.tasks.data import encode, fitted_to, named_file, read_file
 from trainer.tasks.finetuning.held_out import held_out, judged_by, part_of
 from trainer.tasks.finetuning.record import (
     check_best,
-    done_facts,
-    identity_of,
+    describe_identity,
+    describe_output,
+    find_other_run,
     is_done,
-    left_by_another,
     write_output,
 )
 from trainer.tasks.finetuning.restarts import EpochScores, TaskData, cut_slots, plan_training, score_epoch
@@ -98,7 +98,7 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     if is_done(job):
         check_model(output)
         if ranks.rank == 0:
-            speak(line({"event": "done", **done_facts(read_json(output / RECORD), job.output), "again": True}))
+            speak(line({"event": "done", **describe_output(read_json(output / RECORD), job.output), "again": True}))
         return 0
     check_output(output)
     torch.use_deterministic_algorithms(True, warn_only=True)
@@ -137,8 +137,8 @@ def train_task(
     files:  by name, as `named_file` describes them
     export: called on the first process with the unfinished folder; returns the record of the output
     """
-    folder, identity = unfinished(Path(job.output), alone=True), identity_of(job, data.task, files)
-    other = left_by_another(folder, identity)
+    folder, identity = unfinished(Path(job.output), alone=True), describe_identity(job, data.task, files)
+    other = find_other_run(folder, identity)
     ranks.wait()
     if ranks.rank == 0:
         if other:
@@ -239,7 +239,7 @@ def train_task(
         first, step = resume_from.cursor.phase, resume_from.cursor.step
         scores.restore(resume_from.progress)
         checkpoints.kept_steps = scores.kept_steps
-    with checkpoints.closing(), stop.listening():
+    with checkpoints.wait_at_end(), stop.hold_signals():
         for phase in phases[first:]:
             state = begin_restart(phase.number)
             if phase.number == first:
@@ -251,7 +251,7 @@ def train_task(
             del state
             gc.collect()  # a sharded model is in circles: its weights would stay in memory with those of the next
         if ranks.rank == 0:
-            facts = done_facts(export(scores, folder), job.output)
+            facts = describe_output(export(scores, folder), job.output)
             speak(line({"event": "done", "step": settings.steps, **facts}))
         ranks.wait()
     return stop

@@ -43,11 +43,11 @@ def is_done(job: FinetuneJob) -> bool:
     if not path.is_file():
         return False
     files = {"training": named_file(job.training), "evaluation": named_file(job.evaluation)}
-    digest = asked_digest(job, files)
+    digest = digest_job(job, files)
     return bool(digest) and read_json(path).get("asked") == digest
 
 
-def asked_digest(job: FinetuneJob, files: Mapping[str, Mapping[str, Any]]) -> str:
+def digest_job(job: FinetuneJob, files: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the digest of all that decides what a job ends with; "" if a file can be read only once, as a pipe."""
     if None in (file["sha256"] for file in files.values()):
         return ""
@@ -66,7 +66,7 @@ def asked_digest(job: FinetuneJob, files: Mapping[str, Mapping[str, Any]]) -> st
 # What a run resumes with.
 
 
-def identity_of(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def describe_identity(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return what is asked for, and digests of all that is read, as a JSON document has it.
 
     task: fitted, with the digest of its teacher; files: by name, as `named_file` describes them
@@ -87,7 +87,7 @@ def _digests(folder: Path) -> dict[str, Any]:
     return described(folder, [name for name in names if (folder / name).is_file()])
 
 
-def left_by_another(folder: Path, identity: Mapping[str, Any]) -> str:
+def find_other_run(folder: Path, identity: Mapping[str, Any]) -> str:
     """Return how the run that left an unfinished folder differs from this one; "" if it does not."""
     for path in folder.glob(f"{FOLDER}/step-*"):
         try:
@@ -146,7 +146,7 @@ def write_output(
         write_vector_files(new, task, data.pretrained.settings.shape[1], data.max_length, state, data.pretrained)
     copy_tokenizer(Path(job.model), new, data.max_length)
     shutil.copyfile(folder / METRICS_FILE, new / METRICS_FILE)
-    record = {**describe_restarts(scores, data, task, files, baselines, new), "asked": asked_digest(job, files)}
+    record = {**describe_restarts(scores, data, task, files, baselines, new), "asked": digest_job(job, files)}
     if job.folds:
         record["held_out"] = {"fold": job.fold, "of": job.folds, "group": job.group}
     written_json(new / RECORD, record)
@@ -158,7 +158,7 @@ def write_output(
     return record
 
 
-def done_facts(record: Mapping[str, Any], output: str) -> dict[str, Any]:
+def describe_output(record: Mapping[str, Any], output: str) -> dict[str, Any]:
     """Return what is reported of a finished model. record: its own"""
     best = record["restarts"][record["best"]]
     more = {"median": record["median"], "spread": record["spread"]} if len(record["restarts"]) > 1 else {}
