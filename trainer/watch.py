@@ -128,8 +128,8 @@ class Speed(Watcher):
 
     def after_step(self, result: StepResult, state: TrainState) -> None:
         """Count a step."""
-        if result.phase != self._phase:
-            self._phase, self._flops_of = result.phase, measure_flops(state.model, result.step)
+        if result.phase != self._phase and (measured := measure_flops(state.model, result.step)) is not None:
+            self._phase, self._flops_of = result.phase, measured
         places, _, tokens, *_ = result.step.counts.tolist()
         self._tokens += tokens
         self._flops += tokens * self._flops_of[0] + places * self._flops_of[1]
@@ -164,16 +164,18 @@ def find_peak(settings: TrainingSettings, device: torch.device) -> float | None:
     return peak_flops(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
 
 
-def measure_flops(model: Objective, step: Step) -> tuple[float, float]:
+def measure_flops(model: Objective, step: Step) -> tuple[float, float] | None:
     """Return the FLOPs of learning from a token and from a place that a head reads; 0 if the objective does not say.
 
-    Sequences are taken to be as long as those that this process reads of the step.
+    Sequences are taken to be as long as those that this process reads of the step; None if it reads none.
     """
     real = STEP_COUNTS.index("sequences")  # what fills a batch follows them
     own = [np.diff(each.batch.boundaries.numpy())[: each.counts[real]] for each in step.micro_batches]
     lengths = np.concatenate(own).astype(np.int64)
+    if not len(lengths):
+        return None
     of_tokens = model.macs(lengths, 0).flops
-    return of_tokens / max(1, lengths.sum()), model.macs(lengths, 1).flops - of_tokens
+    return of_tokens / lengths.sum(), model.macs(lengths, 1).flops - of_tokens
 
 
 class FirstSteps(Watcher):

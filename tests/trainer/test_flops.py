@@ -54,7 +54,9 @@ def test_the_formula_is_what_torch_counts(family: str, pairs: bool, more: dict[s
     for sequences in (batch.num_sequences, batch.num_sequences - 1):  # the last one may only fill the batch
         lengths = batch.boundaries.diff().numpy().astype(np.int64)[:sequences]
         piece = SimpleNamespace(batch=batch, counts=[sequences if name == "sequences" else 0 for name in STEP_COUNTS])
-        of_token, of_place = measure_flops(model, cast(Step, SimpleNamespace(micro_batches=[piece])))
+        measured = measure_flops(model, cast(Step, SimpleNamespace(micro_batches=[piece])))
+        assert measured is not None
+        of_token, of_place = measured
         wanted = model.macs(lengths, len(batch.points)).flops
         assert of_token * lengths.sum() + of_place * len(batch.points) == pytest.approx(wanted, rel=1e-12)
 
