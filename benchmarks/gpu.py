@@ -4,7 +4,7 @@
     python -m benchmarks.gpu --model bert-base-128 --alone      only ours
     python -m benchmarks.gpu --model all --tiny --device cpu    every path, in a minute, without a GPU
 
-Ours is a user's step: the trainer's learner and sharded model in bfloat16, compiled layers, micro-batches of random
+Ours is a user's training: the trainer's loop and sharded model in bfloat16, compiled layers, micro-batches of random
 tokens filled to a budget. Theirs reads the same examples as padded rows under autocast, with the same optimiser and
 clipping, unchanged and under torch.compile. Before anything is timed, the losses and the gradient's norm in bfloat16
 are checked against those in float32, and their loss against ours. The share of the card's own bfloat16 products of
@@ -14,7 +14,7 @@ matrices, measured first, is next to MFU. Needs what the trainer needs; transfor
 import argparse
 import gc
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -30,16 +30,20 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from shards.reading.budgets import fitting_shape
 from shards.reading.loader import GatheredExamples
-from trainer.auto_settings import compiler_lacks
+from trainer.auto_settings import Computing, compiler_lacks
+from trainer.checkpoints.folders import Checkpoints, Cursor
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.huggingface.checkpoints import export
+from trainer.learn import STEP_COUNTS, MicroBatch, Step, StepResult, TrainState, build_state, make_step
+from trainer.metrics import MetricsLog
 from trainer.model.batches import Batch, filled, to_batch
 from trainer.model.objective import Objective, build_model, peak_flops
+from trainer.ranks import Ranks, StopSignal, join_process_group
 from trainer.settings.model import ModelSettings
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
-from trainer.training.learner import STEP_COUNTS, Learner, MicroBatch, Step, counted
-from trainer.training.parallel import Ranks, joined
+from trainer.step_log import Watcher
+from trainer.train import Phase, Run, split_phases, train
 
 SPECIAL_IDS = SpecialIds(pad=0, unk=1, cls=2, sep=3, mask=4)
 FIRST_WORD = 5
@@ -134,9 +138,9 @@ def _lengths(workload: Workload, draw: np.random.Generator) -> Int64s:
     return np.where(short, draw.integers(8, workload.limit + 1, number), workload.limit).astype(np.int64)
 
 
-def micro_batch(workload: Workload, learner: Learner, gathered: GatheredExamples) -> MicroBatch:
+def micro_batch(workload: Workload, model: Objective, ranks: Ranks, gathered: GatheredExamples) -> MicroBatch:
     """Return the examples as the feed of a training makes them, filled to the budget."""
-    objective, terms = workload.model.objective_settings, learner.terms
+    objective, terms = workload.model.objective_settings, model.terms
     reads = objective.read(gathered, terms, seed=0)
     bare = to_batch(gathered, reads)
     batch = filled(bare, fitting_shape(bare.shape, workload.budget, workload.limit), SPECIAL_IDS.pad, reads.targets)
@@ -145,20 +149,28 @@ def micro_batch(workload: Workload, learner: Learner, gathered: GatheredExamples
     counts = (*numbers, gathered.num_examples, dummies, *objective.counts(gathered, terms))
     assert len(counts) == len(STEP_COUNTS) + len(terms)
     return MicroBatch(
-        batch=batch.pinned() if learner.ranks.device.type == "cuda" else batch,
+        batch=batch.pinned() if ranks.device.type == "cuda" else batch,
         guessed=reads.guessed,
         counts=np.array(counts, np.int64),
         tallies=gathered.tallies,
-        flops=learner.flops(np.diff(gathered.offsets).astype(np.int64), len(reads.points)),
     )
 
 
-def steps_of(workload: Workload, learner: Learner, read: Sequence[Sequence[GatheredExamples]]) -> list[Step]:
+def make_steps(
+    workload: Workload, model: Objective, ranks: Ranks, read: Sequence[Sequence[GatheredExamples]]
+) -> list[Step]:
     """Return steps of the trainer."""
     return [
-        counted(number, [micro_batch(workload, learner, gathered) for gathered in some], learner.ranks)
+        make_step(number, [micro_batch(workload, model, ranks, gathered) for gathered in some], ranks)
         for number, some in enumerate(read, 1)
     ]
+
+
+def count_flops(model: Objective, read: Sequence[Sequence[GatheredExamples]]) -> float:
+    """Return the mean FLOPs of a step, of real tokens and masked places only."""
+    every = [gathered for some in read for gathered in some]
+    each = [model.macs(np.diff(one.offsets).astype(np.int64), len(one.masked)).flops for one in every]
+    return sum(each) / len(read)
 
 
 def padded(settings: ModelSettings, inputs: ModelInputs, gathered: GatheredExamples, width: int) -> dict[str, Tensor]:
@@ -192,19 +204,60 @@ def _rows(values: Int64s, gathered: GatheredExamples, width: int, fill: int) -> 
 # The sides.
 
 
-def training(precision: str, compiled: bool) -> TrainingSettings:
-    """Return settings without "auto"."""
-    phase = PhaseSettings(steps=1, batch=1)
-    return TrainingSettings(phase=(phase,), precision=precision, compile=compiled)
+def training(precision: str, compiled: bool, rate: float) -> TrainingSettings:
+    """Return settings without "auto", of a run that writes neither lines nor checkpoints."""
+    never = 1 << 40
+    return TrainingSettings(
+        phase=(PhaseSettings(steps=never, batch=1),),
+        precision=precision,
+        compile=compiled,
+        learning_rate=rate,
+        schedule="constant",
+        checkpoint_every=0,
+        log_every=never,
+    )
 
 
-def learner_of(workload: Workload, settings: TrainingSettings, ranks: Ranks, dropout: float | None = None) -> Learner:
-    """Return a learner whose weights are always the same."""
+def train_steps(
+    state: TrainState, settings: TrainingSettings, ranks: Ranks, steps: Iterator[Step], watchers: Sequence[Watcher] = ()
+) -> None:
+    """Train on steps by the loop of the trainer."""
+
+    def read_steps(phase: Phase, done: int) -> Generator[Step, None, None]:
+        yield from steps
+
+    with TemporaryDirectory() as folder:
+        run = Run(
+            settings=settings,
+            choice=Computing(device=ranks.device.type, precision=settings.precision, compile=False, tf32=True),
+            identity={},
+            ranks=ranks,
+            log=MetricsLog(Path(folder), speaks=False),
+            stop=StopSignal(ranks),
+            checkpoints=Checkpoints(Path(folder), 1, ranks),
+            watchers=watchers,
+            describe_line=lambda line: {},
+            find_cursor=lambda step: Cursor(phase=0, step=step, slot=0),
+            describe_progress=dict,
+        )
+        train(run, state, split_phases(settings), read_steps, lambda *_: None, export=None, resume_from=None)
+
+
+class LastResult(Watcher):
+    """Keeps what the last step came to."""
+
+    def after_step(self, result: StepResult, state: TrainState) -> None:
+        """Keep it."""
+        self.result = result
+
+
+def state_of(workload: Workload, settings: TrainingSettings, ranks: Ranks, dropout: float | None = None) -> TrainState:
+    """Return a model whose weights are always the same, with its optimizer."""
     model = workload.model if dropout is None else replace(workload.model, dropout=dropout)
     torch.manual_seed(0)
     whole = build_model(model, workload.inputs)
     whole.init_weights()
-    return Learner.of(whole, settings, ranks)
+    return build_state(whole, settings, ranks)
 
 
 class Loss(NamedTuple):
@@ -261,11 +314,12 @@ def check(workload: Workload, ranks: Ranks, read: Sequence[GatheredExamples], co
     """Check bfloat16 against float32, without dropout: the losses and the gradient's norm; returns lines about it."""
     results = []
     for precision in ("float32", "bfloat16"):
-        learner = learner_of(workload, training(precision, compiled and precision == "bfloat16"), ranks, dropout=0.0)
-        [step] = steps_of(workload, learner, [read])
-        outcome = learner.learn(step, rate=0.0)
-        results.append((losses(step, outcome.sums), outcome.norm.cpu()))
-        del learner, outcome
+        settings = training(precision, compiled and precision == "bfloat16", rate=0.0)
+        state, last = state_of(workload, settings, ranks, dropout=0.0), LastResult()
+        [step] = make_steps(workload, state.model, ranks, [read])
+        train_steps(state, settings, ranks, iter([step]), [last])
+        results.append((losses(step, torch.stack([*last.result.sums]).sum(0)), last.result.norm.cpu()))
+        del state, last
         _forget(ranks.device)
     (exact, exact_norm), (rough, rough_norm) = results
     torch.testing.assert_close(rough, exact, rtol=LOSS_WITHIN, atol=0)
@@ -282,26 +336,33 @@ class Measured:
     memory: int
 
 
-def measure(call: Callable[[int], object], device: torch.device, seconds: float) -> Measured:
-    """Return the mean over as many steps as fit into the time, after some that are not counted."""
-    for number in range(max(WARM_STEPS, STEPS)):
-        call(number)
+def measured_steps(device: torch.device, seconds: float, measured: list[Measured]) -> Iterator[int]:
+    """Yield numbers of steps to do: some that are not counted, then as many as fit into the time; then measure them.
+
+    measured: gets the mean over the steps that count
+    """
+    yield from range(max(WARM_STEPS, STEPS))
     _wait(device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     steps, began = 0, time.perf_counter()
     while time.perf_counter() - began < seconds:
-        for number in range(STEPS):
-            call(number)
+        yield from range(STEPS)
         _wait(device)
         steps += STEPS
     spent = (time.perf_counter() - began) / steps
-    return Measured(seconds=spent, memory=torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0)
+    memory = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
+    measured.append(Measured(seconds=spent, memory=memory))
 
 
-def ours(workload: Workload, ranks: Ranks, steps: Sequence[Step], learner: Learner, seconds: float) -> Measured:
+def ours(
+    ranks: Ranks, steps: Sequence[Step], state: TrainState, settings: TrainingSettings, seconds: float
+) -> Measured:
     """Measure the trainer."""
-    return measure(lambda number: learner.learn(steps[number % STEPS], rate=1e-5), ranks.device, seconds)
+    measured = list[Measured]()
+    numbers = measured_steps(ranks.device, seconds, measured)
+    train_steps(state, settings, ranks, (steps[number % STEPS] for number in numbers))
+    return measured[0]
 
 
 def theirs(
@@ -320,7 +381,8 @@ def theirs(
     optimizer = torch.optim.AdamW(other.parameters(), lr=1e-5, fused=True)
     run = torch.compile(other) if compiled else other
 
-    def call(number: int) -> None:
+    measured = list[Measured]()
+    for number in measured_steps(ranks.device, seconds, measured):
         for some in rows[number % STEPS]:
             with torch.autocast(ranks.device.type, torch.bfloat16):
                 loss = run(**some).loss
@@ -328,8 +390,7 @@ def theirs(
         nn.utils.clip_grad_norm_(other.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-
-    return measure(call, ranks.device, seconds)
+    return measured[0]
 
 
 def _check_theirs(
@@ -405,12 +466,13 @@ def benchmark(
     rate = products(device, size)
     read = [[examples(workload, STEPS * micro + number) for micro in range(micro_batches)] for number in range(STEPS)]
     notes = check(workload, ranks, read[0], compiled)
-    learner = learner_of(workload, training("bfloat16", compiled), ranks)
-    steps = steps_of(workload, learner, read)
+    settings = training("bfloat16", compiled, rate=1e-5)
+    state = state_of(workload, settings, ranks)
+    steps = make_steps(workload, state.model, ranks, read)
     tokens = float(np.mean([len(gathered.ids) for some in read for gathered in some])) * micro_batches
-    flops = float(np.mean([step.flops for step in steps]))
-    results = {f"Cloze, {'compiled' if compiled else 'eager'}": ours(workload, ranks, steps, learner, seconds)}
-    del learner, steps
+    flops = count_flops(state.model, read)
+    results = {f"Cloze, {'compiled' if compiled else 'eager'}": ours(ranks, steps, state, settings, seconds)}
+    del state, steps
     _forget(device)
     compares = not alone and find_spec("transformers") is not None
     if not alone and not compares:
@@ -474,7 +536,7 @@ def main() -> None:
     seconds, size = (0.01, 256) if arguments.tiny else (arguments.seconds, 8192)
     torch.set_float32_matmul_precision("high")
     try:
-        with joined(arguments.device) as ranks:
+        with join_process_group(arguments.device) as ranks:
             for name in names:
                 workload = tiny(WORKLOADS[name]) if arguments.tiny else WORKLOADS[name]
                 workload = replace(workload, budget=arguments.budget or workload.budget)

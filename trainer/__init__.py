@@ -2,18 +2,19 @@
 
     1. `build.py` plans the stage `models`: a `TrainingJob` (`jobs/`), a file that any machine can carry out.
     2. `launching/` starts the processes of the training; each builds the model (`model/`) and joins the others.
-    3. `training/feed.py` gives a process its share of a `Step`, in micro-batches: a `Batch` has no padding.
-    4. `training/learner.py` takes the step: encoder, heads on the masked tokens, loss, gradients, weights. FSDP2 is
-       one code path for 1 to n processes.
-    5. `training/loop.py` goes through all steps, resumes from the newest checkpoint, and ends with the folder of a
-       model (`huggingface/`), from which `tasks/` fine-tunes, predicts and embeds.
+    3. `pretrain.py` builds what a job names: the model, its feed of examples, its evaluation, its export.
+    4. `train.py` goes through the steps, each in view: micro-batches (`feed.py`), forward, backward, clip, optimizer
+       (`learn.py`, `optimizers.py`), log (`step_log.py`), evaluation, checkpoint (`checkpoints/`), stop. Watchers look
+       at it from outside (`watch.py`). FSDP2 is one code path for 1 to n processes (`ranks.py`, `compute.py`).
+    5. It resumes from the newest checkpoint, and ends with the folder of a model (`huggingface/`), from which `tasks/`
+       fine-tunes, by the same `train.py`, predicts and embeds.
 
 It runs as a process of its own, which may live on another machine: where torch, numpy, numba, pyarrow, tokenizers,
 safetensors and xxhash are installed, and nothing that orchestrates. It gets everything from a job (`jobs/`) and
 learns the size of the vocabulary and the special ids from the manifests of the shards.
 
     tasks/        fine-tuning, prediction, vectors, and guessing the words under [MASK]
-    training/     the run as one page (`loop.py`), a step, its share of the examples, checkpoints, processes
+    checkpoints/  what a training resumes from, and one as a folder
     launching/    the processes of a training: starting, listening, ending; on how many machines
     huggingface/  the folders that transformers opens, read and written
     jobs/         what the processes receive: which examples each phase reads, what a model starts from

@@ -21,8 +21,8 @@ from corpora.errors import InputError
 from corpora.store.workers.processes import die_with, leave
 
 COMMANDS = {
-    "train": "trainer.training.pretraining",
-    "export": "trainer.training.checkpoints.exporting",
+    "train": "trainer.pretrain",
+    "export": "trainer.checkpoints.exporting",
     "finetune": "trainer.tasks.finetuning.finetune",
     "predict": "trainer.tasks.prediction.predict",
     "evaluate": "trainer.tasks.evaluate",

@@ -7,7 +7,7 @@
                 and memory since the last line
     warning     what the first steps show that is rarely meant
     evaluation  losses and accuracies on the held-out split, next to those of guessing by frequency; the accuracy on
-                rarer words (`trainer/training/pretraining.py`)
+                rarer words (`trainer/evaluation.py`)
     waiting     for what takes long
     checkpoint  written
     done        the export is written: counts of the whole run
@@ -74,8 +74,8 @@ class MetricsLog:
             for listener in self._listeners:
                 listener.hear(record)
 
-    def tells(self, event: str, step: int) -> bool:
-        """True if an event of a step is in the file."""
+    def has_event(self, event: str, step: int) -> bool:
+        """Return whether an event of a step is in the file."""
         return any(logged["event"] == event and logged["step"] == step for logged in read_metrics(self._path))
 
     def flush(self) -> None:

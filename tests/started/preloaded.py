@@ -4,7 +4,7 @@ import pyarrow as pa
 import torch._dynamo  # noqa: F401  # optimizers import it
 from numba.core.registry import cpu_target
 
-import trainer.training.pretraining  # noqa: F401
+import trainer.pretrain  # noqa: F401
 
 pa.array([0])  # looks for pandas
 cpu_target.typing_context.refresh()  # which the first kernel does

@@ -13,12 +13,14 @@ import torch
 from small_batches import opened, small_inputs, small_settings
 from small_models import WORDS, write_model
 
+from trainer import train as training
 from trainer.huggingface.checkpoints import Pretrained, load_pretrained
 from trainer.model.encoder import TransformerEncoder
+from trainer.ranks import join_process_group
 from trainer.settings.model import FAMILIES, encoder_shape
 from trainer.tasks.contract import Task
 from trainer.tasks.data import EncodedExamples, FileExamples, encode
-from trainer.tasks.finetuning.course import TaskCourse
+from trainer.tasks.finetuning import finetune as finetuning
 from trainer.tasks.finetuning.finetune import finetune
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.heads.task_model import TaskModel, build_task_model
@@ -26,8 +28,7 @@ from trainer.tasks.prediction.predict import predict
 from trainer.tasks.saving import RECORD, load_task, task_json, write_task
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings
 from trainer.tasks.text_encoder import TextEncoder
-from trainer.training.loop import TrainingLoop
-from trainer.training.parallel import joined
+from trainer.train import Run
 
 LABELS = ("bad", "good")
 
@@ -75,34 +76,37 @@ def judged_as(patch: pytest.MonkeyPatch, epochs: Sequence[tuple[float, float]]) 
     """Let each epoch be judged with an accuracy and a loss that are said beforehand."""
     left = iter(epochs)
 
-    def judge(self: TaskCourse) -> dict[str, float]:
+    def score_epoch(*_: Any) -> dict[str, float]:
         accuracy, loss = next(left)
         return {"loss": loss, "accuracy": accuracy}
 
-    patch.setattr(TaskCourse, "judge", judge)
+    patch.setattr(finetuning, "score_epoch", score_epoch)
 
 
 def end_after(patch: pytest.MonkeyPatch, step: int, save: bool = True) -> None:
     """End a run after a step, by KeyboardInterrupt. save: after each step before, and not after it"""
-    do = TrainingLoop._do_what_is_due
+    is_due, log, done = training.is_checkpoint_due, training.log_checkpoint, [0]
 
-    def then(self: TrainingLoop) -> None:
-        if save and self.step == step:
+    def is_due_until(run: Run, at: int, end: int) -> bool:
+        done[0] = at
+        if save and at == step:
             raise KeyboardInterrupt
-        do(self)
-        if self.step == step:
-            raise KeyboardInterrupt
-        if save and self.saved != self.step:
-            self._save()
+        return save or is_due(run, at, end)
 
-    patch.setattr(TrainingLoop, "_do_what_is_due", then)
+    def log_and_end(run: Run, wait: bool) -> None:
+        log(run, wait)
+        if done[0] == step and not wait:
+            raise KeyboardInterrupt
+
+    patch.setattr(training, "is_checkpoint_due", is_due_until)
+    patch.setattr(training, "log_checkpoint", log_and_end)
 
 
 def run(job: FinetuneJob) -> dict[str, Any]:
     """Fine-tune in this process; the record next to the model."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, of features that are new to it
-        with joined() as ranks:
+        with join_process_group() as ranks:
             finetune(job, ranks)
     record: dict[str, Any] = json.loads((Path(job.output) / RECORD).read_text(encoding="utf-8"))
     return record
@@ -171,6 +175,6 @@ def both_models(task: Task, family: str, folder: Path, automatic: Any) -> tuple[
 
 def said_of(folder: Path, file: FileSettings, output: Path, labelled: bool = False) -> tuple[dict[str, Any], Any]:
     """Return the report of `predict`, with scores where there are labels, and its lines."""
-    with joined("cpu") as ranks:
+    with join_process_group("cpu") as ranks:
         told = predict(folder, file, output, labelled, ranks)
     return told, [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]

@@ -105,13 +105,13 @@ def with_training(job: TrainingJob, **training: Any) -> TrainingJob:
 
 def train_here(job: TrainingJob) -> list[dict[str, Any]]:
     """Train in this process; what was said."""
-    from trainer.training.parallel import joined
-    from trainer.training.pretraining import pretraining
+    from trainer.pretrain import pretrain
+    from trainer.ranks import join_process_group
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, of features that are new to it
-        with joined() as ranks:
-            pretraining(job, ranks).run()
+        with join_process_group() as ranks:
+            pretrain(job, ranks)
     return said(job)
 
 

@@ -1,6 +1,7 @@
 """Model FLOPs: the formula next to torch's own counter, pairs next to counting them, and the table of devices."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from trainer.families.contract import EncoderShape, attended_pairs
+from trainer.learn import STEP_COUNTS, Step
 from trainer.model.objective import Macs, build_model, peak_flops
+from trainer.watch import measure_flops
 
 
 def counted(run: Any) -> int:
@@ -48,6 +51,14 @@ def test_the_formula_is_what_torch_counts(family: str, pairs: bool, more: dict[s
     assert counted(lambda: model(batch)[:, 0].sum().backward()) == macs.flops > 0
     with torch.no_grad():
         assert counted(lambda: model(batch)) == Macs(frozen=macs.trained).flops
+    for sequences in (batch.num_sequences, batch.num_sequences - 1):  # the last one may only fill the batch
+        lengths = batch.boundaries.diff().numpy().astype(np.int64)[:sequences]
+        piece = SimpleNamespace(batch=batch, counts=[sequences if name == "sequences" else 0 for name in STEP_COUNTS])
+        measured = measure_flops(model, cast(Step, SimpleNamespace(micro_batches=[piece])))
+        assert measured is not None
+        of_token, of_place = measured
+        wanted = model.macs(lengths, len(batch.points)).flops
+        assert of_token * lengths.sum() + of_place * len(batch.points) == pytest.approx(wanted, rel=1e-12)
 
 
 def test_gated_and_projected_encoders_cost_what_their_matrices_have() -> None:

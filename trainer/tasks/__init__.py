@@ -3,7 +3,7 @@
     1. `formats/` reads a file into records, and counts those that cannot be used.
     2. A kind of task (`kinds/`) makes an example of a record, and of that a `TaskItem` of token ids (`encoding/`).
     3. An encoder gets the heads of the task (`heads/`): a `TaskModel`.
-    4. `finetuning/` trains it by the one loop of `trainer.training` and keeps the best epoch.
+    4. `finetuning/` trains it by the one loop of `trainer.train` and keeps the best epoch.
     5. `scores/` score the answers; `saving.py` writes a folder that Hugging Face's class of the task opens.
 
     checking/     labelled data looked at before it is learnt

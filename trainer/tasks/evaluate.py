@@ -13,6 +13,7 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.sources.bytes.unchanged import states_of, unchanged
 from trainer.metrics import line, speak
+from trainer.ranks import Ranks, join_process_group
 from trainer.tasks.contract import Prediction, Task
 from trainer.tasks.data import read_file
 from trainer.tasks.finetuning.finetune import finetune
@@ -25,14 +26,13 @@ from trainer.tasks.suites.grouped import grouped
 from trainer.tasks.suites.judged import JudgedSplit, judged_fields, write_judged
 from trainer.tasks.suites.runs import SuiteJob, SuiteRun, digest_of
 from trainer.tasks.suites.suite import SuiteSplit
-from trainer.training.parallel import Ranks, joined
 
 
 def main(arguments: list[str]) -> int:
     """Run `evaluate JOB.json`; return 0, or 2 for an error that the user can fix (a line of the output has it)."""
     asked = read_job(SuiteJob, arguments)
     device = asked.runs[0].job.settings.device if asked.runs else "auto"
-    with joined(device) as ranks:
+    with join_process_group(device) as ranks:
         try:
             for number, run in enumerate(asked.runs, 1):
                 speak(line({"event": "run", "number": number, "of": len(asked.runs), "task": run.task,

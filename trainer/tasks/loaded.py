@@ -17,6 +17,7 @@ import numpy as np
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
+from trainer.ranks import make_single_rank
 from trainer.tasks.data import read_alike
 from trainer.tasks.embeddings import vector_schema, vector_table
 from trainer.tasks.formats.records import FileSettings, RowCounts
@@ -25,14 +26,13 @@ from trainer.tasks.prediction.predict import answer_rows, answered
 from trainer.tasks.saving import Loaded, load_task
 from trainer.tasks.vectors.embed import Embedder, named_texts, vector_rows, windows_of
 from trainer.tasks.vectors.settings import EmbedSettings
-from trainer.training.parallel import by_itself
 
 
 class LoadedModel:
     """The model of a folder. folder: which must stay"""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._ranks = folder, by_itself()
+        self._folder, self._ranks = folder, make_single_rank()
         self._embedder: tuple[EmbedSettings, Embedder] | None = None
 
     @cached_property

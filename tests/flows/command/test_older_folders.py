@@ -25,10 +25,10 @@ from trainer.huggingface import todays_form
 from trainer.huggingface.checkpoints import load, load_pretrained
 from trainer.huggingface.embeddings import unwrapped
 from trainer.huggingface.older import import_checkpoint
+from trainer.initial_weights import read_start_weights
 from trainer.jobs.start import Start, start_of
 from trainer.tasks.saving import read_source
 from trainer.tasks.text_encoder import open_tokenizer
-from trainer.training.initial_weights import start_state
 
 PREFIXES = ("", "module.", "_orig_mod.module.", "model.", "net.encoder.")
 FORMS = ("model.safetensors", "pytorch_model.bin")
@@ -61,7 +61,7 @@ def started(folder: Path) -> tuple[Mapping[str, Tensor], tuple[str, ...]]:
     """What a training begins with, and the heads that begin at random."""
     start = found_start(folder)
     settings, inputs, _ = load(Path(start.folder))
-    return start_state(start, settings, inputs)
+    return read_start_weights(start, settings, inputs)
 
 
 def tokens_of(folder: Path) -> Mapping[str, Tensor]:

@@ -26,7 +26,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage, survey_stage
 from corpora.store.tables import open_table
 from shards.settings import ShardSettings
-from trainer import build
+from trainer import build, pretrain
 from trainer.build import plan_model, work_folder
 from trainer.jobs.job import TrainingJob
 from trainer.launching import agent, commands, launch
@@ -48,7 +48,6 @@ from trainer.metrics import Event
 from trainer.settings.model import ModelSettings
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
-from trainer.training import pretraining
 
 ROOT = Path(__file__).parents[3]
 TRAIN = """
@@ -202,7 +201,7 @@ def test_what_the_user_can_mend_is_an_input_error(
     """
     job = small_job(store, tmp_path / "a")
     gone = replace(job, shards=(replace(job.shards[0], content="another"),))
-    assert pretraining.main([str(written(gone))]) == 2
+    assert pretrain.main([str(written(gone))]) == 2
     said = capfd.readouterr().out
     monkeypatch.setattr(launch, "command", lambda *_: [sys.executable, "-c", f"print({said!r}); raise SystemExit(2)"])
     with pytest.raises(InputError, match="does not hold the shards"):

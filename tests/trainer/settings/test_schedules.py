@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from corpora.errors import InputError
 from corpora.store.settings import bind, settings_json
 from trainer.settings.phases import KINDS, PhaseSettings, Schedule
-from trainer.settings.training import TrainingSettings, decays_begin, learning_rate
+from trainer.settings.training import TrainingSettings, decays_begin
+from trainer.train import split_phases
+
+
+def learning_rate(step: int, settings: TrainingSettings) -> float:
+    """The rate of a step, as the loop of a training takes it."""
+    phases = split_phases(settings)
+    return next((phase for phase in phases if step < phase.end), phases[-1]).schedule.rate(step)
 
 
 def rates_of(*phases: Mapping[str, Any], **training: Any) -> list[float]:

@@ -22,13 +22,13 @@ from corpora.store.stage import PartPlan, Stage, build_stage
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary
 from trainer.huggingface.older import import_checkpoint
 from trainer.jobs.start import start_of
+from trainer.ranks import join_process_group
 from trainer.tasks.finetuning.finetune import finetune
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.prediction.fill import fill_masks
 from trainer.tasks.saving import MORE, RECORD, check_model, described_weights, load_task, read_source, task_json
 from trainer.tasks.vectors.embed import Embedder
 from trainer.tasks.vectors.settings import EmbedSettings
-from trainer.training.parallel import joined
 
 WEIGHTS = "model.safetensors"
 
@@ -51,7 +51,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def go_on(folder: Path) -> None:
-    with joined("cpu") as ranks:
+    with join_process_group("cpu") as ranks:
         finetune(replace(new_job(folder.parent), model=str(folder), output=str(folder.parent / "next")), ranks)
 
 

@@ -20,10 +20,10 @@ from small_training import flip, stopped_after
 from corpora.errors import InputError
 from trainer.complete_folders import alone
 from trainer.huggingface.checkpoints import WEIGHTS
-from trainer.tasks.finetuning import finetune
+from trainer.ranks import join_process_group
+from trainer.tasks.finetuning import finetune, record
 from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.settings import FinetuneJob
-from trainer.training.parallel import joined
 
 CHANGES = frozenset({"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree", "shutil.copyfile"})
 
@@ -186,9 +186,9 @@ def test_weights_to_export_that_are_damaged_are_reported(tmp_path: Path, monkeyp
         flip(path / "__0_0.distcp")
         return weights(path)
 
-    weights = finetune.best_weights
+    weights = record.read_best_weights
     with monkeypatch.context() as patched:
-        patched.setattr(finetune, "best_weights", read)
+        patched.setattr(record, "read_best_weights", read)
         with pytest.raises(InputError, match=r"is damaged .*so there is nothing to export"):
             run(job)
     run(job)
@@ -199,7 +199,7 @@ def test_a_signal_stops_after_a_step_with_a_checkpoint(tmp_path: Path) -> None:
     """Fails where a step is lost, or the run that resumes ends with other bytes."""
     whole, job = (new_job(tmp_path, name, rows=40, epochs=2) for name in ("whole", "out"))
     run(whole)
-    with stopped_after(2), joined() as ranks:
+    with stopped_after(2), join_process_group() as ranks:
         assert finetune.finetune(job, ranks) == 128 + signal.SIGTERM
     assert not Path(job.output).exists()
     run(job)

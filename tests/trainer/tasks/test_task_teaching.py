@@ -14,6 +14,7 @@ from small_tasks import exported_model, kept_of, new_job, run, said_of, sentence
 
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
+from trainer.ranks import join_process_group
 from trainer.tasks.data import encode, read_file, sha256_of
 from trainer.tasks.finetuning.teacher import taught_by_teacher
 from trainer.tasks.heads.texts import TAUGHT
@@ -21,7 +22,6 @@ from trainer.tasks.kinds.texts import TEACHER, ClassesTask, NumberTask, TaughtTa
 from trainer.tasks.saving import load_task
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.text_encoder import TextEncoder
-from trainer.training.parallel import joined
 
 
 def teacher_of(folder: Path, task: TaughtTask, family: str = "bert") -> Path:
@@ -61,7 +61,7 @@ def taught_items(task: TaughtTask, folder: Path, rows: list[dict[str, Any]]) -> 
     found = read_file(task, replace(job.training, path=str(path)))
     model = load_task(folder / "student").inputs
     encoded = encode(task, found, TextEncoder.of(folder / "model", model, 40))
-    with joined("cpu") as ranks:
+    with join_process_group("cpu") as ranks:
         _, [both] = taught_by_teacher(task, [encoded], ranks)
     return [item.targets[TEACHER] for item in both.items]
 

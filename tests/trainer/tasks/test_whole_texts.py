@@ -27,6 +27,7 @@ from small_tasks import (
 
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import load_pretrained
+from trainer.ranks import join_process_group
 from trainer.settings.model import FAMILIES, ModelSettings
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.heads.task_model import answers_of
@@ -34,7 +35,6 @@ from trainer.tasks.kinds.texts import ClassesTask, NumberTask
 from trainer.tasks.registry import TASKS, read_task
 from trainer.tasks.saving import HEADS, RECORD, load_task
 from trainer.tasks.settings import FinetuneSettings, with_published
-from trainer.training.parallel import joined
 
 
 def test_several_classes_at_once(tmp_path: Path, transformers: ModuleType) -> None:
@@ -199,7 +199,7 @@ def test_answers_that_are_no_numbers_are_told(tmp_path: Path) -> None:
     with torch.no_grad():
         model.class_head.decision.bias[1] = float("nan")  # type: ignore[union-attr, index, operator]
     with (
-        joined("cpu") as ranks,
+        join_process_group("cpu") as ranks,
         torch.inference_mode(),
         pytest.raises(InputError, match="1 of 2 answers of the model are not finite numbers"),
     ):

@@ -23,8 +23,8 @@ from small_training import (
 
 from corpora.errors import InputError
 from corpora.store.checked_folder import COMPLETE, names_in
+from trainer.checkpoints.folders import Checkpoints
 from trainer.jobs.job import TrainingJob
-from trainer.training.checkpoints.folders import Checkpoints
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 

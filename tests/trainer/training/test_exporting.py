@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 from small_training import SmallStore, exported_bytes, flip, small_job, train_here
 
 from corpora.errors import InputError
+from trainer.checkpoints.exporting import export_checkpoint
+from trainer.checkpoints.folders import Checkpoints, gather_weights
 from trainer.jobs.job import JOB, TrainingJob
-from trainer.training.checkpoints.exporting import export_checkpoint
-from trainer.training.checkpoints.folders import Checkpoints, whole_state
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -24,9 +24,9 @@ def words(store: SmallStore, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     held: dict[int, torch.Tensor] = {}
     begin = Checkpoints.begin
 
-    def noted(self: Checkpoints, learner, saved, kept, copies=True):
-        held[saved.cursor.step] = whole_state(learner.model)["encoder.embeddings.word.weight"].clone()
-        return begin(self, learner, saved, kept, copies)
+    def noted(self: Checkpoints, state, saved, copies=True):
+        held[saved.cursor.step] = gather_weights(state.model)["encoder.embeddings.word.weight"].clone()
+        return begin(self, state, saved, copies)
 
     with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
         patched.setattr(Checkpoints, "begin", noted)

@@ -10,14 +10,14 @@ from small_training import SmallStore, as_rank, put_store, read_by, small_job
 from torch import Tensor
 
 from corpora.errors import InputError
+from trainer.feed import Feed
 from trainer.jobs.job import TrainingJob
+from trainer.learn import STEP_COUNTS, MicroBatch
 from trainer.model.batches import Batch
 from trainer.model.objective import build_model
 from trainer.objectives.contract import IGNORED
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
-from trainer.training.feed import Feed
-from trainer.training.learner import STEP_COUNTS, MicroBatch
 
 PHASES = (PhaseSettings(steps=3, batch=20),)
 

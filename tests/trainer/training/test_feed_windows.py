@@ -11,10 +11,10 @@ from corpora.store.settings import settings_json
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from shards.reading.order import share, step_slots
+from trainer.feed import Feed
 from trainer.launching.copies import with_local_shards
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
-from trainer.training.feed import Feed
 
 PHASES = (PhaseSettings(steps=6, batch=8),)
 

@@ -12,9 +12,10 @@ from torch.distributed.fsdp import FSDPModule
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from trainer.learn import shard_model
+from trainer.ranks import Ranks, join_process_group
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
-from trainer.training.parallel import Ranks, joined, shard_model
 
 MICRO_BATCHES, LAYERS = 3, 2
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
@@ -61,7 +62,7 @@ def one_of_two() -> Iterator[Ranks]:
 def test_a_single_process_has_one_group(gather: str, groups: int) -> None:
     """Fails where each layer of a single process costs calls of its own, or where that is asked for and not done."""
     settings, model = TrainingSettings(phase=(PhaseSettings(steps=1),), gather=gather), Stack()
-    with joined("cpu") as ranks:
+    with join_process_group("cpu") as ranks:
         shard_model(model, [*model.layers], [], ranks, settings)
     assert sum(isinstance(module, FSDPModule) for module in model.modules()) == groups
 

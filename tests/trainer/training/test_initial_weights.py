@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,10 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
 from trainer.huggingface.checkpoints import load
 from trainer.huggingface.embeddings import adapt_checkpoint
 from trainer.huggingface.starting import adapted, settings_from
+from trainer.initial_weights import build_initial_model, draw_first_model, read_start_weights
 from trainer.jobs.job import TrainingJob
 from trainer.jobs.start import start_of
-from trainer.training.initial_weights import begun_model, first_model, start_state
-from trainer.training.loop import TrainingLoop
+from trainer.ranks import Ranks
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -45,12 +46,12 @@ def same(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> boo
 def test_a_training_begins_with_the_very_weights(store: SmallStore, words: Vocabulary, tmp_path: Path) -> None:
     """Fails where a tensor is another one after it was read, for rows of padding or in half precision too."""
     state = write_start(tmp_path / "start", words)
-    assert same(begun_model(job_from(store, tmp_path / "start"))[0].state_dict(), state)
+    assert same(build_initial_model(job_from(store, tmp_path / "start"))[0].state_dict(), state)
     padded = write_start(tmp_path / "padded", words, rows=words.size + -words.size % 8 + 8)
     cut = {name: t[: words.size] if "word" in name or name.endswith("head.bias") else t for name, t in padded.items()}
-    assert same(begun_model(job_from(store, tmp_path / "padded"))[0].state_dict(), cut)
+    assert same(build_initial_model(job_from(store, tmp_path / "padded"))[0].state_dict(), cut)
     edit(tmp_path / "start", lambda tensors: {name: t.bfloat16() for name, t in tensors.items()})
-    halves = begun_model(job_from(store, tmp_path / "start"))[0].state_dict()
+    halves = build_initial_model(job_from(store, tmp_path / "start"))[0].state_dict()
     assert same(halves, {name: t.bfloat16().float() for name, t in state.items()})
 
 
@@ -81,7 +82,7 @@ def test_new_tokens_begin_as_vocabulary_adapt_makes_them(words: Vocabulary, tmp_
     _, inputs, wanted = load(tmp_path / "adapted")
     start = adapted(start_of(tmp_path / "start"), new, "The vocabulary")
     assert {row for row, _ in start.rows} == {5, 6, new.size - 1}
-    state, _ = start_state(start, settings_from(start, {}), replace(inputs, vocab_size=new.size))
+    state, _ = read_start_weights(start, settings_from(start, {}), replace(inputs, vocab_size=new.size))
     assert same(state, {n: t[: new.size] if t.shape[0] == inputs.vocab_size else t for n, t in wanted.items()})
     assert not torch.equal(state["encoder.embeddings.word.weight"][5], torch.zeros(32))
 
@@ -106,7 +107,7 @@ def test_heads_that_are_missing_begin_with_first_weights(
     stage = planned_from(store, tmp_path / "start")
     job: TrainingJob = stage.parts[0].job
     assert stage.facts["start"] == {"content": job.start.content, "new_tokens": 0, "first_heads": lacking}
-    (begun, message), first = begun_model(job), first_model(job).state_dict()
+    (begun, message), first = build_initial_model(job), draw_first_model(job).state_dict()
     kept = {name: state[name] for name in state if not name.startswith(tuple(lacking))}
     assert same(begun.state_dict(), {**first, **kept})
     assert f"Its {' and '.join(lacking)} begins with first weights." in message
@@ -128,7 +129,7 @@ def test_a_start_of_other_tensors_is_refused_by_name(store: SmallStore, words: V
         shutil.copytree(tmp_path / "start", tmp_path / "other")
         edit(tmp_path / "other", change)
         with pytest.raises(InputError, match=told):
-            begun_model(job_from(store, tmp_path / "other"))
+            build_initial_model(job_from(store, tmp_path / "other"))
         shutil.rmtree(tmp_path / "other")
 
 
@@ -139,7 +140,7 @@ def test_a_model_of_any_family_begins_a_training(
     """Fails where a part (ELECTRA has two) is left out, is not in the content, or another shape is taken for it."""
     state = write_start(tmp_path / "start", words, family=family, pairs=family == "albert")
     job = job_from(store, tmp_path / "start")
-    assert job.model.family == family and same(begun_model(job)[0].state_dict(), state)
+    assert job.model.family == family and same(build_initial_model(job)[0].state_dict(), state)
     if family != "electra":
         return
     content = start_of(tmp_path / "start").content
@@ -153,8 +154,8 @@ def test_a_model_of_any_family_begins_a_training(
     shutil.rmtree(tmp_path / "start" / "generator")
     alone = planned_from(store, tmp_path / "start")
     assert "generator" in alone.facts["start"]["first_heads"]
-    begun = begun_model(alone.parts[0].job)[0].state_dict()
-    first = first_model(alone.parts[0].job).state_dict()
+    begun = build_initial_model(alone.parts[0].job)[0].state_dict()
+    first = draw_first_model(alone.parts[0].job).state_dict()
     assert all(
         torch.equal(t, (first if n.startswith(("generator.", "masked_")) else state)[n]) for n, t in begun.items()
     )
@@ -211,10 +212,10 @@ def test_a_start_that_changes_after_it_was_planned_is_refused(
     job = job_from(store, tmp_path / "start")
     flip(tmp_path / "start" / "model.safetensors")
     with pytest.raises(InputError, match=r"model\.safetensors has changed since the training was planned: restore"):
-        begun_model(job)
+        build_initial_model(job)
     shutil.rmtree(tmp_path / "start")
     with pytest.raises(InputError, match=r"config\.json is gone, but the training was to start from it"):
-        begun_model(job)
+        build_initial_model(job)
 
 
 class _KilledError(Exception):
@@ -233,15 +234,15 @@ def test_a_start_is_needed_until_there_is_a_checkpoint_and_judged_before(
         "message"
     ]
     job = job_from(store, tmp_path / "start", tmp_path / "work")
-    say = TrainingLoop._say_noted
+    record = Ranks.record_position
 
-    def die(self: TrainingLoop) -> None:
-        if self.step == 3:
+    def die(ranks: Ranks, place: str) -> None:
+        if place == "after step 3":
             raise _KilledError
-        say(self)
+        record(ranks, place)
 
     with monkeypatch.context() as patched:
-        patched.setattr(TrainingLoop, "_say_noted", die)
+        patched.setattr(Ranks, "record_position", die)
         with pytest.raises(_KilledError):
             train_here(job)
     shutil.rmtree(tmp_path / "start")
@@ -249,3 +250,22 @@ def test_a_start_is_needed_until_there_is_a_checkpoint_and_judged_before(
     assert of(again, "resume")[0]["step"] == 2 and of(again, "evaluation") == judged
     assert exported_bytes(job) == exported_bytes(whole)
     assert same(load_file(job.export / "model.safetensors"), load_file(whole.export / "model.safetensors"))
+
+
+def test_a_run_that_is_stopped_while_it_judges_its_start_does_so_when_it_resumes(
+    store: SmallStore, words: Vocabulary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where a stop before the first step loses the evaluation that later ones are compared with."""
+    write_start(tmp_path / "start", words)
+    whole, job = (job_from(store, tmp_path / "start", tmp_path / name) for name in ("whole", "work"))
+    events, record = train_here(whole), Ranks.record_position
+
+    def stop(ranks: Ranks, place: str) -> None:
+        record(ranks, place)
+        if place == "in the evaluation after step 0":
+            signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ranks, "record_position", stop)
+        assert [event["event"] for event in train_here(job)] == ["start"]
+    assert train_here(job) == events and exported_bytes(job) == exported_bytes(whole)

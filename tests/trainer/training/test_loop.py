@@ -31,14 +31,13 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoi
 from corpora.errors import InputError
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
+from trainer import feed, learn
+from trainer.feed import Feed, find_commonest
 from trainer.jobs.job import TrainingJob
+from trainer.learn import FIRST_SCALE, GROWTH_STEPS, LossScale
+from trainer.model.masked import MaskedModel
+from trainer.ranks import Ranks
 from trainer.settings.phases import PhaseSettings
-from trainer.training import feed, parallel
-from trainer.training.feed import Feed, commonest
-from trainer.training.initial_weights import first_model
-from trainer.training.learner import FIRST_SCALE, GROWTH_STEPS, Learner, LossScale
-from trainer.training.parallel import joined
-from trainer.training.pretraining import pretraining
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -66,7 +65,7 @@ def losses(events: list[dict[str, Any]]) -> list[float]:
 
 def test_a_model_learns_and_says_so(store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where the loss does not fall, or a line lacks what the curves are drawn from."""
-    monkeypatch.setattr(feed, "commonest", partial(commonest, number=10))  # there are few words in all
+    monkeypatch.setattr(feed, "find_commonest", partial(find_commonest, number=10))  # there are few words in all
     job = small_job(
         store, tmp_path, (PhaseSettings(steps=30, batch=16),), learning_rate=1e-2, evaluate_every=15,
         checkpoint_every=0, warmup_steps=5,
@@ -215,7 +214,7 @@ def test_recomputed_layers_change_nothing(
         wrapped_parts.append(part)
         return checkpoint_wrapper(part)
 
-    monkeypatch.setattr(parallel, "checkpoint_wrapper", wrapping)
+    monkeypatch.setattr(learn, "checkpoint_wrapper", wrapping)
     small = small_job(store, tmp_path / "plain")
     plain = replace(small, model=replace(small.model, family=family, activation=""))
     wrapped = replace(
@@ -226,18 +225,17 @@ def test_recomputed_layers_change_nothing(
     assert len(wrapped_parts) == (1 if family == "albert" else 2)
 
 
-def test_a_gradient_that_is_not_finite_stops_the_run(store: SmallStore, tmp_path: Path) -> None:
+def test_a_gradient_that_is_not_finite_stops_the_run(
+    store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Fails where a diverged run goes on, or writes a checkpoint of it."""
     job = small_job(store, tmp_path, checkpoint_every=1)
-    with joined() as ranks:
-        training = pretraining(job, ranks)
-        learner: Learner = training.course.learner
-        with torch.no_grad():
-            learner.parameters[0].fill_(math.nan)
-        stopped = r"no longer finite at step 1 .*lower\s+training.learning_rate.* Its loss was of the examples (\d+),.*"
-        trace = rf"{stopped}: cloze trace '?{re.escape(store.place.address)}"
-        with pytest.raises(InputError, match=rf"{trace}/shards/\S+ \d+$") as error:
-            training.run()
+    sums = MaskedModel.sums
+    monkeypatch.setattr(MaskedModel, "sums", lambda model, batch: sums(model, batch) * math.nan)
+    stopped = r"no longer finite at step 1 .*lower\s+training.learning_rate.* Its loss was of the examples (\d+),.*"
+    trace = rf"{stopped}: cloze trace '?{re.escape(store.place.address)}"
+    with pytest.raises(InputError, match=rf"{trace}/shards/\S+ \d+$") as error:
+        train_here(job)
     named = re.search(r"examples ([\d, ]+) of", str(error.value))
     assert named is not None and len(set(named[1].split(", "))) == PHASES[0].batch
     assert not list(tmp_path.glob("checkpoints/step-*"))
@@ -245,33 +243,34 @@ def test_a_gradient_that_is_not_finite_stops_the_run(store: SmallStore, tmp_path
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_no_step_waits_for_the_device(store: SmallStore, tmp_path: Path) -> None:
+def test_no_step_waits_for_the_device(store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a step asks the device for a value, or copies to it from memory that has to be waited for."""
-    job = small_job(store, tmp_path, dropout=0.0, precision="bfloat16")
-    with joined() as ranks:
-        learner = Learner.of(first_model(job), job.training, ranks)
-        steps = Feed(job, 0, ranks).steps(0, 0, 0)
-        learner.learn(next(steps), 1e-4)  # the first one makes the optimiser's state
-        second = next(steps)
-        torch.cuda.set_sync_debug_mode("error")
-        try:
-            learner.learn(second, 1e-4)
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
+    modes, record = list[str](), Ranks.record_position
+
+    def watch(ranks: Ranks, place: str) -> None:
+        modes.append("error" if place == "in step 3" else "default")  # no line was written since the first steps
+        torch.cuda.set_sync_debug_mode(modes[-1])
+        record(ranks, place)
+
+    monkeypatch.setattr(Ranks, "record_position", watch)
+    phases = (PhaseSettings(steps=4, batch=8),)
+    train_here(
+        small_job(store, tmp_path, phases, dropout=0.0, precision="bfloat16", log_every=100, health_checks=False)
+    )
+    assert "error" in modes
 
 
-def test_lines_that_wait_for_their_numbers_are_the_same(store: SmallStore, tmp_path: Path) -> None:
+def test_lines_that_wait_for_their_numbers_are_the_same(
+    store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Fails where a line that is said a step later tells of another step, comes after what follows it, or is lost."""
     phases = (PhaseSettings(steps=3, batch=4), PhaseSettings(steps=4, batch=3))
     at_once, later = (
         small_job(store, tmp_path / name, phases, checkpoint_every=3, evaluate_every=2) for name in ("once", "later")
     )
     events = train_here(at_once)
-    with joined() as ranks:
-        training = pretraining(later, ranks)
-        training.defers = True
-        training.run()
-    assert said(later) == events and [event["step"] for event in of(events, "step")] == [*range(1, 8)]
+    monkeypatch.setattr(Ranks, "computes_ahead", True)
+    assert train_here(later) == events and [event["step"] for event in of(events, "step")] == [*range(1, 8)]
 
 
 def test_gradients_are_clipped(store: SmallStore, tmp_path: Path) -> None:

@@ -10,12 +10,11 @@ import torch
 from small_training import SmallStore, exported_bytes, of, said, small_job, stopped_after, train_here, with_training
 
 from trainer.auto_settings import Computing
+from trainer.checkpoints import folders
+from trainer.checkpoints.folders import read_saved
 from trainer.jobs.job import TrainingJob
+from trainer.ranks import Ranks
 from trainer.settings.phases import PhaseSettings
-from trainer.training.checkpoints import folders
-from trainer.training.checkpoints.folders import read_saved
-from trainer.training.parallel import joined
-from trainer.training.pretraining import pretraining
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -37,11 +36,9 @@ def test_the_choice_is_told_and_kept_in_the_checkpoint(store: SmallStore, tmp_pa
 
 def train_beside(job: TrainingJob) -> list[dict[str, Any]]:
     """Train in this process, and write checkpoints meanwhile as on a GPU; what was said."""
-    with joined() as ranks:
-        training = pretraining(job, ranks)
-        training.defers = True
-        training.run()
-    return said(job)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Ranks, "computes_ahead", True)
+        return train_here(job)
 
 
 def test_checkpoints_beside_training_change_nothing(

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from corpora.errors import InputError
+from trainer.compute import compute_reproducibly, explain_torch_errors
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
-from trainer.training.parallel import compute_reproducibly, mendable
 
 PHASES = (PhaseSettings(steps=1, batch=256), PhaseSettings(steps=1, batch=32))
 
@@ -29,7 +29,7 @@ def settings(**training: object) -> TrainingSettings:
 )
 def test_no_memory_left_says_what_to_lower(training: dict[str, object], processes: int, remedy: str) -> None:
     """Fails where the setting, its present value or a smaller one is not named, or what torch said is lost."""
-    with pytest.raises(InputError) as told, mendable(settings(**training), processes, "cuda"):
+    with pytest.raises(InputError) as told, explain_torch_errors(settings(**training), processes, "cuda"):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
     assert remedy in str(told.value) and "activation_checkpointing = true" in str(told.value)
     assert ('gather = "layer"' in str(told.value)) == (processes > 1)
@@ -38,9 +38,9 @@ def test_no_memory_left_says_what_to_lower(training: dict[str, object], processe
 
 def test_no_main_memory_is_told_alike_and_nothing_else_is_taken_for_it() -> None:
     """Fails where torch's allocator says it in other words than are looked for, or another error is hidden."""
-    with pytest.raises(InputError, match="The machine has no memory left"), mendable(settings(), 1, "cpu"):
+    with pytest.raises(InputError, match="The machine has no memory left"), explain_torch_errors(settings(), 1, "cpu"):
         torch.empty(1 << 60, dtype=torch.uint8)
-    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"), mendable(settings(), 1, "cpu"):
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"), explain_torch_errors(settings(), 1, "cpu"):
         torch.ones(2, 3) @ torch.ones(2, 3)
 
 
@@ -48,7 +48,7 @@ def test_an_operation_without_one_order_is_named() -> None:
     """Fails where the paragraph does not say which operation it is, or how to train without the promise."""
     said = "put_ does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True)'."
     with pytest.raises(InputError, match=r"put_ has no algorithm .* Leave training\.deterministic out"):
-        with mendable(settings(deterministic=True), 1, "cuda"):
+        with explain_torch_errors(settings(deterministic=True), 1, "cuda"):
             raise RuntimeError(said)
 
 

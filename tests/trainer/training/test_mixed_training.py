@@ -19,14 +19,14 @@ from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from shards.settings import ShardSettings
 from trainer.build import plan_model
+from trainer.feed import Feed
 from trainer.jobs.job import TrainingJob, readings
 from trainer.jobs.phases import seen_in, settle
 from trainer.jobs.repeats import SetRead, repeat_warning, train_examples
+from trainer.pretrain import find_cursor
+from trainer.ranks import Ranks
 from trainer.settings.phases import BatchRamp, PhaseSettings, Quota
 from trainer.settings.training import TrainingSettings
-from trainer.training.feed import Feed
-from trainer.training.parallel import Ranks
-from trainer.training.pretraining import cursor_at
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -99,7 +99,7 @@ def test_weights_and_phases_are_exact_in_slots(sets: Sets) -> None:
     assert found[1] == {"long": (36, 24)}
     assert {name: begin for name, (begin, _) in found[2].items()} == {"long": 60, "short": 12}
     assert sorted(slots for _, slots in found[2].values()) == [17, 18]
-    assert [(cursor_at(step, job).phase, cursor_at(step, job).slot) for step in (0, 5, 6, 8, 9, 13)] == [
+    assert [(find_cursor(job, step).phase, find_cursor(job, step).slot) for step in (0, 5, 6, 8, 9, 13)] == [
         (0, 0), (0, 40), (1, 36), (1, 52), (2, 0), (2, 28),
     ]  # fmt: skip
 
@@ -173,7 +173,7 @@ def test_a_ramp_is_read_slot_by_slot(sets: Sets) -> None:
                 feed = Feed(job, phase, as_rank(rank, ranks))
                 reader, read = feed._train, list[int]()
                 feed._train = cast(Any, Recorded(reader, read))
-                steps = read_by(feed, first, cursor_at(first if phase == 0 else 6, job).slot)
+                steps = read_by(feed, first, find_cursor(job, first if phase == 0 else 6).slot)
                 assert len(steps) == job.training.phase[phase].steps - first
                 found += read
         assert sorted(found) == list(range(job.training.phase[0].slots_before(begin), 2 + 3 + 4 + 5 + 7 + 7 + 6))

@@ -3,24 +3,25 @@
 Attention takes the padded way, as on a GPU; what a GPU copies from is held to have been pinned.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
-from small_training import SmallStore, as_rank, small_job
+from small_training import SmallStore, as_rank, small_job, train_here
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from corpora.errors import InputError
+from trainer.feed import Feed
+from trainer.learn import StepResult
 from trainer.model import attention, encoder
+from trainer.ranks import Ranks
 from trainer.settings.phases import PhaseSettings
-from trainer.training.feed import Feed
-from trainer.training.initial_weights import first_model
-from trainer.training.learner import Learner, NonFinite
-from trainer.training.parallel import Ranks, joined
-from trainer.training.reports import on_their_way
+from trainer.step_log import StepLines
+from trainer.watch import NonFinite
 
 aten = torch.ops.aten
 WAITING = (
@@ -54,13 +55,6 @@ class Watch(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.fixture
-def ranks() -> Iterator[Ranks]:
-    """This process alone."""
-    with joined() as ranks:
-        yield ranks
-
-
 def padded(qkv: Any, boundaries: Any, longest: int, *rest: Any) -> Any:
     """As on a GPU."""
     return attention.attend_padded(qkv, boundaries, longest, *rest)
@@ -79,19 +73,34 @@ def padded(qkv: Any, boundaries: Any, longest: int, *rest: Any) -> Any:
 )
 @pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 def test_no_step_asks_the_device_for_a_value(
-    store: SmallStore, tmp_path: Path, ranks: Ranks, monkeypatch: pytest.MonkeyPatch, family: str, training: Any
+    store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str, training: Any
 ) -> None:
-    """Fails where a step reads a number, indexes by a mask or makes a tensor of numbers in main memory."""
+    """Fails where a step reads a number, indexes by a mask or makes a tensor of numbers in main memory.
+
+    Watched are the steps 2 and 3 of a run: the first one makes the optimiser's state. As on a GPU a line is written a
+    step later, and reading numbers that have arrived is no waiting.
+    """
+    watch, at = Watch(), [0]
+    record, flush = Ranks.record_position, StepLines.flush
+
+    def begin_or_end(ranks: Ranks, place: str) -> None:
+        if place in ("in step 2", "in step 4"):
+            at[0] = place == "in step 2"
+            watch.__enter__() if at[0] else watch.__exit__(None, None, None)
+        record(ranks, place)
+
+    def flush_arrived(lines: StepLines) -> None:
+        found = [*watch.found]
+        flush(lines)
+        watch.found[:] = found
+
     monkeypatch.setattr(encoder, "attend", padded)
-    job = small_job(store, tmp_path, dropout=0.1, **training)
-    job = replace(job, model=replace(job.model, family=family))
-    learner = Learner.of(first_model(job), job.training, ranks)
-    first, second, *_ = Feed(job, 0, ranks, learner.flops).steps(0, 0, 0)
-    learner.learn(first, 1e-4)  # makes the optimiser's state
-    with Watch() as watch:
-        outcome = learner.learn(second, 1e-4)
-        on_their_way(outcome, learner.nonfinite, ranks)
-    assert watch.found == [] and watch.seen > 100
+    monkeypatch.setattr(Ranks, "record_position", begin_or_end)
+    monkeypatch.setattr(StepLines, "flush", flush_arrived)
+    monkeypatch.setattr(Ranks, "computes_ahead", True)
+    job = small_job(store, tmp_path, (PhaseSettings(steps=5, batch=8),), checkpoint_every=0, **training)
+    train_here(replace(job, model=replace(job.model, family=family)))
+    assert watch.found == [] and watch.seen > 200 and not at[0]
 
 
 def test_the_watch_sees_what_waits() -> None:
@@ -129,28 +138,32 @@ def test_what_a_gpu_copies_from_is_pinned(store: SmallStore, tmp_path: Path, mon
 
 
 def test_a_step_is_counted_over_all_processes(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where divisors or FLOPs are those of one process, or numbers of steps do not go on."""
+    """Fails where divisors are those of one process, or numbers of steps do not go on."""
     job = small_job(store, tmp_path, (PhaseSettings(steps=2, batch=4),))
-    feed = Feed(job, 0, as_rank(0, 1, times=2), lambda lengths, places: int(lengths.sum()) + places)
-    steps = [*feed.steps(0, 0, 7)]
+    steps = [*Feed(job, 0, as_rank(0, 1, times=2)).steps(0, 0, 7)]
     assert [step.number for step in steps] == [8, 9]
     for step in steps:
         [own] = step.micro_batches
-        masked = len(own.batch.points)
-        assert step.divisors.tolist() == [2 * masked, 8]
-        assert step.flops == 2 * (len(own.batch.ids) + masked) and np.array_equal(step.counts, 2 * own.counts)
+        assert step.divisors.tolist() == [2 * len(own.batch.points), 8]
+        assert np.array_equal(step.counts, 2 * own.counts)
 
 
 def test_what_is_not_finite_first_is_kept() -> None:
     """Fails where a later step takes the place of the first, a finite one is kept, or the micro-batch is lost."""
-    sick, sound = NonFinite(torch.device("cpu")), torch.ones(2, 2)
-    sick.look_at_loss(sound, 3, 0)
-    sick.look_at_gradient(torch.tensor(1.0), 3)
-    assert sick.place.tolist() == [-1, -1] and not sick.noted
-    sick.look_at_loss(sound * torch.nan, 4, 2)
-    sick.look_at_gradient(torch.tensor(torch.inf), 4)
-    sick.look_at_loss(sound * torch.nan, 5, 1)
-    assert sick.place.tolist() == [4, 2] and sick.noted
-    of_gradient = NonFinite(torch.device("cpu"))
-    of_gradient.look_at_gradient(torch.tensor(torch.nan), 6)
-    assert of_gradient.place.tolist() == [6, -1]
+    sound, ranks = torch.ones(2, 2), as_rank(0, 1)
+
+    def see(watcher: NonFinite, number: int, sums: list[torch.Tensor], norm: float, scales: bool = False) -> bool:
+        step = cast(Any, SimpleNamespace(number=number))
+        result = StepResult(step=step, phase=0, rate=0.1, sums=sums, norm=torch.tensor(norm), loss_scale=None)
+        watcher.after_step(result, cast(Any, SimpleNamespace(scales_loss=scales)))
+        return bool(result.extra["nonfinite"])
+
+    sick = NonFinite(ranks, lambda step, micro_batch: InputError(f"{step} {micro_batch}"))
+    assert not see(sick, 2, [sound * torch.nan], torch.inf, scales=True)  # float16 leaves such a step out
+    assert not see(sick, 3, [sound, sound], 1.0)
+    assert see(sick, 4, [sound, sound, sound * torch.nan], torch.inf)
+    assert see(sick, 5, [sound, sound * torch.nan], 1.0) and see(sick, 6, [sound], 1.0)
+    assert (int(sick.step), int(sick.micro_batch)) == (4, 2)
+    of_gradient = NonFinite(ranks, lambda step, micro_batch: InputError(""))
+    assert see(of_gradient, 6, [sound], torch.nan)
+    assert (int(of_gradient.step), int(of_gradient.micro_batch)) == (6, -1)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from small_training import SmallStore, exported_bytes, of, small_job, train_here, with_training
 
-from trainer.training.checkpoints.folders import read_saved
+from trainer.checkpoints.folders import read_saved
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from trainer import optimizers
+from trainer.optimizers import build_optimizer, compute_rate_scales, set_learning_rate, set_weight_decay
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
-from trainer.training import optimizer_algorithms
-from trainer.training.learner import build_optimizer, rate_scales, set_learning_rate, set_weight_decay
 
 SHAPES = ((7, 5), (5,), (1, 6), (3, 2))
 
@@ -79,7 +79,7 @@ def test_pieces_make_the_step_of_the_whole(kind: str, monkeypatch: pytest.Monkey
     """Fails where a number of a parameter is left out, or a norm is that of a piece: equal to the bit."""
     ends = []
     for piece in (1 << 16, 4):
-        monkeypatch.setattr(optimizer_algorithms, "PIECE", piece)
+        monkeypatch.setattr(optimizers, "PIECE", piece)
         model = model_of()
         optimizer = build_optimizer(model, settings_of(kind, bias_correction=False))
         for step in gradients(4):
@@ -119,9 +119,9 @@ NAMES = (
 
 def test_rates_fall_from_the_head_to_the_embeddings() -> None:
     """Fails where ELECTRA's depths are others, or a second encoder is taken for a part of the first."""
-    found = rate_scales(NAMES, 0.5)
+    found = compute_rate_scales(NAMES, 0.5)
     assert [found[name] for name in NAMES] == [2**-4, 2**-4, 2**-4, 2**-3, 2**-2, 2**-1, 2**-3, 2**-2, 1]
-    assert set(rate_scales(NAMES, 1.0).values()) == {1.0}
+    assert set(compute_rate_scales(NAMES, 1.0).values()) == {1.0}
 
 
 def test_a_rate_reaches_each_depth_by_its_share() -> None:

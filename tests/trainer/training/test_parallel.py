@@ -13,13 +13,14 @@ from torch import Tensor, nn
 from torch._C._distributed_c10d import HashStore
 
 from corpora.errors import InputError
+from trainer import compute, learn, ranks
+from trainer.learn import gathers_once, shard_model
 from trainer.model.encoder import Layer
 from trainer.model.masked import MaskedHead
 from trainer.model.objective import build_model
+from trainer.ranks import PeersLost, Ranks, find_absent, join_process_group, read_position, wait_for_all
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
-from trainer.training import parallel
-from trainer.training.parallel import PeersLost, Ranks, absent, gathers_once, joined, meet, shard_model, standing
 
 
 def test_no_process_leaves_before_the_last_one_is_there() -> None:
@@ -27,7 +28,7 @@ def test_no_process_leaves_before_the_last_one_is_there() -> None:
     store, left = HashStore(), list[int]()
 
     def leave(rank: int) -> None:
-        meet(store, 3)
+        wait_for_all(store, 3)
         left.append(rank)
 
     early = [threading.Thread(target=leave, args=(rank,)) for rank in (0, 1)]
@@ -48,10 +49,10 @@ def test_who_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     What is waited for here is that both have said so, however long that takes.
     """
     both = threading.Barrier(2)
-    monkeypatch.setattr(parallel, "time", SimpleNamespace(sleep=lambda seconds: both.wait()))
+    monkeypatch.setattr(ranks, "time", SimpleNamespace(sleep=lambda seconds: both.wait()))
     store, found = HashStore(), dict[int, list[int]]()
     waited = [
-        threading.Thread(target=lambda rank=rank: found.update({rank: absent(store, rank, 4)})) for rank in (0, 3)
+        threading.Thread(target=lambda rank=rank: found.update({rank: find_absent(store, rank, 4)})) for rank in (0, 3)
     ]
     for thread in waited:
         thread.start()
@@ -59,7 +60,7 @@ def test_who_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         thread.join()
     assert found == {0: [1, 2], 3: [1, 2]}
     store.set("stands 1", "in step 7")
-    lost = PeersLost({rank: standing(store, rank) for rank in (1, 2)}, "recv timed out\nat")
+    lost = PeersLost({rank: read_position(store, rank) for rank in (1, 2)}, "recv timed out\nat")
     assert str(lost).startswith("rank 1 (in step 7) and rank 2 did not")
 
 
@@ -87,7 +88,7 @@ def test_layers_of_many_kinds_are_all_compiled(monkeypatch: pytest.MonkeyPatch) 
     compiled = nn.Module.compile
     monkeypatch.setattr(nn.Module, "compile", lambda part: compiled(part, backend=program))
     phase = (PhaseSettings(steps=1, batch=1),)
-    with joined("cpu") as ranks, torch._dynamo.config.patch(recompile_limit=8):
+    with join_process_group("cpu") as ranks, torch._dynamo.config.patch(recompile_limit=8):
         shard_model(layers, [*layers], [], ranks, TrainingSettings(phase=phase, compile=True))
         layers(torch.ones(3, 2))
     torch._dynamo.reset()
@@ -100,7 +101,7 @@ def test_heads_of_words_are_compiled_with_their_loss(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(nn.Module, "compile", lambda part: compiled.append(type(part)))
     phase = (PhaseSettings(steps=1, batch=1),)
     model = build_model(small_settings(), small_inputs("bert"))
-    with joined("cpu") as ranks:
+    with join_process_group("cpu") as ranks:
         shard_model(model, model.shard_groups(), [], ranks, TrainingSettings(phase=phase, compile=True))
     assert compiled == [Layer, Layer, MaskedHead]
 
@@ -110,10 +111,10 @@ def test_a_gpu_that_is_not_there_is_told() -> None:
     """Fails where a training that asks for a GPU goes on without one, for days."""
     with (
         pytest.raises(InputError, match=r'training.device = "cuda" asks for a GPU, and torch sees none'),
-        joined("cuda"),
+        join_process_group("cuda"),
     ):
         pass
-    with joined("cpu") as ranks:
+    with join_process_group("cpu") as ranks:
         assert ranks.device == torch.device("cpu")
 
 
@@ -131,7 +132,7 @@ def test_weights_stay_gathered_where_there_is_memory(
     monkeypatch: pytest.MonkeyPatch, gather: str, precision: str, parameters: int, once: bool
 ) -> None:
     """Fails where gathered weights may fill the device, or the precision that they are gathered in does not count."""
-    monkeypatch.setattr(parallel, "_memory_bytes", lambda ranks: 800)
+    monkeypatch.setattr(learn, "_memory_bytes", lambda ranks: 800)
     ranks = Ranks(rank=0, count=2, device=torch.device("cpu"), mesh=cast(Any, None))
     settings = TrainingSettings(phase=(PhaseSettings(steps=1),), gather=gather, precision=precision)
     assert gathers_once(torch.nn.Linear(parameters, 1, bias=False), ranks, settings) == once
@@ -143,8 +144,8 @@ def test_a_small_model_computes_on_one_thread(hidden_size: int, threads: int) ->
     before, training = torch.get_num_threads(), TrainingSettings(phase=(PhaseSettings(steps=1, batch=32),))
     torch.set_num_threads(2)
     try:
-        with joined("cpu") as ranks:
-            parallel.settle(training, small_settings(hidden_size=hidden_size), ranks)
+        with join_process_group("cpu") as ranks:
+            compute.settle(training, small_settings(hidden_size=hidden_size), ranks)
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from small_training import SmallStore, exported_bytes, of, said, small_job, train_here
 
+from trainer.checkpoints.exporting import export_checkpoint
 from trainer.huggingface.checkpoints import load
 from trainer.jobs.job import JOB, TrainingJob
 from trainer.model.objective import build_model
 from trainer.settings.model import FAMILIES
 from trainer.settings.phases import PhaseSettings
-from trainer.training.checkpoints.exporting import export_checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 

@@ -28,12 +28,12 @@ from small_training import (
     with_training,
 )
 
+from trainer.checkpoints.folders import read_saved
 from trainer.jobs.job import TrainingJob
 from trainer.launching.launch import TrainingFailed, train
 from trainer.launching.stopping import Stop
 from trainer.metrics import Event
 from trainer.settings.phases import PhaseSettings
-from trainer.training.checkpoints.folders import read_saved
 
 pytestmark = pytest.mark.slow
 

@@ -10,11 +10,11 @@ from small_training import SmallStore, flip_tokens, on_ranks, put_store, said, s
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from shards.reading.files.columns import Columns
+from trainer import pretrain
 from trainer.jobs.job import TrainingJob
 from trainer.launching import launch
 from trainer.launching.copies import with_local_shards, without_copy
 from trainer.launching.launch import TrainingFailed, train
-from trainer.training import pretraining
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -48,7 +48,7 @@ def replayed(job: TrainingJob, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Ca
     path = Path(job.work, "asked.json")
     path.write_text(job.to_json())
     try:
-        code = pretraining.main([str(path)])
+        code = pretrain.main([str(path)])
     except IndexError:
         code = 1
     program = f"print({capfd.readouterr().out!r}); raise SystemExit({code})"

@@ -16,10 +16,10 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from corpora.errors import InputError
 from trainer.auto_settings import Computing
-from trainer.training.checkpoints import folders
-from trainer.training.checkpoints.folders import Checkpoints, Cursor, Saved, Staging, held_bytes
-from trainer.training.learner import Learner
-from trainer.training.parallel import Ranks, joined
+from trainer.checkpoints import folders
+from trainer.checkpoints.folders import Checkpoints, Cursor, Saved, Staging, count_held_bytes
+from trainer.learn import TrainState
+from trainer.ranks import Ranks, join_process_group
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -29,7 +29,7 @@ CHOICE = Computing(device="cpu", precision="float32", compile=False, tf32=False)
 @pytest.fixture
 def ranks() -> Iterator[Ranks]:
     """One process."""
-    with joined("cpu") as ranks:
+    with join_process_group("cpu") as ranks:
         yield ranks
 
 
@@ -39,7 +39,7 @@ class Trained:
     def __init__(self, folder: Path, ranks: Ranks) -> None:
         self.model = torch.nn.Linear(3, 2)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.1)
-        self.learner = cast(Learner, SimpleNamespace(model=self.model, optimizer=self.optimizer))
+        self.state = cast(TrainState, SimpleNamespace(model=self.model, optimizer=self.optimizer))
         self.checkpoints = Checkpoints(folder, 2, ranks)
         self.folder = folder / "checkpoints"
         self.step = 0
@@ -55,7 +55,7 @@ class Trained:
         return Saved(cursor=cursor, loss_scale=(1.0, 0), ranks=1, identity={}, choice=CHOICE, progress={})
 
     def begin(self) -> None:
-        self.checkpoints.begin(self.learner, self.saved())
+        self.checkpoints.begin(self.state, self.saved())
 
     def names(self) -> list[str]:
         return sorted(path.name for path in self.folder.glob("*"))
@@ -76,11 +76,11 @@ def test_what_is_written_is_the_state_as_it_was(tmp_path: Path, ranks: Ranks, ga
     weight = trained.model.weight.detach().clone()
     moment = trained.optimizer.state[trained.model.weight]["exp_avg"].clone()
     trained.begin()
-    assert trained.checkpoints.written(wait=False) is None
+    assert trained.checkpoints.take_written(wait=False) is None
     trained.learn()
     assert not any(name.startswith("step-") for name in trained.names())
     gate.set()
-    written = trained.checkpoints.written(wait=True)
+    written = trained.checkpoints.take_written(wait=True)
     assert written is not None and (written.name, written.step) == ("step-00000001", 1)
     assert written.wait_seconds > 0 and written.seconds > 0
     found = {"model": {"weight": torch.zeros(2, 3)}, "optimizer": {"state": {"weight": {
@@ -103,14 +103,14 @@ def test_one_is_written_at_a_time(
     with pytest.raises(AssertionError, match="one is written at a time"):
         trained.begin()
     threading.Timer(0.2, gate.set).start()
-    first = trained.checkpoints.written(wait=True)
+    first = trained.checkpoints.take_written(wait=True)
     assert first is not None and first.name == "step-00000001"
     assert first.wait_seconds >= 2  # to copy, and here
-    assert trained.checkpoints.written(wait=True) is None
+    assert trained.checkpoints.take_written(wait=True) is None
     for _ in range(2):
         trained.learn()
         trained.begin()
-        assert trained.checkpoints.written(wait=True) is not None
+        assert trained.checkpoints.take_written(wait=True) is not None
     assert trained.names() == ["step-00000002", "step-00000003"]
 
 
@@ -127,11 +127,11 @@ def test_no_room_is_told_and_leaves_nothing(
     def full(writer: Any, *given: Any) -> Any:
         raise OSError(number, "full")
 
-    trained.checkpoints.written(wait=True)
+    trained.checkpoints.take_written(wait=True)
     monkeypatch.setattr(folders.FileSystemWriter, "write_data", full)
     trained.begin()
     with pytest.raises(InputError, match=r"no room for the checkpoint step-00000002 .*of the 2 that are kept"):
-        trained.checkpoints.written(wait=True)
+        trained.checkpoints.take_written(wait=True)
     assert trained.names() == ["step-00000001"]
 
 
@@ -142,7 +142,7 @@ def test_another_fault_is_no_lack_of_room(tmp_path: Path, ranks: Ranks, monkeypa
     monkeypatch.setattr(folders, "save", lambda *given, **named: [][0])
     trained.begin()
     with pytest.raises(IndexError):
-        trained.checkpoints.written(wait=True)
+        trained.checkpoints.take_written(wait=True)
 
 
 def test_a_copy_has_memory_of_its_own(ranks: Ranks) -> None:
@@ -150,7 +150,7 @@ def test_a_copy_has_memory_of_its_own(ranks: Ranks) -> None:
     staging = Staging(ranks.mesh)
     plain, sharded = torch.arange(4.0), distribute_tensor(torch.arange(6.0).view(3, 2), ranks.mesh)
     state = {"a": {"b": plain}, "c": [{"lr": 0.1, "d": sharded}], "e": "name"}
-    copy = staging.copied(state)
+    copy = staging.copy(state)
     plain += 1
     sharded += 1
     inner = copy["c"][0]["d"]
@@ -158,6 +158,6 @@ def test_a_copy_has_memory_of_its_own(ranks: Ranks) -> None:
     assert isinstance(inner, DTensor) and inner.placements == sharded.placements
     assert inner.shape == sharded.shape and inner.stride() == sharded.stride()
     assert inner.to_local().tolist() == [[0, 1], [2, 3], [4, 5]]
-    again = staging.copied(state)
+    again = staging.copy(state)
     assert again["a"]["b"].data_ptr() == copy["a"]["b"].data_ptr() and again["a"]["b"].tolist() == [1, 2, 3, 4]
-    assert held_bytes(state) == held_bytes(copy) == 4 * (4 + 6)
+    assert count_held_bytes(state) == count_held_bytes(copy) == 4 * (4 + 6)

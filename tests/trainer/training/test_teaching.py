@@ -15,10 +15,10 @@ from corpora.errors import InputError
 from trainer.build import plan_model
 from trainer.huggingface.checkpoints import export
 from trainer.huggingface.config import tokenizer_files
+from trainer.initial_weights import build_initial_model
 from trainer.jobs.job import TrainingJob
 from trainer.jobs.start import Start, start_of
 from trainer.model.objective import build_model, count_parameters
-from trainer.training.initial_weights import begun_model
 
 OBJECTIVE = {"kind": "distillation", "teacher": "somewhere"}
 
@@ -117,10 +117,10 @@ def test_a_folder_that_is_not_what_it_was_is_refused(store: SmallStore, tmp_path
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
     with pytest.raises(InputError, match=r"has changed since .* A student needs its teacher"):
-        begun_model(job)
+        build_initial_model(job)
     weights.unlink()
     with pytest.raises(InputError, match=r"model\.safetensors is gone"):
-        begun_model(job, resumes=True)
+        build_initial_model(job, resumes=True)
 
 
 def test_other_tokens_are_refused(store: SmallStore, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_other_tokens_are_refused(store: SmallStore, tmp_path: Path) -> None:
     path.write_text(json.dumps(content))
     (folder / "vocab.txt").unlink(missing_ok=True)
     with pytest.raises(InputError, match=r"has a different vocabulary from the shards: its token \d+ is"):
-        begun_model(student_job(store, tmp_path / "work", start_of(folder)))
+        build_initial_model(student_job(store, tmp_path / "work", start_of(folder)))
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.training.feed import commonest, rarer_words
-from trainer.training.learner import count_right
+from trainer.evaluation import count_right
+from trainer.feed import find_commonest, find_rarer_words
 
 MASKED = st.lists(st.tuples(st.integers(0, 11), st.booleans(), st.integers(0, 11)), max_size=40)
 
@@ -23,6 +23,6 @@ def test_counts_are_those_of_the_definition(
     starts = np.array([starts for _, starts, _ in masked], bool)
     guesses = np.array([guess for _, _, guess in masked], np.int64)
     gathered = SimpleNamespace(targets=targets, word_starts=starts)
-    counted = rarer_words(gathered, commonest(np.array(occurrences), number))  # type: ignore[arg-type]
+    counted = find_rarer_words(gathered, find_commonest(np.array(occurrences), number))  # type: ignore[arg-type]
     found = count_right(counted, targets, guesses).tolist()
     assert found == [sum(token == guess for token, guess in words), len(words)]

@@ -1,7 +1,7 @@
-"""Examples of one file to learn from and others of it to judge by, where no file is given for these.
+"""Examples of one file to learn from and others of it to judge by, if no file is given for these.
 
 The examples are divided into folds of like size, of which one is held out. Examples of one group stay together: those
-with the same value in a column, or, where none is named, of one text, context or document. The division is a function
+with the same value in a column, or, if none is named, of one text, context or document. The division is a function
 of the seed and of the groups' names, not of their order in the file. Cost: a hash and a number for each example.
 """
 

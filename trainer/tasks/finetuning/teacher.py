@@ -15,13 +15,13 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
+from trainer.ranks import Ranks
 from trainer.tasks.contract import Task
 from trainer.tasks.data import EncodedExamples, PackedItems, digest_of, encoded_items
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.texts import TEACHER, TaughtTask
 from trainer.tasks.saving import MORE, Loaded, load_task
 from trainer.tasks.text_encoder import TextEncoder
-from trainer.training.parallel import Ranks
 
 
 def taught_by_teacher(
@@ -30,7 +30,7 @@ def taught_by_teacher(
     """Return a fitted task that has a teacher, and its items, with the teacher's answers as the target `teacher`.
 
     The task then has the name and the digest of its teacher, in place of the folder. All processes must call it.
-    Raises InputError where the teacher is for another task.
+    Raises InputError if the teacher is for another task.
     """
     folder = Path(task.teacher)
     loaded = load_task(folder)

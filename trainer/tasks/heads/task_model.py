@@ -24,11 +24,11 @@ from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder, init_weights
 from trainer.model.masked import Pooler
 from trainer.model.objective import JudgedBatch, Objective, state_below
+from trainer.ranks import Ranks
 from trainer.settings.model import encoder_shape
 from trainer.tasks.contract import Task, TaskItem, check_finite
 from trainer.tasks.data import PackedItems
 from trainer.tasks.settings import frozen_layers
-from trainer.training.parallel import Ranks
 
 EXAMPLES = "examples"  # int64 [items], among the targets: how many sequences each item has
 ITEMS_AT_ONCE = 64  # that a process judges together

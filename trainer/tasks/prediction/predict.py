@@ -18,12 +18,12 @@ from corpora.store.ledger import Ledger
 from corpora.store.settings import bind
 from trainer.complete_folders import write_lines
 from trainer.metrics import line, speak
+from trainer.ranks import Ranks, join_process_group
 from trainer.tasks.contract import Prediction, Task
 from trainer.tasks.data import FileExamples, encode, kept_values, read_alike, read_file
 from trainer.tasks.formats.records import ID, FileSettings, Values
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.saving import Loaded, load_task
-from trainer.training.parallel import Ranks, joined
 
 
 class FileAnswers(NamedTuple):
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--labelled", action="store_true", help="the file has labels: report scores as well")
     asked = parser.parse_args(arguments)
     file = bind(FileSettings, json.loads(asked.file.read_text(encoding="utf-8")), "file")
-    with joined() as ranks:
+    with join_process_group() as ranks:
         done = predict(asked.model, file, asked.output, asked.labelled, ranks)
     speak(line({"event": "done", **done}))
     return 0

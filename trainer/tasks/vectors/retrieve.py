@@ -20,6 +20,7 @@ from corpora.errors import InputError
 from trainer.complete_folders import write_lines
 from trainer.huggingface.sentences import DOCUMENT, QUERY
 from trainer.metrics import line, speak
+from trainer.ranks import join_process_group
 from trainer.tasks.embeddings import VectorFile, is_vector_file
 from trainer.tasks.formats.layouts.retrieval import Judgements, read_judgements
 from trainer.tasks.formats.records import RowCounts
@@ -28,7 +29,6 @@ from trainer.tasks.settings import read_job
 from trainer.tasks.vectors.embed import Embedder, embed_file, named_texts
 from trainer.tasks.vectors.job import EmbedJob
 from trainer.tasks.vectors.search import Run, check_comparable, exact_search
-from trainer.training.parallel import joined
 
 DEPTH = 100  # documents of a query that are scored, and among which negatives are found
 
@@ -36,7 +36,7 @@ DEPTH = 100  # documents of a query that are scored, and among which negatives a
 def main(arguments: list[str]) -> int:
     """Run `embed JOB.json`: write, search, report events; return 0. Raises InputError."""
     job = read_job(EmbedJob, arguments)
-    with joined() as ranks:
+    with join_process_group() as ranks:
         speak(line({"event": "done", **do_job(job, ranks.device)}))
     return 0
 

@@ -8,11 +8,11 @@ import pytest
 from small_models import write_model
 from small_tasks import sentences, write_rows
 
+from trainer.ranks import join_process_group
 from trainer.tasks.evaluate import evaluate
 from trainer.tasks.suites.judged import read_judged
 from trainer.tasks.suites.runs import SuiteRun, runs_of
 from trainer.tasks.suites.suite import read_suite
-from trainer.training.parallel import joined
 
 SUITE = """
 seeds = [1, 2]
@@ -47,7 +47,7 @@ def test_runs_are_judged_and_what_is_finished_is_not_done_again(tmp_path: Path) 
     runs = planned(tmp_path)
     assert [(run.task, run.seed) for run in runs] == [("mine", 1), ("mine", 2), ("long", 1), ("long", 2)]
     some = [runs[0], runs[2]]
-    with joined() as ranks:
+    with join_process_group() as ranks:
         for run in some:
             evaluate(run, ranks)
         written = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*") if path.is_file()}

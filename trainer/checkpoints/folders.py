@@ -8,15 +8,15 @@ training resumes from is as it was written, every byte. A damaged one is reporte
 the export is written, and the one before it is taken; all processes take the same. Any number of processes reads what
 any other number wrote; the same number resumes from every bit of the state, dropout's generators included.
 
-Where training continues meanwhile, the state is copied in main memory first: a thread that wrote the tensors themselves
-would write some as they are after the next step. Where training waits, nothing is copied. The threads of the processes
+If training continues meanwhile, the state is copied in main memory first: a thread that wrote the tensors themselves
+would write some as they are after the next step. If training waits, nothing is copied. The threads of the processes
 speak over sockets of their own. One checkpoint is written at a time: the next one waits for it, and so does the end of
-training, also where a signal stopped it. A kill in the middle leaves a folder that is no checkpoint.
+training, even if a signal stopped it. A kill in the middle leaves a folder that is no checkpoint.
 
 Cost: a step waits while the copy is made: this process's share of weights and moments in pinned main memory, once,
 which the next copy is made into. Without a copy it waits until all is written, tensor by tensor. What is written is
 read once more, for its digests, and so is what is resumed from: each process its share of the files, at 10 GB a second
-where the system has them in memory.
+if the system has them in memory.
 """
 
 import errno
@@ -54,8 +54,8 @@ from corpora.store.damage import Damaged
 from corpora.store.places.files import flush_folder, unfinished
 from trainer.auto_settings import Computing
 from trainer.jobs.origins import Origin, content_of
-from trainer.training.learner import Learner, LossScale
-from trainer.training.parallel import Ranks
+from trainer.learn import LossScale, TrainState
+from trainer.ranks import Ranks
 
 FOLDER = "checkpoints"  # of a work folder
 ASIDE = "damaged-"
@@ -86,7 +86,7 @@ class Saved:
     loss_scale: factor, and good steps since it changed
     ranks:      processes that wrote it
     choice:     how it computed
-    progress:   what its course holds besides
+    progress:   what else this kind of training must know to resume
     """
 
     cursor: Cursor
@@ -97,7 +97,7 @@ class Saved:
     progress: Mapping[str, Json]
 
     def to_json(self) -> dict[str, Json]:
-        """The same as facts of a finished folder; those of the progress have no key of their own."""
+        """Return the same as facts of a finished folder; those of the progress have no key of their own."""
         facts = asdict(self)
         return {**facts.pop("progress"), **facts}
 
@@ -113,19 +113,6 @@ class Saved:
             progress={name: value for name, value in data.items() if name not in own},
             choice=Computing(**data["choice"]),
         )
-
-
-class Newest(NamedTuple):
-    """The newest whole checkpoint, None where there is none; and messages about newer ones that are damaged."""
-
-    path: Path | None
-    saved: Saved | None
-    faults: Sequence[str]
-
-    @property
-    def choice(self) -> Computing | None:
-        """Return how its run computed."""
-        return None if self.saved is None else self.saved.choice
 
 
 class WrittenCheckpoint(NamedTuple):
@@ -144,15 +131,15 @@ class Staging:
         self._mesh = mesh
         self._kept: dict[int, Tensor] = {}
 
-    def copied(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """The state as it is now. What was copied before is written over, and must be of no use any more."""
+    def copy(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Copy a state as it is now, over the copy before, which must be of no use any more."""
         leaves, form = tree_flatten(state)
-        copy: dict[str, Any] = tree_unflatten([self._copied(leaf, at) for at, leaf in enumerate(leaves)], form)
+        copy: dict[str, Any] = tree_unflatten([self._copy(leaf, at) for at, leaf in enumerate(leaves)], form)
         if any(kept.is_pinned() for kept in self._kept.values()):
             torch.cuda.current_stream().synchronize()
         return copy
 
-    def _copied(self, value: Any, at: int) -> Any:
+    def _copy(self, value: Any, at: int) -> Any:
         if isinstance(value, DTensor):
             local = self._tensor(value.to_local(), at)
             shape, stride = value.shape, value.stride()
@@ -166,14 +153,18 @@ class Staging:
         return kept.copy_(tensor.detach(), non_blocking=True)
 
 
-def held_bytes(state: Mapping[str, Any]) -> int:
+def count_held_bytes(state: Mapping[str, Any]) -> int:
     """Return the bytes of a state's tensors that this process holds."""
     tensors = [leaf for leaf in tree_leaves(state) if isinstance(leaf, Tensor)]
     return sum((each.to_local() if isinstance(each, DTensor) else each).nbytes for each in tensors)
 
 
 class Checkpoints:
-    """The checkpoints of one run. All processes must make it, and call what it has, in the same order."""
+    """The checkpoints of one run. All processes must make it, and call what it has, in the same order.
+
+    kept_steps: steps whose checkpoints are kept in addition to the newest ones
+    begun_at:   by the clock, when the newest one was begun, or this process
+    """
 
     def __init__(self, work: Path, keep: int, ranks: Ranks) -> None:
         """keep: newest ones that are kept"""
@@ -185,28 +176,29 @@ class Checkpoints:
         self._staging = Staging(DeviceMesh.from_group(self._group, "cpu"))
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._writing: Future[WrittenCheckpoint] | None = None
+        self.kept_steps = frozenset[int]()
+        self.begun_at = time.monotonic()
 
-    def begin(self, learner: Learner, saved: Saved, kept: frozenset[int] = frozenset(), copies: bool = True) -> None:
-        """Begin to write the state; the one before must be reported as written (`written`).
+    def begin(self, state: TrainState, saved: Saved, copies: bool = True) -> None:
+        """Begin to write the state; the one before must be reported as written (`take_written`).
 
-        kept:   steps whose checkpoints are kept in addition to the newest ones
         copies: whether a copy is written by the thread; else the state itself, before this returns
         """
         assert self._writing is None, "one is written at a time, for they are copied into the same memory"
-        began = time.monotonic()
-        state = self._state(learner)
+        self.begun_at = began = time.monotonic()
+        tensors = self._tensors(state)
         if copies:
-            copy = self._staging.copied(state)
-            self._writing = self._thread.submit(self._write, copy, saved, kept, began, time.monotonic() - began)
+            copy = self._staging.copy(tensors)
+            self._writing = self._thread.submit(self._write, copy, saved, began, time.monotonic() - began)
         else:
-            written = self._write(state, saved, kept, began, 0.0)
+            written = self._write(tensors, saved, began, 0.0)
             self._writing = Future()
             self._writing.set_result(written._replace(wait_seconds=written.seconds))
 
-    def written(self, wait: bool) -> WrittenCheckpoint | None:
+    def take_written(self, wait: bool) -> WrittenCheckpoint | None:
         """Return the checkpoint finished since the last call, if any, on this process; others may learn of it later.
 
-        Raises InputError where there is no room for it, and what else ended it.
+        Raises InputError if there is no room for it, and what else ended it.
         """
         if self._writing is None or not (wait or self._writing.done()):
             return None
@@ -215,21 +207,19 @@ class Checkpoints:
         return checkpoint._replace(wait_seconds=checkpoint.wait_seconds + time.monotonic() - began)
 
     @contextmanager
-    def closing(self) -> Iterator[None]:
+    def wait_at_end(self) -> Iterator[None]:
         """Wait for writing to end when the block succeeds, and also when it fails in a single process."""
         try:
             yield
         finally:
             self._thread.shutdown(wait=self._ranks.count == 1)
 
-    def _write(
-        self, state: Mapping[str, Any], saved: Saved, kept: frozenset[int], began: float, wait_seconds: float
-    ) -> WrittenCheckpoint:
+    def _write(self, state: Mapping[str, Any], saved: Saved, began: float, wait_seconds: float) -> WrittenCheckpoint:
         """Write one on all processes, make it visible, and remove the oldest."""
         name = name_of(saved.cursor.step)
         final = self._folder / name
         new = unfinished(final, alone=True)
-        with self._room_for(name, new, held_bytes(state)):
+        with self._room_for(name, new, count_held_bytes(state)):
             if self._ranks.rank == 0:
                 shutil.rmtree(new, ignore_errors=True)
                 new.mkdir(parents=True)
@@ -242,7 +232,7 @@ class Checkpoints:
                 finish(new, saved.to_json(), dict(sorted(files.items())))
                 new.rename(final)
                 flush_folder(self._folder)
-                self._clear(name, kept)
+                self._clear(name)
             dist.barrier(self._group)
         return WrittenCheckpoint(name, saved.cursor.step, time.monotonic() - began, wait_seconds)
 
@@ -264,38 +254,40 @@ class Checkpoints:
             ) from error
 
     def _share(self, names: Sequence[str]) -> Sequence[str]:
-        """This process's share of the files of a checkpoint."""
+        """Return this process's share of the files of a checkpoint."""
         return names[self._ranks.rank :: self._ranks.count]
 
-    def _clear(self, newest: str, also: frozenset[int]) -> None:
-        """Remove all but the last `keep` and some steps', what never got a name included; damaged ones stay."""
+    def _clear(self, newest: str) -> None:
+        """Remove all but the last `keep` and those of `kept_steps`, and what never got a name; damaged ones stay."""
         names = sorted(path.name for path in self._folder.glob("step-*"))
         kept = [name for name in names if name <= newest][-self._keep :]
-        kept += [name for name in names if name <= newest and step_of(Path(name)) in also]
+        kept += [name for name in names if name <= newest and step_of(Path(name)) in self.kept_steps]
         for path in self._folder.iterdir():
             if path.name not in kept and not path.name.startswith(ASIDE):
                 shutil.rmtree(path)
 
     def clear_damaged(self) -> None:
-        """Remove what was left aside."""
+        """Remove what was left aside. One process calls it."""
         for path in self._folder.glob(f"{ASIDE}*"):
             shutil.rmtree(path)
 
-    def newest(self, check: Check) -> Newest:
-        """Return the newest whole checkpoint. All must call it. Raises InputError as `check` does.
+    def find_newest(self, check: Check) -> tuple[Saved | None, list[str]]:
+        """Return the newest whole checkpoint, if there is one, and messages about damaged ones. All must call it.
 
         check: called for each, newest first, until one can be used; those that cannot are left aside
+        Raises InputError as `check` does.
         """
-        faults: list[str] = []
+        faults, saved, origin = list[str](), None, "starts over: no whole checkpoint is left"
         names = sorted((path.name for path in self._folder.glob("step-*")), reverse=True)
         for path in (self._folder / name for name in self._ranks.collect(names)[0]):
             fault = self._fault(path, check)
             if fault is None:
-                return Newest(path, read_saved(path), faults)
+                saved, origin = read_saved(path), f"resumes from {path.name}"
+                break
             faults.append(f"{path.name} is damaged and set aside as {ASIDE}{path.name}: {fault}.")
             if self._ranks.rank == 0:
                 _leave_aside(path)
-        return Newest(None, None, faults)
+        return saved, [f"{fault} Training {origin}." for fault in faults]
 
     def _fault(self, path: Path, check: Check) -> str | None:
         """Return how a checkpoint is damaged, or None: every process reads its share, and all get the same answer."""
@@ -307,10 +299,10 @@ class Checkpoints:
             fault = f"{damage.path}: {damage.what}"
         return next((each for each in self._ranks.collect(fault) if each is not None), None)
 
-    def go_on_from(self, origin: Origin, learner: Learner) -> None:
+    def continue_from(self, origin: Origin, state: TrainState) -> None:
         """Take over the checkpoint of another run, under this one's settings. All must call it.
 
-        Raises InputError where it is not what the training was planned for.
+        Raises InputError if it is not what the training was planned for.
         """
         path = Path(origin.path)
 
@@ -323,36 +315,41 @@ class Checkpoints:
                 f"The checkpoint {path} to continue from (training.continue_from) is damaged: {fault}. Restore it, or "
                 "name another one."
             )
-        groups = learner.optimizer.param_groups
+        groups = state.optimizer.param_groups
         own_values = [{key: value for key, value in group.items() if key in _GROUP_SETTINGS} for group in groups]
-        saved, scale = read_saved(path), learner.scale
-        self.load(path, saved, learner)
-        for group, own in zip(learner.optimizer.param_groups, own_values, strict=True):
+        saved, scale = read_saved(path), state.scale
+        self._load(path, saved, state)
+        for group, own in zip(state.optimizer.param_groups, own_values, strict=True):
             group.update(own)
-        if not (learner.settings.precision == "float16" and saved.loss_scale[0] > 1):
-            learner.scale = scale
+        if not (state.scales_loss and saved.loss_scale[0] > 1):
+            state.scale = scale
 
-    def load(self, path: Path, saved: Saved, learner: Learner) -> None:
-        """Put a checkpoint into model, optimizer and loss scale and, for as many processes, the generators."""
-        state = self._state(learner)
+    def load(self, saved: Saved, state: TrainState) -> None:
+        """Put one of these checkpoints into the state. All must call it."""
+        self._load(self._folder / name_of(saved.cursor.step), saved, state)
+        state.step = saved.cursor.step
+
+    def _load(self, path: Path, saved: Saved, state: TrainState) -> None:
+        """Load model, optimizer and loss scale and, if as many processes wrote them, the generators."""
+        tensors = self._tensors(state)
         if saved.ranks != self._ranks.count:
-            del state["generators"]
-        load(state, storage_reader=FileSystemReader(path))
+            del tensors["generators"]
+        load(tensors, storage_reader=FileSystemReader(path))
         set_state_dict(
-            learner.model, learner.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
+            state.model, state.optimizer, model_state_dict=tensors["model"], optim_state_dict=tensors["optimizer"]
         )
-        learner.scale = LossScale(*saved.loss_scale)
-        if "generators" in state:
-            _set_generators(state["generators"][str(self._ranks.rank)], self._ranks.device)
+        state.scale = LossScale(*saved.loss_scale)
+        if "generators" in tensors:
+            _set_generators(tensors["generators"][str(self._ranks.rank)], self._ranks.device)
 
-    def _state(self, learner: Learner) -> dict[str, Any]:
-        weights, moments = get_state_dict(learner.model, learner.optimizer)
+    def _tensors(self, state: TrainState) -> dict[str, Any]:
+        weights, moments = get_state_dict(state.model, state.optimizer)
         generators = {str(self._ranks.rank): _generators(self._ranks.device)}
         return {"model": weights, "optimizer": moments, "generators": generators}
 
 
 def _generators(device: torch.device) -> dict[str, Tensor]:
-    """The states of torch's generators of this process."""
+    """Return the states of torch's generators of this process."""
     states: dict[str, Tensor] = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         states["cuda"] = torch.cuda.get_rng_state(device)
@@ -392,7 +389,7 @@ def name_of(step: int) -> str:
 
 
 def step_of(checkpoint: Path) -> int:
-    """The step after which a checkpoint was written.
+    """Return the step after which a checkpoint was written.
 
     >>> step_of(Path("work/checkpoints/step-00003000"))
     3000
@@ -420,7 +417,7 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
     return state
 
 
-def whole_state(model: nn.Module) -> dict[str, Tensor]:
-    """All weights as plain tensors in main memory, on the first process; the others get nothing. All must call it."""
+def gather_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Return all weights as plain tensors in main memory, on the first process only. All must call it."""
     options = StateDictOptions(full_state_dict=True, cpu_offload=True)
     return cast(dict[str, Tensor], get_model_state_dict(model, options=options))

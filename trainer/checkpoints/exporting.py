@@ -5,7 +5,7 @@
 This works while the run continues: a checkpoint that has its name is whole. Every byte of it is compared with its
 digest first. The folder appears whole or not at all.
 
-Cost: the weights twice in main memory, and a third time where files are written; the optimizer's state is not read.
+Cost: the weights twice in main memory, and a third time while files are written; the optimizer's state is not read.
 """
 
 import argparse
@@ -17,12 +17,12 @@ from corpora.errors import InputError
 from corpora.store.checked_folder import check_files, mark_complete, read_finished
 from corpora.store.damage import Damaged
 from corpora.store.places.place import Place
+from trainer.checkpoints.folders import FOLDER, read_weights, step_of
 from trainer.complete_folders import check_output, new_folder
 from trainer.huggingface.checkpoints import export
 from trainer.huggingface.config import tokenizer_files
 from trainer.jobs.job import JOB, TrainingJob
 from trainer.metrics import line, speak
-from trainer.training.checkpoints.folders import FOLDER, read_weights, step_of
 
 
 def main(arguments: list[str]) -> int:
@@ -42,12 +42,12 @@ def export_checkpoint(work: Path, folder: Path, step: int | None = None, store: 
     """Write the checkpoint of a step, or the newest one, to a folder; return its step.
 
     store: holds the vocabulary, if not where the job says
-    Raises InputError where there is no such checkpoint or it is damaged, or the folder holds something.
+    Raises InputError if there is no such checkpoint or it is damaged, or the folder holds something.
     """
     job = read_job(work)
     check_output(folder)
-    path = choose(work, step, job)
-    state = whole_weights(path, job)
+    path = choose_checkpoint(work, step, job)
+    state = read_whole_weights(path, job)
     files = tokenizer_files(Place(store or job.store), job.vocabulary.folder, job.model.positions)
     with new_folder(folder) as new:
         export(new, state, job.model, job.inputs)
@@ -59,7 +59,7 @@ def export_checkpoint(work: Path, folder: Path, step: int | None = None, store: 
 
 
 def read_job(work: Path) -> TrainingJob:
-    """Return the job of a work folder. Raises InputError where it has none."""
+    """Return the job of a work folder. Raises InputError if it has none."""
     try:
         return TrainingJob.from_json((work / JOB).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -68,8 +68,8 @@ def read_job(work: Path) -> TrainingJob:
         ) from error
 
 
-def choose(work: Path, step: int | None, job: TrainingJob) -> Path:
-    """Return the checkpoint of a step, or the newest. Raises InputError where there is none."""
+def choose_checkpoint(work: Path, step: int | None, job: TrainingJob) -> Path:
+    """Return the checkpoint of a step, or the newest. Raises InputError if there is none."""
     existing = {step_of(path): path for path in sorted((work / FOLDER).glob("step-*"))}
     chosen = max(existing, default=None) if step is None else step
     if chosen in existing:
@@ -82,8 +82,8 @@ def choose(work: Path, step: int | None, job: TrainingJob) -> Path:
     )
 
 
-def whole_weights(path: Path, job: TrainingJob) -> dict[str, Tensor]:
-    """Return the weights of a checkpoint. Raises InputError where it is damaged, or of another model."""
+def read_whole_weights(path: Path, job: TrainingJob) -> dict[str, Tensor]:
+    """Return the weights of a checkpoint. Raises InputError if it is damaged, or of another model."""
     try:
         facts = read_finished(path)
         job.refuse_another(str(path), facts["identity"])

@@ -1,6 +1,6 @@
 """The feed: what this process reads of the shards, step by step, as batches.
 
-Every process reads a step in as many micro-batches as the others do, some of them without an example where slots are
+Every process reads a step in as many micro-batches as the others do, some of them without an example if slots are
 few or their examples deleted: gathering the weights of a layer takes all processes. With `micro_batch_tokens` examples
 are dealt out by their lengths (`shards/reading/budgets.py`), and every micro-batch is filled to a shape; else each
 process cuts a contiguous share by number.
@@ -10,12 +10,12 @@ steps in the same order, over connections that nobody else uses, so neither a de
 
 How many words a model guesses is counted apart from the few pieces that any text is full of. An accuracy over all
 masked tokens is for the most part that of commas, `the` and the ends of words: a model reaches 0.15 of it, and a loss
-well below the unigram entropy, without having learnt a word. So evaluations count alone those masked tokens that begin
+well below the unigram entropy, without having learned a word. So evaluations count only those masked tokens that begin
 a word and are none of the `COMMONEST` pieces of the training split.
 """
 
 import itertools
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from fractions import Fraction
 from functools import cached_property
 
@@ -31,32 +31,27 @@ from shards.reading.loader import GatheredExamples, Loader, SlotReader, Slots, a
 from shards.reading.mixture import Mixture
 from shards.reading.order import Interleave, apportioned, cut, share
 from trainer.jobs.job import JobInput, TrainingJob, readings
+from trainer.learn import MicroBatch, Step, make_step
 from trainer.model.batches import filled, to_batch
-from trainer.training.learner import MicroBatch, Step, counted
-from trainer.training.parallel import Ranks
+from trainer.ranks import Ranks
 
-DEALT_STEPS = 16  # so many times the examples of a step are dealt out at once where they are no step: held-out ones
+DEALT_STEPS = 16  # times the examples of a step that are dealt out at once if they are of no step: held-out ones
 COMMONEST = 100
 UNIGRAM_TOKENS = 10_000_000  # of the training split, enough to know how frequent each token is
 
-Flops = Callable[[Int64s, int], int]
-
 
 class Feed:
-    """The shards of one phase, as one process reads them. `reading`: which they are.
+    """The shards of one phase, as one process reads them. `reading`: which they are."""
 
-    flops: of learning from sequences of some lengths of which some places are read
-    """
-
-    def __init__(self, job: TrainingJob, phase: int, ranks: Ranks, flops: Flops | None = None) -> None:
+    def __init__(self, job: TrainingJob, phase: int, ranks: Ranks) -> None:
         self._job = job
-        self._flops = flops
         self._settings = job.training.phase[phase]
         self._ranks = ranks
         self._objective = job.model.objective_settings
         self._terms = self._objective.terms(job.model.of_family, job.inputs)
         self.reading = readings(job)[phase]
         self._budget = self._token_budget()
+        self._positions = job.model.positions
         self._train = self._reader()
         if not len(self._train):
             raise InputError(
@@ -87,13 +82,13 @@ class Feed:
         """Yield the steps of the phase from its step `first` on, whose slots begin at `slot`. before: steps of the run
 
         They are counted over all processes, which must all read them.
-        To be closed where the processes still answer each other: the step after the last one given is being counted.
+        Close it while the processes still answer each other: the step after the last one given is being counted.
         """
         numbered = enumerate(self._slots(first, slot), before + 1)
 
         def step(cut: tuple[int, range]) -> Step:
             number, slots = cut
-            return counted(number, list(self._micro_batches(self._train, slots)), self._ranks)
+            return make_step(number, list(self._micro_batches(self._train, slots)), self._ranks)
 
         return ahead(numbered, step)
 
@@ -102,9 +97,9 @@ class Feed:
         return (self._settings.step_slots(step, begin) for step in range(first, self._settings.steps))
 
     def held_out(self, component: int) -> Iterator[MicroBatch]:
-        """The first examples of a component's held-out split in its first order, under the masks of epoch 0.
+        """Yield the first examples of a component's held-out split in its first order, under the masks of epoch 0.
 
-        Of `evaluate_examples` it gives its share, or all that it has.
+        They are its share of `evaluate_examples`, or all that it has.
         """
         loader = self._held_out[component]
         shares = [Fraction(part, sum(self.reading.shares)) for part in self.reading.shares]
@@ -130,12 +125,12 @@ class Feed:
 
     @cached_property
     def _commonest(self) -> Bools:
-        return commonest(self.token_counts)
+        return find_commonest(self.token_counts)
 
     def examples(self, step: int, slot: int, micro_batch: int | None = None) -> dict[str, list[int]]:
-        """The numbers of the live examples of a step of the phase, by the shard set's folder; it begins at a slot.
+        """Return the numbers of the live examples of a step of the phase, by the folder of their shard set.
 
-        micro_batch: of that of this process alone
+        slot: at which the step begins; micro_batch: one of this process; None: the whole step
         """
         slots = next(self._slots(step, slot))
         cuts = [slots] if micro_batch is None else [some for some, _ in self._cuts(self._train, slots)]
@@ -154,7 +149,7 @@ class Feed:
             yield self._micro_batch(reader.gather(some), len(some), capacity)
 
     def _cuts(self, reader: SlotReader, slots: range) -> Iterator[tuple[Slots, int | None]]:
-        """The slots of each micro-batch of this process, and the tokens that it is filled to."""
+        """Yield the slots of each micro-batch of this process, and the tokens that it is filled to."""
         if self._budget is None:
             return self._by_number(slots, self._job.training.micro_batch or self._settings.batch)
         size = DEALT_STEPS * self._settings.batch
@@ -162,7 +157,7 @@ class Feed:
         return itertools.chain.from_iterable(self._by_tokens(reader, piece, self._budget) for piece in pieces)
 
     def _by_number(self, slots: range, size: int) -> Iterator[tuple[Slots, None]]:
-        """This process's share of slots in micro-batches of at most `size`."""
+        """Yield this process's share of slots in micro-batches of at most `size`."""
         mine = share(slots, self._ranks.rank, self._ranks.count)
         most = -(-len(slots) // self._ranks.count)
         return ((some, None) for some in cut(mine, size, -(-most // size)))
@@ -175,7 +170,7 @@ class Feed:
             yield numbers[places], capacity
 
     def _token_budget(self) -> int | None:
-        """Most tokens of a micro-batch. Raises InputError where an example may have more."""
+        """Return the most tokens of a micro-batch. Raises InputError if an example may have more."""
         longest = 0
         for shards in self.reading.inputs:
             length = self._job.shard_set(shards).facts["length"]
@@ -189,7 +184,7 @@ class Feed:
         reads = self._objective.read(gathered, self._terms, self._job.training.seed)
         batch = to_batch(gathered, reads)
         if capacity is not None:
-            shape = fitting_shape(batch.shape, capacity, self._job.model.positions)
+            shape = fitting_shape(batch.shape, capacity, self._positions)
             batch = filled(batch, shape, self._job.inputs.special_ids.pad, reads.targets)
         return MicroBatch(
             batch=batch.pinned() if self._ranks.device.type == "cuda" else batch,
@@ -201,8 +196,7 @@ class Feed:
                 ]
             ),
             tallies=gathered.tallies,
-            rarer=None if gathered.word_starts is None else rarer_words(gathered, self._commonest),
-            flops=self._flops(np.diff(gathered.offsets).astype(np.int64), len(reads.points)) if self._flops else 0,
+            rarer=None if gathered.word_starts is None else find_rarer_words(gathered, self._commonest),
         )
 
 
@@ -213,12 +207,12 @@ def _counts(gathered: GatheredExamples, num_slots: int, num_held: int) -> Int64s
     return np.array([*counts, num_held - tokens], np.int64)
 
 
-def commonest(token_counts: Int64s, number: int = COMMONEST) -> Bools:
+def find_commonest(token_counts: Int64s, number: int = COMMONEST) -> Bools:
     """Return which tokens are the commonest ones; among equal ones, those with lower ids: bool [vocabulary].
 
     token_counts: how often each occurs in the training split
 
-    >>> commonest(np.array([0, 7, 5, 9, 5]), 3).tolist()
+    >>> find_commonest(np.array([0, 7, 5, 9, 5]), 3).tolist()
     [False, True, True, True, False]
     """
     common = np.zeros(len(token_counts), bool)
@@ -226,7 +220,7 @@ def commonest(token_counts: Int64s, number: int = COMMONEST) -> Bools:
     return common
 
 
-def rarer_words(gathered: GatheredExamples, common: Bools) -> Bools:
+def find_rarer_words(gathered: GatheredExamples, common: Bools) -> Bools:
     """Return which masked tokens count: bool [M]. gathered: with its word starts; common: of each token"""
     assert gathered.word_starts is not None, "word starts were not asked for"
     return gathered.word_starts & ~common[gathered.targets]

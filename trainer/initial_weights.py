@@ -35,8 +35,8 @@ from trainer.objectives.contract import ModelPart
 from trainer.settings.model import ModelSettings
 
 
-def first_model(job: TrainingJob) -> Objective:
-    """Return a model with its first weights, which are made on the processor: the same for any number of processes."""
+def draw_first_model(job: TrainingJob) -> Objective:
+    """Return a model with its first weights, drawn on the processor: the same for any number of processes."""
     torch.manual_seed(job.training.seed)
     with torch.device("cpu"):
         model = build_model(job.model, job.inputs)
@@ -44,30 +44,32 @@ def first_model(job: TrainingJob) -> Objective:
     return model
 
 
-def begun_model(job: TrainingJob, resumes: bool = False) -> tuple[Objective, str]:
-    """Return the model with the weights that the job begins with, and its teacher, where it has one; and a message.
+def build_initial_model(job: TrainingJob, resumes: bool = False) -> tuple[Objective, str]:
+    """Return the model with the weights that the job begins with, its teacher if it has one, and a message.
 
     The message says where the weights are from; it is empty for first ones.
 
     resumes: its weights come from a checkpoint afterwards
-    Raises InputError where a folder is not what it was.
+    Raises InputError if a folder is not what it was.
     """
-    model = first_model(job)
-    taught = teach(model, job, begins=job.start is None and not resumes)
+    model = draw_first_model(job)
+    taught = add_teacher(model, job, begins=job.start is None and not resumes)
     if job.start is None or resumes:
         return model, taught
     job.start.check()
-    state, new_heads = start_state(job.start, job.model, job.inputs)
+    state, new_heads = read_start_weights(job.start, job.model, job.inputs)
     model.load_state_dict({**model.state_dict(), **state})
     heads = f" Its {' and '.join(new_heads)} begins with first weights." if new_heads else ""
     rows = f" {len(job.start.rows):,} tokens begin as the means of their pieces." if job.start.rows else ""
     return model, f"Training begins with the model in {job.start.folder}.{heads}{rows} {taught}".rstrip()
 
 
-def start_state(start: Start, model: ModelSettings, inputs: ModelInputs) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+def read_start_weights(
+    start: Start, model: ModelSettings, inputs: ModelInputs
+) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     """Return the state of the folder's model under our names, with the rows that `inputs` need, and the heads it lacks.
 
-    Raises InputError where a tensor of the encoder is missing, or one belongs to no head.
+    Raises InputError if a tensor of the encoder is missing, or one belongs to no head.
     """
     before: int = read_config(Path(start.folder) / CONFIG)["vocab_size"]
     with torch.device("meta"):
@@ -100,17 +102,17 @@ def _with_rows(tensor: Tensor, rows: dict[int, tuple[int, ...]], size: int) -> T
     return torch.from_numpy(with_rows(numbers, rows, max(size, len(numbers)))[:size].copy())
 
 
-def teach(model: Objective, job: TrainingJob, begins: bool) -> str:
-    """Give a model the teacher of its job, where it has one; return a message about it.
+def add_teacher(model: Objective, job: TrainingJob, begins: bool) -> str:
+    """Give a model the teacher of its job, if it has one; return a message about it.
 
     begins: whether the model has first weights, and takes those of its teacher
-    Raises InputError where the folder is not what it was, or of another vocabulary.
+    Raises InputError if the folder is not what it was, or of another vocabulary.
     """
     if job.teacher is None:
         return ""
     job.teacher.check("A student needs its teacher until training ends.")
     check_tokens(job.teacher, _tokens(job))
-    teacher = teacher_in(Path(job.teacher.folder))
+    teacher = load_teacher(Path(job.teacher.folder))
     assert isinstance(model, DistilledModel), "what learns from a teacher is a student"
     model.learn_from(teacher)
     layers = begin_with(model, teacher) if begins else ()
@@ -118,8 +120,8 @@ def teach(model: Objective, job: TrainingJob, begins: bool) -> str:
     return f"The model learns from {job.teacher.folder}{begun}."
 
 
-def teacher_in(folder: Path) -> MaskedModel:
-    """Return the model in a folder. Raises InputError where it does not guess words."""
+def load_teacher(folder: Path) -> MaskedModel:
+    """Return the model in a folder. Raises InputError if it does not guess words."""
     settings, inputs, state = load(folder)
     model = build_model(settings, inputs)
     if not isinstance(model, MaskedModel):

@@ -1,6 +1,7 @@
-"""Optimisers that torch has not, over sharded parameters: LAMB, StableAdamW, and AdamW as BERT's authors wrote it.
+"""Optimizers: which parameters they move at which rate, and those that torch lacks, over sharded parameters.
 
-All keep Adam's two moments (Kingma, Ba 2015), and differ in what they make of them:
+AdamW with corrected moments is torch's own; LAMB, StableAdamW, and AdamW as BERT's authors wrote it are here. All keep
+Adam's two moments (Kingma, Ba 2015), and differ in what they make of them:
 
     AdamW        w -= rate (u + decay w)                          u = m / (sqrt(v) + epsilon)
     Lamb         w -= rate ratio (u + decay w)                    ratio = |w| / |u + decay w| of each matrix
@@ -20,17 +21,89 @@ StableAdamW), where torch's fused AdamW takes 8 (one core of an AMD EPYC, 2026-1
 """
 
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
+from trainer.settings.training import TrainingSettings
+
+_LAYER = re.compile(r"(?P<encoder>(?:.*\.)?)layers\.(?P<number>\d+)\.")
 PIECE = 1 << 16  # numbers of a parameter that a thread of a processor takes at once, through all calls of a step
+
+
+def build_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
+    """Return the optimizer that the settings name, for all parameters that learn."""
+    groups = group_parameters(model, settings)
+    betas = settings.beta1, settings.beta2
+    if settings.optimizer == "adamw" and settings.bias_correction:
+        return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=betas, eps=settings.epsilon, fused=True)
+    kind = {"adamw": AdamW, "lamb": Lamb, "stable-adamw": StableAdamW}[settings.optimizer]
+    correction = settings.bias_correction
+    return kind(groups, lr=settings.learning_rate, betas=betas, eps=settings.epsilon, bias_correction=correction)
+
+
+def group_parameters(model: nn.Module, settings: TrainingSettings) -> list[dict[str, Any]]:
+    """Return the parameters that learn in groups: by depth if the rate goes by it, and with decay only of matrices.
+
+    The vectors, which do not decay, are biases and LayerNorm's weights.
+    """
+    learning = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    scales = compute_rate_scales(list(learning), settings.layer_decay)
+    groups = list[dict[str, Any]]()
+    for scale in sorted(set(scales.values()), reverse=True):
+        own = [parameter for name, parameter in learning.items() if scales[name] == scale]
+        scaled = {} if scale == 1 else {"rate_scale": scale}
+        groups += [
+            {"params": [p for p in own if p.ndim > 1], "weight_decay": settings.weight_decay, **scaled},
+            {"params": [p for p in own if p.ndim <= 1], "weight_decay": 0.0, **scaled},
+        ]
+    return [group for group in groups if group["params"]]
+
+
+def compute_rate_scales(names: Sequence[str], layer_decay: float) -> dict[str, float]:
+    """Return the factor on each parameter's rate: d^(n + 2 - depth) as in ELECTRA's code, of an encoder of n layers.
+
+    Embeddings have depth 0, the layers 1 to n, what else an encoder has n + 1, heads n + 2. Layers that are the same
+    parameters (ALBERT) are one.
+
+    >>> compute_rate_scales(["encoder.embeddings.word.weight", "encoder.layers.0.bias", "head.bias"], 0.5)
+    {'encoder.embeddings.word.weight': 0.125, 'encoder.layers.0.bias': 0.25, 'head.bias': 1.0}
+    """
+    layers = [match for match in map(_LAYER.match, names) if match]
+    depths = {match["encoder"]: 0 for match in layers}
+    for match in layers:
+        depths[match["encoder"]] = max(depths[match["encoder"]], int(match["number"]) + 1)
+    return {name: layer_decay ** _above(name, depths) for name in names}
+
+
+def _above(name: str, layers: Mapping[str, int]) -> int:
+    """Return how many depths are above that of a parameter. layers: of each encoder"""
+    encoder = max((each for each in layers if name.startswith(each)), key=len, default=None)
+    if encoder is None:
+        return 0
+    match = _LAYER.match(name)
+    if match:
+        return layers[encoder] + 1 - int(match["number"])
+    return layers[encoder] + 2 if name.removeprefix(encoder).startswith("embedding") else 1
+
+
+def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
+    """Set the rate of the next step for all parameters."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group.get("rate_scale", 1.0)
+
+
+def set_weight_decay(optimizer: Optimizer, weight_decay: float) -> None:
+    """Set the weight decay of matrices for the steps to come."""
+    for group in optimizer.param_groups:
+        group["weight_decay"] = weight_decay if group["params"][0].ndim > 1 else 0.0
 
 
 class GroupTensors(NamedTuple):
@@ -49,7 +122,7 @@ class GroupTensors(NamedTuple):
         return float(self.group["weight_decay"])
 
     def pieces(self) -> Iterator["GroupTensors"]:
-        """The same in pieces of one parameter each; on a GPU, whose calls take many tensors, as it is."""
+        """Yield the same in pieces of one parameter each; on a GPU, whose calls take many tensors, as it is."""
         if _on_gpu(self.weights):
             yield self
             return
@@ -126,7 +199,7 @@ class Lamb(AdamW):
         ]
         if matrices:
             parameters, weights, updates = map(list, zip(*matrices, strict=True))
-            norms = squared_norms([*parameters, *parameters], [*weights, *updates]).sqrt()
+            norms = sum_squares([*parameters, *parameters], [*weights, *updates]).sqrt()
             of_weights, of_updates = norms.view(2, -1)
             ratios = torch.where((of_weights > 0) & (of_updates > 0), of_weights / of_updates, 1.0)
             torch._foreach_mul_(updates, list(ratios.unbind()))
@@ -148,7 +221,7 @@ class StableAdamW(AdamW):
     def _finish(self, parts: Sequence[GroupTensors]) -> None:
         parameters = [parameter for part in parts for parameter in part.parameters]
         surprises = [surprise for part in parts for surprise in part.gradients]
-        means = squared_norms(parameters, surprises).sqrt()
+        means = sum_squares(parameters, surprises).sqrt()
         factors = dict(zip(map(id, parameters), means.clamp(min=1).reciprocal().unbind(), strict=True))
         for part in parts:
             for piece in part.pieces():
@@ -158,7 +231,7 @@ class StableAdamW(AdamW):
 
 
 def beta_of_step(beta: float, step: int, bias_correction: bool) -> float:
-    """With which the average of a step (from 1 on) is taken, so that it is the corrected one.
+    """Return the factor with which the average of a step (from 1 on) is taken, so that it is the corrected one.
 
     >>> beta_of_step(0.9, 1, True), beta_of_step(0.9, 1, False)
     (0.0, 0.9)
@@ -205,7 +278,7 @@ def _put_roots(squares: list[Tensor], into: list[Tensor]) -> None:
 
 
 def _put_quotients(numerators: list[Tensor], into: list[Tensor]) -> None:
-    """Each divided by what is there."""
+    """Put numbers, divided by what is there, in its place."""
     if _on_gpu(into):
         torch._foreach_copy_(into, torch._foreach_div(numerators, into))
     else:
@@ -228,8 +301,8 @@ def _held(tensors: Sequence[Tensor | None]) -> list[Tensor]:
     return [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors if tensor is not None]
 
 
-def squared_norms(parameters: Sequence[Tensor], held: Sequence[Tensor]) -> Tensor:
-    """float32 [N]: the squared Euclidean norm of tensors that lie over the processes as N parameters do.
+def sum_squares(parameters: Sequence[Tensor], held: Sequence[Tensor]) -> Tensor:
+    """Return float32 [N]: the squared Euclidean norm of tensors that lie over the processes as N parameters do.
 
     held: what this process holds of each
     """

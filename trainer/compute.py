@@ -1,0 +1,153 @@
+"""How a training computes: precision, threads, compiled layers, and what is computed in the same order each time.
+
+The machine chooses what the settings leave "auto" (`settle`). What is computed in the same order each time:
+
+    processor           always: the same number of processes of the same kind of machine, with the same torch, give the
+                        same weights to the bit
+    GPU                 no promise, by default: attention's backward pass and sums over places add up in the order in
+                        which blocks of the card happen to end, and weights differ by rounding from run to run
+    GPU, deterministic  the algorithms of torch that add up in one order, attention's backward pass included: the same
+                        number of GPUs of the same kind, with the same torch and driver, give the same weights; an
+                        operation that has no such algorithm ends training, with its name
+
+torch's own `warn_only` does not give half of the last: with it attention's backward pass keeps its usual order.
+cuBLAS adds up in one order only with a workspace of a fixed size, which the environment must set before the first
+product: the launcher does. `tests/trainer/training/test_on_gpus.py` tests the promise on a GPU, for one process without
+compiled layers.
+
+Errors of torch that are not the program's fault become a paragraph that names the setting to change.
+"""
+
+import importlib
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from corpora.errors import InputError
+from trainer.auto_settings import Computing, Hardware, choice_line, choose, compiler_lacks, padding_reason, weakest
+from trainer.launching.commands import CUBLAS_WORKSPACE
+from trainer.ranks import Ranks
+from trainer.settings.model import ModelSettings
+from trainer.settings.training import TrainingSettings
+
+# A model computes on one thread if the square of its hidden size times the tokens of a step is less: threads would
+# wait for each other longer than they compute. With 2 layers of 96, 24 rows of 64, a step took 3 s by the clock on two
+# threads, 0.05 s on one (two busy x86-64 cores, 2026-11-27).
+THREADED = 1 << 25
+PROGRAMS = 64  # that all parts of a model may be compiled to
+
+PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
+OF_PROCESSOR = "can't allocate memory"  # how torch's allocator of main memory reports that none is left
+NOT_DETERMINISTIC = "does not have a deterministic implementation"
+
+
+def settle(
+    training: TrainingSettings, model: ModelSettings, ranks: Ranks, before: Computing | None = None
+) -> tuple[TrainingSettings, Computing, str]:
+    """Return the settings without "auto", what was chosen, and a line about it. All processes must call it.
+
+    before: what the checkpoint records that training resumes from
+    Raises InputError as `choose` does.
+    """
+    machine = weakest(ranks.collect(describe_machine(ranks.device)))
+    choice = choose(training, machine, before)
+    torch.set_float32_matmul_precision("high" if choice.tf32 else "highest")
+    _, hidden_size, heads, _ = model.shape
+    tokens = max(phase.batch for phase in training.phase) * model.positions / ranks.count
+    if ranks.device.type == "cpu" and hidden_size**2 * tokens < THREADED:
+        torch.set_num_threads(1)
+    padded = padding_reason(choice.precision, machine, model.attention_dropout or 0.0, hidden_size // heads)
+    line = choice_line(training, choice, machine, padded)
+    return replace(training, precision=choice.precision, compile=choice.compile), choice, line
+
+
+def describe_machine(device: torch.device) -> Hardware:
+    """Return the hardware of a process."""
+    lacks = compiler_lacks(device.type)
+    if device.type == "cpu":
+        return Hardware(device="cpu", lacks=lacks)
+    name, capability = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
+    return Hardware(device=device.type, name=name, capability=capability, lacks=lacks)
+
+
+def compute_reproducibly(settings: TrainingSettings, device: torch.device) -> None:
+    """Choose the algorithms of torch that give the same sums in every run, if that is promised."""
+    strict = device.type == "cuda" and settings.deterministic
+    if strict:
+        os.environ.setdefault(*CUBLAS_WORKSPACE)  # if no launcher started this process
+    torch.use_deterministic_algorithms(strict or device.type == "cpu", warn_only=not strict)
+    # a check that costs time and is no part of the promise; torch does not declare it to type checkers
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+
+
+@contextmanager
+def explain_torch_errors(settings: TrainingSettings, processes: int, device: str) -> Iterator[None]:
+    """Turn errors that a setting can fix into InputErrors: no memory left, or no deterministic algorithm."""
+    try:
+        yield
+    except RuntimeError as error:  # torch.OutOfMemoryError is one
+        message = str(error)
+        if isinstance(error, torch.OutOfMemoryError) or OF_PROCESSOR in message:
+            raise explain_no_memory(settings, processes, device) from error
+        if NOT_DETERMINISTIC in message:
+            raise explain_no_algorithm(message) from error
+        raise
+
+
+def explain_no_memory(settings: TrainingSettings, processes: int, device: str) -> InputError:
+    """Return what to lower: what is held at once first, then what is kept for the backward pass, then the weights."""
+    remedies = [propose_smaller_batch(settings, processes)]
+    if not settings.activation_checkpointing:
+        remedies.append("set training.activation_checkpointing = true, for a third more time")
+    if processes > 1 and settings.gather != "layer":
+        remedies.append('set training.gather = "layer"')
+    return InputError(
+        f"The {'GPU' if device == 'cuda' else 'machine'} has no memory left for what a process holds at once: "
+        f"{'; or '.join(remedies)}. The trained model stays the same, up to rounding, and the same command resumes "
+        "from the newest checkpoint."
+    )
+
+
+def propose_smaller_batch(settings: TrainingSettings, processes: int) -> str:
+    """Return the setting that bounds a micro-batch, as it is and at half.
+
+    >>> from trainer.settings.phases import PhaseSettings
+    >>> propose_smaller_batch(TrainingSettings(phase=(PhaseSettings(steps=1, batch=256),)), 2)
+    'set training.micro_batch = 64 (a process now takes its whole share of a step, 128 examples)'
+    """
+    if settings.micro_batch_tokens is not None:
+        now = settings.micro_batch_tokens
+        return f"lower training.micro_batch_tokens, now {now}, to {max(now // 2, 1)}"
+    share = max(-(-phase.batch // processes) for phase in settings.phase)
+    if settings.micro_batch is not None and settings.micro_batch <= share:
+        now = settings.micro_batch
+        return f"lower training.micro_batch, now {now}, to {max(now // 2, 1)}"
+    half = max(share // 2, 1)
+    return f"set training.micro_batch = {half} (a process now takes its whole share of a step, {share} examples)"
+
+
+def explain_no_algorithm(message: str) -> InputError:
+    """Return the error for an operation without an algorithm that adds up in one order."""
+    operation = message[: message.index(NOT_DETERMINISTIC)].split()[-1]
+    return InputError(
+        f"training.deterministic = true, and {operation} has no algorithm on this GPU that adds in a fixed order. "
+        "Leave training.deterministic out: weights then differ by rounding from run to run."
+    )
+
+
+def compile_parts(parts: Sequence[nn.Module]) -> None:
+    """Compile each part when it is called first; parts that are alike share their programs.
+
+    torch counts programs over all parts, and computes operation by operation beyond eight, silently: ModernBERT
+    has three kinds of layers (the first, of all tokens, of a window), each for one shape and for any, learning and
+    judging. A head of words is compiled with its loss: else logits are copied by one operation after the other.
+    """
+    config: Any = importlib.import_module("torch._dynamo.config")
+    config.recompile_limit = PROGRAMS
+    for part in parts:
+        part.compile()

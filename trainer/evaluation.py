@@ -1,0 +1,105 @@
+"""The evaluation of pre-training: losses on held-out text, next to those of guessing each token by its frequency."""
+
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from corpora.kernels.arrays import Bools, Float64s, Int64s
+from trainer.feed import Feed
+from trainer.learn import STEP_COUNTS, MicroBatch
+from trainer.model.objective import JudgedBatch, Objective
+from trainer.ranks import Ranks, StopSignal
+from trainer.step_log import compute_losses, describe_counts
+
+
+class EvaluationSums(NamedTuple):
+    """The sums of an evaluation over all processes.
+
+    sums:     [terms, 2], summed losses of each term, and right answers
+    counts:   [STEP_COUNTS + terms], as of a step
+    guessed:  [vocabulary], how often each token was to be guessed
+    words:    [2], of those apart from the commonest: how many were guessed, and how many there are
+    measures: what else the objective adds up
+    """
+
+    sums: Float64s
+    counts: Int64s
+    guessed: Int64s
+    words: Int64s
+    measures: Float64s
+
+
+def evaluate_held_out(model: Objective, feed: Feed, ranks: Ranks, stop: StopSignal) -> dict[str, Any] | None:
+    """Return losses and accuracies on a phase's held-out examples; None if a signal stopped it, or if there are none.
+
+    All processes call it; only the first one gets the scores.
+    """
+    names = [shards.name for shards in feed.reading.inputs]
+    parts = []
+    for component in range(len(names)):
+        wanted = itertools.takewhile(lambda _: not stop.agree(), feed.held_out(component))
+        parts.append(sum_batches(model, wanted, ranks))
+    whole = EvaluationSums(*(np.sum(of_parts, axis=0) for of_parts in zip(*parts, strict=True)))
+    if stop.agreed or ranks.rank != 0 or not whole.guessed.any():
+        return None
+    scores = {
+        **describe_sums(model, whole),
+        "unigram_entropy": compute_cross_entropy(whole.guessed, whole.guessed),
+        "unigram_loss": compute_cross_entropy(whole.guessed, feed.token_counts + 1),  # no token is impossible
+    }
+    if len(parts) > 1:
+        scores["components"] = {name: describe_sums(model, part) for name, part in zip(names, parts, strict=True)}
+    return scores
+
+
+@torch.no_grad()
+def sum_batches(model: Objective, micro_batches: Iterable[MicroBatch], ranks: Ranks) -> EvaluationSums:
+    """Return what a model's answers add up to, over all processes."""
+    device, num_terms = ranks.device, len(model.terms)
+    vocab_size = next(iter(model.encoders())).shape.vocab_size
+    sums_T2 = torch.zeros(num_terms, 2, dtype=torch.float64, device=device)
+    measures = torch.zeros(model.num_measures, dtype=torch.float64, device=device)
+    counts = np.zeros(len(STEP_COUNTS) + num_terms, np.int64)
+    guessed, words = np.zeros(vocab_size, np.int64), np.zeros(2, np.int64)
+    model.eval()
+    for micro_batch in micro_batches:
+        judged: JudgedBatch = model(micro_batch.batch.to(device), judging=True)
+        sums_T2 += judged.sums
+        if judged.guesses is not None and micro_batch.rarer is not None:
+            guesses = judged.guesses[: len(micro_batch.rarer)].cpu().numpy()  # what fills a batch is at its end
+            words += count_right(micro_batch.rarer, micro_batch.guessed, guesses)
+        if judged.measures is not None:
+            measures += judged.measures
+        counts += micro_batch.counts
+        guessed += np.bincount(micro_batch.guessed, minlength=vocab_size)
+    model.train()
+    own = (sums_T2, *(torch.from_numpy(each).to(device) for each in (counts, guessed, words)), measures)
+    return EvaluationSums(*((ranks.sum(each) if len(each) else each).cpu().numpy() for each in own))
+
+
+def describe_sums(model: Objective, judged: EvaluationSums) -> Mapping[str, Any]:
+    """Return the means that sums come to."""
+    right, num_words = judged.words.tolist()
+    losses, rights = judged.sums.T.tolist()
+    return {
+        **compute_losses(losses, rights, judged.counts, model.terms),
+        **model.figures(judged.measures),
+        **({"rare_word_accuracy": right / num_words, "rare_words": num_words} if num_words else {}),
+        **describe_counts(judged.counts),
+    }
+
+
+def count_right(counted: Bools, targets: npt.NDArray[np.integer], guesses: Int64s) -> Int64s:
+    """Return how many of those that count are guessed, and how many count: int64 [2]. guesses: token ids [M]"""
+    return np.array([np.count_nonzero(counted & (targets == guesses)), np.count_nonzero(counted)], np.int64)
+
+
+def compute_cross_entropy(targets: Int64s, weights: Int64s) -> float:
+    """Return the nats that a target costs on average under the distribution that the weights are proportional to."""
+    present = targets > 0
+    shares = targets[present] / targets.sum()
+    return float(-(shares * np.log(weights[present] / weights.sum())).sum())

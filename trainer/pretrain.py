@@ -1,0 +1,286 @@
+"""Pre-training: a job's shards in, checkpoints and the folder of a model out. The steps are in `train.py`.
+
+    job ─► settings for this machine ─► model with its first weights ─► feed, evaluation ─► train ─► export
+
+Promise: which examples a step reads, and their masks, follow from the seed, the shards and the step, whatever the
+number of processes and however often the run was killed or stopped. On the same number of processes, on processors, an
+interrupted run ends with the weights of an uninterrupted one, bit for bit; on another number, with weights that differ
+by rounding, and by dropout if there is any. On GPUs weights differ by rounding in any case, unless `deterministic` is
+asked for (`compute.py`).
+
+Promise: no checkpoint and no export holds what was learned from a shard that is not what was written. Shards are
+checked as they are read (`shards/reading/files/columns.py`); what was read is checked before anything is written, and
+if a shard is damaged all processes stop with the same paragraph.
+"""
+
+import shutil
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import numpy as np
+
+from corpora.errors import InputError
+from corpora.generic_types import Json
+from corpora.store.checked_folder import described, finish, names_in
+from corpora.store.damage import Damaged
+from corpora.store.places.files import unfinished
+from shards.reading.loader import TALLIES
+from trainer.checkpoints.folders import Checkpoints, Cursor, gather_weights
+from trainer.compute import compute_reproducibly, explain_torch_errors, settle
+from trainer.evaluation import evaluate_held_out
+from trainer.feed import Feed
+from trainer.huggingface.checkpoints import export
+from trainer.initial_weights import build_initial_model
+from trainer.jobs.job import TrainingJob, readings
+from trainer.learn import STEP_COUNTS, Step, StepResult, TrainState, build_state
+from trainer.metrics import MetricsLog, line, speak
+from trainer.ranks import PeersLost, Ranks, StopSignal, join_process_group
+from trainer.settings.training import decays_begin
+from trainer.step_log import StepLine, Watcher, describe_counts, name_counts
+from trainer.tensorboard import TensorBoard
+from trainer.train import Phase, Run, find_phase, split_phases, train
+from trainer.watch import FirstSteps, NonFinite, Speed
+
+CHECKED_STEPS = 8  # first steps of a run that are looked at one by one
+OF_TEACHER = {"soft", "cosine"}  # terms of a student's loss
+MAX_NAMED = 16  # examples of a shard set
+
+
+def main(arguments: list[str]) -> int:
+    """Train as a job's file says; 0, or 2 if the user can fix what is wrong (a line of the output says it).
+
+    Stopped by a signal: 128 and the signal, after a checkpoint.
+    """
+    if len(arguments) != 1 or not Path(arguments[0]).is_file():
+        raise InputError("train takes the path of a job's JSON file, as the training stage writes it.")
+    job = TrainingJob.from_json(Path(arguments[0]).read_text(encoding="utf-8"))
+    settings = job.training
+    try:
+        with (
+            join_process_group(settings.device) as ranks,
+            explain_torch_errors(settings, ranks.count, ranks.device.type),
+        ):
+            return pretrain(job, ranks)
+    except InputError as error:
+        of_file = {"path": error.path, "what": error.what} if isinstance(error, Damaged) else {}
+        speak(line({"event": "failure", "message": str(error), **of_file}))
+        return 2
+    except PeersLost as error:
+        print(f"trainer: {error}", file=sys.stderr)
+        return 1
+
+
+def pretrain(job: TrainingJob, ranks: Ranks) -> int:
+    """Train the model of a job; 0, or 128 and the signal that stopped it. All processes call it. Raises InputError."""
+    compute_reproducibly(job.training, ranks.device)
+    work = Path(job.work)
+    work.mkdir(parents=True, exist_ok=True)
+    listeners = [TensorBoard(work)] if job.training.tensorboard and ranks.rank == 0 else []
+    log, stop = MetricsLog(work, ranks.rank == 0, listeners), StopSignal(ranks)
+    checkpoints = Checkpoints(work, job.training.keep_checkpoints, ranks)
+    resume_from, faults = checkpoints.find_newest(lambda path, facts: job.refuse_another(str(path), facts["identity"]))
+    before = None if resume_from is None else resume_from.choice
+    settings, choice, computes = settle(job.training, job.model, ranks, before)
+    phases = split_phases(settings)
+
+    # The model, with first weights or those of a folder.
+    model, where_from = build_initial_model(job, resumes=resume_from is not None)
+    state = build_state(model, settings, ranks)
+
+    # What gives it examples, and what looks at it.
+    shards, read_counts, speed = PhaseShards(job, ranks), ReadCounts(job, ranks), Speed(settings, ranks)
+
+    def read_steps(phase: Phase, done: int) -> Generator[Step, None, None]:
+        feed = shards.open(phase.number)
+        with closing(feed.steps(done - phase.first, find_cursor(job, done).slot, done)) as steps:
+            yield from speed.count_waiting(steps)
+
+    def evaluate(phase: Phase, state: TrainState) -> Mapping[str, Any] | None:
+        scores = evaluate_held_out(state.model, shards.open(phase.number), ranks, stop)
+        return None if scores is None else {"phase": phase.number, **scores}
+
+    def explain_divergence(step: int, micro_batch: int) -> InputError:
+        phase = find_phase(phases, step)
+        feed, place = shards.open(phase.number), (step - 1 - phase.first, find_cursor(job, step - 1).slot)
+        of_loss = ranks.collect(feed.examples(*place, micro_batch) if micro_batch >= 0 else {})
+        is_of_loss = any(of_loss)
+        examples = describe_examples(job.store, of_loss if is_of_loss else [feed.examples(*place)], is_of_loss)
+        return InputError(
+            f"The gradient is no longer finite at step {step} (learning rate {phase.schedule.rate(step - 1):.3g}, "
+            f"precision {settings.precision}): lower training.learning_rate, raise training.warmup_steps, or set "
+            f"training.clip_norm. Checkpoints are from before this step. {examples}"
+        )
+
+    watchers: list[Watcher] = [NonFinite(ranks, explain_divergence), speed, shards, read_counts]
+    if checked_steps := min(CHECKED_STEPS, settings.steps) if settings.health_checks else 0:
+        terms = [term.name for term in state.model.terms]
+        is_new, warmup = has_new_weights(job, terms), settings.warmup_steps
+        watchers.append(
+            FirstSteps(ranks, log, job.inputs, terms, new_weights=is_new, warmup=warmup, last=checked_steps)
+        )
+    checkpoints.kept_steps = decays_begin(job.training)  # another run may continue from there, before the rate falls
+    run = Run(
+        settings=settings,
+        choice=choice,
+        identity=job.identity,
+        ranks=ranks,
+        log=log,
+        stop=stop,
+        checkpoints=checkpoints,
+        watchers=watchers,
+        describe_line=describe_line,
+        find_cursor=partial(find_cursor, job),
+        describe_progress=read_counts.to_json,
+        checked_steps=checked_steps,
+    )
+
+    # The log says how the run begins. What it says of steps after the checkpoint is cut off: they are done again.
+    machine: dict[str, Any] = {"processes": ranks.count, "device": ranks.device.type, "computes": computes}
+    log.cut(-1 if resume_from is None else resume_from.cursor.step)
+    if resume_from is None:
+        begins = {"message": where_from} if where_from else {}
+        if job.origin is not None:
+            checkpoints.continue_from(job.origin, state)
+            begins = {"continues": job.origin.path, **begins}
+        log.say("start", 0, steps=settings.steps, parameters=state.num_parameters, **machine, **begins)
+    else:
+        assert resume_from.cursor == find_cursor(job, resume_from.cursor.step), "slots follow from the step"
+        read_counts.restore(resume_from.progress)
+        log.say("resume", **asdict(resume_from.cursor), **machine)
+    for fault in faults:
+        log.say("damaged", 0 if resume_from is None else resume_from.cursor.step, message=fault)
+
+    with checkpoints.wait_at_end(), stop.hold_signals():
+        train(
+            run,
+            state,
+            phases,
+            read_steps=read_steps,
+            evaluate=evaluate,
+            export=lambda state: export_model(job, state, ranks, log, read_counts),
+            resume_from=resume_from,
+            evaluates_first=job.start is not None,  # to compare with the model that training begins with
+        )
+    return stop.exit_code
+
+
+def export_model(job: TrainingJob, state: TrainState, ranks: Ranks, log: MetricsLog, read_counts: "ReadCounts") -> None:
+    """Write the finished model as a folder, made visible in one step. All processes call it."""
+    weights, read = gather_weights(state.model), read_counts.to_json()
+    facts = {"steps": state.step, "parameters": state.num_parameters, "seen": read["seen"], **read["counts"]}
+    if ranks.rank == 0:
+        new = unfinished(job.export, alone=True)
+        for folder in (new, job.export):
+            shutil.rmtree(folder, ignore_errors=True)
+        new.mkdir()
+        export(new, weights, job.model, job.inputs)
+        finish(new, {"identity": job.identity, **facts}, described(new, names_in(new)))
+        new.rename(job.export)
+    ranks.wait()
+    log.say("done", state.step, parameters=state.num_parameters, **read["counts"])
+
+
+def describe_line(line: StepLine) -> dict[str, Any]:
+    """Return phase, losses, rates and counts of a step."""
+    result = line.result
+    scale = {} if result.loss_scale is None else {"loss_scale": result.loss_scale}
+    rates = {"learning_rate": result.rate, "gradient_norm": line.norm, **scale}
+    return {"phase": result.phase, **line.losses, **rates, **describe_counts(result.step.counts)}
+
+
+def find_cursor(job: TrainingJob, step: int) -> Cursor:
+    """Return where a run is after a number of steps. A phase on the same shards starts reading where the last ended."""
+    phases, done = job.training.phase, step
+    for phase, (settings, reading) in enumerate(zip(phases, readings(job), strict=True)):
+        if done < settings.steps or phase == len(phases) - 1:
+            first = reading.begins[0] if len(reading.inputs) == 1 else 0  # a mixture's slots are the phase's own
+            return Cursor(phase=phase, step=step, slot=first + settings.slots_before(done))
+        done -= settings.steps
+    raise AssertionError("a run has a phase")
+
+
+class PhaseShards(Watcher):
+    """The shards of one phase at a time. Nothing is kept before what was read of them is checked."""
+
+    def __init__(self, job: TrainingJob, ranks: Ranks) -> None:
+        self._job, self._ranks = job, ranks
+        self._phase = -1
+        self._feed: Feed | None = None
+
+    def open(self, phase: int) -> Feed:
+        """Return the feed of a phase, after a check of what was read for another one. All processes call it."""
+        if self._feed is None or phase != self._phase:
+            self.before_pause()
+            self._phase, self._feed = phase, Feed(self._job, phase, self._ranks)
+        return self._feed
+
+    def before_pause(self) -> None:
+        """Raise Damaged on all processes if one of them read a damaged shard."""
+        mine: tuple[str, str] | None = None
+        try:
+            if self._feed is not None:
+                self._feed.check_read()
+        except Damaged as damage:
+            mine = damage.path, damage.what
+        for each in self._ranks.collect(mine):
+            if each is not None:
+                raise Damaged(*each)
+
+
+class ReadCounts(Watcher):
+    """Counts what a run has read, through every resume: in all, and of each shard set in each phase."""
+
+    def __init__(self, job: TrainingJob, ranks: Ranks) -> None:
+        self._ranks = ranks
+        self._counts = np.zeros(len(STEP_COUNTS), np.int64)  # of all processes
+        sets = [len(job.inputs_of(phase)) for phase in range(len(job.training.phase))]
+        self._tallies = [np.zeros((number, len(TALLIES)), np.int64) for number in sets]  # of this process
+
+    def after_step(self, result: StepResult, state: TrainState) -> None:
+        """Count a step."""
+        self._counts += result.step.counts[: len(STEP_COUNTS)]
+        for micro_batch in result.step.micro_batches:
+            self._tallies[result.phase] += micro_batch.tallies
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the counts. All processes must call it, because tallies are added up over them."""
+        whole = [self._ranks.total(tallies.ravel().tolist()) for tallies in self._tallies]
+        seen = [np.reshape(numbers, (-1, len(TALLIES))).tolist() for numbers in whole]
+        return {"counts": name_counts(self._counts), "seen": seen}
+
+    def restore(self, progress: Mapping[str, Any]) -> None:
+        """Take up what a checkpoint holds."""
+        self._counts = np.array([progress["counts"][name] for name in STEP_COUNTS], np.int64)
+        if self._ranks.rank == 0:  # the sum over all processes is that of the run
+            self._tallies = [np.array(tallies, np.int64) for tallies in progress["seen"]]
+
+
+def has_new_weights(job: TrainingJob, terms: Sequence[str]) -> bool:
+    """Return whether a run begins with untrained weights: not those of another model, and not a teacher's layers."""
+    return job.start is None and not OF_TEACHER & {*terms}
+
+
+def describe_examples(store: str, by_process: Sequence[Mapping[str, Sequence[int]]], of_loss: bool) -> str:
+    """Return which examples a step read, and how to look at one.
+
+    by_process: of each process, numbers by the folder of their shards
+    of_loss:    whether the loss that was not finite is only of these
+
+    >>> describe_examples("store", [{"shards/small/0f": [14]}, {"shards/small/0f": [3]}], True)
+    'Its loss was of the examples 3, 14 of shards/small/0f: cloze trace store/shards/small/0f 3'
+    >>> describe_examples("my store", [{"shards/small/0f": [3]}], True)
+    "Its loss was of the examples 3 of shards/small/0f: cloze trace 'my store/shards/small/0f' 3"
+    """
+    listed = []
+    for folder in dict.fromkeys(folder for named in by_process for folder in named):
+        numbers = sorted(number for named in by_process for number in named.get(folder, ()))
+        more = f" and {len(numbers) - MAX_NAMED} more" if len(numbers) > MAX_NAMED else ""
+        first = f"{', '.join(map(str, numbers[:MAX_NAMED]))}{more} of {folder}"
+        listed.append(f"{first}: cloze trace {quote(f'{store}/{folder}')} {numbers[0]}")
+    return f"{'Its loss was of' if of_loss else 'Its losses were finite; it read'} the examples {'; '.join(listed)}"

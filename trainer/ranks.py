@@ -1,0 +1,268 @@
+"""Many processes as one: the process group, what its members tell each other, and who is missing.
+
+One code path for one process and for many, on processors (gloo) and on GPUs (nccl).
+
+Time-outs: processes wait FIRST_SECONDS for each other until FIRST_STEPS are done, which compile and fill caches, then
+`timeout_seconds`. While one of them works alone (it writes the export, or a file of a checkpoint), the others wait up
+to ALONE_SECONDS. A process that is gone is noticed at once by those that wait for it, one that hangs by the time-out,
+and is named with the place it had reached (`record_position`); torchrun's agent then ends all of them. Processors ask
+each other in every step, and nccl, which ends a process silently, waits NCCL_SECONDS longer than they.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from types import FrameType
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch._C._distributed_c10d import HashStore, PrefixStore, Store
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.distributed_c10d import _set_pg_timeout
+from torch.distributed.rendezvous import rendezvous
+
+from corpora.errors import InputError
+from corpora.generic_types import Item
+from corpora.kernels.arrays import Int64s
+from corpora.store.workers.processes import take_signals
+
+FIRST_SECONDS = 300.0  # until FIRST_STEPS are done
+FIRST_STEPS = 10  # of this process, among them those with other shapes, for which layers are compiled again
+ALONE_SECONDS = 1800.0  # while one process works and the others wait for it
+SAYING_SECONDS = 3.0  # for all processes that gave up waiting to report it
+NCCL_SECONDS = 15.0  # for them to report before nccl ends them
+TIMED_OUT = "Timed out"  # gloo's wording
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranks:
+    """This process among all of them.
+
+    mesh:       of all processes; None without a process group (`make_single_rank`)
+    host_count: processes of this machine
+    patient:    the same processes over sockets of their own, for what takes long; used by one thread at a time
+    counting:   the same for `count_up`, which a thread of its own calls; None if there is only one process
+    store:      what all processes read and write; None if there is only one
+    """
+
+    rank: int
+    count: int
+    device: torch.device
+    mesh: DeviceMesh | None = None
+    host_count: int = 1
+    patient: dist.ProcessGroup | None = None
+    counting: dist.ProcessGroup | None = None
+    store: Store | None = None
+
+    @property
+    def computes_ahead(self) -> bool:
+        """Return whether this process goes on while its device computes: on a GPU."""
+        return self.device.type != "cpu"
+
+    def sum(self, numbers: Tensor) -> Tensor:
+        """Add up the numbers of all processes, in place."""
+        dist.all_reduce(numbers)
+        return numbers
+
+    def total(self, numbers: Sequence[int]) -> list[int]:
+        """Return whole numbers of all processes added up."""
+        summed: list[int] = self.sum(torch.tensor(numbers, dtype=torch.int64, device=self.device)).tolist()
+        return summed
+
+    def count_up(self, numbers: Int64s) -> Int64s:
+        """Return whole numbers of all processes added up. The processors exchange them, so no device is waited for.
+
+        One thread of each process calls it at a time, all in the same order; other threads may do anything else.
+        """
+        if self.count == 1:
+            return numbers
+        summed = torch.from_numpy(numbers.copy())
+        dist.all_reduce(summed, group=self.counting)
+        return summed.numpy()
+
+    def collect(self, mine: Item) -> list[Item]:
+        """Return a small value of every process, in order of rank."""
+        every = [mine] * self.count
+        dist.all_gather_object(every, mine)
+        return every
+
+    def any_true(self, mine: bool) -> bool:
+        """Return whether `mine` is true on any process. The processors exchange it, so no device is waited for."""
+        if self.count == 1:
+            return mine
+        return bool(self.sum(torch.tensor(int(mine))))
+
+    def wait(self) -> None:
+        """Wait until every process arrives; one of them may work for long (ALONE_SECONDS)."""
+        dist.all_reduce(torch.zeros(1), group=self.patient)
+
+    def record_position(self, place: str) -> None:
+        """Record where this process is, for the others to report if it hangs. It does not wait for them."""
+        if self.store is not None:
+            self.store.set(f"stands {self.rank}", place)
+
+    def wait_no_longer_than(self, seconds: float) -> None:
+        """Limit how long to wait for the others from now on, unless `wait` and `patient` allow more."""
+        assert self.mesh is not None
+        for group in {dist.group.WORLD, self.mesh.get_group(), self.counting} - {None}:
+            _set_pg_timeout(timedelta(seconds=seconds), group)
+        if self.device.type == "cuda":
+            nccl = self.mesh.get_group()._get_backend(self.device)
+            if hasattr(nccl, "_set_default_timeout"):  # TORCH_DISTRIBUTED_DEBUG=DETAIL wraps it, without one
+                nccl._set_default_timeout(timedelta(seconds=seconds + NCCL_SECONDS))
+
+
+class StopSignal:
+    """Tracks whether any process received a signal to stop: each hears its own, and all leave after the same step."""
+
+    def __init__(self, ranks: Ranks) -> None:
+        self.number = signal.SIGTERM
+        self.agreed = False
+        self._ranks = ranks
+        self._received = False
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0, or 128 and the signal."""
+        return 128 + self.number if self.agreed else 0
+
+    def agree(self) -> bool:
+        """Return whether any process is to stop by now; all must call it, and all get the same answer.
+
+        Cost: nothing on one process; else a message to every other one, which waits for no device.
+        """
+        self.agreed = self.agreed or self._ranks.any_true(self._received)
+        return self.agreed
+
+    @contextmanager
+    def hold_signals(self) -> Iterator[None]:
+        """Keep signals from ending this process during the block. No signal is caught outside the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = take_signals(self._on_signal)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._received, self.number = True, signal.Signals(number)
+
+
+@contextmanager
+def join_process_group(device: str = "auto") -> Iterator[Ranks]:
+    """Join the process group of torchrun, or make one of this process only if nothing started it as one of many.
+
+    If the block ends well, no process closes its connections before every one is there: gloo takes a connection that
+    a peer closes for a fault of what is still sent or received over it. If it fails on a GPU, they are left to the end
+    of the process, for nccl would wait for what the others still owe.
+    device: as in the settings
+    Raises InputError if there are more processes than GPUs, or if a GPU is asked for and there is none.
+    """
+    host_rank = int(os.environ.get("LOCAL_RANK", 0))
+    own = choose_device(device, host_rank)
+    store, rank, count = next(rendezvous("env://")) if "RANK" in os.environ else (HashStore(), 0, 1)
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if own.type == "cuda" else "gloo",
+        store=PrefixStore("ranks", store),
+        rank=rank,
+        world_size=count,
+        timeout=timedelta(seconds=FIRST_SECONDS),
+        device_id=own if own.type == "cuda" else None,
+    )
+    try:
+        yield Ranks(
+            rank=rank,
+            count=count,
+            device=own,
+            mesh=init_device_mesh(own.type, (count,), mesh_dim_names=("shard",)),
+            host_count=int(os.environ.get("LOCAL_WORLD_SIZE", 1)),
+            patient=dist.new_group(backend="gloo", timeout=timedelta(seconds=ALONE_SECONDS)),
+            counting=dist.new_group(backend="gloo", timeout=timedelta(seconds=FIRST_SECONDS)) if count > 1 else None,
+            store=store if count > 1 else None,
+        )
+        wait_for_all(store, count)
+    except BaseException as error:
+        if late := isinstance(error, RuntimeError) and TIMED_OUT in str(error) and find_absent(store, rank, count):
+            raise PeersLost({other: read_position(store, other) for other in late}, str(error)) from error
+        if own.type == "cpu":
+            dist.destroy_process_group()
+        raise
+    dist.destroy_process_group()
+
+
+def make_single_rank() -> Ranks:
+    """Return this process without a process group, which another library may have: for work that exchanges nothing.
+
+    It computes on the GPU that torch has in use, if there is one; nothing is set for the process.
+    """
+    device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+    return Ranks(rank=0, count=1, device=device)
+
+
+class PeersLost(Exception):
+    """Processes that have not answered in time. late: the place that each had reached"""
+
+    def __init__(self, late: Mapping[int, str], reason: str) -> None:
+        named = " and ".join(f"rank {rank} ({place})" if place else f"rank {rank}" for rank, place in late.items())
+        super().__init__(
+            f"{named} did not answer for longer than training.timeout_seconds, or the network between the processes "
+            f"is cut: {reason.splitlines()[0]}"
+        )
+
+
+def read_position(store: Store, rank: int) -> str:
+    """Return the place that a process last recorded; empty if it has recorded none."""
+    key = f"stands {rank}"
+    return store.get(key).decode() if store.check([key]) else ""
+
+
+def find_absent(store: Store, rank: int, count: int) -> list[int]:
+    """Return the ranks that have not waited in vain as this one has. All that have call it at about the same time."""
+    store.set(f"waited {rank}", "")
+    time.sleep(SAYING_SECONDS)
+    return [other for other in range(count) if not store.check([f"waited {other}"])]
+
+
+def wait_for_all(store: Store, count: int) -> None:
+    """Wait until every process is here, without a connection between them: the store is the agent's."""
+    if store.add("here", 1) == count:
+        store.set("all here", "")
+    store.wait(["all here"])
+
+
+def choose_device(asked: str, number: int) -> torch.device:
+    """Return the GPU of this process, or the processor if there is no GPU and none is asked for."""
+    if asked == "cuda" and not torch.cuda.is_available():
+        raise InputError(explain_missing_gpu())
+    if asked == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    if number >= torch.cuda.device_count():
+        raise InputError(
+            f"training.processes asks for more than the {torch.cuda.device_count()} GPUs of this machine: every "
+            "process needs one. Lower it, or leave it out for one process per GPU."
+        )
+    device = torch.device("cuda", number)
+    torch.cuda.set_device(device)
+    return device
+
+
+def explain_missing_gpu() -> str:
+    """Return the message for when a GPU is asked for and torch sees none."""
+    why = (
+        "its driver or the card does not respond (`nvidia-smi` says why)"
+        if torch.version.cuda
+        else f"the installed torch {torch.__version__} is built for processors only"
+    )
+    return (
+        f'training.device = "cuda" asks for a GPU, and torch sees none on this machine: {why}. Fix that, train on a '
+        'machine that has one, or leave training.device out ("auto") to use the processor.'
+    )

@@ -1,0 +1,158 @@
+"""The log's line of a step, and what watchers see of it: numbers on their way from the device to the log.
+
+    StepResult (tensors) ─► summed over all processes ─► copied to main memory ─► StepLine (numbers) ─► the log
+
+Promise: on a GPU no step waits for this. The numbers travel while the next step is computed, and the line is written
+after that one is under way. On a processor it is written at once. Cost: one small message between the processes a line.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from corpora.kernels.arrays import Int64s
+from trainer.learn import STEP_COUNTS, StepResult, TrainState
+from trainer.metrics import MetricsLog
+from trainer.objectives.contract import Term
+from trainer.ranks import Ranks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepLine:
+    """The numbers of a step over all processes.
+
+    losses:    `loss`, and the mean of each term with its accuracy
+    norm:      of the whole gradient before it was clipped
+    extra:     numbers of watchers, added up
+    is_logged: whether the log has a line of it; the first steps of a run are looked at in any case
+    fields:    what watchers add to the line
+    """
+
+    result: StepResult
+    losses: Mapping[str, float]
+    norm: float
+    extra: Mapping[str, float]
+    is_logged: bool
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+class Watcher:
+    """Looks at a training without changing what is learned. All processes call every hook; each does nothing here."""
+
+    def after_step(self, result: StepResult, state: TrainState) -> None:
+        """See a step whose weights have changed. A watcher must not wait for the device here."""
+
+    def before_line(self, line: StepLine) -> None:
+        """See the numbers of a step before its line is written."""
+
+    def after_line(self, line: StepLine) -> None:
+        """See the numbers of a step after its line is written."""
+
+    def before_pause(self) -> None:
+        """Prepare for an evaluation, a checkpoint or the export; refuse if what was learned must not be kept."""
+
+    def after_pause(self) -> None:
+        """See that training goes on."""
+
+
+@contextmanager
+def pause_training(watchers: Sequence[Watcher]) -> Iterator[None]:
+    """Tell watchers that training pauses for the time of the block."""
+    for watcher in watchers:
+        watcher.before_pause()
+    yield
+    for watcher in watchers:
+        watcher.after_pause()
+
+
+class StepLines:
+    """Writes lines. At most one is pending: that of the newest step, while its numbers travel."""
+
+    def __init__(
+        self,
+        log: MetricsLog,
+        ranks: Ranks,
+        terms: Sequence[Term],
+        watchers: Sequence[Watcher],
+        describe: Callable[[StepLine], Mapping[str, Any]],
+    ) -> None:
+        """describe: gives the fields of a line"""
+        self._log, self._ranks, self._terms = log, ranks, terms
+        self._watchers, self._describe = watchers, describe
+        self._pending: tuple[StepResult, torch.Tensor, torch.cuda.Event | None, bool] | None = None
+
+    def submit(self, result: StepResult, is_logged: bool) -> None:
+        """Send the numbers of a step on their way. All processes must call it."""
+        sums_T2 = torch.zeros(len(self._terms), 2, dtype=torch.float64, device=self._ranks.device)
+        for of_micro_batch in result.sums:
+            sums_T2 += of_micro_batch
+        own = torch.cat([sums_T2.flatten(), *(number.double().reshape(1) for number in result.extra.values())])
+        numbers = torch.cat([self._ranks.sum(own), result.norm.double().reshape(1)])
+        arriving, arrival = numbers.to("cpu", non_blocking=True), None  # from a GPU: to memory that torch has pinned
+        if numbers.is_cuda:
+            arrival = torch.cuda.Event()  # type: ignore[no-untyped-call]  # torch has no types for it
+            arrival.record()
+        self._pending = result, arriving, arrival, is_logged
+        if not self._ranks.computes_ahead:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the pending line, if any. All processes must call it, because a watcher may refuse to go on."""
+        if self._pending is None:
+            return
+        (result, arriving, arrival, is_logged), self._pending = self._pending, None
+        if arrival is not None:
+            arrival.synchronize()
+        *numbers, norm = arriving.tolist()
+        sums, extra = numbers[: 2 * len(self._terms)], numbers[2 * len(self._terms) :]
+        line = StepLine(
+            result=result,
+            losses=compute_losses(sums[::2], sums[1::2], result.step.counts, self._terms),
+            norm=norm,
+            extra=dict(zip(result.extra, extra, strict=True)),
+            is_logged=is_logged,
+        )
+        for watcher in self._watchers:
+            watcher.before_line(line)
+        if is_logged:
+            self._log.say("step", result.step.number, **self._describe(line), **line.fields)
+        for watcher in self._watchers:
+            watcher.after_line(line)
+
+
+def compute_losses(
+    losses: Sequence[float], rights: Sequence[float], counts: Int64s, terms: Sequence[Term]
+) -> dict[str, float]:
+    """Return the means of a step or an evaluation, natural logarithms; `loss` is what is minimized.
+
+    losses, rights: of each term the sum of its losses, and how many answers are right
+    counts:         as of a step
+
+    >>> import numpy as np
+    >>> counts = np.array([0] * len(STEP_COUNTS) + [2, 4])
+    >>> compute_losses([6.0, 2.0], [1.0, 1.0], counts, (Term("masked"), Term("pair", 2.0)))
+    {'loss': 4.0, 'masked_loss': 3.0, 'masked_accuracy': 0.5, 'pair_loss': 0.5, 'pair_accuracy': 0.25}
+    """
+    means, loss = dict[str, float](), 0.0
+    divisors = counts[len(STEP_COUNTS) :].tolist()
+    for term, summed, right, divisor in zip(terms, losses, rights, divisors, strict=True):
+        means[f"{term.name}_loss"] = summed / max(divisor, 1)
+        if term.has_rights:
+            means[f"{term.name}_accuracy"] = right / max(divisor, 1)
+        loss += term.weight * means[f"{term.name}_loss"]
+    return {"loss": loss, **means}
+
+
+def name_counts(counts: Int64s) -> dict[str, int]:
+    """Return the STEP_COUNTS of a step by name."""
+    return dict(zip(STEP_COUNTS, counts.tolist(), strict=False))
+
+
+def describe_counts(counts: Int64s) -> dict[str, int]:
+    """Return the counts of a step that a line of the log holds."""
+    named = dict(zip(STEP_COUNTS, counts.tolist(), strict=False))
+    names = ("masked_tokens", "tokens", "sequences", "deleted", *(("dummy_tokens",) if named["dummy_tokens"] else ()))
+    return {name: named[name] for name in names}

@@ -1,0 +1,227 @@
+"""What is known of a fine-tuning from its folders: whether it is done, what a run resumes with, and what comes out.
+
+It resumes only with what it began with. The output folder appears in one step when all is done; it opens in
+transformers (see `saving`), with the tokenizer next to it, and says how it was made in `finetune.json`: task and
+settings, digests of the files, what became of every record, scores of every epoch of every restart.
+"""
+
+import dataclasses
+import hashlib
+import json
+import shutil
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from corpora.errors import InputError
+from corpora.store.checked_folder import check_files, described, mark_complete, names_in, read_finished
+from corpora.store.damage import Damaged
+from corpora.store.settings import settings_json
+from trainer.checkpoints.folders import FOLDER, name_of, read_weights
+from trainer.complete_folders import written_json
+from trainer.huggingface.checkpoints import WEIGHTS
+from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, read_json, with_max_length
+from trainer.huggingface.sentences import sentence_files
+from trainer.metrics import METRICS_FILE
+from trainer.tasks.contract import Task
+from trainer.tasks.data import named_file
+from trainer.tasks.finetuning.restarts import EpochScores, TaskData
+from trainer.tasks.kinds.vectors import VectorTask
+from trainer.tasks.saving import RECORD, described_weights, task_json, write_task, write_vector_files
+from trainer.tasks.settings import FinetuneJob
+from trainer.tasks.text_encoder import TOKENIZER_FILES
+
+EXPORT = "export"
+
+
+def is_done(job: FinetuneJob) -> bool:
+    """Return whether the output is what the job asks for: the same settings, and the same bytes to learn from."""
+    path = Path(job.output) / RECORD
+    if not path.is_file():
+        return False
+    files = {"training": named_file(job.training), "evaluation": named_file(job.evaluation)}
+    digest = digest_job(job, files)
+    return bool(digest) and read_json(path).get("asked") == digest
+
+
+def digest_job(job: FinetuneJob, files: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the digest of all that decides what a job ends with; "" if a file can be read only once, as a pipe."""
+    if None in (file["sha256"] for file in files.values()):
+        return ""
+    teacher = {"teacher": _digests(Path(job.task["teacher"]))} if job.task.get("teacher") else {}
+    asked = {
+        "task": {**job.task, **teacher},
+        "settings": settings_json(job.settings),
+        "model": _digests(Path(job.model)),
+        "files": files,
+        "held_out": [job.folds, job.fold, job.group],
+        "first_weights": job.first_weights,
+    }
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+# What a run resumes with.
+
+
+def describe_identity(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what is asked for, and digests of all that is read, as a JSON document has it.
+
+    task: fitted, with the digest of its teacher; files: by name, as `named_file` describes them
+    """
+    asked = {
+        "job": dataclasses.asdict(job),
+        "model": _digests(Path(job.model)),
+        "examples": {name: file["sha256"] for name, file in files.items()},
+        "task": task_json(task),
+    }
+    identity: dict[str, Any] = json.loads(json.dumps(asked))
+    return identity
+
+
+def _digests(folder: Path) -> dict[str, Any]:
+    """Return sizes and digests of those files in a model's folder that are read."""
+    names = (CONFIG, WEIGHTS, TOKENIZER_CONFIG, *TOKENIZER_FILES, *sentence_files(folder))
+    return described(folder, [name for name in names if (folder / name).is_file()])
+
+
+def find_other_run(folder: Path, identity: Mapping[str, Any]) -> str:
+    """Return how the run that left an unfinished folder differs from this one; "" if it does not."""
+    for path in folder.glob(f"{FOLDER}/step-*"):
+        try:
+            return difference(read_finished(path)["identity"], identity)
+        except Damaged:
+            continue  # it is left aside
+    return ""
+
+
+def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return how two runs differ in what they were asked for; "" if they do not."""
+    if before["job"] != now["job"]:
+        return "had a different job"
+    if before["model"] != now["model"]:
+        return f"used another model in {now['job']['model']}"
+    for name, digest in now["examples"].items():
+        if digest is None or before["examples"].get(name) != digest:
+            return f"read other contents of {now['job'][name]['path']}"
+    return "" if before == now else "used a different teacher or task package"
+
+
+def check_best(path: Path, facts: Mapping[str, Any]) -> None:
+    """Raise Damaged if the checkpoint of the best epoch, which another one names, is not as it was written."""
+    best = path.with_name(name_of(facts["best_step"]))
+    if facts["best_step"] and best != path:
+        try:
+            check_files(best, read_finished(best)["files"])
+        except Damaged as damage:
+            raise Damaged(f"{best.name}/{damage.path}", damage.what) from damage
+
+
+# What comes out.
+
+
+def write_output(
+    job: FinetuneJob,
+    files: Mapping[str, Any],
+    data: TaskData,
+    baselines: Mapping[str, Mapping[str, float]],
+    scores: EpochScores,
+    folder: Path,
+) -> dict[str, Any]:
+    """Write the kept epoch as a folder, made visible in one step, and return its record.
+
+    What is needed to make it again goes after that.
+    files: by name, as `named_file` describes them; folder: the unfinished one
+    """
+    output, new = Path(job.output), folder / EXPORT
+    kept = scores.restarts[scores.best]
+    task = data.task.tuned(kept["epochs"][kept["kept"] - 1])
+    state = read_best_weights(folder / FOLDER / name_of(scores.best_step))
+    shutil.rmtree(new, ignore_errors=True)
+    check_room(folder, sum(tensor.nbytes for tensor in state.values()))
+    write_task(new, state, task, data.pretrained.settings, data.pretrained.inputs)
+    if isinstance(task, VectorTask) and task.shared:
+        write_vector_files(new, task, data.pretrained.settings.shape[1], data.max_length, state, data.pretrained)
+    copy_tokenizer(Path(job.model), new, data.max_length)
+    shutil.copyfile(folder / METRICS_FILE, new / METRICS_FILE)
+    record = {**describe_restarts(scores, data, task, files, baselines, new), "asked": digest_job(job, files)}
+    if job.folds:
+        record["held_out"] = {"fold": job.fold, "of": job.folds, "group": job.group}
+    written_json(new / RECORD, record)
+    mark_complete(new, (name for name in names_in(new) if name != METRICS_FILE))  # that has times
+    if output.is_dir():
+        output.rmdir()  # seen to be empty
+    new.rename(output)
+    shutil.rmtree(folder)
+    return record
+
+
+def describe_output(record: Mapping[str, Any], output: str) -> dict[str, Any]:
+    """Return what is reported of a finished model. record: its own"""
+    best = record["restarts"][record["best"]]
+    more = {"median": record["median"], "spread": record["spread"]} if len(record["restarts"]) > 1 else {}
+    beside = {"metric": record["metric"], "baselines": record["baselines"]}
+    return {"epoch": best["kept"], **best["scores"], "output": output, **more, **beside}
+
+
+def read_best_weights(path: Path) -> dict[str, Tensor]:
+    """Return the weights of a checkpoint. Raises InputError if it is not as it was written."""
+    try:
+        check_files(path, read_finished(path)["files"])
+    except Damaged as damage:
+        raise InputError(
+            f"{path} is damaged ({damage.path}: {damage.what}), so there is nothing to export: start the command again."
+        ) from damage
+    return read_weights(path)
+
+
+def check_room(folder: Path, size_bytes: int) -> None:
+    """Raise InputError if a folder's disk has no room for so much more."""
+    free = shutil.disk_usage(folder).free
+    if free < size_bytes:
+        raise InputError(
+            f"There is no room in {folder}: {size_bytes / 1e9:.2g} GB are needed, and {free / 1e9:.2g} GB are free. "
+            "Free that much, or name an output on another disk; with the same output the command then resumes."
+        )
+
+
+def copy_tokenizer(source: Path, folder: Path, max_length: int) -> None:
+    """Copy a tokenizer with the length at which texts were cut for the scores: so the model reads the same in use."""
+    for name in TOKENIZER_FILES:
+        if (source / name).is_file():
+            shutil.copyfile(source / name, folder / name)
+    config = source / TOKENIZER_CONFIG
+    data = config.read_bytes() if config.is_file() else b"{}"
+    (folder / TOKENIZER_CONFIG).write_bytes(with_max_length(data, max_length))
+
+
+def describe_restarts(
+    scores: EpochScores,
+    data: TaskData,
+    task: Task,
+    files: Mapping[str, Any],
+    baselines: Mapping[str, Mapping[str, float]],
+    folder: Path,
+) -> dict[str, Any]:
+    """Return how the model in a folder was made, without a path of this machine."""
+    restarts = [
+        {**each, "scores": {k: v for k, v in each["epochs"][each["kept"] - 1].items() if k != "epoch"}}
+        for each in scores.restarts
+    ]
+    judged = [each["scores"][scores.metric] for each in restarts]
+    ledgers = {"training": data.training.ledger, "evaluation": data.evaluation.ledger}
+    return {
+        "task": task_json(task),
+        "settings": settings_json(scores.tuning),
+        "max_length": data.max_length,
+        "weights": described_weights(folder),
+        "files": {name: {**file, "ledger": ledgers[name].to_json()} for name, file in files.items()},
+        "metric": scores.metric,
+        "baselines": baselines,
+        "restarts": restarts,
+        "best": scores.best,
+        "median": statistics.median(judged),
+        "spread": [min(judged), max(judged)],
+    }

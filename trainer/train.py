@@ -1,0 +1,285 @@
+"""Training on one page: from the newest checkpoint through the steps of every phase to the export.
+
+    resume ─► for each phase ─► for each step: micro-batches, forward, backward, clip, optimizer;
+                                               a line of the log, an evaluation, a checkpoint, if one is due
+           ─► export
+
+Pre-training (`pretrain.py`) and fine-tuning (`tasks/finetuning/finetune.py`) both call `train`. Each brings a model, a
+function that yields steps, one that evaluates and one that exports: which examples a step has and what a score is worth
+is theirs. What watches a step from outside is in `watch.py`.
+
+Promise: on the same number of processes, on processors, an interrupted run ends with the same weights as one that was
+not interrupted, bit for bit. A signal to stop takes effect after a whole step and the evaluation that follows it, or
+within the evaluation, which is then done after the resume. All processes leave after the same step, with a checkpoint.
+
+Promise: no step waits for the device, except in float16, which must know of overflows.
+
+Names of tensors end in their shape: T is the number of the loss's terms.
+"""
+
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+import torch
+
+from corpora.generic_types import Json
+from corpora.store.randomness import stream
+from trainer.auto_settings import Computing
+from trainer.checkpoints.folders import Checkpoints, Cursor, Saved
+from trainer.learn import Step, StepResult, TrainState, compute_gradient_norm
+from trainer.metrics import MetricsLog, line, speak
+from trainer.optimizers import set_learning_rate, set_weight_decay
+from trainer.ranks import FIRST_STEPS, Ranks, StopSignal
+from trainer.settings.phases import Stretch
+from trainer.settings.training import TrainingSettings
+from trainer.step_log import StepLine, StepLines, Watcher, pause_training
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """Steps with one weight decay, from one source of examples.
+
+    number:     from 0
+    first, end: steps of the run before it, and at its end
+    schedule:   of the learning rate; phases that follow each other may share one
+    """
+
+    number: int
+    first: int
+    end: int
+    weight_decay: float
+    schedule: Stretch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What a training uses besides its state.
+
+    settings:      of all steps, without "auto"
+    choice:        how they are computed
+    identity:      what decides the weights, as a checkpoint has it
+    ranks:         this process among all of them
+    watchers:      look at steps from outside, in this order
+    describe_line: gives the fields of a step's line in the log
+    find_cursor:   gives the place of a run after so many steps
+    describe_progress: gives what else this kind of training must know to resume; all processes call it
+    checked_steps: first steps that watchers see even if they have no line in the log
+    """
+
+    settings: TrainingSettings
+    choice: Computing
+    identity: Mapping[str, Json]
+    ranks: Ranks
+    log: MetricsLog
+    stop: StopSignal
+    checkpoints: Checkpoints
+    watchers: Sequence[Watcher]
+    describe_line: Callable[[StepLine], Mapping[str, Any]]
+    find_cursor: Callable[[int], Cursor]
+    describe_progress: Callable[[], dict[str, Json]]
+    checked_steps: int = 0
+
+
+# Yields the steps of a phase after so many of the run. They may end early, as when a task no longer improves.
+ReadSteps = Callable[[Phase, int], Generator[Step, None, None]]
+# Returns scores for the log; None if a signal stopped the evaluation, or if there is nothing to evaluate on.
+Evaluate = Callable[[Phase, TrainState], Mapping[str, Any] | None]
+Export = Callable[[TrainState], None]
+
+
+def train(
+    run: Run,
+    state: TrainState,
+    phases: Sequence[Phase],
+    read_steps: ReadSteps,
+    evaluate: Evaluate,
+    export: Export | None,
+    resume_from: Saved | None,
+    evaluates_first: bool = False,
+) -> None:
+    """Train through the phases and export, or until a signal stops the run. All processes call it.
+
+    state:  a model that has its first weights
+    export: None if the caller trains another model after this one
+    evaluates_first: whether a run that begins evaluates before its first step
+    Raises InputError if the loss or the gradient is no longer finite, or if a watcher refuses to go on.
+    """
+    settings, ranks, stop, watchers = run.settings, run.ranks, run.stop, run.watchers
+    lines = StepLines(run.log, ranks, state.model.terms, watchers, run.describe_line)
+    weights_T = torch.tensor([term.weight for term in state.model.terms], device=ranks.device)
+
+    # Resume, or begin. Each process draws dropout from a generator of its own, which a checkpoint restores if as many
+    # processes wrote it.
+    if resume_from is None:
+        state.step, owes_evaluation = phases[0].first, evaluates_first
+    else:
+        run.checkpoints.load(resume_from, state)
+        owes_evaluation = lacks_evaluation(run, find_phase(phases, state.step), state.step)
+    if resume_from is None or resume_from.ranks != ranks.count:
+        torch.manual_seed(int(stream(settings.seed, "dropout", state.step, ranks.rank)))
+    begun_at = state.step
+
+    for phase in phases:
+        if owes_evaluation and state.step <= phase.end:
+            run_evaluation(run, phase, state, evaluate)
+            owes_evaluation = False
+        if state.step >= phase.end or stop.agreed:
+            continue
+        state.step = max(state.step, phase.first)  # the phase before may have ended early
+        set_weight_decay(state.optimizer, phase.weight_decay)
+
+        with closing(read_steps(phase, state.step)) as steps:
+            for step in steps:
+                ranks.record_position(f"in step {step.number}")
+
+                # Forward and backward. The summed loss of a term is divided by its count in the whole step, over all
+                # processes, so the gradient does not depend on how the step is cut. Gradients add up in place, and
+                # over the processes with the last micro-batch.
+                divisors_T = step.divisors.to(ranks.device, non_blocking=True)
+                sums = []
+                for number, micro_batch in enumerate(step.micro_batches, 1):
+                    state.sharded.begin_micro_batch(is_last=number == len(step.micro_batches))
+                    sums_T2 = state.model(micro_batch.batch.to(ranks.device))  # of each term: losses, right answers
+                    loss = (sums_T2[:, 0] * weights_T / divisors_T).sum() * state.scale.factor
+                    loss.backward()
+                    sums.append(sums_T2.detach())
+
+                # Clip (Pascanu et al. 2013). In float16 the gradient is of the scaled loss, so it is scaled back first.
+                if state.scales_loss:
+                    state.scale.unscale(state.parameters)
+                norm = compute_gradient_norm(state.parameters)  # over all parameters and processes
+                if settings.clip_norm:
+                    torch.nn.utils.clip_grads_with_norm_(state.parameters, settings.clip_norm, norm)
+
+                # Change the weights. In float16 a step whose gradient overflowed is left out, by all processes alike.
+                rate = phase.schedule.rate(state.step)
+                set_learning_rate(state.optimizer, rate)
+                is_sound = not state.scales_loss or bool(norm.isfinite())  # in float16 this waits for the device
+                if is_sound:
+                    state.optimizer.step()
+                if state.scales_loss:
+                    state.scale.update(is_sound)
+                state.optimizer.zero_grad()
+
+                # The log. On a GPU this writes the line of the step before: its numbers have arrived meanwhile.
+                lines.flush()
+                state.step += 1
+                ranks.record_position(f"after step {state.step}")
+                if state.step == begun_at + FIRST_STEPS:
+                    ranks.wait_no_longer_than(settings.timeout_seconds)
+                scale = state.scale.factor if state.scales_loss else None
+                result = StepResult(step=step, phase=phase.number, rate=rate, sums=sums, norm=norm, loss_scale=scale)
+                for watcher in watchers:
+                    watcher.after_step(result, state)
+                has_line = is_due(settings.log_every, state.step, phase.end)
+                if has_line or state.step <= run.checked_steps:
+                    lines.submit(result, has_line)
+
+                # Evaluate, save, stop. All processes agree whether a signal came to any of them.
+                if is_due(settings.evaluate_every, state.step, phase.end):
+                    lines.flush()
+                    run_evaluation(run, phase, state, evaluate)
+                if is_saved := is_checkpoint_due(run, state.step, phase.end):
+                    lines.flush()
+                    save_checkpoint(run, state)
+                log_checkpoint(run, wait=False)
+                if stop.agree():
+                    lines.flush()
+                    if ranks.rank == 0:
+                        speak(line({"event": "stopping", "step": state.step}))
+                    if not is_saved:
+                        save_checkpoint(run, state)
+                    break
+
+    log_checkpoint(run, wait=True)
+    if export is not None and not stop.agreed:
+        with pause_training(watchers):
+            export(state)
+        if ranks.rank == 0:
+            run.checkpoints.clear_damaged()
+
+
+def split_phases(settings: TrainingSettings) -> list[Phase]:
+    """Return the phases of a run in their order."""
+    ends = accumulate(phase.steps for phase in settings.phase)
+    stretches = settings.stretches
+    return [
+        Phase(
+            number=number,
+            first=first,
+            end=end,
+            weight_decay=settings.decay_in(number),
+            schedule=next(stretch for stretch in reversed(stretches) if stretch.first <= first),
+        )
+        for number, (first, end) in enumerate(pairwise([0, *ends]))
+    ]
+
+
+def find_phase(phases: Sequence[Phase], step: int) -> Phase:
+    """Return the phase of a step, from 1."""
+    return next(phase for phase in phases if step <= phase.end)
+
+
+def lacks_evaluation(run: Run, phase: Phase, step: int) -> bool:
+    """Return whether an evaluation was due after a step of a phase that is not in the log: a signal stopped it."""
+    was_due = is_due(run.settings.evaluate_every, step, phase.end)
+    [is_missing, *_] = run.ranks.collect(was_due and not run.log.has_event("evaluation", step))  # the first has the log
+    return is_missing
+
+
+def run_evaluation(run: Run, phase: Phase, state: TrainState, evaluate: Evaluate) -> None:
+    """Evaluate, and log the scores. If a signal stops it, nothing is logged, and it is done after the resume."""
+    run.ranks.record_position(f"in the evaluation after step {state.step}")
+    with pause_training(run.watchers):
+        began = time.monotonic()
+        scores = evaluate(phase, state)
+        if scores is not None:
+            run.log.say("evaluation", state.step, **scores, seconds=round(time.monotonic() - began, 3))
+
+
+def save_checkpoint(run: Run, state: TrainState) -> None:
+    """Write a checkpoint, unless a watcher refuses what it would hold. On a GPU training goes on meanwhile."""
+    run.ranks.record_position(f"before the checkpoint of step {state.step}")
+    in_background = run.settings.async_checkpoints and run.ranks.computes_ahead  # a processor cannot do both
+    with pause_training(run.watchers):
+        run.log.flush()  # a checkpoint presumes that everything up to its step is in the log
+        saved = Saved(
+            cursor=run.find_cursor(state.step),
+            loss_scale=(state.scale.factor, state.scale.good_steps),
+            ranks=run.ranks.count,
+            identity=run.identity,
+            choice=run.choice,
+            progress=run.describe_progress(),
+        )
+        log_checkpoint(run, wait=True)  # one is written at a time
+        run.checkpoints.begin(state, saved, copies=in_background)
+        log_checkpoint(run, wait=not in_background)
+
+
+def log_checkpoint(run: Run, wait: bool) -> None:
+    """Log the checkpoint that was being written, if it is there. wait: until it is"""
+    if written := run.checkpoints.take_written(wait):
+        seconds = {"seconds": round(written.seconds, 3), "wait_seconds": round(written.wait_seconds, 4)}
+        run.log.say("checkpoint", written.step, name=written.name, **seconds)
+
+
+def is_checkpoint_due(run: Run, step: int, end: int) -> bool:
+    """Return whether a checkpoint is due after a step: by its number, or by the clock of the first process."""
+    if is_due(run.settings.checkpoint_every, step, end) or step in run.checkpoints.kept_steps:
+        return True
+    seconds = run.settings.checkpoint_minutes * 60
+    is_late = run.ranks.rank == 0 and time.monotonic() - run.checkpoints.begun_at >= seconds
+    return bool(seconds) and run.ranks.any_true(is_late)
+
+
+def is_due(every: int, step: int, end: int) -> bool:
+    """Return whether something that is done every so many steps, and at the end of a phase, is due after a step.
+
+    >>> is_due(10, 20, end=25), is_due(10, 25, end=25), is_due(0, 20, end=25)
+    (True, True, False)
+    """
+    return step == end or bool(every and step % every == 0)

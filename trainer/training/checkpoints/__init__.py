@@ -1,5 +1,0 @@
-"""Checkpoints, from which a training resumes.
-
-`folders.py` writes the state of a step as a folder, and finds the newest whole one. `exporting.py` turns one
-into a model's folder.
-"""

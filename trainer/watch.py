@@ -1,0 +1,325 @@
+"""Watchers: what looks at a training from outside. A run has a list of them, and asks them in its order.
+
+    NonFinite   stops a run whose loss or gradient is no longer finite, and names the examples
+    Speed       adds the speed since the last line to a line
+    FirstSteps  stops or warns of a run that cannot succeed, as its first steps show
+
+Pre-training has two more (`pretrain.py`), which check the shards and count what was read.
+
+    tokens_per_second  real ones, over all processes; evaluations and checkpoints do not count
+    wait_seconds       for examples, and `wait_share`: the part of the time that this was
+    mfu                model FLOPs as a share of what the devices could do; if their peak is known
+    memory_bytes       of the first process: on a GPU the most that was allocated, on a processor what is resident
+
+The first step of a phase gives the FLOPs of a token and of a place that a head reads (`Macs`); from there on they are
+multiplied with the counts of each step. So attention is counted for sequences as long as those of that step.
+
+    stops     first weights whose loss is far from guessing by chance, or whose gradient is nothing or enormous; labels
+              of pairs that are all the same; texts of which most tokens are [UNK]
+    warns     what is rarely meant: weights of elsewhere that guess worse than by chance, labels far out of balance,
+              many [UNK], a loss that has not fallen by the end of the first hundreds of steps
+
+New weights know nothing, so they guess all of V tokens alike: a loss of ln V, or of ln 2 for two answers. Logits of
+first weights deviate by 0.02 times the square root of the width at most, which adds half its square: 0.15 nat at 768,
+0.8 at 4,096. `FAR` is beyond all of them, and for weights that come from elsewhere only a warning: such may be sure and
+wrong about new text for a while. Trained ones begin low, which is no fault of theirs.
+
+What stops a run is raised before any warning of the same step is told. Cost: two numbers of each of the first steps
+are read at once, and one sum over all processes.
+"""
+
+import math
+import os
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import NoReturn
+
+import numpy as np
+import torch
+
+from corpora.errors import InputError
+from corpora.generic_types import Item
+from corpora.kernels.arrays import Int64s
+from corpora.store.workers.processes import resident_bytes
+from trainer.families.contract import ModelInputs, SpecialIds
+from trainer.learn import STEP_COUNTS, Step, StepResult, TrainState
+from trainer.metrics import MetricsLog
+from trainer.model.objective import Objective, peak_flops
+from trainer.ranks import Ranks
+from trainer.settings.training import TrainingSettings
+from trainer.step_log import StepLine, Watcher
+
+TOKEN_TERM, PAIR_TERMS = "masked", ("pair", "replaced")  # with V answers, and with two
+FAR = 3.0  # nats from chance; e^3: twenty times worse than guessing
+ENOUGH = 16  # answers of a step, for its mean to be near what is expected
+MOST_NORM = 1e4  # first gradients have a norm between 1 and 100
+ENOUGH_PAIRS, ENOUGH_TOKENS = 128, 1_000
+BALANCED = (0.1, 0.9)  # labels are drawn evenly; one document alone can bend that
+MANY_UNKNOWN, MOST_UNKNOWN = 0.05, 0.5  # an English WordPiece vocabulary of 30,522 has 0.1 % on English text
+FLAT_STEPS, FLAT = 300, 0.1  # nats: BERT at its published rates falls by more than 2 in as many steps
+PAIR = "pair"
+RECENT = 5  # steps that were looked at, over which a loss is averaged
+OFF = "If this is intended, set training.health_checks = false."
+
+
+class NonFinite(Watcher):
+    """Stops a run after the first loss or gradient that is not finite. No checkpoint holds what came of it.
+
+    It is noted on the device and read with the numbers of the next line, so no step waits for it. Precision float16 is
+    left out: there an overflow is expected, and the loss scale deals with it. A loss is of one micro-batch of one
+    process, so it leads to the examples; a gradient is of all of them.
+    """
+
+    def __init__(self, ranks: Ranks, explain: Callable[[int, int], InputError]) -> None:
+        """explain: gives the refusal of a step; told its number, and this process's micro-batch whose loss it was or -1
+
+        All processes call it.
+        """
+        self._ranks, self._explain = ranks, explain
+        self.step = torch.full((), -1, dtype=torch.int64, device=ranks.device)  # the first such step; -1: none yet
+        self.micro_batch = self.step.clone()  # whose loss it was; -1: only a gradient, or not of this process
+
+    def after_step(self, result: StepResult, state: TrainState) -> None:
+        """Note the step if it is the first one."""
+        if not state.scales_loss:
+            is_bad_N = ~torch.stack([*result.sums]).isfinite().flatten(1).all(1)  # bool [micro-batches]
+            is_first = (self.step < 0) & (is_bad_N.any() | ~result.norm.isfinite())
+            self.step = torch.where(is_first, result.step.number, self.step)
+            self.micro_batch = torch.where(is_first & is_bad_N.any(), is_bad_N.int().argmax(), self.micro_batch)
+        result.extra["nonfinite"] = self.step >= 0
+
+    def before_line(self, line: StepLine) -> None:
+        """Refuse to go on if any process has noted a step."""
+        if line.extra["nonfinite"]:
+            self._refuse()
+
+    def before_pause(self) -> None:
+        """Refuse to evaluate and to save what is not finite. Steps without a line are seen here."""
+        if self._ranks.any_true(bool(self.step >= 0)):
+            self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        step = int(self.step)
+        first = min(noted for noted in self._ranks.collect(step) if noted >= 0)
+        raise self._explain(first, int(self.micro_batch) if step == first else -1)
+
+
+class Speed(Watcher):
+    """Measures how fast a run is between two lines of its log. Evaluations and checkpoints do not count."""
+
+    def __init__(self, settings: TrainingSettings, ranks: Ranks) -> None:
+        self._ranks, self._peak = ranks, find_peak(settings, ranks.device)
+        self._phase, self._flops_of = -1, (0.0, 0.0)  # of a token, and of a place that a head reads
+        self._tokens, self._flops = 0, 0.0
+        self._wait_seconds = 0.0
+        self._since = self._paused_at = time.monotonic()
+
+    def count_waiting(self, steps: Iterator[Item]) -> Iterator[Item]:
+        """Yield the same steps, and count how long training waits for each."""
+        while True:
+            began = time.monotonic()
+            step = next(steps, None)
+            self._wait_seconds += time.monotonic() - began
+            if step is None:
+                return
+            yield step
+
+    def after_step(self, result: StepResult, state: TrainState) -> None:
+        """Count a step."""
+        if result.phase != self._phase and (measured := measure_flops(state.model, result.step)) is not None:
+            self._phase, self._flops_of = result.phase, measured
+        places, _, tokens, *_ = result.step.counts.tolist()
+        self._tokens += tokens
+        self._flops += tokens * self._flops_of[0] + places * self._flops_of[1]
+
+    def before_pause(self) -> None:
+        """Stop the clock."""
+        self._paused_at = time.monotonic()
+
+    def after_pause(self) -> None:
+        """Start it again."""
+        self._since += time.monotonic() - self._paused_at
+
+    def before_line(self, line: StepLine) -> None:
+        """Add the speed since the last line."""
+        if not line.is_logged:
+            return
+        seconds, device = max(time.monotonic() - self._since, 1e-9), self._ranks.device
+        line.fields["tokens_per_second"] = round(self._tokens / seconds, 1)
+        line.fields["wait_seconds"] = round(self._wait_seconds, 4)
+        line.fields["wait_share"] = round(min(self._wait_seconds / seconds, 1.0), 4)
+        if self._peak is not None and self._flops:
+            line.fields["mfu"] = round(self._flops / seconds / (self._peak * self._ranks.count), 4)
+        is_gpu = device.type == "cuda"
+        line.fields["memory_bytes"] = torch.cuda.max_memory_allocated(device) if is_gpu else resident_bytes(os.getpid())
+        self._tokens, self._flops, self._wait_seconds, self._since = 0, 0.0, 0.0, time.monotonic()
+
+
+def find_peak(settings: TrainingSettings, device: torch.device) -> float | None:
+    """Return a device's peak FLOPs a second, from the settings or by its name; None if unknown."""
+    if settings.peak_tflops is not None:
+        return settings.peak_tflops * 1e12
+    return peak_flops(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
+
+
+def measure_flops(model: Objective, step: Step) -> tuple[float, float] | None:
+    """Return the FLOPs of learning from a token and from a place that a head reads; 0 if the objective does not say.
+
+    Sequences are taken to be as long as those that this process reads of the step; None if it reads none.
+    """
+    real = STEP_COUNTS.index("sequences")  # what fills a batch follows them
+    own = [np.diff(each.batch.boundaries.numpy())[: each.counts[real]] for each in step.micro_batches]
+    lengths = np.concatenate(own).astype(np.int64)
+    if not len(lengths):
+        return None
+    of_tokens = model.macs(lengths, 0).flops
+    return of_tokens / lengths.sum(), model.macs(lengths, 1).flops - of_tokens
+
+
+class FirstSteps(Watcher):
+    """Judges the first steps of a run. All processes judge the same numbers, so all come to the same result.
+
+    terms:       names of the loss's terms
+    new_weights: whether the model begins with weights that were drawn
+    warmup:      steps until the learning rate is at its highest
+    last:        the last step of which examples are counted
+    """
+
+    def __init__(
+        self,
+        ranks: Ranks,
+        log: MetricsLog,
+        inputs: ModelInputs,
+        terms: Sequence[str],
+        new_weights: bool,
+        warmup: int,
+        last: int,
+    ) -> None:
+        self._ranks, self._log, self._inputs = ranks, log, inputs
+        self._terms, self._new_weights, self._last = terms, new_weights, last
+        self._counts: Int64s = np.zeros(4, np.int64)  # of this process's examples, as `count_texts` returns them
+        self._flat_at = max(FLAT_STEPS, warmup)  # a loss that has not fallen by then is told
+        self._first: dict[str, float] = {}
+        self._recent = defaultdict[str, deque[float]](lambda: deque(maxlen=RECENT))
+
+    def after_step(self, result: StepResult, state: TrainState) -> None:
+        """Count the examples of one of the first steps."""
+        for micro_batch in result.step.micro_batches if result.step.number <= self._last else ():
+            labels = micro_batch.batch.targets.get(PAIR)
+            ids = micro_batch.batch.ids.numpy()
+            self._counts += count_texts(self._inputs.special_ids, ids, None if labels is None else labels.numpy())
+
+    def after_line(self, line: StepLine) -> None:
+        """Warn, or raise InputError if the run cannot succeed."""
+        number, counts = line.result.step.number, line.result.step.counts[len(STEP_COUNTS) :].tolist()
+        losses = {name: line.losses[f"{name}_loss"] for name in self._terms}
+        warnings = self.judge_step(number, losses, dict(zip(losses, counts, strict=True)), line.norm)
+        if number == self._last:
+            warnings += judge_texts(self._ranks.total(self._counts.tolist()))
+        for message in warnings:
+            self._log.say("warning", number, message=message)
+
+    def judge_step(self, step: int, losses: Mapping[str, float], counts: Mapping[str, int], norm: float) -> list[str]:
+        """Return warnings about a step. Raises InputError if the run cannot succeed.
+
+        losses, counts: of each term, its mean and of how many; norm: of the gradient
+        """
+        warnings = [*self._judge_first(losses, counts, norm)] if step == 1 else []
+        if step == 1:
+            self._first = {name: losses[name] for name in self._terms if name == TOKEN_TERM and counts[name]}
+        for name in self._first:
+            self._recent[name].append(losses[name])
+        if self._first and step >= self._flat_at:
+            warnings += self._find_flat(step)
+            self._first = {}  # it is told once
+        return warnings
+
+    def _judge_first(self, losses: Mapping[str, float], counts: Mapping[str, int], norm: float) -> Iterator[str]:
+        for name in self._terms:
+            chance = math.log(self._inputs.vocab_size) if name == TOKEN_TERM else math.log(2)
+            if name in (TOKEN_TERM, *PAIR_TERMS) and counts[name] >= ENOUGH:
+                yield from self._compare_with_chance(name, losses[name], chance)
+        if norm == 0 and any(counts.values()):
+            raise InputError(
+                "The gradient of the first step is zero: nothing would be learned. Check the weights of the "
+                f"objective's terms and at what is frozen. {OFF}"
+            )
+        if math.isfinite(norm) and norm > MOST_NORM:
+            yield refuse_or_warn(
+                f"The gradient of the first step has the norm {norm:,.0f}, where 1 to 100 is usual: something is "
+                f"wrong with the weights that training begins with. {OFF}",
+                self._new_weights,
+            )
+
+    def _compare_with_chance(self, name: str, loss: float, chance: float) -> Iterator[str]:
+        comparison = f"The {name} loss of the first step is {loss:.2f}, and guessing by chance costs {chance:.2f}"
+        if not self._new_weights and loss > chance + FAR:
+            yield (
+                f"{comparison}: the weights that training begins with are sure of wrong answers. Do they belong to "
+                "this vocabulary, with every token at its own row? If the text only differs from what they were "
+                "trained on, the loss falls soon."
+            )
+        if self._new_weights and abs(loss - chance) > FAR:
+            raise InputError(
+                f"{comparison}: new weights are near that. Either they are not drawn as the family draws them, or the "
+                f"loss is not divided by what it is summed over. {OFF}"
+            )
+
+    def _find_flat(self, step: int) -> Iterator[str]:
+        """Yield a warning about each loss that has not fallen by now, when the rate is at its highest."""
+        for name, first in self._first.items():
+            now = fmean(self._recent[name])
+            if now > first - FLAT:
+                yield (
+                    f"The {name} loss was {first:.2f} at the first step and is {now:.2f} after {step:,}: nothing has "
+                    "been learned so far. Check training.learning_rate (published ones are between 1e-4 and 1e-3 for "
+                    "new weights), the warm-up, and some examples: cloze inspect shows the shards' masks."
+                )
+
+
+def refuse_or_warn(message: str, is_fatal: bool) -> str:
+    """Return a warning. Raises InputError with it if it is fatal: the run cannot succeed."""
+    if is_fatal:
+        raise InputError(message)
+    return message
+
+
+def count_texts(special: SpecialIds, ids: Int64s, labels: Int64s | None) -> Int64s:
+    """Count examples as the model reads them: int64 [pairs, those of label 1, ordinary tokens, [UNK] among them].
+
+    Masked tokens are left out, and so are labels below 0.
+    """
+    ordinary = np.isin(ids, [special.pad, special.cls, special.sep, special.mask], invert=True).sum()
+    some = labels[labels >= 0] if labels is not None else np.zeros(0, np.int64)
+    return np.array([len(some), (some == 1).sum(), ordinary, (ids == special.unk).sum()])
+
+
+def judge_texts(counts: Sequence[int]) -> list[str]:
+    """Return warnings about the counts of all processes, added up. Raises InputError if the run cannot succeed."""
+    pairs, ones, tokens, unknown = counts
+    warnings = []
+    share = ones / max(1, pairs)
+    if pairs >= ENOUGH_PAIRS and not BALANCED[0] <= share <= BALANCED[1]:
+        same = share in (0.0, 1.0)
+        tells = "there is nothing to distinguish" if same else "half of them are expected"
+        warnings.append(
+            refuse_or_warn(
+                f"Of the first {pairs:,} pairs of segments {share:.0%} have the label 1: {tells}. Documents of a "
+                "single segment have no second one that follows: give longer documents, or shards without pairs "
+                f'(shards.input = "full-sentences"). {OFF}',
+                same,
+            )
+        )
+    share = unknown / max(1, tokens)
+    if tokens >= ENOUGH_TOKENS and share > MANY_UNKNOWN:
+        warnings.append(
+            refuse_or_warn(
+                f"Of the first {tokens:,} tokens {share:.0%} are [UNK]: the vocabulary lacks the characters of the "
+                "text. Train one on this text (cloze vocabulary), with an alphabet that covers its script, and build "
+                f"the shards again. {OFF}",
+                share > MOST_UNKNOWN,
+            )
+        )
+    return warnings
