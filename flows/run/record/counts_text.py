@@ -27,7 +27,7 @@ _ROWS: Mapping[str, str | tuple[str, str]] = {
     "metrics": ("measured step or evaluation", "measured steps and evaluations"),
 }
 
-ASIDE = ("surfaces", "frequencies", "judged")  # tables that are figures of what the others hold
+ASIDE = ("surfaces", "frequencies", "judged", "revisions")  # tables that say more of what the others hold
 
 
 def counted(number: int, one: str, many: str = "") -> str:

@@ -10,7 +10,7 @@ from small_recipe import Run, new_world, prose, text_of
 from corpora.sources.remarks import MOST_KEPT, frequent_remarks
 from flows.command.preview import look_at, preview_source
 from flows.command.terminal.display import show_manifest
-from flows.orchestration.pages.page_artifacts import ledger_table
+from flows.orchestration.pages import ledger_table
 from flows.recipes.recipe import parse_recipe
 from flows.report.page import build_page
 from flows.run.record.figures import count_figures
