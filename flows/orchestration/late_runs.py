@@ -111,9 +111,8 @@ def send_run(api: str, ended: EndedRun, tell: Tell) -> str | None:
     id = str(made["id"])
     mine = {"flow_runs": {"id": {"any_": [id]}}}
     there = {shown["key"] for shown in post("artifacts/filter", {**mine, "limit": 200}) or ()}
-    report = artifact(
-        f"report-{ended.recipe}", _report(ended, id, api, tell), f"{ended.recipe}: the report of this run"
-    )
+    page = report_shown(Place(ended.store), ended.run_id, id, bool(own_password(api)), tell)
+    report = artifact(f"report-{ended.recipe}", page, f"{ended.recipe}: the report of this run")
     if report["key"] in there:  # it is sent last, so nothing is missing
         return id
     post("events", [event for task in enumerate(ended.tasks) for event in _events(id, *task)])
@@ -125,10 +124,6 @@ def send_run(api: str, ended: EndedRun, tell: Tell) -> str | None:
             lines = ended.lines[first : first + LINES_PER_REQUEST]
             post("logs/", [{**line, "flow_run_id": id} for line in lines])
     return id if post("artifacts/", {**report, "flow_run_id": id}) else None
-
-
-def _report(ended: EndedRun, flow_run_id: str, api: str, tell: Tell) -> str:
-    return report_shown(Place(ended.store), ended.run_id, flow_run_id, bool(own_password(api)), tell)
 
 
 def keep_run(ended: EndedRun, tell: Tell) -> None:

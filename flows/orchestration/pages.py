@@ -335,7 +335,7 @@ def picture(manifests: Sequence[Manifest]) -> str:
         names.setdefault(kind, []).append(name)
     drawn = {(kind, name): _box_of(kind, name, names[kind]) for kind, name in newest}
     boxes = {
-        drawn[made]: Box(key=drawn[made], title=manifest.kind, texts=(drawn[made][1], *_texts(manifest)))
+        drawn[made]: Box(key=drawn[made], title=manifest.kind, texts=(drawn[made][1], *summary(manifest).split(", ")))
         for made, manifest in reversed(newest.items())
     }
     for made, box in drawn.items():
@@ -351,10 +351,6 @@ def _box_of(kind: str, name: str, names: Sequence[str]) -> Made:
     if len(names) <= MOST_BOXES or name in names[: MOST_BOXES - 1]:
         return kind, name
     return kind, f"{len(names) - MOST_BOXES + 1:,} more"
-
-
-def _texts(manifest: Manifest) -> list[str]:
-    return summary(manifest).split(", ")
 
 
 def run_tags(recipe: Recipe, kind: str) -> list[str]:

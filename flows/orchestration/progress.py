@@ -70,12 +70,12 @@ class Progress:
 
     def fail(self, why: str) -> None:
         """Show in the group that is under way that the run failed, and why."""
-        begun = [group for group in self._groups.values() if group.missing]
-        open = [group for group in begun if len(group.ended) < len(group.missing)]
-        for group in (open or begun)[-1:]:
-            group.failed, group.now = True, why
+        begun = [name for name, group in self._groups.items() if group.missing]
+        is_open = [name for name in begun if len(self._groups[name].ended) < len(self._groups[name].missing)]
+        [failed] = (is_open or begun)[-1:] or [next(iter(self._groups))]
+        self._groups[failed].failed, self._groups[failed].now = True, why
         self._is_over = True
-        self.show("failed")
+        self.show(f"failed in {failed}. {why}")
 
     def end(self, text: str) -> None:
         """Show that the run has ended. text: what it came to"""

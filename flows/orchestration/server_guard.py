@@ -168,7 +168,6 @@ def describe_ui(port: int, password: str) -> str:
 
 
 MAX_KEPT_STORES = 2_000  # flow runs that are kept
-REPORT_PATH = "/cloze/report"
 REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
 
@@ -178,7 +177,7 @@ def report_path(flow_run_id: str, run_id: str) -> str:
     >>> report_path("5e0c", "2026-R&D (new)")
     '/cloze/report/5e0c/2026-R%26D%20%28new%29/report.html'
     """
-    return f"{REPORT_PATH}/{flow_run_id}/{quote(run_id, safe='')}/report.html"
+    return f"{REPORTS_PATH}{flow_run_id}/{quote(run_id, safe='')}/report.html"
 
 
 def keep_store(prefect_home: Path, flow_run_id: str, place: Place) -> None:
@@ -218,5 +217,5 @@ def add_reports(app: "FastAPI", prefect_home: Path) -> None:
             page, headers={"Content-Security-Policy": REPORT_POLICY, "X-Content-Type-Options": "nosniff"}
         )
 
-    app.add_api_route(f"{REPORT_PATH}/{{flow_run_id}}/{{run_id}}/report.html", show, response_model=None)
+    app.add_api_route(f"{REPORTS_PATH}{{flow_run_id}}/{{run_id}}/report.html", show, response_model=None)
     app.router.routes.insert(0, app.router.routes.pop())  # the UI takes every address that comes after it

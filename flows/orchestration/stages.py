@@ -46,14 +46,13 @@ if TYPE_CHECKING:
     from trainer.metrics import Event
 
 Fault = TypeVar("Fault", bound=Exception)
-Value = TypeVar("Value", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Ended(Generic[Value]):
+class Ended(Generic[Result]):
     """What a piece of work came to: its value, the same in a few words, and the name of the state that it ends in."""
 
-    value: Value
+    value: Result
     text: str
     name: str = "Completed"
 

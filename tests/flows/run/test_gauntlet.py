@@ -24,6 +24,7 @@ from corpora.store.stage import list_manifests
 from flows.command.terminal.summary import show_summary
 from flows.orchestration import steps
 from flows.orchestration.notifications import Notifier
+from flows.orchestration.recording import keep_pages
 from flows.orchestration.run_state import RunState
 from flows.orchestration.unwatched_run import run_alone
 from flows.run.inputs.folder_defaults import recipe_of_folder
@@ -65,7 +66,7 @@ def run_here(folder: Path, home: Path, **overrides: str) -> tuple[RunState, str]
     recipe = recipe_of_folder(folder, folder.parent / "store", overrides)
     finished = steps.prepare_run(recipe, home, screen.append, 1)
     finished.notifier = Notifier(recipe, screen.append)
-    with steps.open_workers(finished, None):
+    with keep_pages(screen.append, finished.pages, str), steps.open_workers(finished, None):
         run_alone(finished)
     console = Console(file=io.StringIO(), width=200)
     show_summary(console, finished)
@@ -94,6 +95,7 @@ def test_an_ugly_folder_is_read_and_every_loss_is_on_the_screen(
 ) -> None:
     """Fails where a file, name or link ends the run, a loss goes without a word, or a text is lost or comes twice."""
     monkeypatch.setattr(steps, "engine_at_work", engine_here)
+    monkeypatch.setenv("PREFECT_HOME", str(home))
     planted = make(kind, tmp_path / kind, FILES)
     sets = {key: value for key, _, value in (text.partition("=") for text in planted.overrides)}
     run, screen = run_here(tmp_path / kind, home, **SMALL, **sets)
