@@ -3,11 +3,11 @@
     group        state       stages            parts      now
     data         done        14                22 of 22
     vocabulary   under way   3, 1 reused       4 of 6     measures/demo: 0 of 1 parts
-    shards       waits
+    shards       next
     train        waits
     tasks        waits
 
-The line that waits first is what comes next. If the run fails, the line in which it did says why.
+If the run fails, the line in which it did says why, and so does the text above.
 Cost: a request at most every PROGRESS_SECONDS, and one when a group begins or the run ends.
 """
 
@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass, field
 
 from corpora.store.stage import Stage
-from flows.orchestration.pages import Living, Row
+from flows.orchestration.pages import Living
 from flows.recipes.recipe import Recipe
 from flows.run.policies import PROGRESS_SECONDS
 from flows.run.record.counts_text import progress_text
@@ -84,25 +84,25 @@ class Progress:
 
     def show(self, text: str = "") -> None:
         """Show where the run is by now. text: what it came to, if it has ended"""
-        self._shown = time.monotonic()
-        rows = self.rows()
-        under_way = [row["group"] for row in rows if row["state"] == "under way"]
-        waiting = [row["group"] for row in rows if row["state"] == "waits"]
-        told = f"{', '.join(under_way) or 'begins'}{f'; then {waiting[0]}' if waiting else ''}"
-        self._artifact.show(rows, f"{self._name}: {text or told}")
+        self._shown, rows = time.monotonic(), self.rows()
+        now = [row["group"] for row in rows if row["state"] == "under way"]
+        self._artifact.show(rows, f"{self._name}: {text or ', '.join(now) or 'begins'}")
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[dict[str, str]]:
         """Return a row for each group of the recipe."""
         last = next((group for group in reversed(self._groups.values()) if group.missing), None)
+        coming = next((group for group in self._groups.values() if not group.missing and not self._is_over), None)
         return [
-            {"group": name, **_cells(group, self._is_over or group is not last)} for name, group in self._groups.items()
+            {"group": name, **_cells(group, self._is_over or group is not last, group is coming)}
+            for name, group in self._groups.items()
         ]
 
 
-def _cells(group: _Group, is_past: bool) -> dict[str, str]:
+def _cells(group: _Group, is_past: bool, is_next: bool) -> dict[str, str]:
     """Return what is shown of a group. is_past: whether no more of its stages can begin"""
     is_open, reused = len(group.ended) < len(group.missing), list(group.ended.values()).count("reused")
-    states = {"failed": group.failed, "waits": not group.missing, "done": is_past and not is_open, "under way": True}
+    waits = "next" if is_next else "waits"
+    states = {"failed": group.failed, waits: not group.missing, "done": is_past and not is_open, "under way": True}
     state = next(state for state, holds in states.items() if holds)
     built, missing = sum(group.built.values()), sum(group.missing.values())
     return {

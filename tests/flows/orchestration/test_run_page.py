@@ -34,7 +34,8 @@ def test_a_line_for_each_group_says_where_the_run_is(tmp_path: Path) -> None:
     with keep_pages(print, pages, str):
         progress = Progress(new_world(tmp_path).recipe())
         progress.show()
-        assert lines(pages) == [(name, "waits", "", "") for name in ("data", "vocabulary", "shards")]
+        states = {"data": "next", "vocabulary": "waits", "shards": "waits"}
+        assert lines(pages) == [(*each, "", "") for each in states.items()]
         progress.begin(stage("documents", "pages"), 4)
         progress.begin(stage("documents", "notes"), 0)
         progress.finish("documents/notes", "reused")
@@ -42,10 +43,10 @@ def test_a_line_for_each_group_says_where_the_run_is(tmp_path: Path) -> None:
         progress.show()
         assert lines(pages)[0] == ("data", "under way", "1, 1 reused", "3 of 4")
         assert "documents/pages: 3 of 4 parts" in pages.artifacts["progress-small"]["data"]
-        assert pages.artifacts["progress-small"]["description"] == "small: data; then vocabulary"
+        assert pages.artifacts["progress-small"]["description"] == "small: data"
         progress.finish("documents/pages", "built")
         progress.begin(stage("counts", "small"), 1)
-        assert [state for _, state, *_ in lines(pages)] == ["done", "under way", "waits"]
+        assert [state for _, state, *_ in lines(pages)] == ["done", "under way", "next"]
         progress.begin(stage("measures", "small"), 1)  # built side by side with the tokens
         progress.begin(stage("tokens", "small"), 1)
         assert [state for _, state, *_ in lines(pages)] == ["done", "under way", "under way"]
