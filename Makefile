@@ -93,7 +93,7 @@ fix-pages: $(DEVELOP)
 	for samples in books cc_news openwebtext wikipedia; do $(PYTHON_HERE) tests/corpora/samples/pack_$$samples.py; done
 
 fix-outputs: $(DEVELOP)
-	$(BIN)/python -m flows.command.machine.kernel_calls
+	$(BIN)/python -m flows.command.kernel_calls
 	$(PYTHON_HERE) tests/test_docs.py
 
 figures: $(DEVELOP)  ## lines by room, the dearest test files, how the code reads; nothing is judged

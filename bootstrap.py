@@ -137,7 +137,7 @@ def commands(root: Path, earlier: dict[str, Any], wanted: dict[str, Any]) -> Ite
 
 def begin_compiling(root: Path) -> Popen[bytes]:
     """Compile kernels in a process that ends with this one, keeps no lock, says nothing and gives way to others."""
-    command = [str(root / ".venv" / "bin" / "python"), "-m", "flows.command.machine.compile_kernels"]
+    command = [str(root / ".venv" / "bin" / "python"), "-m", "flows.command.compile_kernels"]
     return Popen(command, cwd=root, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
 
 

@@ -127,7 +127,7 @@ class Workspace:
         self, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str], advance: Callable[[int], None]
     ) -> None:
         bare = stage.bare  # a worker gets no more than it needs
-        from flows.command.machine.compile_kernels import compiled_meanwhile  # which imports numba
+        from flows.command.compile_kernels import compiled_meanwhile  # which imports numba
 
         groups, done = ranges(plans, self._workers), 0
         with (

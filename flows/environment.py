@@ -32,7 +32,7 @@ DEFAULTS = {
     "PREFECT_LOGGING_LEVEL": "INFO",
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
-    # `flows.orchestration.server.api_recorder` waits for an absent server; a single request must not wait for minutes.
+    # `flows.orchestration.recording` waits for an absent server; a single request must not wait for minutes.
     # Where one hangs, two requests and the pause between them take half a minute.
     "PREFECT_API_REQUEST_TIMEOUT": "14",
     "PREFECT_CLIENT_MAX_RETRIES": "1",

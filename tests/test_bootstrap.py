@@ -21,10 +21,10 @@ from pathlib import Path
 import pytest
 
 import bootstrap
-from flows.command.machine import doctor
+from flows.command import doctor
 
 CHECKOUT = Path(bootstrap.__file__).parent
-COMPILE = "-m flows.command.machine.compile_kernels"
+COMPILE = "-m flows.command.compile_kernels"
 
 
 NOT_NAMED = {"llvmlite", "wcwidth"}  # comes with numba, with ftfy
@@ -231,7 +231,7 @@ def test_what_compiling_needs_is_installed_before(tmp_path: Path) -> None:
     program = """
 import sys
 from corpora.kernels.calls import read_call
-from flows.command.machine.compile_kernels import listed_calls
+from flows.command.compile_kernels import listed_calls
 for call in listed_calls():
     read_call(call)
 print(*{name.partition(".")[0] for name in sys.modules})

@@ -30,7 +30,7 @@ DAMAGES: Mapping[str, tuple[str, str]] = {
 }
 OUTPUTS: Mapping[str, tuple[str, str]] = {
     "docs/one-document.md": (r"```text\n", "```text\nnothing\n"),
-    "flows/command/machine/kernel_calls.txt": (r"\A.*\n", ""),
+    "flows/command/kernel_calls.txt": (r"\A.*\n", ""),
 }
 
 

@@ -53,7 +53,7 @@ def test_the_wheel_holds_the_data_that_the_program_reads(wheel: Path) -> None:
     """Fails where a recipe, a template, a sample or a list of calls stays behind, or tests come along."""
     with zipfile.ZipFile(wheel) as file:
         names = file.namelist()
-    for wanted in ("flows/recipes/shipped/demo.toml", "flows/command/machine/kernel_calls.txt", "cloze/documents.py"):
+    for wanted in ("flows/recipes/shipped/demo.toml", "flows/command/kernel_calls.txt", "cloze/documents.py"):
         assert wanted in names
     assert sum(name.startswith("corpora/samples/") for name in names) > 100
     assert not [name for name in names if name.startswith(("tests/", "docs/", "benchmarks/"))]

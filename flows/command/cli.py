@@ -20,23 +20,23 @@ from corpora.sources.files.endings import KNOWN
 from corpora.store.settings import suggest
 from flows.command import arguments
 from flows.command.arguments import load_recipe
+from flows.command.dedup_commands import duplicates_app
 from flows.command.diff import differing_app
-from flows.command.duplicates.cli import duplicates_app
 from flows.command.export import exporting_app
-from flows.command.operations.cli import operations_app
-from flows.command.releases.cli import releases_app
-from flows.command.shards.cli import shards_app
+from flows.command.release_commands import releases_app
+from flows.command.run_commands import operations_app
+from flows.command.shard_commands import shards_app
 from flows.command.tasks.cli import tasks_app
 from flows.command.terminal.completion import recipes
 from flows.command.terminal.help import WELCOME, arrange
 from flows.command.terminal.output import StandardOutput, console, console_for, print_json, say, teller
 from flows.command.training.cli import training_app
-from flows.command.vocabulary.cli import vocabulary_app
+from flows.command.vocabulary_commands import vocabulary_app
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flows.orchestration.runs.run_state import RunState
+    from flows.orchestration.run_state import RunState
     from flows.recipes.recipe import Recipe
 
 app = App(
@@ -111,9 +111,9 @@ def doctor(
     With a recipe, also say what slows its training on the GPU.
     """
     from corpora.store.places.place import Place
-    from flows.command.machine.cluster_findings import engine_findings
-    from flows.command.machine.doctor import examine, render
-    from flows.command.machine.prepare import database_finding, kernels_finding
+    from flows.command.cluster_findings import engine_findings
+    from flows.command.doctor import examine, render
+    from flows.command.prepare import database_finding, kernels_finding
 
     place = Place(store) if store else None
     folder = Path(place.address) if place is not None and place.is_local else None
@@ -132,7 +132,7 @@ def doctor(
 @app.command
 def prepare() -> None:
     """Compile kernels and make the UI's database, before a first run."""
-    from flows.command.machine.prepare import prepare as prepare_home
+    from flows.command.prepare import prepare as prepare_home
 
     prepare_home(_home, say)
 
@@ -177,12 +177,12 @@ def _built(
     load: "Callable[[], Recipe]", workers: int | None, own_server: bool, watch: bool | None = None
 ) -> "RunState":
     """Load a recipe and run it, and show how far it is; a folder's recipe is guessed by kernels, too."""
-    from flows.command.machine.compile_kernels import compiled_meanwhile
+    from flows.command.compile_kernels import compiled_meanwhile
     from flows.command.terminal.progress import RunProgress
-    from flows.orchestration.runs.run_recipe import execute
+    from flows.orchestration.run_recipe import run_recipe
 
     with compiled_meanwhile(say), RunProgress(console) as progress:
-        return execute(load(), _home, progress.tell, workers, own_server, progress.advance, watch)
+        return run_recipe(load(), _home, progress.tell, workers, own_server, progress.advance, watch)
 
 
 @app.command
@@ -201,10 +201,10 @@ def plan(
 
     Each stage has the reason. Costs are estimated from a sample.
     """
-    from flows.command.machine.cluster_findings import engine_lines
+    from flows.command.cluster_findings import engine_lines
     from flows.command.plan import estimate, show_plan
-    from flows.orchestration.runs.run_recipe import plan as plan_recipe
     from flows.run.estimates.room import refuse_without_room
+    from flows.run.plan.plan import plan_recipe
     from flows.run.plan.reach import reach_of
 
     loaded = load_recipe(recipe, source, store, overrides, engine)
@@ -298,9 +298,9 @@ def fetch(
 ) -> None:
     """Download the raw files of a recipe; a run does so by itself."""
     from flows.command.terminal.progress import FetchProgress
-    from flows.orchestration.runs.run_recipe import fetch_inputs
     from flows.recipes.recipe import settle_recipe
     from flows.run.inputs.fetch import FetchOptions
+    from flows.run.inputs.raw_files import fetch_inputs
 
     loaded = load_recipe(recipe, overrides=overrides)
     settle_recipe(loaded)
@@ -418,8 +418,8 @@ app.command(tasks_app, name="*")
 @app.command
 def ui(*, port: arguments.Port = 4200) -> int:
     """Open the UI on the runs of this machine; Ctrl-C stops it."""
-    from flows.orchestration.pages.late_runs import send_kept_runs
-    from flows.orchestration.server.embedded import serve_ui
+    from flows.orchestration.embedded_server import serve_ui
+    from flows.orchestration.late_runs import send_kept_runs
 
     serve_ui(port, say, partial(send_kept_runs, tell=say))
     return 0
@@ -443,7 +443,7 @@ def serve(
     Every line that it prints has the time, and a line of a run the run's short id.
     """
     loaded = load_recipe(recipe, None, store, overrides, engine)  # first: mistakes in it are said at once
-    from flows.orchestration.schedules.serve import serve_recipe
+    from flows.orchestration.serve import serve_recipe
 
     serve_recipe(loaded, cron, every, _home, port, say, store, workers, run_now)
 

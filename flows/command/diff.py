@@ -103,7 +103,7 @@ def _kept(place: "Place", record: "RunRecord") -> KeptRun:
 
 def _heading(before: KeptRun, after: KeptRun) -> Iterator[str]:
     """Yield lines that name the two runs."""
-    from flows.command.operations.display import when
+    from flows.command.records_display import when
     from flows.run.record.run_record import list_runs
     from flows.run.short_ids import short_run_ids
 

@@ -6,10 +6,10 @@ from rich.text import Text
 
 from corpora.store.places.place import Place
 from flows.command.terminal.tables import plain_table
-from flows.orchestration.runs.run_recipe import RunPlan
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.estimates.figures import Estimates, StageEstimate
+from flows.run.plan.plan import RunPlan
 from flows.run.plan.reach import reach_of
 from flows.run.policies import workers_for
 from flows.run.record.counts_text import readable_seconds

@@ -62,6 +62,6 @@ def engine_seen(address: str) -> tuple[str, str]:
     Raises InputError where there is none.
     """
     refuse_without_dask(address)
-    from flows.engines.cluster_status import look_at  # Dask is slow to import
+    from flows.engines.connect import look_at  # Dask is slow to import
 
     return look_at(address)

@@ -15,8 +15,7 @@ from corpora.store.workers.pool import Limits
 from flows.recipes.settings.bounds import BoundSettings
 from flows.recipes.settings.notify import NotifySettings
 from flows.recipes.settings.privacy import Privacy
-from flows.recipes.settings.release import ReleaseSettings
-from flows.recipes.settings.retention import RetentionSettings
+from flows.recipes.settings.release import ReleaseSettings, RetentionSettings
 from flows.recipes.task_table import TaskSettings
 from shards.settings import ShardSettings
 from tokenizers_train.vocabularies.settings import VocabularySettings

@@ -30,8 +30,7 @@ from flows.recipes.settings.bounds import Bound, check_names, read_bounds
 from flows.recipes.settings.engine import LOCAL, check_engine
 from flows.recipes.settings.notify import NotifySettings
 from flows.recipes.settings.privacy import Privacy, printable
-from flows.recipes.settings.release import ReleaseSettings
-from flows.recipes.settings.retention import RetentionSettings
+from flows.recipes.settings.release import ReleaseSettings, RetentionSettings
 from flows.recipes.tables import (
     NAME_BYTES,
     check_name,

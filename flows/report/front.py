@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from flows.recipes.settings.privacy import visible
 from flows.report.compared import Compared, by_source, change_text, figure_text
-from flows.report.drawing.growth import growth_chart
+from flows.report.drawing.curves import growth_chart
 from flows.report.run import RunView, View
 from flows.report.vocabularies import figures_by_generation
 from flows.run.record.counts_text import counted

@@ -18,8 +18,9 @@
         answers      new documents, by the tasks' models   one artifact a [[task]] that asks for them
 
 What else is to be known of each stage is in `stage_kinds.py`. How it is built is not decided here: `perform` is given
-stages that may be built side by side and returns their manifests. Under Prefect it runs tasks
-(`orchestration/tasks.py`); for `cloze plan` it only looks (`plan.py`); in a test it may build them in the same process.
+stages that may be built side by side and returns their manifests. In a run each is a task
+(`orchestration/stages.py`); for `cloze plan` it only looks (`plan.py`); in a test it may build them in the same
+process.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

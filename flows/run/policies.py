@@ -1,7 +1,4 @@
-"""The knobs of a run that decide no bytes: how parts are grouped into tasks, retries, how long to wait.
-
-They are not in the tasks, so that these stay a decoration, a call and a return.
-"""
+"""The knobs of a run that decide no bytes: how many parts a worker builds at a time, retries, how long to wait."""
 
 import os
 from collections.abc import Sequence
@@ -11,8 +8,6 @@ from corpora.generic_types import Item
 
 BYTES_PER_WORKER = 16_000_000  # of raw files: more workers would load longer than they work
 RANGES_PER_WORKER = 6  # many enough to even out the end
-MOST_RANGES = 120  # of stages that are built side by side
-MOST_TASKS = 900  # ranges of a run: with a publishing for each stage that is built, about 1,000
 RETRIES = 2
 RETRY_DELAY_SECONDS = [1.0, 5.0]
 SERVER_START_SECONDS = 180  # the first start migrates a database
@@ -44,25 +39,10 @@ def ranges(parts: Sequence[Item], workers: int) -> list[Sequence[Item]]:
     >>> ranges([1, 2, 3, 4, 5, 6, 7], workers=1)
     [[1, 2], [3, 4], [5, 6], [7]]
     """
-    return even_groups(parts, workers * RANGES_PER_WORKER)
+    size = max(1, ceil(len(parts) / (workers * RANGES_PER_WORKER)))
+    return [parts[first : first + size] for first in range(0, len(parts), size)]
 
 
-def even_groups(items: Sequence[Item], most: int) -> list[Sequence[Item]]:
-    """Group items, in order, into at most so many groups of one size.
-
-    >>> [len(group) for group in even_groups(range(1_000), 3)]
-    [334, 334, 332]
-    """
-    size = max(1, ceil(len(items) / max(1, most)))
-    return [items[first : first + size] for first in range(0, len(items), size)]
-
-
-def most_ranges(given: int) -> int:
-    """Return how many range tasks stages that are built side by side may have. given: to stages before
-
-    They take at most a quarter of what is left, so that none is left without.
-
-    >>> most_ranges(0), most_ranges(800), most_ranges(2_000)
-    (120, 25, 1)
-    """
-    return max(1, min(MOST_RANGES, (MOST_TASKS - given) // 4))
+def threads_for(workers: int) -> int:
+    """Return how many tasks wait for the workers at once: they do no work themselves."""
+    return max(16, 2 * workers)

@@ -34,6 +34,7 @@ WITH_WORDS = {**ON_WORKERS, "different": 400}
 class StageKind:
     """What is to be known of the stages of one kind.
 
+    group:        the line of the run's progress that it belongs to, and the tag of its tasks
     names:        of the sources or tables of a recipe that it has an artifact for; by default one of the whole recipe
     has_many:     whether only a corpus of hundreds of parts has it, so that no plan announces it
     is_planned_from: whether the next stage is planned from its rows, and not only from its manifest
@@ -51,6 +52,7 @@ class StageKind:
     has_answers:  whether its files are Parquet with a row for each document, by `id`, which `cloze trace` shows
     """
 
+    group: str
     names: Names = lambda recipe, rules: [""]
     has_many: bool = False
     is_planned_from: bool = False
@@ -78,12 +80,14 @@ class StageKind:
 
 STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
     "fits": StageKind(
+        group="data",
         names=lambda recipe, rules: [e.source.name for e in recipe.sources if e.documents.needs_statistics],
         seconds={"": {"fitted": 1}},
         of_source=True,
         counts=("documents",),
     ),
     "documents": StageKind(
+        group="data",
         names=lambda recipe, rules: [entry.source.name for entry in recipe.sources],
         steps={"records": "Parse, clean and filter"},
         seconds={"": {"measured": 1, "workers": 0.15}},
@@ -92,6 +96,7 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
         counts=("documents",),
     ),
     "signatures": StageKind(
+        group="data",
         names=lambda recipe, rules: [entry.source.name for entry in recipe.sources],
         seconds={"": {"stage": 0.01, "text_bytes": 8e-9}},
         disk_bytes={"": {"documents": 500, "parts": 3_000}},
@@ -99,6 +104,7 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
         counts=("documents",),
     ),
     "verdicts": StageKind(
+        group="data",
         each_generation=True,
         is_planned_from=True,
         steps={"documents": "Revisions, forgets and duplicates"},
@@ -113,6 +119,7 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
         smaller="Duplicates are searched among all documents at once: use fewer, or a larger machine.",
     ),
     "corpora": StageKind(
+        group="data",
         each_generation=True,
         is_planned_from=True,
         seconds={"": {"text_bytes": 2e-9, "parts": 5e-3}},
@@ -122,14 +129,16 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
         is_released=True,
     ),
     "counts": StageKind(
+        group="vocabulary",
         # counted once for all vocabularies that count alike: the first of each rule
         names=lambda recipe, rules: {rule: name for name, rule in reversed([*rules.items()])}.values(),
         seconds={"": {"stage": 0.01, "text_bytes": 1.3e-8}},
         disk_bytes={"": {"counted": 5}, "unigram": {"counted": 11}},
         grows=True,
     ),
-    "totals": StageKind(has_many=True),
+    "totals": StageKind(group="vocabulary", has_many=True),
     "vocabularies": StageKind(
+        group="vocabulary",
         names=lambda recipe, rules: [entry.name for entry in recipe.vocabularies],
         is_planned_from=True,
         seconds={
@@ -143,12 +152,14 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
         folder="tokenizer",
     ),
     "measures": StageKind(
+        group="vocabulary",
         names=lambda recipe, rules: rules,
         seconds={"": {"stage": 0.2, "counted": 1.5e-6}, "byte-bpe": {"stage": 0.3, "counted": 5e-6}},
         disk_bytes={"": {"stage": 12_000, "pieces": 1.6}},
         memory_bytes=WITH_WORDS,
     ),
     "tokens": StageKind(
+        group="shards",
         names=lambda recipe, rules: dict.fromkeys(entry.vocabulary for entry in recipe.shards),
         rows={"tokens": "document"},
         steps={"documents": "Tokenise{name}"},
@@ -157,8 +168,9 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
         grows=True,
         counts=("documents", "tokens"),
     ),
-    "merges": StageKind(has_many=True),
+    "merges": StageKind(group="shards", has_many=True),
     "shards": StageKind(
+        group="shards",
         names=lambda recipe, rules: [entry.name for entry in recipe.shards],
         steps={r"(?P<unit>tokens) of (?P<which>copy \d+)": "Build examples{name}, {which}"},
         seconds={"": {"stage": 0.01, "tokens": 4e-8}},
@@ -168,6 +180,7 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
         is_released=True,
     ),
     "models": StageKind(
+        group="train",
         names=lambda recipe, rules: [""] if recipe.model is not None else [],
         steps={"slots": "Read examples in training{name}"},
         seconds={"": {"stage": 6, "flops": 2.5e-11, "steps": 0.01}},
@@ -181,6 +194,7 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
         folder="encoder",
     ),
     "tasks": StageKind(
+        group="tasks",
         names=lambda recipe, rules: [entry.name for entry in recipe.tasks],
         rows={"answers": "answered example"},
         steps={r"(?P<which>\S+) (?P<unit>.+)": "Read labelled {unit} for {which}{name}"},
@@ -194,6 +208,7 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
         folder="heads/",
     ),
     "answers": StageKind(
+        group="tasks",
         names=lambda recipe, rules: [entry.name for entry in recipe.tasks if entry.settings.answers],
         rows={"answers": ("file of answers", "files of answers")},
         steps={"documents": "Answer new documents{name}"},

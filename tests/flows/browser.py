@@ -18,7 +18,7 @@ from launched import LONG, PATIENCE, answers, left, start, wait_until
 from playwright.sync_api import Page, expect, sync_playwright
 from served_command import free_port
 
-from flows.orchestration.server.embedded import PASSWORD, for_clients, keeps_runs_of
+from flows.orchestration.embedded_server import PASSWORD, for_clients, keeps_runs_of
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (

@@ -6,7 +6,8 @@ import re
 ROOMS = (
     "corpora/judging/documents.py",
     "flows/integrity",
-    "flows/orchestration/releases",
+    "flows/orchestration/release.py",
+    "flows/orchestration/approval.py",
     "flows/recipes/lock.py",
     "flows/run/faults",
     "flows/run/record",

@@ -19,8 +19,8 @@ from small_recipe import prose
 from ugly_folders import docx
 
 from flows.command.cli import run_command_line
-from flows.orchestration.runs.run_recipe import execute
-from flows.orchestration.runs.run_state import RunState
+from flows.orchestration.run_recipe import run_recipe
+from flows.orchestration.run_state import RunState
 from flows.recipes.recipe import parse_recipe
 from flows.recipes.tables import read_override
 from flows.run.store_address import find_artifacts
@@ -71,7 +71,7 @@ class Bench:
     def run(self, overrides: Overrides = MappingProxyType({})) -> RunState:
         """Run the recipe as `cloze run` does. Raises InputError."""
         recipe = parse_recipe(self.recipe_path.read_text(), self.recipe_path, overrides)
-        return execute(recipe, self.home, self.said.append, 1, watch=False)
+        return run_recipe(recipe, self.home, self.said.append, 1, watch=False)
 
     def command(self, *arguments: str) -> int:
         return run_command_line([*arguments], self.home)

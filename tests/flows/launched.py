@@ -24,8 +24,8 @@ from forking import Forked, can_fork
 
 from corpora.kernels.compiling import kernel_folder
 from corpora.store.workers.pool import WORKER_NAME
-from flows.orchestration.server.embedded import PASSWORD, EmbeddedServer, for_clients
-from flows.orchestration.server.password import basic
+from flows.orchestration.embedded_server import PASSWORD, EmbeddedServer, for_clients
+from flows.orchestration.server_guard import basic
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0  # seconds: for what takes one or two

@@ -22,7 +22,7 @@ from forking import Forked
 from launched import LONG, PATIENCE, ask, environment, get, left, post, session_processes, shared_temporary, wait_until
 from small_recipe import World
 
-from flows.orchestration.server.embedded import keeps_runs_of
+from flows.orchestration.embedded_server import keeps_runs_of
 
 # The server looks for new schedules, and the runner for runs that are due, every second.
 FAST = {"PREFECT_SERVER_SERVICES_SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "1", "PREFECT_RUNNER_POLL_FREQUENCY": "1"}

@@ -19,7 +19,7 @@ PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows")
 MOST_FILES = 3
 REGISTRY, RULES = "corpora/sources/registry.py", "corpora/judging/steps/rules.py"
 FAMILIES, TASKS, CLI = "trainer/settings/model.py", "trainer/tasks/registry.py", "flows/command/cli.py"
-PRIVACY, STATE = "flows/recipes/settings/privacy.py", "flows/orchestration/runs/run_state.py"
+PRIVACY, STATE = "flows/recipes/settings/privacy.py", "flows/orchestration/run_state.py"
 PAGE, PARTS = "flows/report/page.py", "flows/report/parts.html"
 STAGE, REASONS = "corpora/store/stage.py", "flows/run/plan/plan.py"
 SCORES = "trainer/tasks/scores/texts.py"
@@ -142,7 +142,7 @@ EDITS: dict[str, list[tuple[str, str, str]]] = {
     ],
     "a command": [
         ("flows/command/greet.py", "", GREET),
-        put(CLI, "from flows.command.operations", "from flows.command.greet import greeting_app\n"),
+        put(CLI, "from flows.command.run_commands", "from flows.command.greet import greeting_app\n"),
         put(CLI, "app.command(tasks_app", 'app.command(greeting_app, name="*")\n'),
     ],
 }

@@ -49,7 +49,7 @@ def strayed(shown: str, printed: str) -> list[tuple[str, str]]:
 
 def figures(line: str) -> list[float]:
     """Return the figures of a line but for its seconds."""
-    plain = "" if line.startswith("Seconds:") else re.sub(r"[\d.,]+ s\b", "", line)
+    plain = "" if line.startswith("Time:") else re.sub(r"[\d.,]+ s\b", "", line)
     return [float(figure.replace(",", "").rstrip(".")) for figure in FIGURE.findall(plain)]
 
 

@@ -13,11 +13,10 @@ from corpora.build import Corpus
 from flows.command.inspect import show_example_trace
 from flows.command.terminal.display import show_ledger
 from flows.command.trainer_process import model_folder, relay
-from flows.orchestration.runs.run_recipe import stage_times
-from flows.orchestration.runs.run_state import RunState
-from flows.orchestration.server.embedded import is_free, server_of_home
+from flows.orchestration.embedded_server import is_free, server_of_home
+from flows.orchestration.run_state import RunState
 from flows.recipes.demo_contents import SampleComparison, compare_contents, shipped_contents
-from flows.run.record.counts_text import counted
+from flows.run.record.counts_text import counted, readable_seconds
 from flows.run.record.figures import stored_manifests
 from flows.run.record.task_scores import result_in, summaries
 from flows.run.store_address import Artifact
@@ -37,12 +36,11 @@ RAW_LINES = 8  # of the example's raw record: the whole tour fits on two screens
 
 
 def show_summary(console: Console, finished: RunState) -> None:
-    """Print the ledger, the times, and where the store and the report are."""
+    """Print the ledger, the time, and where the store and the report are."""
     place, record = finished.place, finished.record
     console.print()
     console.print(show_ledger(stored_manifests(place, record)))
-    times = "  ".join(f"{kind} {seconds:.1f}" for kind, seconds in stage_times(record.stages).items())
-    console.print(f"\nSeconds: {times}  (all {record.seconds:.1f}, {counted(record.workers, 'worker')})")
+    console.print(f"\nTime:    {readable_seconds(record.seconds)}, with {counted(record.workers, 'worker')}")
     console.print(f"Store:   {quote(place.at(''))}\nReport:  {quote(finished.report_path)}", markup=False)
 
 
@@ -63,7 +61,7 @@ def show_tour(console: Console, finished: RunState, home: Path) -> None:
         f"trace {example}": "the next example, back to its raw record",
         f'fill {quote(place.at(""))} "The [MASK] is a list of strings."': "another gap for the model to fill",
         "run --source FOLDER": "your own folder of text, JSON lines, tables, pages or books",
-        "run demo": "the same again: everything is reused, and it says why",
+        "run demo": "the same again: everything is reused",
     }
     console.print("\nTry next:")
     console.print(f"  {ui_hint(cloze, home)}", markup=False)

@@ -8,7 +8,7 @@ import re
 import subprocess
 from collections.abc import Mapping
 
-from flows.command.machine.doctor import Finding, first_environment, gpu_lines, warn
+from flows.command.doctor import Finding, first_environment, gpu_lines, warn
 from flows.recipes.recipe import Recipe
 from trainer.auto_settings import Hardware, compiler_lacks, slow_settings, weakest
 

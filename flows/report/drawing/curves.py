@@ -8,10 +8,13 @@ Cost: some milliseconds a figure.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
 
+import numpy as np
 from markupsafe import Markup
 
-from flows.report.drawing.plot import ALONE, IN_PAGE, Axis, Plot, around
+from flows.report.drawing.plot import ALONE, IN_PAGE, Axis, Plot, around, from_zero, ticks
 from flows.report.model.terms import MAIN, main_term, words_of
 from trainer.metrics import Event
 
@@ -104,3 +107,21 @@ def _points(events: Sequence[Event], name: str) -> Points:
 def _value(event: Event, name: str) -> float:
     value = event.get(name)  # a term of some phases alone
     return math.nan if value is None else float(value)
+
+
+WIDTH, HEIGHT = 345.6, 165.6
+
+
+def growth_chart(added: Sequence[int], unit: str) -> Markup:
+    """Return a bar for each generation, as high as the sum until then; the part that it added is in another colour."""
+    totals = np.array([*accumulate(added)], np.int64)
+    edges = np.arange(len(added) + 1, dtype=np.float64) + 0.55
+    named = ticks(1.0, max(2.0, float(len(added))), 8, whole=True)
+    across = Axis(low=0.4, high=len(added) + 0.6, ticks=[tick for tick in named if tick >= 1], label="generation")
+    plot = Plot(width=WIDTH, height=HEIGHT, across=across, up=from_zero(float(totals[-1]), unit, 4), rows=1)
+    old = replace(plot, colours=replace(IN_PAGE, bar="var(--old)"))
+    entries = [("from before", "var(--old)", False), ("added", IN_PAGE.bar, False)]
+    return plot.picture(
+        "growth-by-generation",
+        [plot.bars(edges, totals), old.bars(edges, totals - np.array(added)), plot.legend(entries)],
+    )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile
+from pathlib import Path
 
 from corpora.errors import FileFault
 from corpora.generic_types import Json
@@ -23,13 +24,19 @@ from flows.run.examples import existing_vocabularies, word_rules
 from flows.run.faults.rebuild_damaged import DamageTracker
 from flows.run.faults.rule_limits import RefusedSources
 from flows.run.faults.skipped_files import leave_damage, leave_out
+from flows.run.inputs.labelled_files import labelled_lines
+from flows.run.inputs.raw_files import describe_inputs, resolve_inputs
 from flows.run.inputs.start_model import begun
+from flows.run.inputs.unread_files import looked_json
 from flows.run.pipeline import run_recipe
 from flows.run.record.counts_text import parent_name
 from flows.run.record.example_shares import warnings_of
 from flows.run.record.heartbeat import names_of
+from flows.run.record.listed_runs import follow_schedule
 from flows.run.source_plans import readable
 from flows.run.stage_kinds import STAGES
+
+NEW, UNCHANGED = "new", "nothing it depends on has changed"  # the reasons of most stages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +61,27 @@ class Planned:
 
 class _Unbuilt(Exception):
     """The plan cannot look further: a stage is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """Holds what a run would do now. notes: on its raw files, in lines; inputs: files that were found."""
+
+    notes: tuple[str, ...]
+    inputs: Mapping[str, Json]
+    stages: tuple[Planned, ...]
+    lock: Lock
+
+
+def plan_recipe(recipe: Recipe, home: Path) -> RunPlan:
+    """Plan what a run would do now, and find new raw files. Builds and writes nothing in the store."""
+    recipe = follow_schedule(recipe)
+    labelled = [*labelled_lines(Place(recipe.store), recipe)]
+    resolved = resolve_inputs(recipe, home)
+    notes = [*describe_inputs(recipe, resolved), *labelled]
+    stages = plan_run(Place(recipe.store), recipe, resolved.lock, notes.append)
+    inputs = looked_json(resolved.looked, recipe.privacy.samples)
+    return RunPlan(notes=tuple(notes), inputs=inputs, stages=tuple(stages), lock=resolved.lock)
 
 
 def plan_run(
@@ -154,14 +182,14 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
     if survey.manifest is not None:
         generations = survey.manifest.facts.get("generations", 1) if not stage.parts else 1
         settled = f": {generations} generations are settled" if generations > 1 else ""
-        return f"nothing it depends on has changed{settled}"
+        return f"{UNCHANGED}{settled}"
     named = ", ".join(f"{fault.path.removeprefix(f'{stage.folder}/')}: {fault.what}" for fault in faults[:3])
     if survey.damaged:
         parts = f"files are missing or damaged in parts {', '.join(survey.damaged[:3])}"
         return f"{parts} ({named})" if named else parts
     if faults:
         return f"damaged ({named}); resumes from {len(survey.done)} finished parts"
-    reason = "new"
+    reason = NEW
     if survey.others:
         differences = [difference(stage, other) for other in survey.others]
         fewest = min(differences, key=lambda each: sum(map(len, each.values())))

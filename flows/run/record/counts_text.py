@@ -28,7 +28,7 @@ _ROWS: Mapping[str, str | tuple[str, str]] = {
     "metrics": ("measured step or evaluation", "measured steps and evaluations"),
 }
 
-ASIDE = ("surfaces", "frequencies", "judged", "templates")  # tables that are figures of what the others hold
+ASIDE = ("surfaces", "frequencies", "judged", "revisions", "templates")  # tables that say more of what the others hold
 
 
 def counted(number: int, one: str, many: str = "") -> str:

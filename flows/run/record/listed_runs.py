@@ -12,6 +12,7 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.store.leases.active_runs import Present, read_presence
 from corpora.store.places.place import Place
+from flows.recipes.recipe import Recipe
 from flows.run.record.heartbeat import names_of, running_path
 from flows.run.record.run_record import (
     QUARANTINED,
@@ -222,6 +223,11 @@ def is_on_schedule(place: Place, recipe: str) -> bool:
     """Return whether a process runs a recipe of a name on a schedule now."""
     present = read_presence(place, schedule_path(recipe))
     return present is not None and not present.is_gone
+
+
+def follow_schedule(recipe: Recipe) -> Recipe:
+    """Return a recipe as a schedule runs it, if it is on one: whoever starts a run, the same becomes of its files."""
+    return recipe.on_schedule() if is_on_schedule(Place(recipe.store), recipe.name) else recipe
 
 
 def waiting_path(release: str) -> str:

@@ -22,7 +22,7 @@ from corpora.sources.files.source import FilesSource
 from corpora.store.places import pipes
 from corpora.store.places.place import Place
 from flows.command.tasks.piped import from_pipe
-from flows.command.vocabulary.domain_counts import _of_files
+from flows.command.vocabulary_adapt import _of_files
 from flows.dedup import run as deduplicating
 from flows.dedup.run import DedupSettings, dedup
 from flows.recipes.lock import read_lock
@@ -91,7 +91,7 @@ def _as_labelled_file(path: Path, change: Callable[[], object]) -> None:
 
 def _as_domain(path: Path, change: Callable[[], object]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flows.command.vocabulary.domain_counts.BATCH_CHARACTERS", 1)
+        patch.setattr("flows.command.vocabulary_adapt.BATCH_CHARACTERS", 1)
         _after_the_first(iter(_of_files(str(path.parent), "text", {"records": 0})), change)  # type: ignore[arg-type]
 
 

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
-from flows.command.vocabulary.domain_counts import count_domain
+from flows.command.vocabulary_adapt import count_domain
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -82,7 +82,7 @@ def test_counts_do_not_depend_on_how_texts_come(folder: Path, monkeypatch: pytes
     """Fails where a batch or a merge loses or doubles counts."""
     (folder / "a.jsonl").write_text("".join(json.dumps({"text": f"lender {'ab'[n % 2]}"}) + "\n" for n in range(99)))
     for name, value in (("BATCH_CHARACTERS", 10), ("MOST_TABLES", 3)):
-        monkeypatch.setattr(f"flows.command.vocabulary.domain_counts.{name}", value)
+        monkeypatch.setattr(f"flows.command.vocabulary_adapt.{name}", value)
     found = count_domain([str(folder / "a.jsonl")], load_vocabulary(folder / "bert"), "store", "text", print)
     counts = {row["word"]: row["count"] for row in found.together.to_pylist()}
     assert counts == {"a": 50, "b": 49, "lender": 99}

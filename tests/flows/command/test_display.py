@@ -17,7 +17,7 @@ from flows.command.preview import Passed, Preview
 from flows.command.terminal import display, summary
 from flows.command.terminal.display import MOST_BYTES, MOST_LINES, ROWS, show_dropped, show_example, show_ledger
 from flows.command.terminal.summary import ui_hint
-from flows.orchestration.server.embedded import is_free
+from flows.orchestration.embedded_server import is_free
 from flows.report.drawing.examples import stored_masks
 from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flows.command.machine import doctor
+from flows.command import doctor
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_disk_space_is_asked_of_the_nearest_folder_that_exists(
         asked.append(folder)
         return SimpleNamespace(free=free)
 
-    monkeypatch.setattr("flows.command.machine.doctor.shutil.disk_usage", usage)
+    monkeypatch.setattr("flows.command.doctor.shutil.disk_usage", usage)
     monkeypatch.chdir(tmp_path)
     assert doctor.disk_space("store", tmp_path / "not" / "yet", needed_bytes=10).ok == verdict
     doctor.disk_space("store", Path("store"))

@@ -10,9 +10,9 @@ from corpora.sources.contract import StatCache
 from corpora.sources.passed_over import FileGroup
 from flows.command.cli import run_command_line
 from flows.command.preview import look_at
-from flows.orchestration.runs.run_recipe import input_lines
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe
+from flows.run.inputs.raw_files import describe_inputs
 from flows.run.inputs.unread_files import groups_in_words, looked_from_json, looked_json, looked_lines
 
 RECIPE = 'store = "store"\n[[source]]\nkind = "files"\nname = "mixed"\npath = "raw"\n'
@@ -56,7 +56,7 @@ def test_names_of_files_are_private_like_texts(mixed: Path) -> None:
     """Fails where the name of a person is in a line or a record of a recipe that shows no text."""
     recipe = _recipe(mixed, **{"privacy.samples": "none"})
     resolved = resolve(recipe, Lock(), StatCache())
-    assert input_lines(recipe, resolved)[1:] == ["mixed: not read: 3 .doc, 3 .ppt.", *HOW]
+    assert describe_inputs(recipe, resolved)[1:] == ["mixed: not read: 3 .doc, 3 .ppt.", *HOW]
     assert "1.ppt" not in json.dumps(looked_json(resolved.looked, "none"))
     looked = looked_from_json(json.loads(json.dumps(looked_json(resolved.looked, "text"))))
     assert looked_lines(looked, "text") == [SAID, *HOW]

@@ -23,8 +23,8 @@ from corpora.errors import InputError
 from corpora.store.settings import COUNT, DAYS, EPOCH, PORT, POSITION, PROCESSES, SECONDS, SHARE, Number
 from flows.command.cli import app, run_command_line
 from flows.command.terminal.help import command_names, command_of
-from flows.orchestration.runs.run_recipe import begin
-from flows.orchestration.schedules.timetables import check_deployable, timetable
+from flows.orchestration.schedule import check_deployable, timetable
+from flows.orchestration.steps import prepare_run
 
 NEVER = (str(10**12), str(10**20), "-1000000000000", "nan", "inf", "-inf", "x", "1.5.2")  # of no option
 NEGATIVE = {"embed --layers"}  # counted from the last; how many there are is known from the model alone
@@ -110,7 +110,7 @@ def test_the_doors_of_python_and_of_schedules_have_the_same_bounds(workers: Any,
         lambda: cloze.run(built.folder / "small.toml", workers=workers),
         lambda: cloze.read(built.folder / "raw", workers=workers),
         lambda: check_deployable(recipe, workers),
-        lambda: begin(recipe, built.folder, print, workers),
+        lambda: prepare_run(recipe, built.folder, print, workers),
         lambda: timetable(None, workers),
     ):
         with pytest.raises(InputError, match=r"must be a whole number from 1 to "):

@@ -11,9 +11,9 @@ from launched import PATIENCE, ROOT
 
 from corpora.kernels.sealed import write_sealed
 from corpora.store.workers.pool import WorkerDied
-from flows.command.machine import compile_kernels as compiling
-from flows.command.machine import prepare as preparing
-from flows.orchestration.server.database import database_of
+from flows.command import compile_kernels as compiling
+from flows.command import prepare as preparing
+from flows.orchestration.embedded_server import database_of
 
 HEAVY = ("numba", "pandas", "prefect", "pyarrow", "torch")
 HELP = f"""
@@ -115,7 +115,7 @@ def test_what_is_not_compiled_is_compiled_next_to_the_work(tmp_path: Path, monke
 def test_the_listed_calls_are_those_of_a_store() -> None:
     """Fails where a kernel that runs call is not on the list, or of a folder not among its first, and a run waits."""
     code = (
-        "from flows.command.machine.kernel_calls import CALLS, calls; "
+        "from flows.command.kernel_calls import CALLS, calls; "
         "texts = ('\\n'.join(calls()), CALLS.read_text().rstrip()); "
         "made, listed = ([{*part.split('\\n')} for part in text.split('\\n\\n')] for text in texts); "
         "print([one ^ other for one, other in zip(made, listed, strict=True)])"

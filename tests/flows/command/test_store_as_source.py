@@ -10,7 +10,7 @@ import cloze
 from corpora.errors import InputError
 from flows.command.arguments import load_recipe
 from flows.command.preview import look_at
-from flows.command.vocabulary.domain_counts import _of_files
+from flows.command.vocabulary_adapt import _of_files
 from flows.dedup.inputs import inputs_of
 from flows.export.export import ExportSettings, choose, export
 from flows.recipes.lock import files_of

@@ -5,8 +5,7 @@ from recorded_run import made_record
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from flows.command.operations.display import show_runs
-from flows.command.releases.display import show_releases
+from flows.command.records_display import show_releases, show_runs
 from flows.command.terminal.output import WIDEST
 from flows.command.terminal.tables import fitted_lines, plain_table
 from flows.run.record.listed_runs import ListedRun

@@ -20,7 +20,7 @@ from corpora.sources.contract import RawFile
 from corpora.store.damage import Damaged
 from corpora.store.places.place import Place
 from corpora.store.workers.pool import Limits, PoolClosed, WorkerDied
-from flows.command.machine.cluster_findings import engine_findings, engine_lines
+from flows.command.cluster_findings import engine_findings, engine_lines
 from flows.engines import connect as connecting
 from flows.engines.cluster import Cluster
 from flows.engines.open_engine import engine_at_work, engine_seen

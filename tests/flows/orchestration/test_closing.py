@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from flows import signals
-from flows.orchestration.runs import run_flow
+from flows.orchestration import flow_end
 
 
 class LateServer:
@@ -35,10 +35,10 @@ def test_a_task_that_the_server_hears_of_late_is_closed(
     monkeypatch: pytest.MonkeyPatch, looks: tuple[int, ...]
 ) -> None:
     """Fails where what is on its way when a run is stopped stays open, or the process is gone before it is closed."""
-    server, run, settled = LateServer(looks), uuid4(), run_flow.SETTLED_LOOKS
-    assert run_flow.CLOSING_SECONDS + settled * run_flow.LOOK_SECONDS < signals.WORDS_SECONDS
-    monkeypatch.setattr(run_flow, "get_client", lambda sync_client: nullcontext(server))
-    monkeypatch.setattr(run_flow, "LOOK_SECONDS", 0.0)
-    run_flow.close_flow_run(str(run))
+    server, run, settled = LateServer(looks), uuid4(), flow_end.SETTLED_LOOKS
+    assert flow_end.CLOSING_SECONDS + settled * flow_end.LOOK_SECONDS < signals.WORDS_SECONDS
+    monkeypatch.setattr(flow_end, "get_client", lambda sync_client: nullcontext(server))
+    monkeypatch.setattr(flow_end, "LOOK_SECONDS", 0.0)
+    flow_end.close_flow_run(str(run))
     assert not server.open and server.flow_runs == [run]
     assert server.looks == max(looks, default=-1) + 1 + settled

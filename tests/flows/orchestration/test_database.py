@@ -10,8 +10,8 @@ from launched import cloze, new_home
 from small_recipe import fill, new_world
 
 from corpora.errors import InputError
-from flows.orchestration.server import database as module
-from flows.orchestration.server.database import OF_THE_USER, check_database, database_of, shrink_database
+from flows.orchestration import embedded_server as module
+from flows.orchestration.embedded_server import OF_THE_USER, check_database, database_of, shrink_database
 
 
 @pytest.fixture

@@ -19,12 +19,12 @@ from small_recipe import RECIPE, World, new_world
 
 from corpora.errors import InputError
 from flows.command.cli import run_command_line
-from flows.command.releases.cli import next_steps
-from flows.orchestration.schedules import prefect_yaml as prefect_yaml_module
-from flows.orchestration.schedules.prefect_yaml import prefect_yaml, refuse_served, write_prefect_yaml
-from flows.orchestration.schedules.recipe_flow import entrypoint_of, overrides_given, recipe_flow
-from flows.orchestration.schedules.serve import served_alone
-from flows.orchestration.schedules.timetables import timetable
+from flows.command.release_commands import next_steps
+from flows.orchestration import deploy as prefect_yaml_module
+from flows.orchestration.deploy import prefect_yaml, refuse_served, write_prefect_yaml
+from flows.orchestration.schedule import timetable
+from flows.orchestration.scheduled_run import entrypoint_of, overrides_given, recipe_flow
+from flows.orchestration.serve import served_alone
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.record.run_record import read_run
 
@@ -50,7 +50,7 @@ def test_a_deployment_says_what_the_command_was_told(tmp_path: Path) -> None:
     world = new_world(tmp_path / "recipes")
     plain = first(written(world))
     assert (plain["name"], plain["parameters"], plain["schedules"]) == ("small", {}, [])
-    assert plain["entrypoint"] == "flows.orchestration.schedules.recipe_flow.recipes/small"
+    assert plain["entrypoint"] == "flows.orchestration.scheduled_run.recipes/small"
     assert plain["tags"] == ["recipe: small", "source: pages", "source: notes"]
     assert plain["concurrency_limit"] == {"limit": 1, "collision_strategy": "ENQUEUE"}
     assert plain["work_pool"] == {

@@ -11,11 +11,10 @@ import pytest
 from prefect.settings import Settings
 
 from corpora.store.places.place import Place
-from flows.command.operations.display import status_lines
-from flows.orchestration.releases.approval import says_who_waits
-from flows.orchestration.schedules.housekeeping import due_runs, shown_in_status
-from flows.orchestration.server.database import OF_THE_USER
-from flows.orchestration.server.history import keep_history
+from flows.command.records_display import status_lines
+from flows.orchestration.approval import says_who_waits
+from flows.orchestration.embedded_server import OF_THE_USER, keep_history
+from flows.orchestration.schedule import due_runs, shown_in_status
 from flows.run.record.listed_runs import schedule_path, store_status, waiting_path
 
 

@@ -16,9 +16,9 @@ from served_command import free_port, serving
 from corpora.store.leases.active_runs import Presence
 from corpora.store.places.place import Place
 from flows.environment import prepare
-from flows.orchestration.runs.run_recipe import as_it_runs, execute
+from flows.orchestration.run_recipe import run_recipe
 from flows.recipes.recipe import Recipe
-from flows.run.record.listed_runs import schedule_path
+from flows.run.record.listed_runs import follow_schedule, schedule_path
 
 QUICK = [Cell(fault="noise", new=2, after="replaced"), Cell(fault="cut", new=1, after="deleted")]
 ALL_BAD = [
@@ -37,7 +37,7 @@ def test_bad_files_are_set_aside_and_the_others_go_on(cells: list[Cell], tmp_pat
 
     def night(recipe: Recipe) -> None:
         with nights.written():
-            execute(recipe, home, lambda line: None, 1, watch=False)
+            run_recipe(recipe, home, lambda line: None, 1, watch=False)
 
     night(nights.world.recipe().on_schedule())
     nights.come()
@@ -72,8 +72,8 @@ def test_a_run_that_a_person_starts_while_the_recipe_is_on_a_schedule_is_like_it
     recipe = Nights(tmp_path, QUICK).world.recipe()
     schedule = Presence(Place(recipe.store), schedule_path(recipe.name), dict)
     try:
-        served = as_it_runs(recipe)
+        served = follow_schedule(recipe)
         assert served.scheduled and {entry.on_damage for entry in served.sources} == {"skip"}
     finally:
         schedule.end()
-    assert as_it_runs(recipe) == recipe
+    assert follow_schedule(recipe) == recipe

@@ -14,12 +14,12 @@ from recorded_run import of_recipe
 from small_recipe import RECIPE
 
 from corpora.errors import InputError
-from flows.orchestration.runs.notifications import (
+from flows.orchestration.notifications import (
     LifeSigns,
     Notifier,
-    failure_reported,
     read_or_tell,
-    stalls_reported,
+    report_failure,
+    report_stalls,
 )
 from flows.recipes.recipe import Recipe, parse_recipe
 
@@ -42,11 +42,11 @@ def heard(tmp_path: Path) -> list[dict[str, str]]:
 def test_a_failure_is_told_and_raised_on(tmp_path: Path) -> None:
     """Fails where an error is swallowed, told without its reason, or an end without one is told as a failure."""
     said: list[str] = []
-    with failure_reported(told(tmp_path), said.append):
+    with report_failure(told(tmp_path), said.append):
         pass
     assert heard(tmp_path) == []
     for error in (InputError("No raw file."), ZeroDivisionError("by zero")):
-        with pytest.raises(type(error)), failure_reported(told(tmp_path), said.append) as notifier:
+        with pytest.raises(type(error)), report_failure(told(tmp_path), said.append) as notifier:
             notifier.run_id = "r1"
             raise error
     assert [(one["event"], one["run"], one["text"]) for one in heard(tmp_path)] == [
@@ -60,7 +60,7 @@ def test_a_notice_that_fails_leaves_the_error_as_it_is(tmp_path: Path) -> None:
     """Fails where a command that is not there hides why a run failed."""
     recipe, said = told(tmp_path), list[str]()
     recipe = parse_recipe(recipe.text, tmp_path / "small.toml", {"notify.command": '["no-such-program"]'})
-    with pytest.raises(InputError, match="No raw file"), failure_reported(recipe, said.append):
+    with pytest.raises(InputError, match="No raw file"), report_failure(recipe, said.append):
         raise InputError("No raw file.")
     assert len(said) == 1 and said[0].startswith("This notice could not be sent (failure) by the command no-such")
 
@@ -97,7 +97,7 @@ def test_standing_still_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     recipe, said, advanced = told(tmp_path, "stall_seconds = 1.0"), list[str](), list[int]()
     signs = LifeSigns(lambda stage, built, parts: advanced.append(built))
     clock, works, looks = [0.0], [0], [0]
-    monkeypatch.setattr("flows.orchestration.runs.notifications.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("flows.orchestration.notifications.time", SimpleNamespace(monotonic=lambda: clock[0]))
 
     def workers() -> tuple[int, ...]:
         looks[0] += 1
@@ -109,7 +109,7 @@ def test_standing_still_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert wait_for(lambda: looks[0] >= before + 2)  # the first may have begun before
 
     signs.workers = workers
-    with failure_reported(recipe, said.append) as notifier, stalls_reported(notifier, signs):
+    with report_failure(recipe, said.append) as notifier, report_stalls(notifier, signs):
         pass_time(0.0)
         for number in range(4):  # signs come, of one kind or the other
             works[0] += 1

@@ -19,12 +19,12 @@ from small_recipe import Run, World, fill, new_world, note, prose
 
 from corpora.errors import InputError
 from corpora.store.workers.processes import children, send
-from flows.orchestration.pages.late_runs import FOLDER
-from flows.orchestration.runs.run_recipe import execute
-from flows.orchestration.server import api_recorder as module
-from flows.orchestration.server import embedded as server_module
-from flows.orchestration.server.api_recorder import (
-    FlowEnd,
+from flows.orchestration import embedded_server as server_module
+from flows.orchestration import recording as module
+from flows.orchestration.embedded_server import answers, last_error
+from flows.orchestration.flow_end import FlowEnd
+from flows.orchestration.late_runs import FOLDER
+from flows.orchestration.recording import (
     KeptPages,
     Recording,
     during,
@@ -32,7 +32,7 @@ from flows.orchestration.server.api_recorder import (
     leave,
     recorded,
 )
-from flows.orchestration.server.embedded import answers, last_error
+from flows.orchestration.run_recipe import run_recipe
 
 GONE = httpx.ConnectError("All connection attempts failed")
 
@@ -82,7 +82,7 @@ def api(quick: None, monkeypatch: pytest.MonkeyPatch) -> Api:
     """An API that is looked at."""
     made = Api()
     monkeypatch.setattr(module, "answers", made.answers)
-    monkeypatch.setattr("prefect.client.orchestration.get_client", made.client)
+    monkeypatch.setattr("flows.orchestration.flow_end.get_client", made.client)
     monkeypatch.setenv("PREFECT__RUNTIME__FLOW_RUN__ID", str(uuid4()))
     return made
 
@@ -164,7 +164,7 @@ def test_a_server_that_is_stopped_for_five_minutes_holds_no_run_up(
 
     with during(Recording(ADDRESS, told.append)):
         with pytest.raises(InputError, match="The disk is full") if broken else nullcontext():
-            state = end.whatever(flow)
+            state = end.call(flow)
             assert state is not None and state.message == "done"
     assert clock.monotonic() <= lasts + 35 and len(told) == (away > 30)
     assert api.closed == [("Failed: InputError: The disk is full." if broken else "Completed: done")] * closed
@@ -182,9 +182,9 @@ def test_a_flow_that_cannot_begin_is_tried_again_and_then_done_without(api: Api)
 
     told: list[str] = []
     with during(Recording(ADDRESS, told.append)):
-        state = FlowEnd().whatever(flow)
+        state = FlowEnd().call(flow)
         assert state is not None and state.message == "done"
-        assert FlowEnd().whatever(api_gone) is None
+        assert FlowEnd().call(api_gone) is None
     assert told == [f"The Prefect API {ADDRESS} does not answer ({GONE}). {module.WITHOUT}"]
 
 
@@ -200,7 +200,7 @@ def test_an_api_that_answers_too_late_at_the_end_changes_no_result(api: Api, end
         return late
 
     with during(Recording(ADDRESS, print)):
-        state = flow_end.whatever(flow)
+        state = flow_end.call(flow)
     assert state is end and api.closed == [f"{end.name}: {end.message}"]
 
 
@@ -212,7 +212,7 @@ def test_a_task_that_ends_by_its_api_is_one_paragraph(api: Api) -> None:
 
     end = FlowEnd()
     with during(Recording(ADDRESS, print)), pytest.raises(InputError, match="What is finished is kept"):
-        end.whatever(lambda: end.keep(work))
+        end.call(lambda: end.keep(work))
     assert api.closed == ["Failed: ReadTimeout: timed out"]
 
 
@@ -229,7 +229,7 @@ def test_a_run_whose_server_does_not_come_up_builds_the_same(
     monkeypatch.setattr(server_module, "SERVER_STOP_SECONDS", -1.5)
     monkeypatch.setenv("PREFECT_HOME", str(home / "prefect"))
     told, steps = list[str](), list[tuple[str, int, int]]()
-    done = execute(world.recipe(), home, told.append, 1, own_server=True, advance=lambda *step: steps.append(step))
+    done = run_recipe(world.recipe(), home, told.append, 1, own_server=True, advance=lambda *step: steps.append(step))
     slow = f"The embedded Prefect server has not started in time; its log is {home}/prefect/server.log."
     assert [line for line in told if "server" in line and "damaged" not in line][1:] == [module.goes_without(slow)]
     assert world.contents() == sorted(manifest.content for manifest in finished.manifests)
@@ -250,7 +250,7 @@ def test_a_run_that_fails_without_its_server_is_kept_for_the_next_ui(
     monkeypatch.setattr(server_module, "SERVER_STOP_SECONDS", -1.5)
     monkeypatch.setenv("PREFECT_HOME", str(home / "prefect"))
     with pytest.raises(InputError, match=r"broken\.jsonl\.gz"):
-        execute(world.recipe(), home, print, 1, own_server=True)
+        run_recipe(world.recipe(), home, print, 1, own_server=True)
     [path] = (home / "prefect" / FOLDER).iterdir()
     assert '"type": "FAILED"' in path.read_text()
 
@@ -266,7 +266,7 @@ def test_a_run_that_began_without_its_server_is_shown_once_it_answers(
     monkeypatch.setenv("PREFECT_HOME", str(site.home / "prefect"))
     monkeypatch.setattr(module, "answers", lambda api: any("builds the same" in line for line in told) and answers(api))
     built.put("notes", "later", [note(7, prose(7000))])
-    done = execute(built.recipe(), new_home(tmp_path / "home"), told.append, workers=1)
+    done = run_recipe(built.recipe(), new_home(tmp_path / "home"), told.append, workers=1)
     assert done.record.flow_run is not None and done.record.stages[0].state == "reused"
     [run] = ask(site.api, "flow_runs", flow_runs={"id": {"any_": [done.record.flow_run.id]}})
     assert run["state"]["name"] == "Completed" and "builds" in run["tags"]
@@ -294,7 +294,7 @@ def servers(session: int) -> list[int]:
     return [
         process.pid
         for process in session_processes(session)
-        if "flows.orchestration.server.embedded" in process.command
+        if "flows.orchestration.embedded_server" in process.command
     ]
 
 

@@ -8,8 +8,8 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from corpora.store.places.place import Place
-from flows.orchestration.pages import report_server as reports
-from flows.orchestration.pages.report_server import add_reports, keep_store, report_of, report_path
+from flows.orchestration import server_guard as reports
+from flows.orchestration.server_guard import add_reports, keep_store, report_of, report_path
 
 
 def test_the_reports_of_a_known_store_are_shown_and_nothing_else(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_the_reports_of_a_known_store_are_shown_and_nothing_else(tmp_path: Path)
 
 
 def test_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reports, "MOST", 3)
+    monkeypatch.setattr(reports, "MAX_KEPT_STORES", 3)
     for _ in range(5):
         keep_store(tmp_path, str(uuid4()), Place(str(tmp_path)))
     assert len([*(tmp_path / "reports").iterdir()]) == 3

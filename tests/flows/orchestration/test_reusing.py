@@ -6,9 +6,9 @@ import pytest
 from launched import Site, ask, cloze, new_home
 from small_recipe import World
 
-from flows.orchestration.runs.unchanged_run import NOTHING_NEW
-from flows.orchestration.server.embedded import PASSWORD, PORT_FILE, for_clients
-from flows.orchestration.server.password import keep_password, password_file
+from flows.orchestration.embedded_server import PASSWORD, PORT_FILE, for_clients
+from flows.orchestration.run_recipe import NOTHING_NEW
+from flows.orchestration.server_guard import keep_password, password_file
 from flows.run.record.run_record import list_runs, read_run
 
 

@@ -66,7 +66,7 @@ def kill_one(home: Path, api: str | None, world: World, given: list[str], second
         assert wait_until(lambda: finished_parts(world) >= before + parts or process.poll() is not None, LONG)
     reached = finished_parts(world)
     wait_until(lambda: finished_parts(world) > reached, seconds)
-    served = any("flows.orchestration.server.embedded" in each.command for each in session_processes(process.pid))
+    served = any("flows.orchestration.embedded_server" in each.command for each in session_processes(process.pid))
     crew = len(workers(process.pid))
     assert process.stdout is not None
     assert process.poll() is None, f"it ended by itself: {process.stdout.read()}"

@@ -14,8 +14,10 @@ from small_recipe import RECIPE, Run, World, fill, new_world
 
 from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
-from flows.orchestration.runs.unchanged_run import NOTHING_NEW
+from flows.orchestration.pages import plain
+from flows.orchestration.run_recipe import NOTHING_NEW
 from flows.run.record.run_record import list_runs, read_run
+from flows.run.stage_kinds import STAGES as KINDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 
@@ -77,14 +79,11 @@ def test_everything_is_on_record_when_the_command_ends(twice: Twice) -> None:
     assert twice.first.flow_run["parameters"]["recipe_name"] == "twice"
 
 
-def test_every_stage_has_its_task_runs(twice: Twice) -> None:
-    """Fails if a stage is built without Prefect, or its parts are not divided among tasks."""
-    names = [task["name"] for task in twice.first.tasks]
-    assert len(set(names)) == len(names)
-    for stage in STAGES:
-        assert f"{stage}: publish" in names
-    pages = sorted(name for name in names if name.startswith("documents/pages: 0"))
-    assert pages == [f"documents/pages: 0000{part}" for part in range(4)]
+def test_every_stage_has_one_task_run(twice: Twice) -> None:
+    """Fails if a stage is built without Prefect, has more tasks than one, or is not tagged with its group."""
+    tags = {task["name"]: task["tags"] for task in twice.first.tasks}
+    assert len(tags) == len(twice.first.tasks)
+    assert tags == {stage: [KINDS[stage.partition("/")[0]].group] for stage in STAGES}
 
 
 def test_the_second_run_is_reused(twice: Twice) -> None:
@@ -155,14 +154,28 @@ def test_a_user_s_mistake_is_not_tried_again(site: Site, tmp_path: Path) -> None
     said = recorded.flow_run["state"]
     assert said["type"] == "FAILED" and f"cloze: {said['message']}" in done.stdout
     failed = [task for task in recorded.tasks if task["state"]["type"] == "FAILED"]
-    assert [(task["name"], task["run_count"]) for task in failed] == [("documents/pages: 00000", 1)]
+    assert [(task["name"], task["run_count"]) for task in failed] == [("documents/pages", 1)]
     place = Place(world.recipe().store)
     [record] = [read_run(place, run_id) for run_id in list_runs(place)]
     assert record.state == "failed" and "broken.jsonl.gz cannot be read to its end" in record.error
 
 
-def test_progress_ends_at_100(site: Site, twice: Twice) -> None:
-    """Fails where a person sees a finished run at anything else."""
-    found = ask(site.api, "artifacts", artifacts={"key": {"any_": ["progress-twice"]}})
-    assert [artifact["data"] for artifact in found] == [100.0]
+def test_the_page_begins_with_where_the_run_is(site: Site, twice: Twice) -> None:
+    """Fails if the first artifact is another, or a finished run has a group that is not done."""
+    of_run = {"id": {"any_": [twice.first.flow_run["id"]]}}
+    first = min(ask(site.api, "artifacts", flow_runs=of_run), key=lambda artifact: str(artifact["created"]))
+    assert first["key"] == "progress-twice"
+    shown = [(row["group"], row["state"], row["now"]) for row in json.loads(first["data"])]
+    assert shown == [(group, "done", "") for group in ("data", "vocabulary", "shards")]
     assert "| shards/twice |" in latest(site)["lineage-twice"]["data"]
+
+
+def test_a_page_that_failed_says_where_and_why(site: Site, tmp_path: Path) -> None:
+    """Fails if a person has to search the log for the stage that failed, or for what to do."""
+    world = make_world(tmp_path, "torn")
+    (world.folder / "raw" / "pages" / "broken.jsonl.gz").write_bytes(b"no gzip")
+    assert cloze(site.home, "run", str(world.recipe_path), "--workers", "1", api=site.api).returncode == 2
+    [recorded] = flow_runs(site, "torn")
+    data, *others = json.loads(latest(site)["progress-torn"]["data"])
+    assert data["state"] == "failed" and data["now"] == plain(recorded.flow_run["state"]["message"])
+    assert {row["state"] for row in others} == {"waits"}

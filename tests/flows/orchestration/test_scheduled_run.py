@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
-from flows.orchestration.schedules import scheduled_run
-from flows.orchestration.schedules.scheduled_run import RunLog, follow_for_all_that_are_due
+from flows.orchestration import scheduled_run
+from flows.orchestration.scheduled_run import RunLog, follow_for_all_that_are_due
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,9 +33,8 @@ from corpora.errors import InputError
 from corpora.store.places.locks import held
 from corpora.store.workers.processes import children
 from flows.environment import home_folder
-from flows.orchestration.schedules.recipe_flow import is_allowed, overrides_given, recipe_flow
-from flows.orchestration.server import password as password_module
-from flows.orchestration.server.embedded import (
+from flows.orchestration import server_guard as password_module
+from flows.orchestration.embedded_server import (
     PASSWORD,
     ask,
     check_port,
@@ -43,8 +42,16 @@ from flows.orchestration.server.embedded import (
     keeps_runs_of,
     serve_ui,
 )
-from flows.orchestration.server.guard import REPORTS_PATH, Guard
-from flows.orchestration.server.password import basic, describe_ui, keep_password, password_file, password_in_use
+from flows.orchestration.scheduled_run import is_allowed, overrides_given, recipe_flow
+from flows.orchestration.server_guard import (
+    REPORTS_PATH,
+    Guard,
+    basic,
+    describe_ui,
+    keep_password,
+    password_file,
+    password_in_use,
+)
 from flows.recipes.meanings import SETTINGS
 from flows.recipes.recipe import KEYS
 

@@ -15,11 +15,9 @@ from small_recipe import World
 from corpora.errors import InputError
 from corpora.store.workers.processes import family, lives
 from flows.command.cli import run_command_line
-from flows.orchestration.schedules import service
-from flows.orchestration.schedules.serve import served_alone
-from flows.orchestration.schedules.service import end_runner, patiently
-from flows.orchestration.server.database import database_of
-from flows.orchestration.server.embedded import ServerFailed
+from flows.orchestration import serve as service
+from flows.orchestration.embedded_server import ServerFailed, database_of
+from flows.orchestration.serve import end_runner, patiently, served_alone
 
 
 def answered(status: int) -> PrefectHTTPStatusError:

@@ -22,8 +22,7 @@ from small_recipe import RECIPE, World, fill, first_pages, new_world, stages_wit
 
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from flows.orchestration.server.database import database_of
-from flows.orchestration.server.embedded import PASSWORD
+from flows.orchestration.embedded_server import PASSWORD, database_of
 from flows.recipes.lock import read_lock
 from flows.run.record.run_record import RunRecord, list_runs, read_run
 

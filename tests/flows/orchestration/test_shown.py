@@ -15,12 +15,20 @@ from small_recipe import SHARED_KINDS, Run
 
 from corpora.store.places.place import Place
 from flows.environment import prepare
-from flows.orchestration.pages import markdown
-from flows.orchestration.pages.markdown import JOINER, in_alt, in_row, plain
-from flows.orchestration.pages.page_artifacts import arrows, flow_run_at, lineage, report_command, run_tags
-from flows.orchestration.pages.page_artifacts import picture as lineage_picture
-from flows.orchestration.runs import training_task
-from flows.orchestration.runs.training_task import curves, earlier_events, event_line, metric_rows, standing
+from flows.orchestration import pages, training_task
+from flows.orchestration.pages import (
+    JOINER,
+    arrows,
+    flow_run_at,
+    in_alt,
+    in_row,
+    lineage,
+    plain,
+    report_command,
+    run_tags,
+)
+from flows.orchestration.pages import picture as lineage_picture
+from flows.orchestration.training_task import curves, earlier_events, event_line, metric_rows, standing
 from flows.report.drawing.lineage import ACROSS, WIDTH, Box, draw_lineage
 
 
@@ -72,8 +80,8 @@ def test_a_long_training_is_thinned_but_for_its_evaluations() -> None:
 def test_everything_that_a_page_shows_goes_out_at_one_place() -> None:
     """Fails where another module makes artifacts, with text that is not made plain."""
     made = re.compile(r"create_\w+_artifact|\.update_artifact\(|/artifacts/")
-    modules = Path(markdown.__file__).parents[1].rglob("*.py")
-    assert [path.name for path in modules if made.search(path.read_text())] == ["markdown.py"]
+    modules = Path(pages.__file__).parents[1].rglob("*.py")
+    assert [path.name for path in modules if made.search(path.read_text())] == ["pages.py"]
 
 
 def test_a_training_that_goes_on_shows_what_was_before(tmp_path: Path) -> None:

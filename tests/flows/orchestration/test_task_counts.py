@@ -1,7 +1,7 @@
-"""The task runs of a run over thousands of parts, on any number of workers: planned here, and none of them done."""
+"""The tasks of stages of many parts, planned here and none of them done; and how pieces of a stage fail."""
 
+import threading
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,11 +14,9 @@ from corpora.store.manifest import Part
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
-from flows.orchestration.runs.stage_tasks import Performer
-from flows.orchestration.runs.work import StageWork, build_range, build_side_by_side
+from corpora.store.workers.pool import PoolClosed, WorkerDied
+from flows.orchestration.stages import Ended, StageBuild, StageBuilder, build_stage, is_worth_retrying, train_stage
 from flows.run.faults.rebuild_damaged import DamageTracker
-from flows.run.policies import MOST_TASKS
-from flows.run.record.heartbeat import StageProgress
 from flows.run.stage_kinds import STAGES
 
 
@@ -34,83 +32,95 @@ def stage_of(kind: str, name: str, parts: int) -> Stage:
 
 
 class Counted:
-    """Counts tasks instead of doing them. pieces: of the ranges of each stage, by its folder"""
+    """Notes tasks and flows below the run instead of doing them."""
 
     def __init__(self) -> None:
-        self.tasks = 0
-        self.pieces: dict[str, list[Sequence[PartPlan]]] = {}
+        self.tasks: list[tuple[str, Any]] = []
+        self.below: list[tuple[str, list[str]]] = []
 
-    def submit(self, name: str, work: StageWork) -> Any:
-        self.tasks += 1
-        build: Any = work.act
-        assert build.func is build_range
-        _, stage, pieces, _ = build.args
-        self.pieces.setdefault(stage.folder, []).extend(pieces)
-        return SimpleNamespace(result=lambda: [])
+    def submit(self, name: str, work: Any, build: StageBuild) -> Any:
+        self.tasks.append((name, work))
+        return SimpleNamespace(result=build.stage.promised)
 
-    def do(self, name: str, work: StageWork) -> Any:
-        self.tasks += 1
-        complete: Any = work.act
-        return complete.args[1].promised()
+    def call_below(self, group: str, stages: Sequence[str], work: Any) -> Any:
+        self.below.append((group, list(stages)))
+        return work()
 
 
-def performed(folder: Path, workers: int, groups: Sequence[Sequence[Stage]]) -> Counted:
-    """The tasks of a run on so many workers, group of stages by group."""
-    place = Place(str(folder))
-    run: Any = SimpleNamespace(
-        place=place, mending=DamageTracker(place=place, tell=print), stages={}, manifests={}, warm=set(),
-        pool=SimpleNamespace(workers=workers), recipe=SimpleNamespace(name="many"),
-        advance=lambda stage, built, parts: StageProgress(parts=parts, built=built, first=0),
+def make_run(folder: Path, workers: int, call: Any = None) -> Any:
+    place = Place(str(folder / "store"))
+    return SimpleNamespace(
+        place=place, mending=DamageTracker(place=place, tell=print), stages={}, manifests={},
+        pool=SimpleNamespace(workers=workers), advancing=threading.RLock(), call=call,
+        progress=SimpleNamespace(begin=lambda stage, missing: None), advance=lambda stage, built, parts: None,
         end_stage=lambda *ended: None, put_last=lambda folder: None,
     )  # fmt: skip
-    tasks = Counted()
-    performer = Performer(run, SimpleNamespace(show=lambda *shown: None), tasks)  # type: ignore[arg-type]
-    for stages in groups:
-        performer.perform(stages)
-    return tasks
 
 
-@pytest.mark.parametrize("workers", [2, 64, 320])
-@pytest.mark.parametrize("generations", [1, 30])
-def test_a_run_has_about_a_thousand_tasks_and_work_for_every_worker(
-    tmp_path: Path, workers: int, generations: int
-) -> None:
-    """Fails where more cores, or earlier generations that are built anew, make more task runs; or where a bound on
-    these leaves a worker without work."""
-    each = 2_000 // generations
-    names = [f"g{number}" for number in range(generations)]
-    groups = [[stage_of(kind, name, each) for name in names] for kind in ("documents", "signatures")]
-    groups += [[stage_of(kind, name, each)] for name in names for kind in ("verdicts", "corpora")]
-    later = [
-        kind
-        for kind, described in STAGES.items()
-        if not described.is_alone and kind not in {"fits", "documents", "signatures", "verdicts", "corpora"}
-    ]
-    groups += [[stage_of(kind, "all", 2_000)] for kind in later]
-    tasks = performed(tmp_path / "store", workers, groups)
-    stages = [stage for group in groups for stage in group]
-    assert tasks.tasks <= MOST_TASKS + 2 * len(stages)
-    for stage in stages:
-        built = [plan.name for piece in tasks.pieces[stage.folder] for plan in piece]
-        assert built == [plan.name for plan in stage.parts]
-        assert len(tasks.pieces[stage.folder]) > min(workers, each) / 2
+ALONE = ("models", "tasks", "answers")
 
 
-def test_pieces_of_a_range_are_all_built() -> None:
-    """Fails where a raw file that cannot be read keeps other pieces from being built, or hides another such file."""
-    built: list[str] = []
+def test_each_stage_is_one_task_and_what_lasts_is_a_flow_below(tmp_path: Path) -> None:
+    """Fails if the number of parts decides that of task runs, or training is hidden among the tasks of the run."""
+    run, tasks = make_run(tmp_path, workers=64), Counted()
+    builder = StageBuilder(run, tasks)  # type: ignore[arg-type]
+    for kind in STAGES:
+        builder.build([stage_of(kind, "one", 2_000), stage_of(kind, "two", 1)])
+    names = [f"{kind}/{name}" for kind in STAGES for name in ("one", "two")]
+    assert tasks.tasks == [(name, train_stage if name.startswith(ALONE) else build_stage) for name in names]
+    groups = dict(zip(ALONE, ("train", "tasks", "tasks"), strict=True))
+    assert tasks.below == [(group, [f"{kind}/one", f"{kind}/two"]) for kind, group in groups.items()]
 
-    def build(name: str) -> list[Part]:
-        built.append(name)
-        if name in "bd":
-            raise FileFault(f"{name} cannot be read", "source", name, "0" * 64, name)
-        return [Part(name=name, fingerprint=name, files=(), ledger=Ledger())]
 
-    def pieces(names: str) -> list[partial[list[Part]]]:
-        return [partial(build, name) for name in names]
+def part_of(plan: PartPlan) -> Part:
+    return Part(name=plan.name, fingerprint=plan.name, files=(), ledger=Ledger())
 
-    assert [part.name for part in build_side_by_side(pieces("ace"))] == ["a", "c", "e"]
+
+def built(folder: Path, monkeypatch: pytest.MonkeyPatch, workers: int, parts: int, call: Any) -> list[str]:
+    """The parts that the task of a stage builds by calls of workers, in the order in which it publishes them."""
+    stage = stage_of("documents", "all", parts)
+    run = make_run(folder, workers, lambda function, place, stage, plans, distrusted: call(plans))
+    build = StageBuild(run, stage, run.mending.survey(stage))
+    monkeypatch.setattr("flows.orchestration.stages.publish_stage", lambda build, parts: Ended(parts, ""))
+    published: Any = build_stage(build)
+    return [part.name for part in published.value]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 8])
+def test_a_stage_has_work_for_every_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
+    """Fails if a worker waits while there is work, a part is built twice or not, or their order is lost."""
+    together = threading.Barrier(workers, timeout=60)
+
+    def call(plans: Sequence[PartPlan]) -> list[Part]:
+        together.wait()
+        return [part_of(plan) for plan in plans]
+
+    names = [f"{number:05d}" for number in range(480)]
+    assert built(tmp_path, monkeypatch, workers, 480, call) == names
+
+
+def test_pieces_of_a_stage_are_all_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails if a raw file that cannot be read keeps other pieces from being built, or hides another such file."""
+    done: list[str] = []
+
+    def call(plans: Sequence[PartPlan]) -> list[Part]:
+        [plan] = plans
+        done.append(plan.name)
+        if plan.name in ("00001", "00003"):
+            raise FileFault(f"{plan.name} cannot be read", "source", plan.name, "0" * 64, plan.name)
+        return [part_of(plan)]
+
     with pytest.raises(FileFault) as met:
-        build_side_by_side(pieces("abcd"))
-    assert (met.value.file, [other.file for other in met.value.others]) == ("b", ["d"])
-    assert sorted(built) == sorted("aceabcd")
+        built(tmp_path, monkeypatch, 1, 5, call)
+    assert (met.value.file, [other.file for other in met.value.others]) == ("00001", ["00003"])
+    assert sorted(done) == [f"{number:05d}" for number in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [(WorkerDied("killed"), True), (OSError("no space"), True), (RuntimeError("the trainer died"), True),
+     (PoolClosed("over"), False), (FileFault("torn", "s", "f", "0" * 64, "f"), False), (None, True)],
+)  # fmt: skip
+def test_what_is_tried_again(error: Exception | None, again: bool) -> None:
+    """Fails if what a person has to fix is tried again, or a dead process is not, by Prefect's tasks or by threads."""
+    assert is_worth_retrying(error) is again

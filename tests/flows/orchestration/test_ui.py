@@ -24,8 +24,7 @@ from small_recipe import page as wiki_page
 
 from corpora.store.manifest import Manifest
 from corpora.store.stage import list_manifests
-from flows.orchestration.pages.markdown import plain
-from flows.orchestration.pages.page_artifacts import lineage
+from flows.orchestration.pages import lineage, plain
 
 pytestmark = [
     pytest.mark.slow,
@@ -42,11 +41,12 @@ training = {{ learning_rate = 1e-2, phase = [{{ steps = {STEPS}, batch = 8 }}] }
 
 
 class Site(NamedTuple):
-    """A server with its UI, and the run that it has on record."""
+    """A server with its UI, the run that it has on record, and the flow below it that trains."""
 
     address: str
     world: World
     completed: dict[str, Any]
+    training: dict[str, Any]
 
     @property
     def api(self) -> str:
@@ -71,8 +71,8 @@ def site(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         command = ["run", str(world.recipe_path), "--workers", "1"]
         done = cloze(home, *command, api=f"{address}/api")
         assert done.returncode == 0, done.stdout
-        [run] = ask(f"{address}/api", "flow_runs")
-        yield Site(address, world, run)
+        run, training = sorted(ask(f"{address}/api", "flow_runs"), key=lambda run: bool(run["parent_task_run_id"]))
+        yield Site(address, world, run, training)
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +83,8 @@ def page(site: Site) -> Iterator[Page]:
 
 
 def artifact_ids(site: Site) -> dict[str, str]:
-    """Key and id of each artifact of the run."""
-    of_run = {"id": {"any_": [site.completed["id"]]}}
+    """Key and id of each artifact of the run, and of the flow below it."""
+    of_run = {"id": {"any_": [site.completed["id"], site.training["id"]]}}
     return {artifact["key"]: artifact["id"] for artifact in ask(site.api, "artifacts", flow_runs=of_run)}
 
 
@@ -202,5 +202,12 @@ def test_the_loss_curve_is_drawn(site: Site, page: Page) -> None:
     open_artifact(page, site.address, artifact_ids(site)["metrics-models-seen"])
     newest, before, *_ = rows(page)
     assert newest[:2] == [str(STEPS), "held out"] and before[:2] == [str(STEPS), "training"]
-    newest_lines(page, site.address, site.completed["id"])
+    newest_lines(page, site.address, site.training["id"])
     expect(page.get_by_text(re.compile(rf"^evaluation {STEPS}/{STEPS}: loss [\d.]+, masked loss"))).to_be_attached()
+
+
+def test_one_element_says_where_the_run_is(site: Site, page: Page) -> None:
+    """Fails if a person has to add tasks up to know how far a run is, or the five lines are not those of the recipe."""
+    open_artifact(page, site.address, artifact_ids(site)["progress-seen"])
+    shown = [row[:2] for row in rows(page)]
+    assert shown == [[group, "done"] for group in ("data", "vocabulary", "shards", "train")]

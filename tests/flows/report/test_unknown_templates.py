@@ -11,7 +11,7 @@ from corpora.sources.remarks import MOST_KEPT, TABLE, read_remarks
 from corpora.store.tables import open_table
 from flows.command.preview import look_at, preview_source
 from flows.command.terminal.display import show_manifest
-from flows.orchestration.pages.page_artifacts import ledger_table
+from flows.orchestration.pages import ledger_table
 from flows.recipes.recipe import parse_recipe
 from flows.report.page import build_page
 from flows.run.record.figures import count_figures

@@ -17,9 +17,9 @@ from corpora.acquire.wanted import read_settings
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 from corpora.sources.registry import make_source
-from flows.orchestration.runs.run_recipe import fetch_inputs
 from flows.recipes.recipe import parse_recipe
 from flows.run.inputs.fetch import FetchOptions, FetchReport, fetch_recipe
+from flows.run.inputs.raw_files import fetch_inputs
 
 pytestmark = pytest.mark.server
 PATIENCE = Patience(first_seconds=0.01, most_seconds=0.1, attempts=2)

@@ -11,11 +11,11 @@ from small_recipe import prose, run_lock
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 from corpora.store.places.place import Place
-from flows.orchestration.runs.run_recipe import input_lines
 from flows.recipes.guesses.fitted_defaults import Fitted
 from flows.recipes.lock import Lock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe, settle_recipe
 from flows.run.inputs.folder_defaults import recipe_of_folder
+from flows.run.inputs.raw_files import describe_inputs
 
 TICKETS = [f"Hello, the printer in room {n} is broken again. Please call {n * 37} back, thanks." for n in range(120)]
 JAPANESE = [f"三階の{n}番のプリンターが月曜日から動きません。至急ご確認をお願いいたします。" for n in range(120)]
@@ -74,7 +74,7 @@ def run(recipe: Recipe) -> int:
 def test_a_first_run_keeps_the_texts_and_says_which_rules_fit(tmp_path: Path, texts: list[str], said: str) -> None:
     """Fails where a folder that holds text ends its first run with an error, or is left without its documents."""
     recipe = recipe_of_folder(folder_of(tmp_path / "f", texts), tmp_path / "store", SMALL)
-    lines = " ".join(input_lines(recipe, resolve(recipe, Lock(), StatCache())))
+    lines = " ".join(describe_inputs(recipe, resolve(recipe, Lock(), StatCache())))
     assert said in lines and ("by a look at" in lines) == bool(said)
     assert run(recipe) >= 0.9 * len(texts)
 
@@ -115,7 +115,7 @@ def test_what_was_set_for_a_folder_is_remembered(tmp_path: Path) -> None:
     for kept in (plain, parse_recipe(plain.text, plain.path, {})):
         assert kept.vocabularies[0].settings == plain.vocabularies[0].settings
         assert kept.sources == plain.sources and kept.sources[0].source.settings()["fields"] == {"key": "text"}
-    [line] = [line for line in input_lines(plain, resolve(plain, Lock(), StatCache())) if "remembered" in line]
+    [line] = [line for line in describe_inputs(plain, resolve(plain, Lock(), StatCache())) if "remembered" in line]
     assert "vocabulary.size=600, source.fields.key=text. To forget one: --set vocabulary.size=." in line
     changed = recipe_of_folder(folder, store, {"vocabulary.size": "700", "source.1.fields.key": ""})
     assert changed.chosen == {"vocabulary.size": "700"}

@@ -18,45 +18,19 @@ from rich.console import Console
 from ugly_folders import KINDS, Planted
 
 from corpora.build import Corpus
-from corpora.errors import FileFault
 from corpora.generic_types import Result
-from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.stage import Stage, build_parts, list_manifests, publish, survey_stage
+from corpora.store.stage import list_manifests
 from flows.command.terminal.summary import show_summary
-from flows.orchestration.runs import run_recipe
-from flows.orchestration.runs.run_recipe import execute_below
-from flows.orchestration.runs.run_state import RunState
-from flows.run.faults.skipped_files import leave_out
+from flows.orchestration import steps
+from flows.orchestration.notifications import Notifier
+from flows.orchestration.recording import keep_pages
+from flows.orchestration.run_state import RunState
+from flows.orchestration.unwatched_run import run_alone
 from flows.run.inputs.folder_defaults import recipe_of_folder
-from flows.run.pipeline import Outcome
-from flows.run.pipeline import run_recipe as run_stages
-from flows.run.record.run_record import StageHistory
 
 SMALL = {"vocabulary.size": "1500"}
 FILES = 300  # of the kinds with many
-
-
-def perform_here(run: RunState) -> Outcome:
-    """Carry out a run in this process, without files that cannot be read."""
-    while True:
-        try:
-            outcome = run_stages(
-                run.place, run.recipe, run.lock, lambda stages: [build_here(run, each) for each in stages], run.warn
-            )
-            run.judge(outcome)
-            return outcome
-        except FileFault as fault:
-            run.lock = leave_out(run.recipe, run.lock, [fault], run.warn)
-
-
-def build_here(run: RunState, stage: Stage) -> Manifest:
-    survey = survey_stage(run.place, stage)
-    run.stages.setdefault(stage.folder, StageHistory()).begin(survey, "new", damaged=False)
-    build_parts(run.place, stage, survey.missing)
-    manifest = survey.manifest or publish(run.place, stage, survey)
-    run.end_stage(manifest, 0.0)
-    return manifest
 
 
 class HereEngine:
@@ -90,7 +64,10 @@ def run_here(folder: Path, home: Path, **overrides: str) -> tuple[RunState, str]
     """Run a folder as the command does; what is on the screen in the end."""
     screen: list[str] = []
     recipe = recipe_of_folder(folder, folder.parent / "store", overrides)
-    finished = execute_below(recipe, home, screen.append, 1, perform_here)
+    finished = steps.prepare_run(recipe, home, screen.append, 1)
+    finished.notifier = Notifier(recipe, screen.append)
+    with keep_pages(screen.append, finished.pages, str), steps.open_workers(finished, None):
+        run_alone(finished)
     console = Console(file=io.StringIO(), width=200)
     show_summary(console, finished)
     assert isinstance(console.file, io.StringIO)
@@ -117,7 +94,8 @@ def test_an_ugly_folder_is_read_and_every_loss_is_on_the_screen(
     kind: str, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fails where a file, name or link ends the run, a loss goes without a word, or a text is lost or comes twice."""
-    monkeypatch.setattr(run_recipe, "engine_at_work", engine_here)
+    monkeypatch.setattr(steps, "engine_at_work", engine_here)
+    monkeypatch.setenv("PREFECT_HOME", str(home))
     planted = make(kind, tmp_path / kind, FILES)
     sets = {key: value for key, _, value in (text.partition("=") for text in planted.overrides)}
     run, screen = run_here(tmp_path / kind, home, **SMALL, **sets)

@@ -10,10 +10,11 @@ from small_recipe import World, first_pages, note, prose
 
 from corpora.errors import InputError
 from corpora.store.places.files import unfinished
-from flows.orchestration.runs import run_recipe as execute
-from flows.orchestration.runs.run_recipe import begin, stat_cache
+from flows.orchestration.steps import prepare_run
 from flows.recipes.lock import read_lock
 from flows.run.faults.recipe_lock import recipe_held
+from flows.run.inputs import raw_files
+from flows.run.inputs.raw_files import stat_cache
 
 SOON = 120.0  # seconds, on a busy machine
 
@@ -23,7 +24,7 @@ def test_two_runs_make_one_generation_of_a_file(world: World) -> None:
     recipe = world.recipe()
     home, told = world.folder / "home", []
     home.mkdir()
-    begin(recipe, home, lambda line: None)
+    prepare_run(recipe, home, lambda line: None)
     world.put("pages", "later-1", first_pages(9))
     asked = threading.Event()
 
@@ -32,7 +33,7 @@ def test_two_runs_make_one_generation_of_a_file(world: World) -> None:
         asked.set()
 
     with recipe_held(recipe.lock_path, tell):  # a run that has found `later-1` and is about to say so
-        second = threading.Thread(target=lambda: begin(recipe, home, tell))
+        second = threading.Thread(target=lambda: prepare_run(recipe, home, tell))
         second.start()
         assert asked.wait(SOON)
         assert told == ["Another run of this recipe finds its raw files first."]
@@ -82,7 +83,7 @@ def test_the_next_run_clears_up_after_killed_ones(world: World) -> None:
     for path in (*left, *kept):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    begin(recipe, home, told.append)
+    prepare_run(recipe, home, told.append)
     assert told[-1] == "Removed 2 unfinished files of runs that were killed."
     assert all(path.exists() for path in kept) and not any(path.exists() for path in left)
 
@@ -100,7 +101,7 @@ def test_what_is_known_of_raw_files_may_be_lost_and_not_written(
     def full(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(execute, "replaced_file", full)
+    monkeypatch.setattr(raw_files, "replaced_file", full)
     with pytest.raises(InputError, match=r"Cannot write .*raw-files.json: the disk is full: free some space, or set"):
         with stat_cache(tmp_path):
             pass

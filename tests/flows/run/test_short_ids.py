@@ -7,7 +7,7 @@ from small_recipe import Run
 
 from corpora.errors import InputError
 from flows.command.trainer_process import model_folder
-from flows.command.vocabulary.named import find_vocabulary
+from flows.command.vocabulary_display import find_vocabulary
 from flows.run.short_ids import is_run_id, short_run_ids
 from flows.run.store_address import find_artifacts, short_folder, split_address
 

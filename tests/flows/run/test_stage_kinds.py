@@ -30,7 +30,7 @@ from flows.export.exported import provenance_of
 from flows.export.release_folder import export_release
 from flows.integrity.inventory import find_faults, read_holdings
 from flows.maintenance.garbage import Policy, look, unneeded
-from flows.orchestration.pages.page_artifacts import line
+from flows.orchestration.pages import describe_stage
 from flows.report.page import build_page
 from flows.run import pipeline
 from flows.run.estimates.whole import estimate_run
@@ -44,6 +44,7 @@ from flows.run.store_address import Artifact, find_artifacts
 pytestmark = pytest.mark.slow
 
 MADE_UP = StageKind(
+    group="tasks",
     names=lambda recipe, rules: ["hard-words"],
     rows={"words": ("hard word", "hard words")},
     steps={"documents": "Explain hard words{name}"},
@@ -172,7 +173,7 @@ def listed(given: Everything, folder: Path) -> set[str]:
 def told(given: Everything, folder: Path) -> set[str]:
     """The lines of a run as it goes on."""
     records = {stage.folder: stage for stage in given.run.record.stages}
-    lines = [line(records[manifest.folder], manifest) for manifest in given.made]
+    lines = [describe_stage(records[manifest.folder], manifest) for manifest in given.made]
     assert "hard words" in lines[-1] and rows_in_words(given.made[-1])["words"].endswith(" hard words")
     return {text.split()[0] for text in lines}
 

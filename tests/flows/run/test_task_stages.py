@@ -18,7 +18,7 @@ from corpora.store.stage import build_part
 from corpora.store.tables import read_table
 from flows.command.trainer_process import model_folder
 from flows.export.release_folder import export_release
-from flows.orchestration.releases.release import promotion_of, release_by_itself
+from flows.orchestration.release import promotion_of, release_by_itself
 from flows.recipes.settings.bounds import read_bounds
 from flows.report.page import build_page
 from flows.run.plan.plan import plan_run

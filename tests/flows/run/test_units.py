@@ -3,7 +3,7 @@
 from small_recipe import Run
 
 from corpora.store.tables import read_table
-from flows.orchestration.pages.page_artifacts import summary
+from flows.orchestration.pages import summary
 from flows.report.page import build_page
 from flows.run.record.counts_text import rows_in_words
 

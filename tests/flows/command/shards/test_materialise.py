@@ -10,8 +10,8 @@ from small_shards import put_shards
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
-from flows.command.shards import materialise
-from flows.command.shards.materialise import write_epoch
+from flows.command import materialise
+from flows.command.materialise import write_epoch
 from flows.run.store_address import Artifact
 from shards.masks.masking import MaskSettings
 from shards.masks.schedule import RateSchedule

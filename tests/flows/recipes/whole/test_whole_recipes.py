@@ -28,7 +28,7 @@ from served_command import free_port, serving
 
 from corpora.store.places.place import Place
 from flows.command.reference import reference
-from flows.orchestration.runs.unchanged_run import NOTHING_NEW
+from flows.orchestration.run_recipe import NOTHING_NEW
 from flows.recipes.new_recipe import published, templates
 from flows.recipes.recipe import shipped_recipes
 from flows.recipes.tables import merged_tables, toml

@@ -1,0 +1,115 @@
+"""Compiles the kernels that a run calls, before it calls them, and makes the tables of characters that they read.
+
+`kernel_calls.txt` has the calls, in the order in which a run makes them, so that they can be compiled on all cores:
+first those of a run of a folder of text, then what only other runs call.
+`flows.command.kernel_calls` writes it.
+Cost: some 70 s of one core.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+
+from corpora.generic_types import Tell
+from corpora.kernels.calls import compile_call
+from corpora.kernels.compiling import ROOT, kernel_folder, shipped_folder, source_digest
+from corpora.store.workers.pool import WorkerDied, WorkerPool
+from flows.run.policies import default_workers
+
+CALLS = Path(__file__).with_name("kernel_calls.txt")
+LINE_SECONDS = 10.0  # between two progress lines
+
+
+def compile_kernels(tell: Tell, workers: int) -> None:
+    """Compile for all calls, each in one of so many processes, and make the tables. Repeated: a second or two."""
+    with WorkerPool(workers) as pool:
+        _compile(pool, False, tell)
+
+
+def compile_in_background() -> None:
+    """Compile one call after another, as long as the process lives that began this one: `bootstrap.py`, next to pip."""
+    os.nice(10)
+    parent = os.getppid()
+    for call in listed_calls():
+        if os.getppid() != parent:
+            break
+        compile_call(call)
+
+
+def listed_calls(first: bool = False) -> list[str]:
+    """Return the calls of all runs; first: those of a run of a folder of text."""
+    parts = CALLS.read_text(encoding="utf-8").split("\n\n")
+    return [call for part in parts[: 1 if first else None] for call in part.splitlines()]
+
+
+def _compile(pool: WorkerPool, first: bool, tell: Tell) -> None:
+    calls, last = listed_calls(first), time.monotonic()
+    with ThreadPoolExecutor(pool.workers) as threads:
+        for number, _ in enumerate(threads.map(lambda call: pool.run(compile_call, call), calls), start=1):
+            if time.monotonic() - last > LINE_SECONDS:
+                last = time.monotonic()
+                tell(f"  {number} of {len(calls)} calls")
+    if not first:
+        _keep_tables()
+    (kernel_folder() / compiled_name(first)).touch()
+
+
+def _keep_tables() -> None:
+    """Ask for words in every way, which keeps the tables of characters (`corpora.kernels.array_cache`)."""
+    import pyarrow as pa  # here: the help of the command asks for this module, and is not to wait for these
+
+    from corpora.text.words import word_tables
+    from tokenizers_train.vocabularies.settings import ALGORITHMS, VocabularySettings
+    from tokenizers_train.words.counts import count_by
+
+    for algorithm in ALGORITHMS:
+        count_by(VocabularySettings(algorithm=algorithm).word_rule, pa.array(["A word."], pa.large_string()))
+    word_tables()
+
+
+def is_compiled(first: bool = False) -> bool:
+    """Return whether all kernels, or the first ones, are compiled as their sources are, here or in the wheel."""
+    folders = (kernel_folder(), shipped_folder())
+    return any(folder is not None and (folder / compiled_name(first)).exists() for folder in folders)
+
+
+def compiled_name(first: bool = False) -> str:
+    """Return the name of a file that is with the kernels when all, or the first ones, are compiled as sources are."""
+    calls = listed_calls(first)
+    modules = sorted({call.partition(":")[0] for call in calls})
+    sources = [source_digest(ROOT / f"{module.replace('.', '/')}.py") for module in modules]
+    return f"compiled-{hashlib.sha256(repr((calls, sources)).encode()).hexdigest()[:16]}"
+
+
+@contextmanager
+def compiled_meanwhile(tell: Tell) -> Iterator[None]:
+    """Let half of the cores compile what a run of a folder of text needs while the block runs.
+
+    What only other runs call is compiled when it is called. What is unfinished at the end of the block is left.
+    """
+    if is_compiled() or is_compiled(first=True):
+        yield
+        return
+    tell("The kernels are not compiled yet: this run compiles what it needs next to its work.")
+    with WorkerPool(max(1, default_workers() // 2)) as pool:
+        thread = Thread(target=_compile_until_it_ends, args=(pool,), name="compile-kernels")
+        thread.start()
+        try:
+            yield
+        finally:
+            pool.close()
+            thread.join()
+
+
+def _compile_until_it_ends(pool: WorkerPool) -> None:
+    with suppress(WorkerDied):
+        _compile(pool, True, lambda line: None)
+
+
+if __name__ == "__main__":
+    compile_in_background()

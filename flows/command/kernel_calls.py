@@ -1,0 +1,101 @@
+"""The list of calls that kernels are compiled for: those that building small stores of the shipped samples makes.
+
+Those of a run of a folder of text are first, and a blank line is after them.
+
+    python -m flows.command.kernel_calls
+
+writes `kernel_calls.txt` again. Do so when a kernel that Python calls is new, is gone, or takes other arguments.
+Cost: the kernels' compilation in one process, where they are not cached yet.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from corpora.kernels.calls import write_call
+from corpora.kernels.dispatching import Kernel
+from corpora.sources.contract import StatCache
+from corpora.store.manifest import Manifest
+from corpora.store.places.place import Place
+from corpora.store.stage import Stage, build_parts, publish, survey_stage
+from flows.command.compile_kernels import CALLS
+from flows.recipes.lock import Lock, resolve
+from flows.recipes.recipe import Recipe, parse_recipe
+from flows.run.pipeline import run_recipe
+from flows.signals import scratch_folder
+from shards.reading.budgets import cut_step
+from shards.reading.files.shard_set import ShardSet
+from shards.reading.loader import Loader
+from shards.reading.mixture import Mixture
+from shards.reading.order import Interleave
+
+SOURCES = (
+    ("wikipedia", "wikipedia/samplewiki-20260101-pages-articles-multistream.xml.bz2"),
+    ("bookcorpus", "books"),
+    ("cc-news", "cc_news/CC-NEWS-20260103000000-00000.warc.gz"),
+    ("stories", "stories/stories.txt"),
+    ("openwebtext", "openwebtext/openwebtext.tar.xz"),
+)
+VOCABULARIES = ("wordpiece", "byte-bpe", "unigram")
+SHARDS = (  # name, vocabulary, and the rest of its table
+    ("plain", "wordpiece", ""),
+    ("pairs", "wordpiece", 'input = "segment-pair"\nlength = 64'),
+    ("orders", "wordpiece", 'input = "sentence-order"'),
+    ("sentence-pairs", "wordpiece", 'input = "sentence-pair"'),
+    ("single", "wordpiece", 'input = "single"'),
+    ("electra", "wordpiece", 'input = "electra"'),
+    (
+        "whole-words",
+        "byte-bpe",
+        'input = "full-sentences"\nmasking = { kind = "static", unit = "whole-word", rate = 0.15 }',
+    ),
+    ("pieces", "unigram", ""),
+)
+
+
+def calls() -> list[str]:
+    """Build small stores and throw them away; return the calls on the way, in their order, as lines of the list."""
+    with scratch_folder() as folder:
+        build_all(*_store_of(folder / "folder.toml", VOCABULARIES[:1], SHARDS[:1]))
+        first = len(Kernel.called)
+        for shards in build_all(*_store_of(folder / "prepare.toml", VOCABULARIES, SHARDS)):
+            _read_examples(shards)
+    lines = [write_call(*call) for call in Kernel.called]
+    return [*lines[:first], "", *lines[first:]]
+
+
+def _store_of(path: Path, vocabularies: Sequence[str], shards: Sequence[tuple[str, str, str]]) -> tuple[Recipe, Lock]:
+    """Return a recipe with a store next to it, and its lock."""
+    parts = (
+        f'name = "{path.stem}"\nstore = "{path.stem}"',
+        *(f'[[source]]\nkind = "{kind}"\npath = "sample:{raw}"' for kind, raw in SOURCES),
+        *(f'[[vocabulary]]\nname = "{name}"\nalgorithm = "{name}"\nsize = 500' for name in vocabularies),
+        *(f'[[shards]]\nname = "{name}"\nvocabulary = "{used}"\n{rest}' for name, used, rest in shards),
+    )
+    recipe = parse_recipe("\n".join(parts), path, {})
+    return recipe, resolve(recipe, Lock(), StatCache()).lock
+
+
+def build_all(recipe: Recipe, lock: Lock) -> list[ShardSet]:
+    """Build everything a recipe asks for, stage by stage; return the shard sets."""
+    place = Place(recipe.store)
+
+    def perform(stages: Sequence[Stage]) -> list[Manifest]:
+        return [_build(place, stage) for stage in stages]
+
+    return [ShardSet(place, manifest) for manifest in run_recipe(place, recipe, lock, perform).shard_sets.values()]
+
+
+def _read_examples(shards: ShardSet) -> None:
+    """Read examples as training does, and which of their tokens begin words."""
+    loader = Loader(shards, seed=0, words=True)
+    mixture = Mixture([loader, loader], Interleave((1, 1)))
+    cut_step(mixture.lengths(range(2)), 1, mixture.gather(range(2)).longest or 1)
+
+
+def _build(place: Place, stage: Stage) -> Manifest:
+    build_parts(place, stage, survey_stage(place, stage).missing)
+    return publish(place, stage, survey_stage(place, stage))
+
+
+if __name__ == "__main__":
+    CALLS.write_text("".join(f"{call}\n" for call in calls()), encoding="utf-8")

@@ -1,0 +1,92 @@
+"""`cloze prepare`: does in advance what the first run would wait for; `make install` and `make develop` call it.
+
+    bytecode     of the packages, where Python may not have written it
+    kernels      compiled on all cores, for the calls that runs make, with the tables of characters that they read
+                 (`flows.command.compile_kernels`)
+    database     of the embedded orchestrator, which its first server makes
+
+Compiled code is shared by all checkouts and environments of a user with the same code to compile.
+
+Promise: what is done is not done again, and a kill in the middle loses at most what was being compiled. Only caches
+are left behind.
+What no process read for 60 days is removed when kernels are compiled.
+Cost: one to two minutes of a core, once for each state of the kernels.
+"""
+
+import compileall
+import time
+from pathlib import Path
+
+from corpora.generic_types import Tell
+from corpora.kernels.compiling import ROOT, kernel_folder, shipped_folder
+from corpora.kernels.sealed import read_sealed
+from flows.command.compile_kernels import compile_kernels, compiled_name, is_compiled
+from flows.command.doctor import Finding, fail, ok, warn
+from flows.orchestration.embedded_server import EmbeddedServer, database_fault, database_of
+from flows.run.policies import default_workers
+
+UNUSED_SECONDS = 60 * 86400.0
+SEALED = (".kernel", ".npz")
+PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows", "cloze")
+
+
+def prepare(home: Path, tell: Tell) -> None:
+    """Do what is not done yet. Raises InputError."""
+    if is_prepared(home):
+        tell("The kernels are compiled, and the orchestrator has its database.")
+        return
+    for package in PACKAGES:
+        compileall.compile_dir(ROOT / package, quiet=2)
+    began = time.monotonic()
+    if not database_of(home / "prefect").exists():
+        tell("Making the database of the embedded orchestrator ...")
+        with EmbeddedServer(str(home / "prefect" / "server.log")) as server:
+            server.wait()
+    for path in damaged():
+        path.unlink(missing_ok=True)
+        (kernel_folder() / compiled_name()).unlink(missing_ok=True)
+    if not is_compiled():
+        _remove_unused(kernel_folder().parent)
+        workers = default_workers()
+        tell(f"Compiling the kernels, once for this state of the code: a minute or two of a core, on {workers} ...")
+        compile_kernels(tell, workers)
+    tell(f"Prepared in {time.monotonic() - began:.0f} s.")
+
+
+def is_prepared(home: Path) -> bool:
+    """Return whether the first run has nothing to wait for."""
+    return is_compiled() and not damaged() and database_of(home / "prefect").exists()
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove what was not read for a while: kernels as they once were, and for another processor or Python."""
+    for path in folder.glob("*/*"):
+        state = path.stat()
+        if max(state.st_atime, state.st_mtime) < time.time() - UNUSED_SECONDS:
+            path.unlink(missing_ok=True)
+
+
+def damaged() -> list[Path]:
+    """Return the files of compiled kernels and their tables that are not as they were written."""
+    files = (path for path in sorted(kernel_folder().iterdir()) if path.suffix in SEALED)
+    return [path for path in files if read_sealed(path) is None]
+
+
+def database_finding(home: Path) -> Finding:
+    """Check that a server can work with the orchestrator's database."""
+    path = database_of(home / "prefect")
+    if fault := database_fault(path.parent):
+        return fail("UI database", *fault)
+    return ok("UI database", str(path) if path.exists() else "none yet: the first server makes it")
+
+
+def kernels_finding() -> Finding:
+    """Check that the kernels of this state of the code are compiled, and intact."""
+    folder, bad = kernel_folder(), damaged()
+    if bad:
+        fact = f"{len(bad)} damaged in {folder}, first {bad[0].name}: a run that needs it compiles it again"
+    elif is_compiled():
+        return ok("compiled kernels", str(shipped_folder() or folder))
+    else:
+        fact = f"none, or not all, in {folder}: the first run compiles them while it works"
+    return warn("compiled kernels", fact, "cloze prepare")

@@ -1,0 +1,166 @@
+"""The output of the commands of operations: tables and lines, made of what `flows.run` has read."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from corpora.generic_types import Json
+from corpora.store.leases.active_runs import Present
+from corpora.store.places.place import Place
+from flows.command.terminal.output import print_json, say
+from flows.command.terminal.tables import plain_table
+from flows.recipes.settings.privacy import printable, visible
+from flows.run.inputs.unread_files import set_aside_in_words
+from flows.run.record.counts_text import counted, progress_text, readable_seconds
+from flows.run.record.ledger_balance import readable_bytes
+from flows.run.record.listed_runs import ListedRun, StoreStatus, new_parts
+from flows.run.record.releases import Release
+
+NONE = "-"
+WIDE = 110  # characters: a narrower terminal has two costs of a run in one column
+KINDS = 3  # of what was new, by name
+STYLES = {"completed": "green", "running": "cyan", "failed": "red", "lost": "red", "interrupted": "yellow"}
+
+
+def show_runs(states: Sequence[ListedRun], short: Mapping[str, str], width: int) -> Table:
+    """Return a table with a row for each run. short: their short ids; width: of the terminal, in characters"""
+    costs = _columns((("took", "CPU"), ("written", "memory")), width)
+    table = plain_table("run", "began", "recipe", "state", "new", *costs, texts=("began", "recipe", "state", "new"))
+    for state in states:
+        table.add_row(
+            Text(printable(short.get(state.run_id, state.run_id))),
+            when(state.started),
+            Text(printable(state.recipe)),
+            Text(state.outcome, STYLES.get(state.outcome, STYLES.get(state.state, ""))),
+            what_was_new(state),
+            *_columns(costs_of(state), width),
+        )
+    return table
+
+
+def _columns(pairs: Sequence[tuple[str, str]], width: int) -> list[str]:
+    """Return pairs as two columns each, or on a narrow terminal as one of two lines."""
+    return [each for pair in pairs for each in pair] if width >= WIDE else ["\n".join(pair) for pair in pairs]
+
+
+def costs_of(state: ListedRun) -> list[tuple[str, str]]:
+    """Return how long a run took with its processor time, and what it has written with its memory."""
+    cost = state.record.cost if state.record is not None else None
+    took = NONE if state.seconds is None else readable_seconds(state.seconds)
+    if cost is None:
+        return [(took, NONE), (NONE, NONE)]
+    sizes = (readable_bytes(cost.bytes_written), readable_bytes(cost.peak_bytes))
+    return [(took, readable_seconds(cost.cpu_seconds)), sizes]
+
+
+def what_was_new(state: ListedRun) -> str:
+    """Return what a run built, in a few words."""
+    if state.record is None:
+        return NONE
+    parts = new_parts(state.record)
+    if not parts:
+        return "nothing"
+    kinds = list(parts)
+    more = f" and {len(kinds) - KINDS} more" if len(kinds) > KINDS else ""
+    return f"{counted(sum(parts.values()), 'part')} of {', '.join(kinds[:KINDS])}{more}"
+
+
+def status_lines(status: StoreStatus) -> Iterator[str]:
+    """Yield what is under way in a store, line by line."""
+    if not status.running:
+        yield "Nothing runs here now."
+    for state in status.running:
+        assert state.present is not None
+        yield from running_lines(state, state.present)
+    for present in status.schedules:
+        yield schedule_line(present)
+    for present in status.waiting:
+        yield waiting_line(present)
+    for state in status.lost:
+        yield (
+            f"{printable(state.recipe)}: the run that began {when(state.started)} is lost: its process is gone without "
+            "a word. What it has finished is kept; run the recipe again to continue from there."
+        )
+    for state in status.ended:
+        kinds = set_aside_in_words(state.record.set_aside) if state.record is not None else ""
+        aside = f" It goes on without {kinds}; its report names them." if kinds else ""
+        yield f"{printable(state.recipe)}: the newest run, which began {when(state.started)}: {state.outcome}.{aside}"
+
+
+def running_lines(state: ListedRun, present: Present) -> Iterator[str]:
+    """Yield what a run does now."""
+    facts, process = present.said, present.process
+    workers = counted(int(facts.get("workers", 0)), "worker")
+    where = f"process {process.pid} on {printable(process.host)}"
+    silence = f", last heard of {readable_seconds(present.silent)} ago" if present.silent > 60 else ""
+    yield f"{printable(state.recipe)}: running since {when(state.started)}, {workers}, {where}{silence}"
+    stages: Mapping[str, Mapping[str, Any]] = facts.get("stages", {})
+    for stage, progress in stages.items():
+        yield f"  {printable(stage)}: {progress_text(stage, progress)}"
+    if not stages and facts.get("doing"):
+        yield f"  {printable(str(facts['doing']))}"
+
+
+def schedule_line(present: Present) -> str:
+    """Return the line of a recipe on a schedule: when it is due next, and how many of its runs wait for their turn."""
+    facts = present.said
+    due = f"next {when(str(facts['next']))}" if facts.get("next") else "when it is due is not known yet"
+    waits = f", {counted(int(facts['waiting']), 'run')} waiting for the turn" if facts.get("waiting") else ""
+    return f"{printable(str(facts.get('recipe')))}: on its schedule, {printable(str(facts.get('when')))}; {due}{waits}"
+
+
+def waiting_line(present: Present) -> str:
+    """Return the line of a release that waits for a person: since when, and where to answer."""
+    facts = {key: printable(str(value)) for key, value in present.said.items()}
+    what = f"the release {facts.get('release')} of the run {facts.get('run')}"
+    return f"{facts.get('recipe')}: {what} waits for approval since {when(facts.get('since', ''))}: {facts.get('url')}"
+
+
+def when(moment: str) -> str:
+    """Return a moment of a record in this machine's time."""
+    try:
+        return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M:%S}"
+    except ValueError:
+        return NONE
+
+
+CELL_CHARACTERS = 200
+
+
+def show_releases(entries: Sequence[Release], short: Mapping[str, str]) -> Table:
+    """Return the history of some names; the current entry of each has a star. short: short ids of runs"""
+    texts = ("release", "when", "who", "what", "reason")
+    table = plain_table("release", "number", "when", "who", "what", "run", "reason", texts=texts)
+    newest = {entry.name: entry.number for entry in entries}
+    for entry in entries:
+        name = f"{entry.name} *" if newest[entry.name] == entry.number else entry.name
+        run = short.get(entry.run, entry.run)
+        cells = (name, str(entry.number), when(entry.when), entry.who, what(entry), run, entry.reason)
+        table.add_row(*(Text(visible(cell, CELL_CHARACTERS)) for cell in cells))
+    return table
+
+
+def what(entry: Release) -> str:
+    """Return what an entry did, in a few words."""
+    if entry.action == "rollback":
+        return f"back to {entry.back_to}"
+    return "released" if entry.approved == "bounds" else "released by approval"
+
+
+def release_json(place: Place, entry: Release, current: bool) -> dict[str, Json]:
+    """Return an entry for scripts. current: whether it is what its name means"""
+    return {"store": place.at(""), "current": current, **asdict(entry)}
+
+
+def show_entry(place: Place, entry: Release, as_json: bool) -> None:
+    """Print what a name means from now on."""
+    if as_json:
+        print_json(release_json(place, entry, current=True))
+        return
+    lines = [f"{entry.name} is number {entry.number} now: the run {entry.run} of {entry.recipe}."]
+    lines += [f"  {place.at(artifact.folder)}" for artifact in entry.artifacts]
+    say(*lines, f"Its address: {place.at('').rstrip('/')}@{entry.name}")

@@ -1,0 +1,231 @@
+"""A vocabulary fitted to a domain: measured, given tokens, measured again, and written with its model.
+
+    words of the domain ─► tokens chosen ─► vocabulary ─► (rows for a model) ─► a folder
+
+Promise: nothing is written where anything is wrong. The figures come from the vocabularies' own encoding of the
+counted words, not from the estimates by which tokens were chosen.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from glob import has_magic
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from corpora.build import Corpus
+from corpora.errors import InputError
+from corpora.generic_types import Tell
+from corpora.judging.steps.privacy import PersonalDataSettings, mask_private
+from corpora.sources.bytes.unchanged import states_of, unchanged
+from corpora.sources.contract import RawFile, Tally, split_glob
+from corpora.sources.files.source import FilesSource
+from corpora.store.places.place import Place
+from flows.recipes.store_folders import refuse_store
+from flows.run.record.releases import release_address
+from flows.run.store_address import find_artifacts, newest, split_address
+from tokenizers_train.adapting.adapt import (
+    APPEND,
+    FILL,
+    AdaptSettings,
+    Choice,
+    choose_words,
+    known_rule,
+    new_vocabulary,
+    pieces_before,
+    slots_of,
+)
+from tokenizers_train.encoding.encoder import Encoder
+from tokenizers_train.measures.measure import Measures, cut_words, measure, measure_sources, unknown_id
+from tokenizers_train.vocabularies.vocabulary import Vocabulary
+from tokenizers_train.words.counts import count_by, merge_counts
+from tokenizers_train.words.table import WordCounts
+
+CORPORA = "corpora"
+BATCH_CHARACTERS = 8_000_000
+MOST_TABLES = 32  # of counts that wait to be merged
+OUT = PersonalDataSettings(
+    email=True, ip=True, phone=True, email_replacement="", ip_replacement="", phone_replacement=""
+)
+
+Texts = Iterable[tuple[str, pa.Array]]  # of a source of this name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainCounts:
+    """The word counts of each source by its name."""
+
+    sources: dict[str, WordCounts]
+
+    @property
+    def together(self) -> WordCounts:
+        """The counts of all sources."""
+        return merge_counts([*self.sources.values()])
+
+
+def count_domain(addresses: Sequence[str], vocabulary: Vocabulary, store: str, text: str, tell: Tell) -> DomainCounts:
+    """Count the words of files, folders or globs, and of corpora of a store (by name, or as STORE/corpora/NAME).
+
+    vocabulary: its rule defines the words
+    text:       the field or column of JSON lines and tables that holds the text
+    tell:       called with a line for each address
+    Raises InputError where an address cannot be read, where no text has a word, and where nobody knows the
+    vocabulary's rule for words.
+    """
+    rule = known_rule(vocabulary)
+    parts: dict[str, list[WordCounts]] = {}
+    texts, unread = 0, Counter[str]()
+    for address in addresses:
+        before, unread_before = texts, unread["records"]
+        for name, column in _texts(address, store, text, unread):
+            waiting = parts.setdefault(name, [])
+            waiting.append(count_by(rule, mask_private(column, OUT)[0]))
+            texts += len(column)
+            if len(waiting) >= MOST_TABLES:
+                parts[name] = [merge_counts(waiting)]
+        number = unread["records"] - unread_before
+        tell(f"{address}: {texts - before:,} texts{f', {number:,} that cannot be read' if number else ''}")
+    sources = {name: merge_counts(tables) for name, tables in parts.items()}
+    if not any(counts.num_rows for counts in sources.values()):
+        raise InputError(
+            f"No text of {', '.join(addresses)} holds a word. Give files with text; of JSON lines and tables --text "
+            "names the field that holds it."
+        )
+    return DomainCounts(sources=sources)
+
+
+def _texts(address: str, store: str, text: str, unread: Counter[str]) -> Texts:
+    """Return the texts at an address, in columns of some megabytes, each with the name of its source."""
+    if (
+        "://" in address
+        or release_address(address) is not None
+        or (Path(address).exists() and split_address(address)[1].split("/")[0] == CORPORA)
+    ):
+        return _of_corpus(address)
+    if Path(address).exists() or has_magic(address):
+        return _of_files(address, text, unread)
+    if address not in {path.split("/")[1] for path in Place(store).sizes(CORPORA)}:
+        raise InputError(
+            f"--corpus {address}: there is no such file or folder, and no corpus of that name in the store {store!r} "
+            "(--store names another store). Give files, a folder, or a corpus that `cloze run` has built."
+        )
+    return _of_corpus(Place(store).at(f"{CORPORA}/{address}"))
+
+
+def _of_corpus(address: str) -> Texts:
+    artifact = newest(find_artifacts(address, CORPORA))
+    for batch in Corpus(artifact.place, artifact.manifest).batches():
+        train = batch.filter(pc.invert(batch.column("held_out")))
+        names = train.column("source")
+        for name in pc.unique(names).to_pylist():
+            yield name, train.filter(pc.equal(names, name)).column("text")
+
+
+def _of_files(address: str, text: str, unread: Counter[str]) -> Texts:
+    refuse_store(split_glob(address)[0])
+    name = address if has_magic(address) else Path(address).resolve().name
+    source = FilesSource(name=name, path=address, fields={"text": text}, encoding="auto")
+    waiting: list[str] = []
+    size = 0
+    for record_text in _records(source, unread):
+        waiting.append(record_text)
+        size += len(record_text)
+        if size >= BATCH_CHARACTERS:
+            yield source.name, pa.array(waiting, pa.large_string())
+            waiting, size = [], 0
+    yield source.name, pa.array(waiting, pa.large_string())
+
+
+def _records(source: FilesSource, unread: Counter[str]) -> Iterator[str]:
+    """Yield the texts of the records that can be read. The files are not hashed for it."""
+    for name, path in source.files():
+        with unchanged(states_of([str(path)])):
+            file = RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path))
+            for piece in source.slices(file):
+                for record in source.records(piece, Tally()):
+                    unread["records"] += record.drop is not None
+                    if record.drop is None:
+                        yield record.text
+
+
+def number_wanted(vocabulary: Vocabulary, tokens: int | None, fill: bool) -> int:
+    """Return how many tokens are asked for. Raises InputError unless it is one of --tokens N and --fill that can be."""
+    if (tokens is None) == (not fill):
+        raise InputError(
+            "Set how many tokens to add: --tokens N, or --fill for as many as there are slots (one of the two)."
+        )
+    if tokens is not None:
+        if tokens < 1:
+            raise InputError(f"--tokens {tokens}: ask for one token or more.")
+        return tokens
+    slots = len(slots_of(vocabulary))
+    if not slots:
+        raise InputError(
+            "--fill: the vocabulary has no unused slots ([unused0], ...) left to fill. Give --tokens N: then tokens "
+            "are added after the last one, and the model gets rows for them."
+        )
+    return slots
+
+
+def adapt_vocabulary(
+    vocabulary: Vocabulary, domain: DomainCounts, wanted: int, settings: AdaptSettings, append: bool = False
+) -> tuple[Vocabulary, dict[str, Any]]:
+    """Choose tokens by what the domain's words would save; return the new vocabulary, and the gain in figures.
+
+    Raises InputError if no word of the domain is worth a token.
+    """
+    choices = choose_words(vocabulary, domain.together, wanted, settings)
+    if not choices:
+        raise InputError(
+            f"No word of the corpus that the vocabulary cuts occurs {settings.min_count} times and is of "
+            f"{settings.min_length} to {settings.max_length} {settings.characters}: it fits as it is. Lower "
+            "--min-count, or give more text."
+        )
+    new = new_vocabulary(vocabulary, choices, APPEND if append else FILL)
+    appended = new.size - vocabulary.size
+    return new, {
+        "size": {"before": vocabulary.size, "after": new.size},
+        "wanted": wanted,
+        "filled": len(choices) - appended,
+        "appended": appended,
+        "model_rows": None,
+        "before": _fit(vocabulary, domain),
+        "after": _fit(new, domain),
+        "tokens": _added(vocabulary, new, choices),
+    }
+
+
+def _added(old: Vocabulary, new: Vocabulary, choices: Sequence[Choice]) -> list[dict[str, Any]]:
+    """Return the tokens that were added, each with the pieces that its text had before."""
+    pieces = pieces_before(old, new)
+    return [
+        {
+            "token": new.display(number),
+            "id": number,
+            "count": choice.count,
+            "saved": choice.saved,
+            "pieces": [*map(old.display, pieces[number])],
+        }
+        for choice in choices
+        for number in [new.id_of(choice.token)]
+    ]
+
+
+def _fit(vocabulary: Vocabulary, domain: DomainCounts) -> dict[str, Any]:
+    """Measure a vocabulary on a domain whose words were counted by its rule. Every distinct word is encoded once."""
+    pieces = cut_words(Encoder(vocabulary), domain.together)
+    unknown, size = unknown_id(vocabulary), vocabulary.size
+    sources = measure_sources(pieces, unknown, size, sorted(domain.sources.items()))
+    return {
+        **_measure_facts(measure(pieces, unknown, size)),
+        "sources": {name: _measure_facts(measures) for name, measures in sources.items()},
+    }
+
+
+def _measure_facts(measures: Measures) -> dict[str, Any]:
+    unknown_rate = measures.unknown_words / measures.words if measures.words else None
+    shares = {"fertility": measures.fertility, "unknown_rate": unknown_rate, "whole_share": measures.whole_share}
+    return {**asdict(measures), **shares}

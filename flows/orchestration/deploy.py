@@ -1,0 +1,145 @@
+"""`cloze deploy`: a prefect.yaml, from which `prefect deploy --all` puts recipes on a server for the workers of a pool.
+
+    prefect_yaml(...)      the text of the file
+    write_prefect_yaml     writes it as a new file, or replaces an existing one if asked to
+    refuse_served          refuses the name of a deployment that a running `cloze serve` holds
+
+The file is for people: every line may be edited. Its entrypoints are flows of the installed program
+(`scheduled_run.py`), so the file holds only names.
+"""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import yaml
+from prefect import __version__ as prefect_version
+from prefect.schedules import Schedule
+
+from corpora.errors import InputError
+from corpora.store.places.locks import is_locked
+from flows.orchestration.embedded_server import ask
+from flows.orchestration.pages import flow_called, run_tags
+from flows.orchestration.recording import answering_api
+from flows.orchestration.schedule import check_deployable, given_parameters, serving_lock
+from flows.orchestration.scheduled_run import GIVEN, entrypoint_of
+from flows.recipes.recipe import Recipe
+
+POLLED = timedelta(minutes=2)  # since a runner last asked for runs, every 10 s by default: it lives
+
+
+def prefect_yaml(
+    recipes: Sequence[Recipe],
+    pool: str,
+    schedule: Schedule | None,
+    folder: Path,
+    home: Path,
+    store: str | None = None,
+    workers: int | None = None,
+) -> str:
+    """Return the text of a prefect.yaml in a folder. Raises InputError.
+
+    home: of a worker's caches; store, workers: as given to the command
+    """
+    names = [recipe.name for recipe in recipes]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"Two recipes are named {twice!r}, and deployments are named after them: give each its own.")
+    deployments = []
+    for recipe in recipes:
+        check_deployable(recipe, workers)
+        given = given_parameters(recipe, store, workers)
+        work_pool = {
+            "name": pool,
+            "job_variables": {"env": {"CLOZE_HOME": str(home), GIVEN: json.dumps(given.get("set", []))}},
+        }
+        deployments.append({**deployment_of(recipe, given, schedule, folder), "work_pool": work_pool})
+    body = {
+        "name": folder.name or "cloze",
+        "prefect-version": prefect_version,
+        "pull": [{"prefect.deployments.steps.set_working_directory": {"directory": str(folder)}}],
+        "deployments": deployments,
+    }
+    head = (
+        "# Written by `cloze deploy`; yours to edit. `prefect --no-prompt deploy --all` puts it on the server;\n"
+        f"# `{worker_command(pool)}` runs it: both with the Python that has cloze.\n"
+    )
+    text: str = yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=1000)
+    return head + text
+
+
+def deployment_of(recipe: Recipe, given: dict[str, Any], schedule: Schedule | None, folder: Path) -> dict[str, Any]:
+    """Return a recipe as prefect.yaml deploys it. given: overrides of the recipe in every run, by its parameters"""
+    assert recipe.path is not None
+    path = os.path.relpath(recipe.path.resolve(), folder)
+    return {
+        "name": recipe.name,
+        "description": f"Builds what is new of {path}, and reuses everything else.",
+        "tags": [tag for tag in run_tags(recipe, "") if tag],
+        "entrypoint": entrypoint_of(path),
+        "enforce_parameter_schema": True,
+        "parameters": given,  # what is not here is as the recipe says when it runs
+        "schedules": schedules(schedule),
+        "concurrency_limit": {"limit": 1, "collision_strategy": "ENQUEUE"},  # one of those that wait runs for all
+    }
+
+
+def schedules(schedule: Schedule | None) -> list[dict[str, Any]]:
+    """Return a schedule as prefect.yaml has it."""
+    if schedule is None:
+        return []
+    if schedule.interval is not None:
+        return [{"interval": schedule.interval.total_seconds()}]
+    return [{"cron": schedule.cron, "timezone": schedule.timezone}]
+
+
+def write_prefect_yaml(path: Path, text: str, force: bool) -> None:
+    """Write a prefect.yaml. Raises InputError if one exists and `force` is not set."""
+    try:
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise InputError(
+            f"{path} exists: --force replaces it, and --output writes another (then `prefect --no-prompt deploy "
+            "--all --prefect-file` with its name)."
+        ) from error
+    except OSError as error:
+        raise InputError(f"Cannot write {path}: {error.strerror}. Name another place with --output.") from error
+
+
+def refuse_served(names: Sequence[str], home: Path, tell: Callable[[str], None]) -> None:
+    """Raise InputError if a running `cloze serve` holds the deployment of a name, here or with the same Prefect API.
+
+    tell: is called if no API answers, so that it is not known of other machines
+    """
+    api = answering_api(home, own_server=False)
+    for name in names:
+        if is_locked(serving_lock(home, name)) or (api and _is_served(api, name)):
+            raise InputError(
+                f"A running `cloze serve` holds the deployment {name!r}: `prefect deploy` would take it over, and both "
+                "would start its runs. Stop that `cloze serve`, or give the recipe another `name`."
+            )
+    if not api:
+        tell("No Prefect API answers, so it is not known whether a `cloze serve` on another machine holds such a name.")
+
+
+def _is_served(api: str, name: str) -> bool:
+    """Tell whether a process asks an API for the runs of a deployment that has no work pool."""
+    deployment = ask(f"{api}/deployments/name/{quote(flow_called(name), safe='')}/{quote(name, safe='')}")
+    if not isinstance(deployment, dict) or deployment.get("work_pool_name") or deployment.get("paused"):
+        return False
+    polled = deployment.get("last_polled")
+    return isinstance(polled, str) and datetime.now(UTC) - datetime.fromisoformat(polled) < POLLED
+
+
+def worker_command(pool: str) -> str:
+    """Return the command that starts a worker. Prefect's folder in TMPDIR belongs to its first user, and all share it.
+
+    >>> worker_command("main")
+    'TMPDIR=$(mktemp -d) prefect worker start --pool main --type process'
+    """
+    return f"TMPDIR=$(mktemp -d) prefect worker start --pool {pool} --type process"

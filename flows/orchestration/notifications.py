@@ -1,0 +1,168 @@
+"""Notices of a run: how it failed, that it stalled, which bounds it crossed.
+
+    report_failure(recipe, tell)   sends a notice if an exception ends the block
+    report_stalls(notifier, ...)    looks for signs of life from a thread during the block
+
+A run that is stopped by a signal sends none: whoever stops it knows. If a process is killed, the one that started it
+sends the notice (`scheduled_run.py`). Cost: nothing without a recipient; else a thread that looks every few seconds.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from corpora.generic_types import Tell
+from corpora.store.places.place import Place
+from flows.recipes.recipe import Recipe, read_recipe
+from flows.recipes.settings.notify import notify_of_text
+from flows.run.inputs.unread_files import set_aside_in_words
+from flows.run.record.bounds import bound_of
+from flows.run.record.notifications import Notice, is_due, keep_named, named_earlier, notify, settings_at_work
+from flows.run.record.run_record import RunRecord, now_text
+from flows.signals import give_way
+
+Advance = Callable[[str, int, int], None]
+
+LOOKS = 20  # at the signs of life in the time after which a run is reported as stalled
+MOST_LOOK_SECONDS = 10.0
+
+
+class Notifier:
+    """Sends the notices of a run. run_id: as soon as it has one"""
+
+    def __init__(self, recipe: Recipe, tell: Tell) -> None:
+        self.run_id = ""
+        self.settings = recipe.notify
+        self.tell = tell
+        self.recipe = recipe
+        self.page: Callable[[], str] = str
+
+    def send(self, event: str, text: str, **more: Any) -> bool:
+        """Send a notice; return whether anybody got it. more: other fields of it"""
+        recipe = self.recipe
+        store = Place(recipe.store).at("")
+        fields = {"store": store, "run": self.run_id, "url": self.page(), **more}
+        notice = Notice(event=event, recipe=recipe.name, text=text, **fields)
+        folder = recipe.path.parent if recipe.path is not None and recipe.path.parent.is_dir() else Path.cwd()
+        return notify(self.settings, notice, folder, self.tell)
+
+    def judged(self, record: RunRecord, report: str) -> None:
+        """Send the notices that a complete run crosses bounds of its recipe, and that it set something aside.
+
+        None of bounds if a recent notice named them all, and none of what any notice said is set aside.
+        """
+        if not self.settings.somebody:
+            return
+        place = Place(self.recipe.store)
+        before = named_earlier(place, record.recipe)
+        bounds = [*map(bound_of, record.all_crossed)] if "bounds" in self.settings.on else []
+        named = {bound: before[bound] for bound in bounds if bound in before}
+        if any(bound not in named or is_due(named[bound]) for bound in bounds):
+            crossed = "; ".join(record.all_crossed)
+            text = f"The run of {record.recipe} is complete and crosses {len(bounds)} of its bounds. {crossed}."
+            if self.send("bounds", text, bounds=record.all_crossed, report=report):
+                named = dict.fromkeys(bounds, now_text())
+        elif bounds:
+            self.tell(f"No notice: the one of {max(named.values())} has named the bounds that are crossed.")
+        aside = {f"{each.kind}: {each.place}": each for each in record.set_aside}
+        named |= {what: before[what] for what in aside if what in before}
+        new = {what: each for what, each in aside.items() if what not in before}
+        if new and "damage" in self.settings.on:
+            kinds = set_aside_in_words(new.values())
+            text = f"The run of {record.recipe} is complete and goes on without {kinds}. Its report names them."
+            if self.send("damage", text, report=report):
+                named |= dict.fromkeys(new, now_text())
+        if named != before:
+            try:
+                keep_named(place, record.recipe, named)
+            except InputError as error:
+                self.tell(f"The next run may send this notice again: {error}")
+
+
+@contextmanager
+def report_failure(recipe: Recipe, tell: Tell) -> Iterator[Notifier]:
+    """Send a notice if an exception ends the block; the exception is still raised."""
+    notifier = Notifier(recipe, tell)
+    for line in settings_at_work(recipe.notify, os.environ):
+        tell(line)
+    try:
+        yield notifier
+    except BaseException as error:
+        give_way()
+        why = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        notifier.send("failure", f"The run of {recipe.name} failed. {why}")
+        raise
+
+
+def read_or_tell(path: Path, overrides: Mapping[str, str], tell: Tell) -> Recipe:
+    """Read the recipe in a file; if it cannot be read, send a notice. Raises InputError."""
+    try:
+        return read_recipe(path, overrides)
+    except InputError as error:
+        tell_by_file(path, overrides, str(error), tell)
+        raise
+
+
+def tell_by_file(path: Path, overrides: Mapping[str, str], message: str, tell: Tell) -> None:
+    """Send the notice of a recipe's file that its run failed, even if only its `[notify]` can be read."""
+    try:
+        recipe = read_recipe(path, overrides)
+        name, settings = recipe.name, recipe.notify
+    except InputError:
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        name, settings = path.stem, notify_of_text(text, overrides)
+    notice = Notice(event="failure", recipe=name, text=f"The run of {name} failed. {message}")
+    notify(settings, notice, path.parent, tell)
+
+
+class LifeSigns:
+    """Signs of life of a run: what its workers work on, and the progress of its stages and its training."""
+
+    def __init__(self, advance: Advance) -> None:
+        self.workers: Callable[[], object] = tuple
+        self._advance = advance
+        self._built: dict[str, int] = {}
+
+    def advance(self, stage: str, built: int, parts: int) -> None:
+        """Record the progress of a stage, and pass it on."""
+        self._built[stage] = built
+        self._advance(stage, built, parts)
+
+    def look(self) -> object:
+        """Return a value that changes as long as the run progresses."""
+        return self.workers(), self._built.copy()
+
+
+@contextmanager
+def report_stalls(notifier: Notifier, signs: LifeSigns) -> Iterator[None]:
+    """Send a notice, once each time, if the signs of life stay the same for long during the block."""
+    over = threading.Event()
+    if notifier.settings.somebody and "stall" in notifier.settings.on:
+        threading.Thread(target=_watch, args=(notifier, signs.look, over), name="stalls", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _watch(notifier: Notifier, signs: Callable[[], object], over: threading.Event) -> None:
+    most = notifier.settings.stall_seconds
+    pause = min(MOST_LOOK_SECONDS, most / LOOKS)
+    seen, since, reported = signs(), time.monotonic(), False
+    looked = since
+    while not over.wait(pause):
+        now, latest = time.monotonic(), signs()
+        if latest != seen or now - looked > 10 * pause + 1:  # we were stopped ourselves, or the machine slept
+            seen, since, reported = latest, now, False
+        looked = now
+        if not reported and now - since >= most:
+            reported = True
+            name = notifier.recipe.name
+            text = f"The run of {name} has shown no progress for {now - since:.0f} s. It is still running."
+            notifier.tell(text)
+            notifier.send("stall", text)

@@ -1,0 +1,382 @@
+"""The one place that sends text to the orchestrator's pages, which read it as Markdown; here it is escaped.
+
+Titles, excerpts and locators come from anywhere, names from a recipe. As Markdown they could load pictures from other
+machines in a reader's browser, make links, or hide their text. Everything that a page shows goes out here: cells of
+tables, descriptions and tags are made `plain`, and our own Markdown is assembled from `in_row`,
+`in_alt`, `in_code`, pictures, and the address of a report (`server_guard.py`).
+
+Log lines, names of runs and messages of states are not read as Markdown; one UI makes links of addresses in a log,
+which show where they lead.
+
+Promise: no text loads anything, links anywhere or draws. It is shown on one line. Costs one API call each; if the API
+is lost, or a run has no server, nothing (`recording.py`), and Prefect is not imported.
+"""
+
+import json
+import os
+import re
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from shlex import quote
+from typing import Any
+from uuid import UUID
+
+from corpora.schema import DROPPED, dropped_rows
+from corpora.store.manifest import Manifest
+from corpora.store.places.address import without_password
+from corpora.store.places.place import Place
+from corpora.store.tables import read_table
+from flows.orchestration.recording import leave, recording
+from flows.orchestration.server_guard import keep_store, report_path
+from flows.recipes.recipe import Recipe
+from flows.recipes.settings.privacy import Privacy
+from flows.report.drawing.lineage import Box, draw_lineage
+from flows.run.pipeline import Outcome
+from flows.run.plan.plan import NEW, UNCHANGED
+from flows.run.policies import SAMPLES, SAMPLES_EACH
+from flows.run.record.counts_text import ASIDE, counted, rows_called, rows_in_words
+from flows.run.record.run_record import FlowRun, StageRecord
+from flows.run.stage_kinds import stage_order
+
+Row = Mapping[str, str]
+Data = float | str | Sequence[Row]  # a bar from 0 to 100, Markdown of our own, or a table
+
+JOINER = "\u2060"  # invisible everywhere, and not part of any construct
+
+# Parts of a picture, link or definition, of an element or entity, of a fence, of an address that becomes a link.
+_BROKEN = re.compile(r"\]|[<&`~@]|:(?=/)|www(?=\.)", re.IGNORECASE)
+_BLOCK = re.compile(r"(?=[#>|=+*~`\-]|\d+[.)](\s|$))")
+
+
+def plain(text: str) -> str:
+    """Escape a text so that Markdown shows it as plain text, and anything else shows it the same.
+
+    It works in both of the orchestrator's UIs: for one artifact, one reads the cells as Markdown, the other the
+    description, and one makes links of addresses however they are escaped. So an invisible character goes into
+    whatever makes pictures, links, elements, diagrams and blocks. Emphasis stays emphasis.
+
+    >>> plain("![x](http://a.example) is\\n<b>bold</b>").replace(JOINER, "\\u2022")
+    '![x]•(http:•//a.example) is <•b>bold<•/b>'
+    >>> plain("rules: gopher.min_words, 1,234 of 5%")
+    'rules: gopher.min_words, 1,234 of 5%'
+    """
+    line = _BROKEN.sub(lambda match: match[0] + JOINER, " ".join(text.split()))
+    return JOINER + line if _BLOCK.match(line) else line
+
+
+def in_row(text: str) -> str:
+    """Escape a text for a cell of a table that is assembled as Markdown."""
+    return plain(text).replace("\\", "\\\\").replace("|", r"\|")
+
+
+def in_alt(text: str) -> str:
+    """Escape a text for the description of a picture."""
+    return re.sub(r"[\[\]\\]", "", plain(text))
+
+
+def in_code(text: str) -> str:
+    """Return a text as a line of code in Markdown, shown exactly as written, so that it can be copied."""
+    return f"    {' '.join(text.split())}"
+
+
+def as_address(svg: str) -> str:
+    """Return a picture as an address that holds it."""
+    return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
+
+
+def slug(text: str) -> str:
+    """Return a key that Prefect accepts for an artifact: lower-case letters, digits and dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def show_once(key: str, data: Data, description: str) -> None:
+    """Show a table, or our own Markdown, as an artifact of the run that this is called in."""
+    Living(key=key).show(data, description)
+
+
+def show_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
+    """Add tags to a flow run, which make it easy to find. tags: made plain"""
+    from prefect.client.orchestration import get_client
+
+    def change() -> None:
+        with get_client(sync_client=True) as client:
+            existing = client.read_flow_run(flow_run_id).tags
+            client.update_flow_run(flow_run_id, tags=[*dict.fromkeys([*existing, *tags])])
+
+    leave(change)
+
+
+def log(line: str, level: str = "info") -> None:
+    """Write a line to the log of the flow or task run that this is called in, if there is one."""
+    mine = recording()
+    if mine is not None and mine.kept is not None:
+        mine.kept.add_line(line, level)
+    if mine is None or mine.lost:
+        return
+    from prefect.logging import get_run_logger
+    from prefect.runtime import flow_run
+
+    if flow_run.id is not None:
+        getattr(get_run_logger(), level)("%s", line)
+
+
+def artifact(key: str, data: float | str | Sequence[Row], description: str) -> dict[str, Any]:
+    """Return an artifact in the form in which an API takes it. data, description: made plain, or our own Markdown"""
+    kinds: dict[type, str] = {float: "progress", str: "markdown"}
+    shown = data if isinstance(data, (float, str)) else json.dumps(data)
+    return {"key": slug(key), "type": kinds.get(type(data), "table"), "data": shown, "description": description}
+
+
+def escape_braces(name: str) -> str:
+    """Return a name that Prefect shows as it is: it fills in whatever is in braces.
+
+    >>> escape_braces("tickets {2026}").format()
+    'tickets {2026}'
+    """
+    return name.replace("{", "{{").replace("}", "}}")
+
+
+@dataclass(kw_only=True)
+class Living:
+    """An artifact of the run that this is called in: created when it is first shown, changed in place afterwards."""
+
+    key: str
+    _id: UUID | None = None
+
+    def show(self, data: Data, description: str) -> None:
+        """Set the contents from now on."""
+        rows = data if isinstance(data, (float, str)) else [{n: plain(text) for n, text in row.items()} for row in data]
+        described, made = plain(description), self._id
+        if (mine := recording()) is not None and mine.kept is not None:
+            mine.kept.artifacts[slug(self.key)] = artifact(self.key, rows, described)
+        elif made is None:
+            self._id = leave(lambda: self._make(rows, described))
+        else:
+            leave(lambda: self._change(made, rows, described))
+
+    def _make(self, data: Data, description: str) -> UUID | None:
+        from prefect import artifacts
+
+        if isinstance(data, float):
+            made = artifacts.create_progress_artifact(data, key=slug(self.key), description=description)
+        elif isinstance(data, str):
+            made = artifacts.create_markdown_artifact(data, key=slug(self.key), description=description)
+        else:
+            rows = [dict(row) for row in data]
+            made = artifacts.create_table_artifact(rows, key=slug(self.key), description=description)
+        assert isinstance(made, UUID)
+        return made
+
+    def _change(self, made: UUID, data: Data, description: str) -> None:
+        from prefect.client.orchestration import get_client
+        from prefect.client.schemas.actions import ArtifactUpdate
+
+        given = data if isinstance(data, (float, str)) else json.dumps(data)
+        with get_client(sync_client=True) as client:
+            client.update_artifact(made, ArtifactUpdate(data=given, description=description))
+
+
+Made = tuple[str, str]  # kind and name of an artifact
+
+EXPECTED = (NEW, UNCHANGED)  # reasons why a stage is built, or reused, that say no more than its state
+MOST_BOXES = 8  # of one kind in a picture
+MOST_TAGS = 12  # of sources
+CLOUD = re.compile(r"https://api\.prefect\.cloud/api/accounts/([^/]+)/workspaces/([^/]+)/?")
+
+
+def show_ledger(place: Place, manifest: Manifest, privacy: str) -> None:
+    """Show the ledger as a table artifact, and samples of the dropped documents."""
+    name = manifest.stage_folder
+    described = f"{name}: {summary(manifest)}"
+    show_once(f"ledger-{name}", ledger_table(manifest), described)
+    for table in ("dropped", "removed"):
+        samples = dropped_samples(place, manifest, table, Privacy(privacy))
+        if samples:
+            described = f"{name}: samples of the {rows_in_words(manifest)[table]}, by reason"
+            show_once(f"{table}-{name}", samples, described)
+
+
+def name_run(recipe: str, began: str) -> str:
+    """Return the name of the flow run of a recipe's run. began: when, in ISO 8601 with the zone"""
+    return f"{recipe} {datetime.fromisoformat(began).astimezone():%Y-%m-%d %H:%M:%S %Z}".rstrip()
+
+
+def flow_called(recipe: str) -> str:
+    """Return the name of a recipe's flow, so that the orchestrator keeps the runs of each recipe apart.
+
+    >>> flow_called("tickets"), flow_called("R&D/notes")
+    ('tickets', 'R-D-notes')
+    """
+    return re.sub("[/%&<>]", "-", recipe)
+
+
+def parameters_of(recipe: Recipe) -> dict[str, Any]:
+    """Return what a person wants to see of a run as the parameters of its flow run."""
+    return {"recipe_name": recipe.name, "recipe_toml": recipe.text}
+
+
+def flow_run_at(api: str, flow_run_id: str, embedded: bool = False) -> FlowRun:
+    """Return a flow run of an API, with its page if that is known. embedded: a server that has no UI"""
+    ui = "" if embedded else ui_of(api)
+    return FlowRun(id=flow_run_id, page=f"{ui}/runs/flow-run/{flow_run_id}" if ui else "")
+
+
+def ui_of(api: str) -> str:
+    """Return the address of the UI that shows the runs of an API; "" if it is unknown.
+
+    Of the API of the user's profile it is PREFECT_UI_URL, where that is set.
+
+    >>> ui_of("http://127.0.0.1:4200/api"), ui_of("https://api.prefect.cloud/api/accounts/a/workspaces/w")
+    ('http://127.0.0.1:4200', 'https://app.prefect.cloud/account/a/workspace/w')
+    """
+    if api == os.environ.get("CLOZE_PREFECT_API") and (given := os.environ.get("CLOZE_PREFECT_UI")):
+        return without_password(given).rstrip("/")
+    if cloud := CLOUD.fullmatch(api):
+        return f"https://app.prefect.cloud/account/{cloud[1]}/workspace/{cloud[2]}"
+    return without_password(api).removesuffix("/api") if api.endswith("/api") else ""
+
+
+def report_shown(place: Place, run_id: str, flow_run_id: str, own: bool, tell: Callable[[str], None]) -> str:
+    """Return the place of a run's report, as Markdown for its flow run. own: a server of this home shows the page"""
+    lines = ["The same page is in the store; this writes it again and says where it is:", ""]
+    if own:
+        try:
+            keep_store(Path(os.environ["PREFECT_HOME"]), flow_run_id, place)
+            lines[:0] = [f"[The report of this run]({report_path(flow_run_id, run_id)}), once it has ended.", ""]
+        except OSError as error:
+            tell(f"The UI will not lead to the report of this run: {error}")
+    return "\n".join([*lines, in_code(report_command(place, run_id))])
+
+
+def report_command(place: Place, run_id: str) -> str:
+    """Return the command that writes the report of a run again and says where it is."""
+    return f"cloze report {quote(place.at(''))} --run {run_id}"
+
+
+def ledger_table(manifest: Manifest) -> list[dict[str, str]]:
+    """Return every account and figure of a manifest as rows."""
+    rows = []
+    for account in manifest.ledger.accounts:
+        rows.append({"unit": account.unit, "outcome": "in", "count": f"{account.total:,}"})
+        rows += [{"unit": account.unit, "outcome": o, "count": f"{n:,}"} for o, n in account.outcomes.items()]
+    rows += [{"unit": name, "outcome": "", "count": f"{n:,}"} for name, n in manifest.ledger.figures.items()]
+    return rows or [
+        {"unit": rows_called(manifest.kind, table)[1], "outcome": "rows", "count": f"{content.rows:,}"}
+        for table, content in manifest.tables.items()
+    ]
+
+
+def dropped_samples(place: Place, manifest: Manifest, table: str, privacy: Privacy) -> list[dict[str, str]]:
+    """Return the first dropped documents of each reason, as far as privacy lets their text be shown."""
+    seen = Counter[str]()
+    rows: list[dict[str, str]] = []
+    for row in dropped_rows(read_table(place, manifest, table, DROPPED.names)):
+        reason = f"{row.step}: {row.reason}"
+        seen[reason] += 1
+        if seen[reason] <= SAMPLES_EACH:
+            texts = {"title": row.title, "excerpt": row.excerpt, "detail": row.detail}
+            shown = {name: privacy.show(text) for name, text in texts.items()}
+            rows.append({"reason": reason, **shown, "where": privacy.where(row.locator)})
+        if len(rows) >= SAMPLES:
+            break
+    return rows
+
+
+def describe_stage(record: StageRecord, manifest: Manifest) -> str:
+    """Describe one stage in one line for the terminal: with the reason, unless its state says as much."""
+    what = manifest.stage_folder
+    how = f"{record.state} {record.parts_built}/{record.parts} parts" if record.parts_built else record.state
+    why = f"   ({record.reason})" if record.reason not in EXPECTED else ""
+    return f"{what:32} {how:22} {record.seconds:7.1f} s   {summary(manifest)}{why}"
+
+
+def summary(manifest: Manifest) -> str:
+    """Describe the contents of an artifact in a few words: its tables that have rows, or the first if none has."""
+    texts = {table: text for table, text in rows_in_words(manifest).items() if table not in ASIDE}
+    return ", ".join([text for table, text in texts.items() if manifest.tables[table].rows] or [*texts.values()][:1])
+
+
+def conclusion(outcome: Outcome) -> str:
+    """Describe the results of a run in a few words."""
+    examples = sum(manifest.rows("examples") for manifest in outcome.shard_sets.values())
+    trained = ", a model trained on them" if outcome.model is not None else ""
+    learnt = f", fine-tuned on {counted(len(outcome.tasks), 'task')}" if outcome.tasks else ""
+    return f"{counted(examples, 'example')}{trained}{learnt}"
+
+
+def lineage(manifests: Sequence[Manifest], report: str = "") -> str:
+    """Return the lineage in Markdown: a picture, where the report is, and all fingerprints and contents.
+
+    report: the command that shows where the report of the run is
+    """
+    lines = [f"![what came from what]({picture(manifests)})", ""]
+    lines += [*(("The report of this run, once it has ended:", "", in_code(report), "") if report else ())]
+    lines += ["| artifact | fingerprint | content |", "|---|---|---|"]
+    for manifest in manifests:
+        lines.append(f"| {in_row(manifest.stage_folder)} | `{manifest.fingerprint}` | `{manifest.content}` |")
+    return "\n".join(lines)
+
+
+def picture(manifests: Sequence[Manifest]) -> str:
+    """Draw the lineage: return an address that holds its picture, which both of the orchestrator's UIs show.
+
+    All generations of a kind and name share one box, which shows the newest; with many sources, the last share one.
+    """
+    manifests = sorted(manifests, key=lambda manifest: stage_order(manifest.kind))  # a settled corpus comes first
+    newest = {(manifest.kind, manifest.name): manifest for manifest in manifests}
+    names: dict[str, list[str]] = {}
+    for kind, name in newest:
+        names.setdefault(kind, []).append(name)
+    drawn = {(kind, name): _box_of(kind, name, names[kind]) for kind, name in newest}
+    boxes = {
+        drawn[made]: Box(key=drawn[made], title=manifest.kind, texts=(drawn[made][1], *summary(manifest).split(", ")))
+        for made, manifest in reversed(newest.items())
+    }
+    for made, box in drawn.items():
+        if box != made:
+            boxes[box] = Box(key=box, title=box[0], texts=(box[1],))
+    ordered = [boxes[key] for key in dict.fromkeys(drawn.values())]
+    between = dict.fromkeys((drawn[old], drawn[new]) for old, new in arrows(manifests))
+    return as_address(draw_lineage(ordered, list(between)))
+
+
+def _box_of(kind: str, name: str, names: Sequence[str]) -> Made:
+    """Return the box in which an artifact is drawn: its own, or one with others of its kind if there are many."""
+    if len(names) <= MOST_BOXES or name in names[: MOST_BOXES - 1]:
+        return kind, name
+    return kind, f"{len(names) - MOST_BOXES + 1:,} more"
+
+
+def run_tags(recipe: Recipe, kind: str) -> list[str]:
+    """Return the tags that make a flow run easy to find: its recipe, its sources, and its kind.
+
+    kind: builds, or nothing new
+    """
+    sources = [f"source: {entry.source.name}" for entry in recipe.sources[:MOST_TAGS]]
+    trains = ["trains"] if recipe.model is not None else []
+    return [plain(tag) for tag in (f"recipe: {recipe.name}", kind, *trains, *sources)]
+
+
+def arrows(manifests: Sequence[Manifest]) -> list[tuple[Made, Made]]:
+    """Return what was made from what, by kind and name, without links that a longer path implies."""
+    by_fingerprint = {m.fingerprint: (m.kind, m.name) for m in manifests}
+    parents: dict[Made, dict[Made, None]] = {made: {} for made in by_fingerprint.values()}
+    for manifest in manifests:
+        made = by_fingerprint[manifest.fingerprint]
+        sources = (
+            by_fingerprint[parent.fingerprint] for parent in manifest.parents if parent.fingerprint in by_fingerprint
+        )
+        parents[made].update((parent, None) for parent in sources if parent != made)
+    behind: dict[Made, set[Made]] = {}  # each kind comes after those it is made from, so theirs exist already
+    for made, direct in parents.items():
+        behind[made] = {further for parent in direct for further in (parent, *behind[parent])}
+    return [
+        (parent, made)
+        for made, direct in parents.items()
+        for parent in direct
+        if not any(parent in behind[other] for other in direct)
+    ]

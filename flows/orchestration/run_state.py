@@ -1,0 +1,270 @@
+"""One run from its beginning to its end: its state, and the one place that prints its lines.
+
+`prepare_run` in `steps.py` makes it, the stages change it as they end, and `record_now` is the part that goes on
+record.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from corpora.generic_types import Result, Tell
+from corpora.sources.passed_over import Looked
+from corpora.store.manifest import Manifest
+from corpora.store.places.address import without_password
+from corpora.store.places.place import Place
+from corpora.store.workers.pool import WorkerDied
+from flows.engines.contract import RunEngine
+from flows.orchestration.late_runs import EndedRun, EndedTask
+from flows.orchestration.notifications import Notifier
+from flows.orchestration.pages import conclusion, describe_stage, flow_called, log, name_run, parameters_of, run_tags
+from flows.orchestration.progress import Progress
+from flows.orchestration.recording import KeptPages, api_of_profile
+from flows.orchestration.release import Promotion, promotion_of
+from flows.recipes.lock import Lock
+from flows.recipes.recipe import Recipe
+from flows.run.faults.rebuild_damaged import DamageTracker
+from flows.run.faults.recipe_lock import change_lock
+from flows.run.faults.unread_records import find_set_aside, unread_lines
+from flows.run.inputs.unread_files import looked_json
+from flows.run.pipeline import Outcome
+from flows.run.record.bounds import crossings_of_run
+from flows.run.record.example_shares import telling_looks, warnings_of
+from flows.run.record.figures import Figures, figures_at_end, figures_before, run_before
+from flows.run.record.heartbeat import Advance, Pulse, StageProgress, names_of
+from flows.run.record.run_record import (
+    FlowRun,
+    RunRecord,
+    SetAside,
+    StageHistory,
+    StageRecord,
+    machine_versions,
+    write_run,
+)
+from flows.signals import give_way
+
+DRIFTED = "Drifted"  # the state of a run that is complete and crosses a bound of its recipe
+
+
+def no_advance(stage: str, built: int, parts: int) -> None:
+    """Report progress of a stage to nobody."""
+
+
+@dataclass(kw_only=True)
+class RunState:
+    """One run. It stays with the process that started it.
+
+    terminal: is called with each line of the run
+    watch:    is called with the progress of its stages and its training
+    lock:     as it is now
+    set_aside: what it went on without, once it has succeeded
+    stages:   by the artifact's folder, and so are manifests
+    deaths:   of workers, by the record that each was reading
+    crossed:  the bounds of the recipe that its figures cross, in words
+    promotion: what is to be released of it, if its recipe names a release
+    settled:  folders of the artifacts of earlier generations that it does not look at again
+    watched:  whether it is a flow of Prefect
+    pages, tasks: what its pages would have shown, and its tasks, if it is none
+    flow_run: in the orchestrator, once it exists
+    advancing: is held by the thread that records progress
+    notifier: sends its notices
+    pool, figures, outcome, record: once there are workers, the figures are counted, and the run has succeeded
+    """
+
+    recipe: Recipe
+    run_id: str
+    started: str
+    pulse: Pulse
+    terminal: Tell
+    watch: Advance = no_advance
+    lock: Lock = field(default_factory=Lock)
+    looked: Mapping[str, Looked] = field(default_factory=dict)
+    set_aside: tuple[SetAside, ...] = ()
+    clock: float = field(default_factory=time.monotonic)
+    stages: dict[str, StageHistory] = field(default_factory=dict)
+    manifests: dict[str, Manifest] = field(default_factory=dict)
+    watched: bool = True
+    pages: KeptPages = field(default_factory=KeptPages)
+    tasks: list[EndedTask] = field(default_factory=list)
+    deaths: Counter[str] = field(default_factory=Counter)
+    crossed: tuple[str, ...] = ()
+    promotion: Promotion | None = None
+    settled: tuple[str, ...] = ()
+    flow_run: FlowRun | None = None
+    notifier: Notifier = field(init=False, repr=False)
+    pool: RunEngine = field(init=False, repr=False)
+    figures: Figures = field(init=False, repr=False)
+    outcome: Outcome = field(init=False, repr=False)
+    record: RunRecord = field(init=False, repr=False)
+    advancing: threading.RLock = field(default_factory=threading.RLock)
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+    _written: bool = False
+
+    def __post_init__(self) -> None:
+        self.place = Place(self.recipe.store)
+        self.mending = DamageTracker(place=self.place, tell=self.warn)
+        self.progress = Progress(self.recipe)
+
+    @property
+    def records(self) -> list[StageRecord]:
+        """The stages of the run so far, in the order in which they were done."""
+        return [history.record for history in list(self.stages.values()) if history.record is not None]
+
+    @property
+    def report_path(self) -> str:
+        """The path of the report, once the run has ended."""
+        return self.place.at(f"runs/{self.run_id}/report.html")
+
+    @property
+    def end_name(self) -> str:
+        """The name of the final state of a run that succeeds; one that crosses a bound has its own, to filter by."""
+        return DRIFTED if self.record_now("completed").is_drifted else "Completed"
+
+    def conclude(self, outcome: Outcome) -> str:
+        """Describe the results of the run in a few words."""
+        record = self.record_now("completed")
+        more = ", ".join(record.outcome[1:])
+        return "; ".join([conclusion(outcome), *filter(None, [more]), *record.all_crossed])
+
+    def tell(self, text: str, level: str = "info") -> None:
+        """Print a line on the terminal, and in the log of the flow run if the run has one by now."""
+        self.terminal(text)
+        log(" ".join(text.split()), level)
+
+    def warn(self, text: str) -> None:
+        """Print a line as a warning."""
+        self.tell(text, "warning")
+
+    def advance(self, stage: str, built: int, parts: int) -> StageProgress:
+        """Record the progress of a stage, or of its training, and return it. Safe to call from any thread."""
+        with self.advancing:
+            self.watch(stage, built, parts)
+            pace = self.pulse.advance(stage, built, parts)
+            self.progress.advance(stage, built, pace)
+        return pace
+
+    def call(self, function: Callable[..., Result], *args: object) -> Result:
+        """Call a function on a worker; if the worker dies, note the record that it was reading."""
+        give_way()
+        try:
+            return self.pool.run(function, *args)
+        except WorkerDied as error:
+            give_way()  # it ended with everything else
+            self.deaths.update([error.reading] if error.reading else [])
+            raise
+
+    def end_stage(self, manifest: Manifest, seconds: float) -> None:
+        """Put a stage that is whole on record, and report it."""
+        self.manifests[manifest.folder] = manifest
+        if manifest.kind == "verdicts":  # what it is made of has been judged
+            self.settle_generations()
+        record = self.stages[manifest.folder].end(manifest, seconds)
+        with self.advancing:
+            self.progress.finish(manifest.stage_folder, record.state)
+        self.say_stage(record, manifest)
+
+    def settle_generations(self) -> None:
+        """Let the lock say that all generations of the run are judged: from now on their files are missed if gone."""
+        if self.lock.pending:
+            number = len(self.lock.generations)
+            self.lock = replace(self.lock, pending=0)
+            change_lock(
+                self.recipe.lock_path,
+                self.terminal,
+                lambda on_disk: replace(on_disk, pending=max(0, len(on_disk.generations) - number)),
+            )
+
+    def put_last(self, folder: str) -> None:
+        """Let a stage be the last on record: past damage a run goes through its stages again, and then through more."""
+        self.stages[folder] = self.stages.pop(folder)
+        self.manifests[folder] = self.manifests.pop(folder)
+
+    def say_stage(self, record: StageRecord, manifest: Manifest) -> None:
+        """Report the results of a stage in a line, and warn of what a person should know."""
+        self.tell(describe_stage(record, manifest))
+        notice = manifest.facts.get("notice")
+        if notice and record.state == "reused":  # else it was given before the stage was built
+            self.warn(f"{manifest.stage_folder}: {notice}")
+        for unread in unread_lines(self.place, manifest, self.recipe.privacy.samples):
+            self.warn(unread)
+        for warning in warnings_of(manifest) if manifest.kind == "shards" else ():
+            self.warn(warning)
+
+    def judge(self, outcome: Outcome) -> None:
+        """Count the figures of a run that succeeded, and compare them with the bounds of its recipe. Raises Damaged."""
+        self.settle_generations()
+        self.settled = outcome.settled
+        record, bounds = self.record_now("completed"), self.recipe.bounds
+        self.figures = figures_at_end(self.place, record)
+        for looks in telling_looks({name: figure.value for name, figure in self.figures.items()}):
+            self.tell(looks)
+        before = figures_before(self.place, record, self.tell) if bounds else None
+        self.crossed = crossings_of_run(self.place, bounds, record, self.figures, before)
+        name = self.recipe.release.name
+        self.promotion = promotion_of(self.recipe, record, name, self.figures) if name else None
+        earlier = run_before(self.place, record, self.tell)
+        known = earlier.set_aside if earlier is not None else ()
+        self.set_aside = find_set_aside(self.lock, outcome.documents, self.looked, known)
+
+    def record_now(self, state: str, error: str = "") -> RunRecord:
+        """Return the record of the run as if it ended now. error: what ended one that failed"""
+        recipe = self.recipe
+        return RunRecord(
+            run_id=self.run_id,
+            recipe=recipe.name,
+            recipe_path=str(recipe.path or ""),
+            recipe_toml=recipe.text,
+            started=self.started,
+            seconds=round(time.monotonic() - self.clock, 1),
+            workers=self.pulse.workers,
+            state=state,
+            stages=tuple(self.records),
+            versions=machine_versions(),
+            overrides=recipe.overrides,
+            inputs=looked_json(self.looked, recipe.privacy.samples),
+            names=names_of(recipe),
+            crossed=self.crossed,
+            withheld=self.promotion.crossed if self.promotion is not None else (),
+            set_aside=self.set_aside,
+            settled=self.settled,
+            flow_run=self.flow_run,
+            watched=self.watched,
+            error=error,
+        )
+
+    def describe_late(self, end: Mapping[str, str], kind: str = "builds") -> EndedRun:
+        """Return a run that ended without a flow run, as an API takes it.
+
+        end: its final state; kind: builds, or nothing new
+        """
+        recipe = self.recipe
+        return EndedRun(
+            store=self.place.at(""),
+            run_id=self.run_id,
+            recipe=recipe.name,
+            flow=flow_called(recipe.name),
+            run={
+                "name": name_run(recipe.name, self.started),
+                "parameters": parameters_of(recipe),
+                "tags": run_tags(recipe, kind),
+            },
+            state=end,
+            tasks=tuple(self.tasks),
+            artifacts=tuple(self.pages.artifacts.values()),
+            lines=tuple(self.pages.lines),
+            api=without_password(api_of_profile(own_server=False) or ""),
+        )
+
+    def write(self, record: RunRecord, report: str | None = None) -> None:
+        """Keep a record and a report, unless one is kept already. Raises InputError.
+
+        It is called by whatever knows first how the run ends, the run itself or a signal.
+        """
+        with self._turn:
+            if not self._written:
+                cost = self.pulse.cost(sum(stage.bytes_built for stage in record.stages))
+                write_run(self.place, replace(record, cost=cost), self.lock, report)
+                self._written = True
+        self.pulse.end()

@@ -1,0 +1,289 @@
+"""A recipe on a schedule: each recipe is a flow, whose parameters go over the recipe's settings, and this is its run.
+
+The entrypoint `flows.orchestration.scheduled_run.recipes/tickets` is the flow of `recipes/tickets.toml` below the
+folder in which a worker works; `cloze serve` gives the whole path. Its steps and tasks are those of any run
+(`flow.py`).
+
+The recipe is read from its current file when the run begins, so a schedule follows every edit of it, and the program is
+the one on disk now: the folder of compiled kernels is chosen again before anything that compiles is imported, which is
+why this module imports so little. Any fault of the recipe or of a value ends a run as Failed, with the paragraph that
+the command would print; a failure is also reported in the log of the command as on a terminal. The process stops as
+`flows.signals` says, also when the `cloze serve` that started it is gone.
+"""
+
+import json
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from shlex import quote
+from typing import Any
+from urllib.parse import unquote
+from uuid import UUID
+
+import httpx
+from prefect import Flow, flow, runtime
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilterExpectedStartTime
+from prefect.client.schemas.objects import State, StateType
+from prefect.logging import get_run_logger
+from prefect.settings import PREFECT_API_URL
+from prefect.states import Cancelled, Completed, Failed
+from prefect.task_runners import ThreadPoolTaskRunner
+
+from corpora.errors import InputError
+from corpora.store.settings import toml_table
+from flows.environment import prepare
+from flows.orchestration.pages import flow_called
+from flows.orchestration.schedule import due_runs, read_runs, stamped
+from flows.recipes.tables import key_parts, read_override
+from flows.signals import answer_signals, stop
+
+MERGED = "Merged"  # the state of a scheduled run that another run covers
+PARENT = "CLOZE_RUNNER"  # in the environment of a run that `cloze serve` began: the process that started it
+PARENT_SECONDS = 1.0  # between two checks that the parent still lives
+THREADS: Any = ThreadPoolTaskRunner(max_workers=16)  # as in `cloze run`: they wait for the worker processes
+
+
+class RunLog:
+    """Prints lines to the terminal of `cloze serve`, without delay: each with the time and the run in this process."""
+
+    def __init__(self) -> None:
+        self._run = ""
+
+    def begin(self, run_id: str) -> None:
+        """Put the short id of a run before the lines from now on."""
+        from flows.run.short_ids import short_run_ids  # not above: what it imports compiles
+
+        self._run = f"[{short_run_ids([run_id])[run_id]}] "
+
+    def __call__(self, text: str) -> None:
+        print(stamped(text, self._run), flush=True)
+
+
+say = RunLog()
+
+
+def run_name() -> str:
+    """Return the name of a run that begins now, as for one that `cloze run` starts."""
+    return f"{runtime.deployment.name} {time.strftime('%Y-%m-%d %H:%M:%S')}"
+
+
+def say_failure(state: State[Any], path: Path, overrides: Mapping[str, str]) -> None:
+    """Print why a run failed: a paragraph, after a traceback if the fault is not the user's.
+
+    Prefect calls this in the process of the run, or in that of its runner if the run's process is gone: then this
+    also sends the notice.
+    """
+    error = state.result(raise_on_failure=False) if state.is_failed() else None
+    if isinstance(error, BaseException) and not isinstance(error, InputError):
+        say("".join(traceback.format_exception(error)).rstrip())
+    say(f"cloze: {state.message}")
+    if state.is_crashed():
+        from flows.orchestration.notifications import tell_by_file
+
+        tell_by_file(path, overrides, str(state.message), say)
+
+
+def begin_here() -> None:
+    """Set up the process of a run, which stops as every command does."""
+    answer_signals()
+    if parent := os.environ.get(PARENT):
+        end_with(int(parent), lambda: stop(signal.SIGTERM))
+
+
+def carried_out(run: Callable[[Path], tuple[str, str]]) -> State[Any]:
+    """Return the final state of a run, which returns its name and message. What a user can fix is Failed.
+
+    run: is called with the home folder
+    """
+    try:
+        name, message = run(prepare(os.environ))
+        return Completed(name=name, message=message)
+    except InputError as error:
+        return Failed(message=str(error), data=error)
+
+
+def build(path: Path, overrides: dict[str, str], workers: int | None, home: Path) -> tuple[str, str]:
+    """Build what a recipe lacks inside the flow run that this is called in; return the state's name and message.
+
+    Raises InputError for what the user can fix, and whatever a stage failed with.
+    """
+    from flows.orchestration.embedded_server import use_api
+    from flows.orchestration.flow import run_in_this_flow
+    from flows.orchestration.flow_end import close_when_stopped
+    from flows.orchestration.notifications import read_or_tell
+    from flows.orchestration.recording import Recording, during
+
+    use_api(PREFECT_API_URL.value())
+    logger = get_run_logger()
+
+    def note(line: str) -> None:
+        logger.info("%s", line)
+        say(line)
+
+    with close_when_stopped():
+        follow_for_all_that_are_due(note)
+        recipe = read_or_tell(path, overrides, note)
+        with during(Recording(PREFECT_API_URL.value(), say)):
+            run = run_in_this_flow(recipe, home, say, workers, say.begin)  # it logs its lines itself
+    note(f"Report: {run.report_path}")
+    return run.end_name, f"{run.conclude(run.outcome)}{describe_next()}"
+
+
+def describe_next() -> str:
+    """Return when the next run of the schedule is due, for the message of one that ends; "" if that is not known."""
+    if runtime.deployment.id is None:
+        return ""
+    try:
+        with get_client(sync_client=True) as client:
+            due, _ = due_runs(client, UUID(runtime.deployment.id))
+    except httpx.HTTPError:
+        return ""
+    return f"; the next run is due at {due.astimezone():%Y-%m-%d %H:%M:%S %Z}" if due is not None else ""
+
+
+def follow_for_all_that_are_due(tell: Callable[[str], None]) -> None:
+    """Let this run of a schedule cover all others that are due by now: they would have nothing to do.
+
+    Runs that somebody requested, or that have other parameters, stay.
+    """
+    if runtime.deployment.id is None:
+        return
+    by_now = FlowRunFilterExpectedStartTime(before_=datetime.now(UTC))  # type: ignore[arg-type]
+    try:
+        with get_client(sync_client=True) as client:
+            me = client.read_flow_run(UUID(runtime.flow_run.id))
+            deployment_id = UUID(runtime.deployment.id)
+            others = read_runs(client, deployment_id, [StateType.SCHEDULED], expected_start_time=by_now)
+            same = [run for run in others if run.auto_scheduled and run.id != me.id and run.parameters == me.parameters]
+            merged: State[None] = Cancelled(
+                name=MERGED, message=f"Due while another run was going; {me.name} followed."
+            )
+            for run in same:
+                client.set_flow_run_state(run.id, merged)
+    except httpx.HTTPError as error:
+        tell(f"Other runs that are due follow each by itself: the Prefect server does not say which ({error}).")
+        return
+    if same:
+        tell(
+            f"{len(same)} more run{'s' * (len(same) > 1)} of the schedule became due meanwhile: this one follows for "
+            "all."
+        )
+
+
+def end_with(parent: int, end: Callable[[], object]) -> None:
+    """End this process when its parent is gone. parent: as it was when this process was started"""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_SECONDS)
+        end()
+
+    threading.Thread(target=watch, name="end-with-parent", daemon=True).start()
+
+
+# What any run may be given: figures and choices that decide which texts stay, how they are cut, how long a training is.
+# None of them names a program, a file, an address or a place to write to, decides who is notified or what is released,
+# kept, hidden or bounded, or how much of the machine a run takes. Everything else is refused.
+ALLOWED_TABLES = ("clean", "duplicates", "held_out", "language", "lines", "repeated_lines", "rules")
+ALLOWED_KEYS = {
+    "": ("seed",),
+    "vocabulary": ("size", "lowercase", "strip_accents", "min_frequency", "limit_alphabet", "character_coverage"),
+    "shards": ("length", "copies", "target_tokens", "seed"),
+    "training": ("learning_rate", "warmup_steps", "weight_decay", "clip_norm", "seed", "max_epochs"),
+}
+GIVEN = "CLOZE_GIVEN"  # in the environment of a run: the settings that `cloze serve` or `cloze deploy` were given
+SUFFIX = ".toml"
+IN_A_RUN = "PREFECT__FLOW_RUN_ID"  # in the environment of a run's process
+
+
+def entrypoint_of(path: str) -> str:
+    """Return the entrypoint of a recipe's flow. path: of the recipe, from the workers' folder. Raises InputError.
+
+    >>> entrypoint_of("v1.2/tickets.toml")
+    'flows.orchestration.scheduled_run.v1%2E2/tickets'
+    """
+    if not path.endswith(SUFFIX):
+        raise InputError(f"The recipe {path} is not named *{SUFFIX}: a deployment finds it by such a name. Rename it.")
+    escaped = path.removesuffix(SUFFIX)
+    for sign in "%.:{}$":
+        escaped = escaped.replace(sign, f"%{ord(sign):02X}")
+    return f"{__name__}.{escaped}"
+
+
+def __getattr__(name: str) -> Flow[..., Any]:
+    """Return the flow of a recipe by the name in its entrypoint."""
+    path = Path(unquote(name) + SUFFIX)
+    if name.startswith("_") or not (path.is_file() or IN_A_RUN in os.environ):
+        raise AttributeError(f"{path.resolve()} is no recipe: start `prefect deploy` in the folder of prefect.yaml.")
+    return recipe_flow(path.resolve())
+
+
+def recipe_flow(path: Path) -> Flow[..., Any]:
+    """Return the flow of the recipe in a file."""
+
+    def run_recipe(set: Sequence[str] = (), worker_processes: int | None = None) -> State[Any]:
+        begin_here()
+        return carried_out(lambda home: build(path, overrides_given(set), worker_processes, home))
+
+    def tell_failure(flow: Any, flow_run: Any, state: State[Any]) -> None:
+        try:
+            overrides = overrides_given(flow_run.parameters.get("set", ()))
+        except InputError:  # the run was refused them: the recipe says whom to notify
+            overrides = {}
+        say_failure(state, path, overrides)
+
+    run_recipe.__name__ = path.stem
+    run_recipe.__doc__ = f"""A run of {path.name}, with the recipe's settings except those given here.
+
+    Args:
+        set: more settings over the recipe, each as key=value: duplicates.threshold=0.7
+        worker_processes: without a number, one a core
+    """
+    return flow(
+        name=flow_called(recipe_name(path)),
+        flow_run_name=run_name,
+        task_runner=THREADS,
+        persist_result=False,
+        on_failure=[tell_failure],
+        on_crashed=[tell_failure],
+    )(run_recipe)
+
+
+def recipe_name(path: Path) -> str:
+    """Return the name of the recipe in a file; the file's if it cannot be read, which its run will report."""
+    try:
+        return str(toml_table(path.read_text(encoding="utf-8")).get("name", path.stem))
+    except (OSError, ValueError):
+        return path.stem
+
+
+def overrides_given(pairs: Sequence[str]) -> dict[str, str]:
+    """Return the settings that a run is given, as overrides of its recipe. Raises InputError.
+
+    Whoever may start runs may give them what is allowed above, and what the command that made the schedule was given.
+    """
+    given = json.loads(os.environ.get(GIVEN, "[]"))
+    for pair in pairs:
+        if not (is_allowed(pair) or pair in given):
+            raise InputError(
+                f"set {pair}: a run of a schedule is not given this setting. Write it into the recipe, or give it to "
+                f"`cloze serve` or `cloze deploy` as `--set {quote(pair)}`."
+            )
+    return dict(read_override(pair, "set") for pair in pairs)
+
+
+def is_allowed(pair: str) -> bool:
+    """Tell whether any run of a schedule may be given a setting.
+
+    >>> is_allowed("duplicates.threshold=0.7"), is_allowed('"notify".command=["a"]'), is_allowed("training={}")
+    (True, False, False)
+    """
+    *parents, key = key_parts(read_override(pair, "set")[0])
+    table = parents[0] if parents else ""
+    return table in ALLOWED_TABLES or key in ALLOWED_KEYS.get(table, ())

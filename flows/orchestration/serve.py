@@ -1,0 +1,365 @@
+"""`cloze serve`: a recipe on a schedule, until it is stopped.
+
+    serve_recipe      a Prefect API with schedules, and the service that uses it; again if it goes away
+    Service           the recipe's deployment there, and a runner that waits for its runs
+    run_runner        the runner, a process of its own: Prefect's `serve` ─► a process for each run (`scheduled_run.py`)
+
+Runs of a recipe never overlap: one that is due while another runs waits for it. A run that fails leaves the
+schedule as it is. Every process that is started here ends with this one, however it ends; the runs that it left
+open are closed by the next process that serves the recipe. If the server goes away with the process that started it,
+this one starts another. An API that fails for a moment (its database is busy: 503) is asked again.
+
+Promise: after a signal to stop, it ends within some ten seconds, whatever the API and the runner do then: a run ends
+itself in that time (`flows.signals`), except one that saves a model, which has RUN_SECONDS. The runner begins no run
+meanwhile: it is stopped first. What is left of a runner that was killed ends within seconds, and its runs are closed
+before another is started. The runner's folder is in this home: Prefect's own place for it belongs to the first user of
+the machine.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import quote
+from uuid import UUID, uuid4
+
+import httpx
+from prefect import serve
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import FlowRunFilterNextScheduledStartTime
+from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy, State, StateType
+from prefect.deployments.runner import DeploymentApplyError, RunnerDeployment
+from prefect.exceptions import ObjectNotFound
+from prefect.settings import PREFECT_API_URL, PREFECT_HOME
+from prefect.states import Cancelled, Crashed
+
+from corpora.errors import InputError
+from corpora.generic_types import Result, Tell
+from corpora.lean_process import OWN_CODE
+from corpora.store.places.address import without_password
+from corpora.store.places.locks import try_lock
+from corpora.store.places.place import Place
+from corpora.store.workers.processes import began, children, family, lives, send
+from flows.orchestration.embedded_server import (
+    ServerFailed,
+    adopt_password,
+    answers,
+    ask,
+    for_clients,
+    prepare_server,
+    start_server,
+    use_api,
+)
+from flows.orchestration.pages import flow_called, plain, ui_of
+from flows.orchestration.recording import is_unanswered
+from flows.orchestration.schedule import (
+    check_deployable,
+    due_runs,
+    given_parameters,
+    read_runs,
+    serving_lock,
+    shown_in_status,
+    stamped,
+    timetable,
+    when,
+)
+from flows.orchestration.scheduled_run import GIVEN, PARENT, end_with, entrypoint_of
+from flows.recipes.recipe import Recipe, settle_recipe
+from flows.run.record.listed_runs import schedule_path
+from flows.signals import TERM_SECONDS, end_children, give_way, last_word, say
+
+
+def serve_recipe(
+    recipe: Recipe,
+    cron: str | None,
+    every: int | None,
+    home: Path,
+    port: int,
+    log: Tell,
+    store: str | None = None,
+    workers: int | None = None,
+    run_now: bool = False,
+) -> NoReturn:
+    """Keep a recipe running on a schedule until SIGTERM or Ctrl-C, which end the process with exit code 0.
+
+    port:  of the server and its UI, if no server of the user's profile answers
+    store: the store that the command names, instead of the recipe's own
+    log:   is called with each line, after the time
+    Raises InputError for what the user can fix, before anything starts.
+    """
+
+    def tell(line: str) -> None:
+        log(stamped(line))
+
+    timetable(cron, every)
+    check_deployable(recipe, workers)
+    assert recipe.path is not None
+    path, parameters = str(recipe.path.resolve()), given_parameters(recipe, store, workers)
+    entrypoint_of(path)
+    given = {"name": recipe.name, "path": path, "parameters": parameters, "cron": cron, "every": every}
+    given["since"] = datetime.now(UTC).isoformat()
+    adopt_password(home, port)  # of others: this one does not serve yet
+    with served_alone(home, recipe):
+        profile = answering_profile(tell)
+        if profile is None:
+            prepare_server(home, port, recipe.retention.history_days, tell)
+        settle_recipe(recipe)
+        service = Service(recipe, given, profile is None, tell)
+        with last_word(service.stop, STOPPING, patient=True):
+            first = True
+            while True:
+                try:
+                    with api_at_work(profile, home, port, tell):
+                        why = service.attend(run_now and first)
+                except ServerFailed as error:
+                    if first:
+                        raise
+                    why = str(error)
+                give_way()
+                first = False
+                tell(f"{why}; the schedule continues with the next one.")
+                time.sleep(ALIVE_SECONDS)
+
+
+def answering_profile(tell: Tell) -> str | None:
+    """Return the API of the user's profile, if it names one that answers."""
+    profile = os.environ.get("CLOZE_PREFECT_API")
+    if profile is None or answers(profile):
+        return profile
+    shown = without_password(profile)
+    tell(f"The Prefect API {shown} of your profile does not answer; this uses a server of its own.")
+    return None
+
+
+@contextmanager
+def api_at_work(profile: str | None, home: Path, port: int, tell: Tell) -> Iterator[str]:
+    """Use the API of a profile during the block, or that of a full server of this home. Raises ServerFailed."""
+    with ExitStack() as server:
+        if profile is not None:
+            wait_for_profile(profile, tell)
+        elif started := start_server(home, port, tell):
+            server.enter_context(started)
+        api = profile or f"http://127.0.0.1:{port}/api"
+        use_api(api)
+        yield api
+
+
+def wait_for_profile(address: str, tell: Tell) -> None:
+    """Wait until the server of the user's profile answers."""
+    while not answers(address):
+        time.sleep(ALIVE_SECONDS)
+    tell(f"Recording with the Prefect server of your profile: {without_password(address)}")
+    ui = ui_of(address)
+    if ui and (ui != without_password(address).removesuffix("/api") or ask(f"{ui}/ui-settings") is not None):
+        tell(f"The UI: {ui}")
+
+
+@contextmanager
+def served_alone(home: Path, recipe: Recipe) -> Iterator[None]:
+    """Serve a recipe during the block. Raises InputError if one of the same name is served already."""
+    with serving_lock(home, recipe.name).open("a+", encoding="utf-8") as file:
+        if not try_lock(file):
+            file.seek(0)
+            raise InputError(
+                f"A recipe named {recipe.name!r} is on a schedule already: {file.read()}. Give {recipe.path} another "
+                "`name`, or stop the other `cloze serve`."
+            )
+        file.truncate(0)
+        file.write(str(recipe.path))
+        file.flush()
+        yield
+
+
+ALIVE_SECONDS = 5.0  # between two looks at the runner, and at what the API says is due
+ALIVE_MISSES = 3  # failed looks after which it is gone
+BUSY_SECONDS = 120.0  # how long an API that fails is asked again
+PAUSE_SECONDS = 1.0
+RUN_SECONDS = 30.0  # after the signal a run that still lives is killed: it may save a model
+CLOSE_SECONDS = 3.0  # for each answer of the API meanwhile
+AT_WORK = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
+STOPPING = "A run that is under way ends here; what is finished is kept, and the schedule is paused."
+STOPPED = "Stopped with its schedule; what is finished is kept."
+
+
+def deployment_of(
+    name: str, path: str, parameters: dict[str, Any], cron: str | None, every: int | None, since: str
+) -> RunnerDeployment:
+    """Return a recipe's deployment: one run at a time, the others in a queue. since: when its schedule began
+
+    The service and its runner both apply it, and it is due at the same times for both.
+    """
+    return RunnerDeployment.from_entrypoint(
+        entrypoint_of(path),
+        name=name,
+        flow_name=flow_called(name),
+        tags=[plain(f"recipe: {name}")],
+        schedules=[timetable(cron, every, datetime.fromisoformat(since))],
+        parameters=parameters,
+        concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
+        paused=False,
+    )
+
+
+class Service:
+    """Serves a recipe. given: to `deployment_of`; own: whether the API is of a server of this home"""
+
+    def __init__(self, recipe: Recipe, given: dict[str, Any], own: bool, tell: Tell) -> None:
+        self._recipe, self._given, self._own, self._tell = recipe, given, own, tell
+        self._runner: subprocess.Popen[bytes] | None = None
+        self._deployment_id: UUID | None = None
+
+    def attend(self, run_now: bool) -> str:
+        """Have due runs started until the API is gone; return that in words. Raises ServerFailed."""
+        with get_client(sync_client=True) as client:
+            deployment_id = patiently(lambda: deployment_of(**self._given).apply())
+            assert isinstance(deployment_id, UUID), "this is no coroutine"
+            self._deployment_id = deployment_id
+            self._have_runner(client, deployment_id)
+            if run_now:
+                key = str(uuid4())  # asked again, it is the same run
+                patiently(lambda: client.create_flow_run_from_deployment(deployment_id, idempotency_key=key))
+            timing = when(timetable(self._given["cron"], self._given["every"]))
+            self._tell(f"{self._recipe.name} is on its schedule, {timing}; Ctrl-C ends it.")
+            facts = {"recipe": self._recipe.name, "when": timing, "next": None, "waiting": 0}
+            place, path = Place(self._recipe.store), schedule_path(self._recipe.name)
+            with shown_in_status(place, path, lambda: facts, "schedule", self._tell):
+                self._watch(client, deployment_id, facts)
+        return "The Prefect server is gone"
+
+    def _watch(self, client: SyncPrefectClient, deployment_id: UUID, facts: dict[str, Any]) -> None:
+        """Have a runner, and look at what is due, until the API has not answered several times."""
+        misses, announced = 0, None
+        while misses < ALIVE_MISSES:
+            try:
+                due, facts["waiting"] = due_runs(client, deployment_id)
+                self._have_runner(client, deployment_id)
+                if due is not None and facts["next"] is None and due != announced:
+                    self._tell(f"Next run: {due.astimezone():%Y-%m-%d %H:%M:%S %Z}")
+                    announced = due
+                facts["next"] = due and due.isoformat(timespec="seconds")
+                misses = 0
+            except httpx.HTTPError:
+                misses += 1
+            time.sleep(ALIVE_SECONDS)
+
+    def _have_runner(self, client: SyncPrefectClient, deployment_id: UUID) -> None:
+        """Start a runner if none lives, after closing what the one before left open."""
+        if self._runner is not None and self._runner.poll() is None:
+            return
+        give_way()
+        if self._runner is not None:
+            why = f"The orchestrator's runner has ended (its log is {runner_log()})"
+            self._tell(f"{why}; the schedule continues with the next one.")
+        if self._own:  # other users of a profile's server are not known here
+            patiently(lambda: close_left_open(client, deployment_id, since_start=self._runner is None))
+        self._runner = start_runner(self._given)
+
+    def stop(self) -> None:
+        """End the runs, the runner and this process, and let no more runs become due. Does not return."""
+        if self._runner is not None:
+            end_runner(self._runner, self._close)
+        else:
+            self._close()
+        end_children(TERM_SECONDS)
+        os._exit(0)
+
+    def _close(self) -> None:
+        """Let no more runs become due, and close open ones."""
+        if self._deployment_id is None:
+            return
+        try:
+            with get_client(sync_client=True, httpx_settings={"timeout": CLOSE_SECONDS}) as client:
+                client.pause_deployment(self._deployment_id)
+                for run in read_runs(client, self._deployment_id, AT_WORK) if self._own else ():
+                    client.set_flow_run_state(run.id, Cancelled(message=STOPPED))
+        except (httpx.HTTPError, ObjectNotFound):
+            say("The Prefect server went first: its schedule stays until this recipe is served again.")
+
+
+def close_left_open(client: SyncPrefectClient, deployment_id: UUID, since_start: bool) -> None:
+    """Close the abandoned runs of a schedule, so that none takes the place of the next.
+
+    What ran is Crashed. since_start: what was due before now is Cancelled, because nobody served it
+    """
+    ran: State[None] = Crashed(message="The process that ran it was gone before it could say so.")
+    for run in read_runs(client, deployment_id, AT_WORK):
+        client.set_flow_run_state(run.id, ran)
+    missed: State[None] = Cancelled(message="Missed: the recipe was not served when it was due.")
+    past = FlowRunFilterNextScheduledStartTime(before_=datetime.now(UTC))  # type: ignore[arg-type]
+    waits = [StateType.SCHEDULED]
+    while since_start and (runs := read_runs(client, deployment_id, waits, next_scheduled_start_time=past)):
+        for run in runs:
+            client.set_flow_run_state(run.id, missed)
+
+
+def patiently(call: Callable[[], Result], seconds: float = BUSY_SECONDS) -> Result:
+    """Return what an API answers, asking again if it fails. Raises ServerFailed."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return call()
+        except (httpx.HTTPError, DeploymentApplyError) as error:
+            if not is_unanswered(error):
+                raise
+            if time.monotonic() > deadline:
+                raise ServerFailed(f"The Prefect server has failed for {seconds:.0f} s ({error}).") from error
+        time.sleep(PAUSE_SECONDS)
+
+
+def runner_log() -> Path:
+    """Return the path of the runner's log, which has its errors, such as those from a server that is away."""
+    return Path(PREFECT_HOME.value(), "runner.log")
+
+
+def start_runner(given: dict[str, Any]) -> "subprocess.Popen[bytes]":
+    """Start the runner of a deployment, in a process group of its own: Ctrl-C is the service's to answer."""
+    command = [sys.executable, "-m", "flows.orchestration.serve", json.dumps(given), str(os.getpid())]
+    with runner_log().open("a") as log:
+        own = {**os.environ, **OWN_CODE, **for_clients(PREFECT_API_URL.value())}
+        return subprocess.Popen(command, process_group=0, stderr=log, env=own)
+
+
+def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], seconds: float = RUN_SECONDS) -> None:
+    """End a runner with its runs: they get a signal and some seconds; nothing that they started is left."""
+    send(runner.pid, signal.SIGSTOP)  # it begins no other
+    runs = children(runner.pid)
+    theirs = [(pid, began(pid)) for pid in family(runner.pid)[1:]]
+    for run in runs:
+        send(run, signal.SIGTERM)
+    deadline = time.monotonic() + seconds
+    meanwhile()
+    while any(map(lives, runs)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for pid, when_begun in theirs:
+        if lives(pid) and began(pid) == when_begun:  # process numbers are reused
+            send(pid, signal.SIGKILL)
+    runner.kill()
+    runner.wait()
+
+
+def run_runner(given: dict[str, Any], parent: int) -> None:
+    """Start runs that are due, in the process of the runner, until the service that started it ends."""
+    end_with(parent, lambda: os._exit(1))
+    use_api(PREFECT_API_URL.value())  # a run gets it from Prefect's settings, the command of a notice does not
+    os.environ |= {PARENT: str(os.getpid()), GIVEN: json.dumps(given["parameters"].get("set", []))}
+    folder = PREFECT_HOME.value() / "runners" / quote(given["name"], safe="")
+    shutil.rmtree(folder, ignore_errors=True)  # from one that was killed
+    folder.mkdir(parents=True)
+    tempfile.tempdir = str(folder)
+    os.chdir(
+        folder
+    )  # Prefect looks for the code of a run in the working folder first, and the user's is no place of it
+    serve(deployment_of(**given), limit=1, pause_on_shutdown=False, print_starting_message=False)
+
+
+if __name__ == "__main__":
+    run_runner(json.loads(sys.argv[1]), int(sys.argv[2]))

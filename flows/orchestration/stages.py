@@ -1,0 +1,293 @@
+"""The stages of a run, whoever runs their tasks: a flow of Prefect, or threads. No orchestrator.
+
+    build_stages                  the run through `run/pipeline.py`, past bad records and files
+      StageBuilder.build          stages that do not depend on each other, side by side
+        build_stage               the task of a stage: its missing parts, by all workers, and its publication
+        train_stage               the task of a stage that a process of its own builds, which takes all cores
+
+What a task does is a function of this file, which returns an `Ended`. `flow.py` makes a state of Prefect of that, and
+`unwatched_run.py` calls the function on a thread. The store decides what is done, so both build the same.
+
+A record that ends its worker and a damaged file do not end the run: it goes through its stages again, without the
+record (`run/faults/quarantine.py`), without the file if it is a raw one (`run/faults/skipped_files.py`), or with the
+file built again (`run/faults/rebuild_damaged.py`).
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from corpora.errors import FileFault, InputError, raise_all
+from corpora.generic_types import Result
+from corpora.store.damage import Damaged
+from corpora.store.manifest import Manifest, Part
+from corpora.store.stage import Stage, Survey, build_parts, publish
+from corpora.store.workers.pool import PoolClosed, WorkerDied
+from flows.engines.contract import TrainingEngine
+from flows.orchestration.pages import show_ledger, summary
+from flows.orchestration.run_state import RunState
+from flows.run.faults.quarantine import MOST, no_record_to_blame, quarantine_record
+from flows.run.faults.rule_limits import RefusedSources
+from flows.run.faults.skipped_files import leave_damage, leave_out
+from flows.run.inputs.unread_files import with_lost
+from flows.run.pipeline import Outcome, run_recipe
+from flows.run.plan.plan import explain
+from flows.run.policies import RETRIES, ranges
+from flows.run.record.run_record import StageHistory
+from flows.run.stage_kinds import STAGES
+from flows.signals import give_way
+
+if TYPE_CHECKING:
+    from trainer.jobs.job import TrainingJob
+    from trainer.launching.stopping import Stop
+    from trainer.metrics import Event
+
+Fault = TypeVar("Fault", bound=Exception)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended(Generic[Result]):
+    """What a piece of work came to: its value, the same in a few words, and the name of the state that it ends in."""
+
+    value: Result
+    text: str
+    name: str = "Completed"
+
+
+class PendingTask(Protocol):
+    """A task that has begun."""
+
+    def result(self) -> Any:
+        """Wait until it has ended, and return the value of its work. Raises what it raised."""
+        ...
+
+
+class TaskRunner(Protocol):
+    """Runs the tasks of a run."""
+
+    def submit(self, name: str, work: Callable[["StageBuild"], Ended[Any]], build: "StageBuild") -> PendingTask:
+        """Begin a task, which calls `work(build)` on a thread; it is tried again if that may help."""
+        ...
+
+    def call_below(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
+        """Call something that lasts, and has a page of its own if the run has one. Raises what it raised."""
+        ...
+
+
+def is_worth_retrying(error: BaseException | None) -> bool:
+    """Return whether a task that failed may succeed the next time: not if the user has to fix something first."""
+    return not isinstance(error, (InputError, PoolClosed))
+
+
+# The run through its stages
+
+
+def build_stages(run: RunState, tasks: TaskRunner) -> Outcome:
+    """Build the stages of a run in their order. Raises what a stage raised, and Damaged.
+
+    A record that ended a worker at every attempt is left out, and so are files that may be. Raises InputError if
+    workers ended for any other reason.
+    """
+    builder, recipe = StageBuilder(run, tasks), run.recipe
+    quarantined = len(run.lock.quarantine)
+    while True:
+        try:
+            return run_recipe(run.place, recipe, run.lock, builder.build, run.warn, not run.mending.distrusted)
+        except PoolClosed:
+            raise
+        except WorkerDied as error:
+            barred = run.lock.quarantine
+            to_blame = run.deaths[error.reading] > RETRIES and error.reading not in barred
+            if not to_blame or len(barred) - quarantined == MOST:
+                raise InputError(no_record_to_blame(error)) from error
+            run.lock = quarantine_record(recipe, run.lock, error, run.tell)
+        except RefusedSources as refused:
+            run.lock = leave_damage(recipe, run.lock, refused, run.warn)
+        except FileFault as fault:
+            before = run.lock
+            run.lock = leave_out(recipe, before, [fault], run.warn)
+            run.looked = with_lost(run.looked, before, run.lock)
+
+
+class StageBuilder:
+    """Builds stages of a run side by side, and reuses what is whole."""
+
+    def __init__(self, run: RunState, tasks: TaskRunner) -> None:
+        self._run, self._tasks = run, tasks
+
+    def build(self, stages: Sequence[Stage]) -> list[Manifest]:
+        """Return the manifests of these stages, after building what is missing. Raises what a task raised."""
+        kind, started = STAGES[stages[0].kind], time.monotonic()
+        builds = self._begin(stages)
+        finish = partial(self._finish_all, builds, started)
+        if kind.is_alone and any(build.survey.manifest is None for build in builds):
+            return self._tasks.call_below(kind.group, [stage.stage_folder for stage in stages], finish)
+        return finish()
+
+    def _begin(self, stages: Sequence[Stage]) -> list["StageBuild"]:
+        """Survey the stages: all before the first is built, as each is compared with what existed (`cloze plan`)."""
+        run, mending = self._run, self._run.mending
+        for stage in stages:
+            mending.rewrite_records(stage)
+        builds = [StageBuild(run, stage, mending.survey(stage)) for stage in stages]
+        for stage, survey in ((build.stage, build.survey) for build in builds):
+            faults = mending.faults_of(stage, survey)
+            mending.refuse_changed_inputs(stage, survey)
+            history = run.stages.setdefault(stage.folder, StageHistory())
+            history.begin(survey, explain(stage, survey, faults), bool(faults or survey.damaged))
+            if survey.manifest is None and (notice := stage.facts.get("notice")):
+                run.warn(f"{stage.stage_folder}: {notice}")
+        for build in builds:
+            if not build.is_known:
+                run.progress.begin(build.stage, len(build.survey.missing))
+        return builds
+
+    def _finish_all(self, builds: Sequence["StageBuild"], started: float) -> list[Manifest]:
+        """Have all of the stages built side by side, and put each on record in its turn."""
+        run, manifests = self._run, list[Manifest]()
+        try:
+            for build in builds:
+                build.submit(self._tasks)
+            for build in builds:
+                manifest = build.wait()
+                run.mending.trust_rebuilt(build.survey, manifest)
+                if not build.is_known:
+                    run.end_stage(manifest, time.monotonic() - started)
+                run.put_last(build.stage.folder)
+                manifests.append(manifest)
+            return manifests
+        except FileFault:
+            raise_all(find_faults(builds, FileFault))
+            raise
+        except Damaged as fault:
+            for path, other in {other.path: other for other in find_faults(builds, Damaged)}.items():
+                if path != fault.path:
+                    run.mending.distrust(other)
+            raise
+        except WorkerDied:
+            find_faults(builds, WorkerDied)  # no task is under way when the run goes through its stages again
+            raise
+
+
+class StageBuild:
+    """One stage of a run while it is built.
+
+    distrusted: files that no task of it may read
+    is_known:   whether the run went through it before, and met damage or a bad record later
+    """
+
+    def __init__(self, run: RunState, stage: Stage, survey: Survey) -> None:
+        self.run, self.stage, self.survey = run, stage, survey
+        self.distrusted = frozenset(run.mending.distrusted)
+        self.is_known = survey.manifest is not None and stage.folder in run.manifests
+        self._pending: PendingTask | None = None
+        self._built: set[str] = set()
+
+    def submit(self, tasks: TaskRunner) -> None:
+        """Begin the task of the stage; if it is on record already, it has none."""
+        give_way()  # no task begins while the run is being stopped
+        if not self.is_known:
+            if self.survey.missing:
+                self.add_built([])
+            work = train_stage if STAGES[self.stage.kind].is_alone else build_stage
+            self._pending = tasks.submit(self.stage.stage_folder, work, self)
+
+    def wait(self) -> Manifest:
+        """Return the manifest of the stage, once its task has ended. Raises what it raised."""
+        manifest = self.survey.manifest if self._pending is None else self._pending.result()
+        assert isinstance(manifest, Manifest)
+        return manifest
+
+    def add_built(self, parts: Sequence[Part]) -> None:
+        """Show that parts are built; parts that a task builds again count once."""
+        with self.run.advancing:
+            self._built.update(part.name for part in parts)
+            self.run.advance(self.stage.stage_folder, len(self._built), len(self.survey.missing))
+
+
+def find_faults(builds: Sequence[StageBuild], kind: type[Fault]) -> list[Fault]:
+    """Wait for the tasks of all of the stages; return the faults of a kind that they ended with."""
+    faults = []
+    for build in builds:
+        try:
+            build.wait()
+        except kind as fault:
+            faults.append(fault)
+        except Exception:  # the caller raises the first
+            continue
+    return faults
+
+
+# What the tasks call
+
+
+def build_stage(build: StageBuild) -> Ended[Manifest]:
+    """Build the missing parts of a stage, some pieces of them on each worker, and publish it; one that is whole stays.
+
+    Finished parts are not built again. If pieces fail, the others are built to their end. Raises the faults of all raw
+    files; of other errors the first.
+    """
+    run, stage, parts, faults = build.run, build.stage, list[Part](), list[FileFault]()
+    pieces = ranges(build.survey.missing, run.pool.workers)
+    with ThreadPoolExecutor(min(len(pieces), 2 * run.pool.workers) or 1) as threads:
+        under_way = [
+            threads.submit(run.call, build_parts, run.place, stage.bare, plans, build.distrusted) for plans in pieces
+        ]
+        for future in as_completed(under_way):
+            if future.exception() is None:
+                build.add_built(future.result())
+    for future in under_way:
+        try:
+            parts += future.result()
+        except FileFault as fault:
+            faults.append(fault)
+    raise_all(faults)
+    return publish_stage(build, parts)
+
+
+def train_stage(build: StageBuild) -> Ended[Manifest]:
+    """Build a stage whose parts each take a process of their own and all cores; tried again, it resumes.
+
+    It trains a model, fine-tunes one on tasks, or answers documents.
+    """
+    run, stage, plans = build.run, build.stage, build.survey.missing
+    if not plans:
+        return publish_stage(build, [])
+    if stage.kind == "models":
+        from flows.orchestration.training_task import watch_training  # only a run that trains needs the trainer
+        from trainer.launching.launch import train
+
+        def train_somewhere(job: "TrainingJob", hear: "Callable[[Event], None]", stop: "Stop") -> None:
+            engine = run.pool
+            if isinstance(engine, TrainingEngine) and engine.train(
+                run.place, stage, plans, build.distrusted, hear, stop
+            ):
+                return
+            train(job, hear, stop)
+
+        watch_training(stage, plans[0].job, run.advance, train_somewhere)
+    elif stage.kind == "tasks":
+        from flows.orchestration.learning_task import watch_learning
+
+        for plan in plans:
+            watch_learning(stage, plan.job, run.advance)
+    parts = build_parts(run.place, stage, plans, build.distrusted)
+    build.add_built(parts)
+    return publish_stage(build, parts)
+
+
+def publish_stage(build: StageBuild, parts: Sequence[Part]) -> Ended[Manifest]:
+    """Publish a stage, unless the store holds it whole, and show its ledger on the page of the run.
+
+    parts: those that were built
+    """
+    give_way()
+    run, whole = build.run, build.survey.manifest
+    manifest = whole or publish(run.place, build.stage, build.survey, parts)
+    show_ledger(run.place, manifest, run.recipe.privacy.samples)
+    if whole:
+        return Ended(manifest, f"whole in the store: {summary(manifest)}", "Reused")
+    return Ended(manifest, summary(manifest))

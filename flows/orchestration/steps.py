@@ -1,0 +1,253 @@
+"""The steps of a run, whoever goes through them: a flow of Prefect, or threads. No orchestrator.
+
+    prepare_run     the raw files, the lock, the record of what begins; what the user can fix is said before any server
+    carry_out       build      every stage that the store lacks (`stages.py`)
+                    judge      the figures of the run, against the bounds of its recipe
+                    report     the record of the run, its page, and a flow run if it has none yet
+                    release    under the name that the recipe gives, if the bounds hold
+
+`find_unchanged` is all of it for a run for which the store holds everything.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.generic_types import Tell
+from corpora.sources.contract import RawFile
+from corpora.store.manifest import Manifest
+from corpora.store.places.place import Place
+from corpora.store.settings import PROCESSES
+from corpora.store.stage import Stage
+from corpora.store.workers.pool import WorkerPool
+from flows.engines.open_engine import engine_at_work
+from flows.engines.shared_paths import Sight
+from flows.maintenance.run_records import keep_newest
+from flows.orchestration.late_runs import describe_failure, send_late_run
+from flows.orchestration.notifications import LifeSigns, report_stalls
+from flows.orchestration.pages import flow_run_at, lineage, report_command, show_once
+from flows.orchestration.recording import recording
+from flows.orchestration.release import release_by_itself
+from flows.orchestration.run_state import DRIFTED, RunState
+from flows.orchestration.stages import Ended, TaskRunner, build_stages
+from flows.recipes.lock import write_lock
+from flows.recipes.recipe import Recipe, settle_recipe
+from flows.recipes.settings.engine import LOCAL
+from flows.run.estimates.room import refuse_plainly_without_room
+from flows.run.faults.gc_lock import wait_for_clearing
+from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage
+from flows.run.faults.recipe_lock import clear_up, recipe_held
+from flows.run.inputs.labelled_files import labelled_lines
+from flows.run.inputs.raw_files import describe_inputs, fetch_inputs, resolve_inputs
+from flows.run.inputs.unread_files import totals_lines
+from flows.run.pipeline import Outcome, run_recipe
+from flows.run.plan.plan import explain
+from flows.run.policies import default_workers, workers_for
+from flows.run.record.figures import keep_figures, recount_figures
+from flows.run.record.heartbeat import Pulse, names_of, unless_begun
+from flows.run.record.listed_runs import follow_schedule
+from flows.run.record.run_record import StageHistory, begin_run, new_run_id, now_text, recipe_file
+from flows.signals import give_way, last_word
+
+
+def prepare_run(
+    recipe: Recipe, home: Path, tell: Tell, workers: int | None = None, begun: Tell = lambda run_id: None
+) -> RunState:
+    """Find the raw files, write the lock, and put the recipe on record. Raises InputError.
+
+    begun: is called with the run's id, before its first line
+    """
+    if workers is not None:
+        PROCESSES.check("the number of workers", workers)
+    if (recipe.tasks or (recipe.model is not None and recipe.engine == LOCAL)) and find_spec("torch") is None:
+        raise InputError(
+            f"The recipe {recipe.name!r} has a [model], and torch is not installed here to train it: run `make "
+            "install` without TORCH=none, or take [model] and [training] out of the recipe."
+        )
+    recipe = follow_schedule(recipe)
+    place, started = Place(recipe.store), now_text()
+    run_id = new_run_id(place, recipe.name)
+    begun(run_id)
+    with unless_begun(Pulse(place, recipe, run_id, started)) as pulse:
+        run = RunState(recipe=recipe, run_id=run_id, started=started, pulse=pulse, terminal=tell)
+        pulse.workers = workers or default_workers()
+        wait_for_clearing(place, pulse.waiting(run.tell))
+        for finding in labelled_lines(place, recipe):
+            run.warn(finding)
+        for line in fetch_inputs(recipe, home, run.tell):
+            run.tell(line)
+        with recipe_held(recipe.lock_path, pulse.waiting(run.tell)):
+            resolved = resolve_inputs(recipe, home)
+            run.lock = replace(resolved.lock, pending=resolved.lock.pending + bool(resolved.added))
+            run.looked = resolved.looked
+            if workers is None:
+                pulse.workers = workers_for(run.lock.raw_bytes)
+            for line in describe_inputs(recipe, resolved, totals_lines):
+                run.tell(line)
+            clear_up(place, home, run.tell)
+            new_files = [file for files in resolved.added.values() for file in files]
+            refuse_plainly_without_room(recipe, new_files, pulse.workers)
+            begin_run(place, run_id, recipe)
+            settle_recipe(recipe)
+            if recipe.lock_path is not None:
+                write_lock(recipe.lock_path, run.lock)
+        run.mending.distrust_listed(names_of(recipe))
+    return run
+
+
+@contextmanager
+def record_failure(run: RunState) -> Iterator[None]:
+    """Write the record of a run that fails or is stopped during the block."""
+    kept = "What is finished is kept: the same command resumes from there."
+    with last_word(lambda: run.write(run.record_now("interrupted")), kept):
+        try:
+            yield
+        except BaseException as error:
+            give_way()
+            try:
+                run.write(run.record_now("failed", describe_failure(error)["message"]))
+            except InputError as refused:  # a store that cannot be written does not hide why the run failed
+                run.tell(f"The failed run could not be recorded: {refused}")
+            raise
+        keep_newest(run.place, run.recipe.name, run.recipe.retention.runs, run.tell)
+
+
+@contextmanager
+def open_workers(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
+    """Give a run its workers during the block. pool: one that is open; None: there is none yet"""
+    recipe, workers = run.recipe, run.pulse.workers
+    if pool is not None:
+        pool.limit_workers(workers)
+        pool.tell = run.tell  # in the log of the flow run, too
+        run.pool = pool
+        yield
+        return
+
+    def collect_shared_paths() -> Sight:
+        """Return what the workers of a cluster must see: the recipe in the store, and the raw files."""
+        files: dict[str, list[RawFile]] = {}
+        for generation in run.lock.generations:
+            for name, new in generation.items():
+                files.setdefault(name, []).extend(new)
+        return Sight.of(run.place, recipe_file(run.run_id), files)
+
+    with engine_at_work(recipe.engine, workers, recipe.workers, run.tell, collect_shared_paths) as engine:
+        run.pool, run.pulse.workers = engine, engine.workers
+        yield
+
+
+def carry_out(run: RunState, tasks: TaskRunner) -> Ended[Outcome]:
+    """Go through the steps of a run that is prepared and has its workers. Raises what a stage raised, and InputError.
+
+    tasks: runs the tasks of its stages
+    """
+    name = run.recipe.name
+    signs = LifeSigns(run.watch)
+    run.watch, signs.workers = signs.advance, run.pool.signs
+    run.manifests, run.pulse.doing = {}, "looks at its stages"
+    run.progress.show()
+
+    def build_and_judge() -> tuple[Outcome, str]:
+        outcome = build_stages(run, tasks)
+        run.judge(outcome)
+        for crossed in run.crossed:
+            run.warn(f"A bound is crossed: {crossed}.")
+        return outcome, draw_report(run, outcome)
+
+    try:
+        with report_stalls(run.notifier, signs):
+            # A damaged file is built again: from the first stage, with whatever is whole as it is. The figures and the
+            # report read what was not read before, and may meet damage as well.
+            outcome, report = run_past_damage(build_and_judge, run.mending)
+    except Exception as error:
+        run.progress.fail(describe_failure(error)["message"])
+        raise
+    ended = Ended(outcome, run.conclude(outcome), run.end_name)
+    run.progress.end(ended.text)
+    made = lineage(list(run.manifests.values()), report_command(run.place, run.run_id))
+    show_once(f"lineage-{name}", made, f"{name}: what came from what, and how much of it")
+    report_run(run, report)
+    release_run(run)
+    return ended
+
+
+def draw_report(run: RunState, outcome: Outcome) -> str:
+    """Keep the figures and the results of a run that succeeded; return its report. Raises Damaged."""
+    from flows.report.page import build_page  # only the end of a run needs it
+
+    run.outcome, run.record = outcome, run.record_now("completed")
+    keep_figures(run.place, run.record, run.figures)
+    recount_figures(run.place)
+    return build_page(run.place, run.record, run.recipe.privacy.samples, run.lock)
+
+
+def report_run(run: RunState, report: str, kind: str = "builds") -> None:
+    """Keep the record and the report of a run; report it to an API, if it has no flow run.
+
+    kind: builds, or nothing new
+    """
+    mine = recording()
+    if run.flow_run is None and mine is not None:
+        api = mine.api_by_now()
+        end = {"type": "COMPLETED", "name": run.end_name, "message": run.conclude(run.outcome)}
+        id = send_late_run(api, run.describe_late(end, kind), run.tell)
+        mine.kept = None
+        if id is not None:
+            run.record = replace(run.record, flow_run=flow_run_at(api, id, mine.embedded))
+    run.write(run.record, report)
+
+
+def release_run(run: RunState) -> None:
+    """Release a run under the name that its recipe gives, if its bounds hold; send a notice if it crosses any."""
+    if run.promotion is not None:
+        release_by_itself(run.promotion, run.tell)
+    run.notifier.judged(run.record, run.report_path)
+
+
+# A run for which the store holds everything
+
+
+class _Incomplete(Exception):
+    """Something of a run is missing, or damaged."""
+
+
+def find_unchanged(run: RunState) -> str | None:
+    """Return the report of a run for which the store holds everything; else None, with nothing printed or kept.
+
+    It goes through its stages with a performer that only looks, as `cloze plan` does, without workers, a server or
+    Prefect. None also if a full run has to repair the store, or to mark what crosses a bound on its pages.
+    Cost: reading the store's manifests and records, and the inputs of plans; some tenths of a second, and the report.
+    """
+    stages: dict[str, StageHistory] = {}
+    manifests: dict[str, Manifest] = {}
+    damage = DamageTracker(place=run.place, tell=lambda line: None, distrusted=dict(run.mending.distrusted))
+
+    def find(stage: Stage) -> Manifest:
+        if stage.folder not in manifests:
+            clock = time.monotonic()
+            survey = damage.survey(stage)
+            if survey.manifest is None or survey.faults:
+                raise _Incomplete
+            history = stages[stage.folder] = StageHistory()
+            history.begin(survey, explain(stage, survey), damaged=False)
+            history.end(survey.manifest, time.monotonic() - clock)
+            manifests[stage.folder] = survey.manifest
+        return manifests[stage.folder]
+
+    def perform(wanted: Sequence[Stage]) -> list[Manifest]:
+        return [find(stage) for stage in wanted]
+
+    try:
+        outcome = run_recipe(run.place, run.recipe, run.lock, perform, settle=not damage.distrusted)
+        run.stages, run.manifests = stages, manifests
+        run.judge(outcome)
+        if run.end_name != DRIFTED:
+            return draw_report(run, outcome)
+    except (_Incomplete, InputError):  # a full run meets the same, and reports it
+        pass
+    run.stages, run.manifests, run.crossed, run.promotion = {}, {}, (), None
+    return None

@@ -1,0 +1,139 @@
+"""The raw files of a recipe before its first stage: fetched, found, hashed, described.
+
+    fetch_inputs(recipe, home, tell)     what the sources fetch from servers, if it is missing
+    resolve_inputs(recipe, home)         the lock with every raw file, and the other files in their folders
+    describe_inputs(recipe, resolved)    both in lines for a person
+
+Cost: files that were hashed before are hashed again only if their size or time changed (`stat_cache`).
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corpora.errors import InputError
+from corpora.generic_types import Json, Tell
+from corpora.sources.contract import StatCache
+from corpora.sources.passed_over import Looked
+from corpora.store.places.files import disk_refusal, replaced_file
+from flows.recipes.guesses.fitted_defaults import chosen_line, fitted_line
+from flows.recipes.lock import ResolvedLock, read_lock, resolve, write_lock
+from flows.recipes.recipe import Recipe
+from flows.run.faults.recipe_lock import recipe_held
+from flows.run.faults.skipped_files import left_out_lines
+from flows.run.inputs.start_model import find_start, find_teacher
+from flows.run.inputs.unread_files import guess_lines, looked_lines
+from flows.run.record.counts_text import counted
+from flows.signals import last_word
+
+if TYPE_CHECKING:
+    from corpora.acquire.download import ProgressCallback
+    from flows.run.inputs.fetch import FetchOptions
+
+HASHED_FIELDS = 5  # of a file in `stat_cache`
+
+
+def fetch_inputs(
+    recipe: Recipe,
+    home: Path,
+    tell: Tell,
+    options: "FetchOptions | None" = None,
+    progress: "ProgressCallback | None" = None,
+) -> tuple[str, ...]:
+    """Fetch missing raw files of the sources that say where from; return a line for each source.
+
+    What `latest` means goes into the lock as soon as it is resolved. Raises InputError.
+    """
+    tables = {entry.source.name: entry.fetch for entry in recipe.sources if entry.fetch is not None}
+    if not tables and options is None:
+        return ()
+    from corpora.acquire.download import no_progress  # httpx: only if something is fetched
+    from flows.run.inputs.fetch import fetch_recipe
+
+    path = recipe.lock_path
+    assert path is not None
+
+    def record(fetched: Mapping[str, Json]) -> None:
+        with recipe_held(path, tell):
+            write_lock(path, replace(read_lock(path), fetched=fetched))
+
+    with stat_cache(home) as cache:
+        fetched_before = read_lock(path).fetched
+        return fetch_recipe(
+            tables,
+            path.parent,
+            fetched_before,
+            record,
+            options,
+            cache,
+            progress or no_progress,
+            anywhere=recipe.given_folders,
+        ).lines
+
+
+@contextmanager
+def stat_cache(home: Path) -> Iterator[StatCache]:
+    """Yield the cache of files that were hashed before; what is added in the block is kept."""
+    path = home / "raw-files.json"
+    cache = StatCache(_read_stat_cache(path))
+
+    def keep() -> None:
+        try:
+            with replaced_file(path) as new:
+                new.write_text(json.dumps(dict(cache.entries)))
+        except OSError as error:
+            remedy = disk_refusal(error, "set CLOZE_HOME to another folder") or "set CLOZE_HOME to another folder"
+            raise InputError(f"Cannot write {path}: {remedy} ({error.strerror}).") from error
+
+    with last_word(keep):
+        try:
+            yield cache
+        finally:
+            keep()
+
+
+def _read_stat_cache(path: Path) -> dict[str, list[Json]]:
+    """Read the file of `stat_cache`; nothing if it cannot be read: then files are hashed again."""
+    try:
+        entries = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    whole = isinstance(entries, dict) and all(isinstance(e, list) and len(e) == HASHED_FIELDS for e in entries.values())
+    return entries if whole else {}
+
+
+def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
+    """Return the lock with every raw file, and the other files in their folders."""
+    with stat_cache(home) as cache:
+        resolved = resolve(recipe, read_lock(recipe.lock_path), cache)
+        start, teacher = find_start(recipe, cache), find_teacher(recipe, cache)
+        return replace(resolved, lock=replace(resolved.lock, start=start, teacher=teacher))
+
+
+def describe_inputs(
+    recipe: Recipe,
+    resolved: ResolvedLock,
+    looked_lines: Callable[[Mapping[str, Looked], str], list[str]] = looked_lines,
+) -> list[str]:
+    """Return the lines about a run's raw files: how many there are, which are new, and what is passed over.
+
+    looked_lines: makes the lines about files that are passed over
+    """
+    generations = resolved.lock.generations
+    total = sum(len(files) for generation in generations for files in generation.values())
+    new = ", ".join(f"{len(files):,} of {name}" for name, files in sorted(resolved.added.items()))
+    what = f"new in generation {len(generations)}: {new}" if new else "none is new"
+    first = f"{counted(total, 'raw file')} in {counted(len(generations), 'generation')}; {what}."
+    looked = looked_lines(resolved.looked, recipe.privacy.samples)
+    number = counted(len(resolved.gone), "raw file is gone that", "raw files are gone that")
+    gone = f"{number} no run has finished with: the lock forgets about them." if resolved.gone else ""
+    fitted = fitted_line(recipe.name, recipe.fitted) if recipe.fitted is not None and resolved.added else ""
+    chosen = chosen_line(recipe.name, recipe.chosen or {})
+    lines = [*guess_lines(recipe, resolved), *looked, *left_out_lines(recipe, resolved.lock), gone, fitted, chosen]
+    start, teacher = resolved.lock.start, resolved.lock.teacher
+    begins = f"Training begins with the model in {start.folder} ({start.content})." if start is not None else ""
+    learns = f"Training learns from the model in {teacher.folder} ({teacher.content})." if teacher is not None else ""
+    return [first, *filter(None, [*lines, begins, learns])]
