@@ -31,7 +31,7 @@ from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, build_parts, publish
-from corpora.store.workers.pool import WorkerPool
+from corpora.store.worker_pool import WorkerPool
 from flows.integrity.inventory import find_faults, read_holdings
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe

@@ -30,7 +30,7 @@ from shards.masks.masking import (
     vocabulary_facts,
 )
 from shards.masks.plain import masks_plain
-from shards.masks.rows import MaskedRows, rows_plain, to_rows
+from shards.reading.records import MaskedRows, rows_plain, to_rows
 from shards.schema import id_type, token_schema
 from shards.tokens import tokenise
 from tokenizers_train.encoding.encoder import Encoder

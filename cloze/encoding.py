@@ -19,7 +19,7 @@ from cloze.inputs import texts_of
 from corpora.errors import InputError
 from corpora.store.settings import check_choice
 from tokenizers_train.vocabularies.borders import keep_spaces, without_spaces
-from tokenizers_train.vocabularies.bounds import refused_by_tokenizers
+from tokenizers_train.vocabularies.files import refused_by_tokenizers
 
 NO_LENGTH = 10**20  # of a folder that sets no longest text, as transformers has it
 PADDINGS = {False: "do_not_pad", True: "longest"}

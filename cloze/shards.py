@@ -31,8 +31,8 @@ from flows.export.folder import new_folder
 from flows.run.examples import build_shard_sets
 from flows.run.store_address import Artifact, find_artifacts, newest, vocabulary_artifact
 from shards.build import SPLITS
+from shards.reading.epoch_rows import ROWS, epoch_rows, epoch_schema
 from shards.reading.files.shard_set import ShardSet
-from shards.reading.materialised import ROWS, epoch_rows, epoch_schema
 from shards.reading.order import examples_at
 from shards.reading.records import ExampleRecords
 from tokenizers_train.build import read_vocabulary

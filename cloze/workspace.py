@@ -28,7 +28,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.settings import PROCESSES
 from corpora.store.stage import PartPlan, Stage, build_parts, publish
-from corpora.store.workers.pool import WorkerPool
+from corpora.store.worker_pool import WorkerPool
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, recipe_of_tables
 from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage

@@ -29,7 +29,7 @@ from pathlib import Path
 from types import FrameType
 
 from corpora.errors import InputError
-from corpora.store.workers.processes import children, ignores, lives, send
+from corpora.store.processes import children, ignores, lives, send
 
 SECONDS = 10.0  # from the signal, or the end of the last patient word, until the process is gone: more than follows
 WORDS_SECONDS = 6.0  # from the signal until the last words are done, except for those that are patient

@@ -2,7 +2,7 @@
 
     1. `tokens.py` encodes the corpus once: documents as ids by sentence, in the order of a shuffle hash.
     2. `documents.py` takes those of one shard, a uniform sample of the corpus: `ShardDocuments` (of a large generation
-       from few parts, into which `merges.py` merged the many).
+       from few parts, into which `tokens.py` merged the many).
     3. `builders/` cuts them into pairs or packs: `Examples`, a file for each input (`inputs.py` knows them by name).
     4. `masks/` chooses what the model must guess (`Masks`), and `build.py` writes the shard with its ledger.
     5. `reading/` opens a finished set and gathers the examples of a step, in order and masked: `GatheredExamples`.

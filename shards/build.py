@@ -29,8 +29,7 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, manifest_at
 from corpora.store.tables import read_table
-from shards.builders.contract import BuiltExamples
-from shards.builders.examples import Examples
+from shards.builders.contract import BuiltExamples, Examples
 from shards.documents import ShardDocuments, ShardRange, read_documents
 from shards.frequencies import FREQUENCIES, count_tokens, counted_parts, frequency_rows, parts_of
 from shards.masks.masking import (
@@ -42,9 +41,9 @@ from shards.masks.masking import (
     vocabulary_facts,
     weighted,
 )
-from shards.measures.surfaces import SURFACES, surface_rows
 from shards.schema import example_schema, id_type
 from shards.settings import ShardSettings
+from shards.surfaces import SURFACES, surface_rows
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 BUILD_VERSION = 3

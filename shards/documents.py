@@ -10,6 +10,11 @@ Cost: unpacking every batch once, where one thread reads ranges in their order, 
 for each part and shard 0.1 ms, and 0.6 ms more where a part is opened (one x86-64 core, shared at the time). Memory:
 the tokens of a shard twice, and `KEPT_BYTES` of batches that later ranges continue in; parts whose batches find no room
 are opened for every shard.
+
+The kernels that take the documents of a shard from record batches and put them in order.
+
+Promise: rows of lists are copied as they are; a bit becomes a byte. Cost: of numbers that of copying memory, of bits
+a nanosecond each.
 """
 
 import threading
@@ -22,16 +27,36 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpora.kernels.arrays import Bytes, Ids, Int32s, Int64s, UInt64s
+from corpora.kernels.arrays import Bytes, Ids, Int32s, Int64s, UInt64s, copy_values
+from corpora.kernels.compiling import kernel
 from corpora.kernels.fixed_width import fixed_bytes
 from corpora.store.manifest import Part
 from corpora.store.places.place import Place
 from corpora.store.randomness import fold
 from corpora.store.tables import open_table, rows_between
 from corpora.text.buffers import read_only
-from shards.builders.examples import DocumentTokens
-from shards.documents_kernels import copy_bits, copy_lists
+from shards.builders.contract import DocumentTokens
 from shards.schema import token_schema
+
+
+@kernel
+def copy_lists(values: Any, offsets: Int64s, rows: Int64s, places: Int64s, copied: Any) -> None:
+    """Put the lists of some rows at their places. offsets: [rows of the column + 1], into values"""
+    for number in range(len(rows)):
+        first, last = offsets[rows[number]], offsets[rows[number] + 1]
+        place = places[number]
+        copy_values(values[first:last], copied[place : place + last - first])
+
+
+@kernel
+def copy_bits(bits: Bytes, skipped: int, offsets: Int64s, rows: Int64s, places: Int64s, copied: Bytes) -> None:
+    """Put the lists of bits of some rows at their places, a byte each. skipped: bits before the first value"""
+    for number in range(len(rows)):
+        first, last = skipped + offsets[rows[number]], skipped + offsets[rows[number] + 1]
+        shift = places[number] - first
+        for bit in range(first, last):
+            copied[bit + shift] = (bits[bit >> 3] >> (bit & 7)) & 1
+
 
 KEPT_BYTES = 64 << 20  # those of some 325 parts: more are merged first
 COLUMNS = ("shuffle", "id", "revision", "held_out", "ids", "word_starts", "sentence_lengths")

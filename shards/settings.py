@@ -7,8 +7,7 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.store.settings import bind, check_keys, check_range, convert, settings_json
-from shards.builders.contract import Common, ExampleInput
-from shards.builders.examples import MAX_COPIES, MAX_LENGTH
+from shards.builders.contract import MAX_COPIES, MAX_LENGTH, Common, ExampleInput
 from shards.inputs import input_class, input_package, inputs_with
 from shards.masks.masking import MaskSettings
 

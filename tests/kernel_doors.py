@@ -19,8 +19,7 @@ from corpora.duplicates.signatures import SignatureSettings, signatures
 from corpora.duplicates.verify import shingle_sets
 from corpora.errors import InputError
 from corpora.judging.steps.clean import CleanSettings, clean
-from corpora.judging.steps.contamination import ContaminationSettings, index_items, meet
-from corpora.judging.steps.evaluation_sets import Item
+from corpora.judging.steps.contamination import ContaminationSettings, Item, index_items, meet
 from corpora.judging.steps.language import LanguageSettings, detect
 from corpora.judging.steps.lines import LineSettings, edit_lines, line_hashes
 from corpora.judging.steps.privacy import PersonalDataSettings, mask_private
@@ -33,8 +32,7 @@ from shards.schema import id_type, token_schema
 from shards.tokens import tokenise
 from tokenizers_train.encoding.encoder import Encoder, encode_plainly
 from tokenizers_train.learning.byte_bpe import train_byte_bpe
-from tokenizers_train.learning.unigram import UnigramSettings, train_unigram
-from tokenizers_train.learning.unigram_seeds import count_characters
+from tokenizers_train.learning.unigram import UnigramSettings, count_characters, train_unigram
 from tokenizers_train.learning.wordpiece import train_wordpiece
 from tokenizers_train.measures.measure import cut_words
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
@@ -144,11 +142,11 @@ DOORS: dict[str, Callable[[pa.Array], object]] = {
         _encoded(encoder)(texts) for encoder in (WORDPIECE, BYTES, UNIGRAM)
     ],
     "tokenizers_train.encoding.encoder.encode_plainly": _encoded(WORDPIECE),
-    "tokenizers_train.learning.merges.lay_out_words": _settled(
+    "tokenizers_train.learning.byte_bpe.lay_out_words": _settled(
         lambda words: train_byte_bpe(words, VocabularySettings(algorithm=BYTE_BPE, size=300))
     ),
-    "tokenizers_train.learning.unigram_seeds.count_characters": _settled(count_characters),
-    "tokenizers_train.learning.unigram_seeds.spell_characters": _settled(
+    "tokenizers_train.learning.unigram.count_characters": _settled(count_characters),
+    "tokenizers_train.learning.unigram.spell_characters": _settled(
         lambda words: train_unigram(words, UnigramSettings(size=60))
     ),
     "tokenizers_train.learning.wordpiece.spell": _settled(

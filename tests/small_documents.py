@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from text_columns import assert_equal
 
 from corpora.kernels.arrays import Int64s
-from shards.builders.contract import BuiltExamples
-from shards.builders.examples import DocumentTokens, Examples
+from shards.builders.contract import BuiltExamples, DocumentTokens, Examples
 from shards.builders.pieces.plan import ExampleLayout
 from shards.builders.segments.plan import SegmentPairs
 

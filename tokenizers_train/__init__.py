@@ -13,7 +13,7 @@ Three families are known: BERT's WordPiece, RoBERTa's byte-level BPE and ALBERT'
     vocabularies/   the folder that other tools open    bert         roberta     albert
     encoding/       the engine, from bytes to ids       wordpiece    byte_bpe    unigram
 
-`measures/` says how good a vocabulary is, `adapting/` fits one to a domain. `build.py` is the page of the stages
+`measures/` says how good a vocabulary is, `adapting.py` fits one to a domain. `build.py` is the page of the stages
 `counts` and `vocabularies`.
 
 Hugging Face tokenizers defines what words and ids are, and how pieces are learnt except for ties (see `learning/`).

@@ -35,8 +35,7 @@ from tokenizers_train.learning.unigram import UnigramSettings, train_unigram
 from tokenizers_train.learning.wordpiece import train_wordpiece
 from tokenizers_train.vocabularies.settings import BYTE_BPE, UNIGRAM, VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, albert_vocabulary
-from tokenizers_train.words.counts import count_by, merge_counts
-from tokenizers_train.words.rule import WordRule
+from tokenizers_train.words.counts import WordRule, count_by, merge_counts
 from tokenizers_train.words.sentencepiece import SentencePieceWords
 from tokenizers_train.words.table import COUNTS, WordCounts
 

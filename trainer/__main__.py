@@ -18,7 +18,7 @@ import importlib
 import sys
 
 from corpora.errors import InputError
-from corpora.store.workers.processes import die_with, leave
+from corpora.store.processes import die_with, leave
 
 COMMANDS = {
     "train": "trainer.pretrain",

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.store.places.files import disk_refusal, flush, flush_folder, replaced_file, unfinished
-from corpora.store.places.locks import NO_LOCKS, held
+from corpora.store.places.files import NO_LOCKS, disk_refusal, flush, flush_folder, held, replaced_file, unfinished
 
 HALVES = "backslashreplace"  # half a character is written as JSON does: \udc80
 ELSEWHERE = "give another folder, then run the same command again"

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
-from tokenizers_train.vocabularies.bounds import check_ids
+from tokenizers_train.vocabularies.files import check_ids
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import check_shared, from_huggingface, load, read_weights, with_first_part
 from trainer.huggingface.config import CONFIG, read_config, tokenizer_files

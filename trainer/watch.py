@@ -42,7 +42,7 @@ import torch
 from corpora.errors import InputError
 from corpora.generic_types import Item
 from corpora.kernels.arrays import Int64s
-from corpora.store.workers.processes import resident_bytes
+from corpora.store.processes import resident_bytes
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.learn import STEP_COUNTS, Step, StepResult, TrainState
 from trainer.metrics import MetricsLog

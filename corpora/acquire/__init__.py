@@ -1,14 +1,14 @@
 """Raw inputs from the servers that publish them: what is wanted, resolved once, downloaded whole or not at all.
 
     fetch = {...} ─► resolved: a date or month, files with their digests ─► raw files, verified
-      wanted         resolved, catalogues                                    download, fetch
+      fetch_table    publishers                                              download, fetch
 
-- `wanted.py` is the `fetch` table of a `[[source]]`;
-- `catalogues.py` asks publishers for what they publish about their files and reads it, and `resolved.py` has that done
-  once and gives the result as JSON for the lock next to the recipe;
-- `remote.py` is one file as it is wanted: where it is, what it is called here, and the digests it must have;
-- `hosts.py` speaks HTTP: one back-off for each host, redirects, refusals;
-- `download.py` brings one file, resuming where it is; `part.py` is the unfinished file on the disk;
+- `fetch_table.py` is the `fetch` table of a `[[source]]`, and one file as it is wanted: where it is, what it is called
+  here, and the digests it must have;
+- `publishers.py` asks publishers once for what they publish about their files, and gives the result as JSON for the
+  lock next to the recipe;
+- `http_client.py` speaks HTTP: one back-off for each host, redirects, refusals;
+- `download.py` brings one file, and continues an unfinished one;
 - `fetch.py` brings many at once, by few connections to each host.
 
 A file that is under its own name is whole. Its bytes are those of one version on the server, as far as the server

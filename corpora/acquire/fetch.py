@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from corpora.acquire.download import ProgressCallback, download, no_progress
-from corpora.acquire.hosts import Hosts, Stopped, host_of
-from corpora.acquire.remote import RemoteFile
+from corpora.acquire.fetch_table import RemoteFile
+from corpora.acquire.http_client import Hosts, Stopped, host_of
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile, StatCache
 

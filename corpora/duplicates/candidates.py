@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpora.duplicates.bands import band_keys, key_columns, text_keys
+from corpora.duplicates.signatures import band_keys, key_columns, text_keys
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.duplicates.verify import ShingleSets, shingle_sets
 from corpora.kernels.arrays import Int64s, UInt32s, UInt64s

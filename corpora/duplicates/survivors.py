@@ -29,8 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corpora.duplicates.bands import BandSettings, key_columns
-from corpora.duplicates.signatures import EMPTY_SET, SignatureSettings
+from corpora.duplicates.signatures import EMPTY_SET, BandSettings, SignatureSettings, key_columns
 from corpora.duplicates.sweep import (
     BLOCK,
     COMPARED,

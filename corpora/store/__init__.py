@@ -13,6 +13,7 @@ itself, and `merging.py` plans the merging of many parts.
 
     digests/   content, and where the columns of an Arrow file lie
     places/    a local folder or an object store; files that appear whole; locks
-    workers/   the pool of worker processes
-    leases/    who works with a store now, and who reads an artifact
+
+`worker_pool.py` is the pool of worker processes (`processes.py`), `leases.py` says who works with a store now, and who
+reads an artifact.
 """

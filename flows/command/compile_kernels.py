@@ -18,7 +18,7 @@ from threading import Thread
 from corpora.generic_types import Tell
 from corpora.kernels.calls import compile_call
 from corpora.kernels.compiling import ROOT, kernel_folder, shipped_folder, source_digest
-from corpora.store.workers.pool import WorkerDied, WorkerPool
+from corpora.store.worker_pool import WorkerDied, WorkerPool
 from flows.run.policies import default_workers
 
 CALLS = Path(__file__).with_name("kernel_calls.txt")

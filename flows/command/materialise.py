@@ -16,8 +16,8 @@ from flows.export.folder import local_target, new_folder
 from flows.run.record.counts_text import counted
 from flows.run.store_address import Artifact
 from shards.build import SPLITS
+from shards.reading.epoch_rows import epoch_rows, epoch_schema
 from shards.reading.files.shard_set import ShardSet
-from shards.reading.materialised import epoch_rows, epoch_schema
 
 FILE_ROWS = 1 << 18
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from corpora.generic_types import Json
-from corpora.store.leases.active_runs import Present
+from corpora.store.leases import Present
 from corpora.store.places.place import Place
 from flows.command.terminal.output import print_json, say
 from flows.command.terminal.tables import plain_table

@@ -16,8 +16,8 @@ from flows.run.record.run_record import find_raw_file, recorded_recipe
 from flows.run.stage_kinds import STAGES
 from flows.run.store_address import Artifact
 from shards.build import SPLITS
+from shards.reading.epoch_rows import Trace, corpus_of, find_document, trace_example
 from shards.reading.files.shard_set import ShardSet
-from shards.reading.trace import Trace, corpus_of, find_document, trace_example
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from corpora.store.places.place import Place
 from flows.recipes.store_folders import refuse_store
 from flows.run.record.releases import release_address
 from flows.run.store_address import find_artifacts, newest, split_address
-from tokenizers_train.adapting.adapt import (
+from tokenizers_train.adapting import (
     APPEND,
     FILL,
     AdaptSettings,

@@ -122,7 +122,7 @@ def adapt(
     from flows.command.vocabulary_adapt import adapt_vocabulary, count_domain, number_wanted
     from flows.command.vocabulary_display import adaptation_display, find_vocabulary
     from flows.export.folder import new_folder
-    from tokenizers_train.adapting.adapt import LETTERS, LETTERS_AND_DIGITS, AdaptSettings
+    from tokenizers_train.adapting import LETTERS, LETTERS_AND_DIGITS, AdaptSettings
     from trainer.huggingface.embeddings import adapt_checkpoint, checked_config
 
     if append and fill:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from corpora.duplicates.bands import band_keys, probability
-from corpora.duplicates.signatures import signatures
+from corpora.duplicates.signatures import band_keys, probability, signatures
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.duplicates.verify import jaccard_pairs, shingle_sets
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corpora.duplicates.bands import key_columns, probability
+from corpora.duplicates.signatures import key_columns, probability
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.duplicates.verify import ShingleSets
 from corpora.errors import InputError
@@ -187,7 +187,7 @@ def _crew(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
     if workers == 1:
         yield lambda function, calls: (function(*each) for each in calls)
         return
-    from corpora.store.workers.pool import Limits, WorkerPool  # not above: small files need no other process
+    from corpora.store.worker_pool import Limits, WorkerPool  # not above: small files need no other process
 
     limits = Limits(record_cpu_seconds=3_600.0, memory_bytes=WORKER_BYTES)
     with WorkerPool(workers, limits) as pool, ThreadPoolExecutor(workers) as threads:

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
-from corpora.duplicates.bands import band_keys, key_columns, text_keys
-from corpora.duplicates.signatures import signatures
+from corpora.duplicates.signatures import band_keys, key_columns, signatures, text_keys
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.duplicates.verify import ShingleSets, shingle_sets
 from corpora.kernels.arrays import Bools, Int32s, UInt64s

@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 from corpora.store.checked_folder import COMPLETE, names_in
-from corpora.store.places.locks import held
+from corpora.store.places.files import held
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage
 from trainer.metrics import METRICS_FILE

@@ -23,7 +23,7 @@ from corpora.errors import InputError
 from corpora.generic_types import Result
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
-from corpora.store.workers.pool import Limits, PoolClosed, WorkerDied
+from corpora.store.worker_pool import Limits, PoolClosed, WorkerDied
 from flows.engines.connect import (
     CLOSE_SECONDS,
     PATIENCE_SECONDS,

@@ -1,7 +1,7 @@
 """A call on a worker of a cluster: in a pool of processes of its own, with everything that the local pool promises.
 
 Limits of time and memory, the pulse, and the record that a process worked on when it ended: a worker has them from
-`corpora.store.workers.pool`. A call whose task was cancelled (its client stopped, was killed, or lost the scheduler)
+`corpora.store.worker_pool`. A call whose task was cancelled (its client stopped, was killed, or lost the scheduler)
 is ended with its processes within half a second. The processes stay for the next calls, and go REST_SECONDS
 after the last one.
 
@@ -22,7 +22,7 @@ from distributed import Worker, get_worker
 from distributed.core import Status
 
 from corpora.errors import InputError
-from corpora.store.workers.pool import Limits, PoolClosed, WorkerPool
+from corpora.store.worker_pool import Limits, PoolClosed, WorkerPool
 from flows.engines.version_match import PROGRAM, Identity, differences, identity
 from flows.environment import QUIET
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 
 from corpora.errors import InputError
-from corpora.store.workers.pool import Limits, WorkerPool
+from corpora.store.worker_pool import Limits, WorkerPool
 from flows.engines.contract import RunEngine
 from flows.engines.shared_paths import Sight
 from flows.recipes.settings.engine import LOCAL

@@ -26,7 +26,7 @@ from distributed import CancelledError, Client, KilledWorker
 
 from corpora.errors import InputError
 from corpora.generic_types import Tell
-from corpora.store.workers.pool import PoolClosed
+from corpora.store.worker_pool import PoolClosed
 from flows.engines.connect import (
     CLOSE_SECONDS,
     GPU,

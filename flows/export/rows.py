@@ -12,7 +12,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from corpora.build import Corpus
-from corpora.store.leases.reader_lease import Hold
+from corpora.store.leases import Hold
 from corpora.store.tables import open_table
 from corpora.views import CORPUS
 from flows.run.store_address import Artifact

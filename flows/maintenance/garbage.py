@@ -7,7 +7,7 @@ are not garbage. Needed are:
     run under way, or lost     everything that is called like something it may use, whatever its kind
     the last N completed runs of a recipe, and what ran since      the artifacts that they used
     releases                   the artifacts that any entry of their histories names
-    readers                    the artifacts that they hold (`corpora.store.leases.reader_lease`)
+    readers                    the artifacts that they hold (`corpora.store.leases`)
     all of these               what they were made from
 
 Finished parts that no artifact has are needed until the recipe's newest run has completed. Artifacts whose names no
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from corpora.errors import InputError
-from corpora.store.leases.reader_lease import is_held
+from corpora.store.leases import is_held
 from corpora.store.manifest import Manifest, is_record
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST

@@ -15,7 +15,7 @@ Cost: a call of the file system for each file; on an object store a request.
 
 from collections.abc import Callable
 
-from corpora.store.leases.reader_lease import remove_unless_held
+from corpora.store.leases import remove_unless_held
 from corpora.store.places.place import Place
 from flows.maintenance.garbage import Garbage, Look, Policy, garbage, look, unneeded
 from flows.maintenance.run_records import old_runs, remove

@@ -21,7 +21,7 @@ from prefect import __version__ as prefect_version
 from prefect.schedules import Schedule
 
 from corpora.errors import InputError
-from corpora.store.places.locks import is_locked
+from corpora.store.places.files import is_locked
 from flows.orchestration.embedded_server import ask
 from flows.orchestration.pages import flow_called, run_tags
 from flows.orchestration.recording import answering_api

@@ -36,7 +36,7 @@ from urllib.parse import urlsplit
 
 from corpora.errors import InputError
 from corpora.lean_process import OWN_CODE, collect_rarely
-from corpora.store.places.locks import held
+from corpora.store.places.files import held
 from flows.environment import LOOPBACK
 from flows.orchestration.server_guard import (
     PROOF_PATH,

@@ -16,7 +16,7 @@ from pathlib import Path
 from corpora.generic_types import Tell
 from corpora.store.places.address import without_password
 from corpora.store.places.place import Place
-from corpora.store.workers.pool import WorkerPool
+from corpora.store.worker_pool import WorkerPool
 from flows.engines.open_engine import MAX_FORKS, is_safe_to_fork
 from flows.orchestration.late_runs import STOPPED, describe_failure, keep_run, send_late_run
 from flows.orchestration.notifications import report_failure

@@ -15,7 +15,7 @@ from corpora.sources.passed_over import Looked
 from corpora.store.manifest import Manifest
 from corpora.store.places.address import without_password
 from corpora.store.places.place import Place
-from corpora.store.workers.pool import WorkerDied
+from corpora.store.worker_pool import WorkerDied
 from flows.engines.contract import RunEngine
 from flows.orchestration.late_runs import EndedRun, EndedTask
 from flows.orchestration.notifications import Notifier

@@ -21,7 +21,7 @@ from prefect.client.schemas.sorting import FlowRunSort
 from prefect.schedules import Cron, Interval, Schedule
 
 from corpora.errors import InputError
-from corpora.store.leases.active_runs import Presence
+from corpora.store.leases import Presence
 from corpora.store.places.place import Place
 from corpora.store.settings import PROCESSES, SECONDS
 from flows.recipes.recipe import Recipe

@@ -46,9 +46,9 @@ from corpora.errors import InputError
 from corpora.generic_types import Result, Tell
 from corpora.lean_process import OWN_CODE
 from corpora.store.places.address import without_password
-from corpora.store.places.locks import try_lock
+from corpora.store.places.files import try_lock
 from corpora.store.places.place import Place
-from corpora.store.workers.processes import began, children, family, lives, send
+from corpora.store.processes import began, children, family, lives, send
 from flows.orchestration.embedded_server import (
     ServerFailed,
     adopt_password,

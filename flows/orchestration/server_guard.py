@@ -38,8 +38,7 @@ from urllib.parse import quote, urlsplit
 from uuid import UUID
 
 from corpora.errors import InputError
-from corpora.store.places.files import replaced_file
-from corpora.store.places.locks import is_locked
+from corpora.store.places.files import is_locked, replaced_file
 from corpora.store.places.place import Place
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from corpora.generic_types import Result
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest, Part
 from corpora.store.stage import Stage, Survey, build_parts, publish
-from corpora.store.workers.pool import PoolClosed, WorkerDied
+from corpora.store.worker_pool import PoolClosed, WorkerDied
 from flows.engines.contract import TrainingEngine
 from flows.orchestration.pages import show_ledger, summary
 from flows.orchestration.run_state import RunState

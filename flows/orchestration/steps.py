@@ -23,7 +23,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.settings import PROCESSES
 from corpora.store.stage import Stage
-from corpora.store.workers.pool import WorkerPool
+from corpora.store.worker_pool import WorkerPool
 from flows.engines.open_engine import engine_at_work
 from flows.engines.shared_paths import Sight
 from flows.maintenance.run_records import keep_newest

@@ -17,7 +17,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from corpora.acquire.wanted import folder_of
+from corpora.acquire.fetch_table import folder_of
 from corpora.errors import InputError
 from corpora.judging.documents import raw_parent
 from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, raw_path

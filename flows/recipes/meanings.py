@@ -11,7 +11,7 @@ from corpora.judging.batches import STEP_TABLES
 from corpora.judging.settings import DocumentsSettings
 from corpora.sources.contract import Source
 from corpora.sources.registry import SOURCES, source_class
-from corpora.store.workers.pool import Limits
+from corpora.store.worker_pool import Limits
 from flows.recipes.settings.bounds import BoundSettings
 from flows.recipes.settings.notify import NotifySettings
 from flows.recipes.settings.privacy import Privacy

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from corpora.acquire.wanted import AcquireSettings, folder_of, read_settings
+from corpora.acquire.fetch_table import AcquireSettings, folder_of, read_settings
 from corpora.duplicates.candidates import SplitSettings
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.errors import InputError
@@ -22,7 +22,7 @@ from corpora.sources.registry import OBJECT_KINDS, defaults_of, make_source, tak
 from corpora.store.places.address import is_object_address, plain_address
 from corpora.store.places.pipes import refuse_pipe
 from corpora.store.settings import POSITION, bind, check_choice, check_keys, check_range, convert, toml_table
-from corpora.store.workers.pool import Limits
+from corpora.store.worker_pool import Limits
 from flows.recipes.figure_names import figure_names
 from flows.recipes.guesses.fitted_defaults import Fitted, proposed_next_to
 from flows.recipes.model_table import OF_START, ModelEntry, read_model_table

@@ -28,8 +28,7 @@ from corpora.generic_types import Json
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest
 from corpora.store.part_writer import PartWriter
-from corpora.store.places.files import remedied
-from corpora.store.places.locks import held
+from corpora.store.places.files import held, remedied
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, read_manifest
 from corpora.views import PartView, list_views, read_part

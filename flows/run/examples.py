@@ -10,13 +10,12 @@ from corpora.store.places.place import Place
 from corpora.store.stage import Stage, read_manifest
 from flows.recipes.recipe import Recipe
 from shards.build import plan_shards
-from shards.merges import plan_merges
-from shards.tokens import plan_tokens
+from shards.tokens import plan_merges, plan_tokens
 from tokenizers_train.build import plan_brought, plan_counts, plan_totals, plan_vocabulary, read_vocabulary
 from tokenizers_train.measures.build import plan_measures
 from tokenizers_train.vocabularies.settings import BroughtVocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
-from tokenizers_train.words.rule import WordRule
+from tokenizers_train.words.counts import WordRule
 
 Perform = Callable[[Sequence[Stage]], list[Manifest]]
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from flows.recipes.recipe import Recipe
-    from tokenizers_train.words.rule import WordRule
+    from tokenizers_train.words.counts import WordRule
 
 Amounts = Mapping[str, float]
 Rates = Mapping[str, Amounts]  # by the algorithm of the vocabulary; "" for all others

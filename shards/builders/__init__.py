@@ -1,6 +1,6 @@
 """Documents cut into examples, a file for each kind of input.
 
-    1. A builder gets the tokens of a shard's documents as flat columns: `DocumentTokens` (`examples.py`).
+    1. A builder gets the tokens of a shard's documents as flat columns: `DocumentTokens`.
     2. Kernels plan every example as a row of numbers, `PlannedExample` or `PlannedSegments`.
     3. The plan is written out as columns of token ids, segments and labels.
     4. It returns `BuiltExamples` (`contract.py`): the examples and a ledger of every token.

@@ -1,5 +1,5 @@
 """Masks: the tokens that the model must guess, and what it sees in their place.
 
-`masking.py` has the settings and the functions for a column, `plain.py` the definition; `kernels.py` draws them,
-`schedule.py` says how their rate changes, `rows.py` has them as rows of one length.
+`masking.py` has the settings, how the rate changes over a training, and the functions for a column; `plain.py` has the
+definition, and `kernels.py` draws them.
 """

@@ -6,6 +6,6 @@
     4. `mixture.py` reads several sets as one, each with its share of the slots.
     5. `budgets.py` cuts a step into micro-batches of a number of tokens.
 
-`records.py` gives examples to other training loops, `materialised.py` a whole epoch as rows, `trace.py` leads from an
-example to its documents and back, and `lost_neighbors.py` counts what is lost next to a deleted document.
+`records.py` gives examples to other training loops, `epoch_rows.py` a whole epoch as rows, leads from an example to its
+documents and back, and counts what is lost next to a deleted document.
 """

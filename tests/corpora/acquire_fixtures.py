@@ -14,9 +14,8 @@ import pytest
 from scripted_server import Answer, NewHosts, ScriptedServer, Site, scripted_server
 
 from corpora.acquire.download import download
-from corpora.acquire.hosts import Hosts, Patience
-from corpora.acquire.remote import RemoteFile
-from corpora.acquire.wanted import AcquireSettings
+from corpora.acquire.fetch_table import AcquireSettings, RemoteFile
+from corpora.acquire.http_client import Hosts, Patience
 from corpora.sources.contract import RawFile
 
 BODY = random.Random(1).randbytes(300_000)

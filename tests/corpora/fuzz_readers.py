@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from fuzzing import read_all
 
-from corpora.acquire import catalogues
+from corpora.acquire import publishers as catalogues
 from corpora.judging.steps.contamination import EvaluationSet, read_items
 from corpora.sources.contract import Source
 from corpora.sources.python_docs.source import PythonDocsSource

@@ -14,8 +14,7 @@ from corpora.duplicates.signatures import SignatureSettings, signatures
 from corpora.judging.batches import judge_records
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.clean import PROFILES, CleanSettings, clean, clean_text
-from corpora.judging.steps.contamination import ContaminationSettings, EvaluationIndex, index_items, meet
-from corpora.judging.steps.evaluation_sets import Item
+from corpora.judging.steps.contamination import ContaminationSettings, EvaluationIndex, Item, index_items, meet
 from corpora.judging.steps.language import LanguageSettings, language_reasons
 from corpora.judging.steps.lines import LineSettings, edit_lines, line_hashes
 from corpora.judging.steps.privacy import PersonalDataSettings, mask_private, mask_text

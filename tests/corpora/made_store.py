@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corpora.duplicates.bands import band_keys
 from corpora.duplicates.build import group_keys, plan_signatures
 from corpora.duplicates.candidates import Input, SplitSettings, hash64
-from corpora.duplicates.signatures import signatures
+from corpora.duplicates.signatures import band_keys, signatures
 from corpora.duplicates.survivors import DuplicateSettings, judge_plainly
 from corpora.duplicates.sweep import KEPT
 from corpora.duplicates.verify import shingle_sets

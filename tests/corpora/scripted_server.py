@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from corpora.acquire.download import download
-from corpora.acquire.hosts import Hosts
-from corpora.acquire.remote import RemoteFile
+from corpora.acquire.fetch_table import RemoteFile
+from corpora.acquire.http_client import Hosts
 from corpora.sources.contract import RawFile
 
 BLOCK = 16_384

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from corpora.duplicates.bands import BandSettings
 from corpora.duplicates.candidates import SplitSettings
-from corpora.duplicates.signatures import SignatureSettings
+from corpora.duplicates.signatures import BandSettings, SignatureSettings
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.errors import InputError
 from corpora.judging.settings import DocumentsSettings

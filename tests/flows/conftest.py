@@ -13,7 +13,7 @@ from recorded_run import record
 from small_cluster import DaskCluster, dask_cluster
 from small_recipe import Run, World, fill, new_world
 
-from corpora.store.places.locks import held
+from corpora.store.places.files import held
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ import httpx
 from forking import Forked, can_fork
 
 from corpora.kernels.compiling import kernel_folder
-from corpora.store.workers.pool import WORKER_NAME
+from corpora.store.worker_pool import WORKER_NAME
 from flows.orchestration.embedded_server import PASSWORD, EmbeddedServer, for_clients
 from flows.orchestration.server_guard import basic
 

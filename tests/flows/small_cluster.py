@@ -21,7 +21,7 @@ from pathlib import Path
 from corpora.errors import InputError, UnreadableFile
 from corpora.store.current_record import begin, reading
 from corpora.store.damage import Damaged
-from corpora.store.workers.processes import family, lives
+from corpora.store.processes import family, lives
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 120.0  # only ends a hang

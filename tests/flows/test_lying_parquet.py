@@ -10,7 +10,7 @@ from source_reading import read as read_source
 from task_records import read_records
 
 from corpora.errors import InputError
-from corpora.judging.steps.evaluation_sets import EvaluationSet, read_items
+from corpora.judging.steps.contamination import EvaluationSet, read_items
 from corpora.sources.contract import RawFile
 from corpora.sources.files.source import FilesSource
 from corpora.sources.openwebtext import OpenWebTextSource

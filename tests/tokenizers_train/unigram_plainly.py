@@ -11,7 +11,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from tokenizers_train.learning.unigram_math import digamma, logarithm
+from tokenizers_train.learning.unigram_kernels import digamma, logarithm
 
 UNKNOWN_PENALTY = 10.0
 Scores = Mapping[str, float]

@@ -10,17 +10,176 @@ the whole alphabet of bytes. Ids, which decide between equally frequent pairs, a
 tokens, <mask>.
 
 Cost: that of `merges`; then twice as long again for the files of a tokenizer of 50,265 tokens.
+
+Byte-pair encoding: which two pieces to join, again and again, given how often words occur.
+
+The rule (Sennrich et al. 2016, section 3.2): of the pairs of pieces next to each other inside of words, the
+most frequent one becomes a new piece, until there is no room or no pair is frequent enough. WordPiece and
+byte-level BPE learn by it alike; what their first pieces are, letters or bytes, each says itself.
+
+Promise: the merges are a function of the words. Of equally frequent pairs the one with the smaller ids goes first
+(left id, then right); ids of new pieces follow those of the first ones, in the order in which they are made.
+
+No piece is made twice: whatever surrounds it, a stretch of letters that ends as one piece went through the
+same merges inside, in the same order, so its last merge joined the same two pieces everywhere.
+
+Cost: from 32 MB of English novels 0.08 s for 30,522 tokens of WordPiece (68,901 distinct words), 0.14 s for 50,265 of
+byte-level BPE (113,188); from 367 MB of technical documentation 1.3 s for 50,265 (1,067,443 distinct words). Memory:
+25 bytes for each letter of a distinct word, pairs included.
 """
+
+from collections import Counter
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
 
 from corpora.errors import InputError
-from tokenizers_train.learning.merges import Words, lay_out_words, learn_merges
+from corpora.kernels.arrays import Int32s, Int64s
+from corpora.text.buffers import text_buffers
+from tokenizers_train.learning.merges_kernels import (
+    BLOCK,
+    EDGE,
+    Cells,
+    Gathered,
+    Pairs,
+    count_pairs,
+    join_pairs,
+    spell_words,
+)
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS, SPECIAL_TOKENS
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, roberta_vocabulary
 from tokenizers_train.words.table import WordCounts
+
+MOST_CELLS = (1 << 31) - 1  # so that a place fits 32 bits
+
+
+class Words(NamedTuple):
+    """Distinct words as pieces.
+
+    letters: what the first piece ids mean, in their order
+    whole:   int64, how many words of each run have two letters or more, and none that was skipped
+    """
+
+    letters: list[str]
+    cells: Cells
+    whole: Int64s
+
+
+def lay_out_words(counts: WordCounts, letters: list[str], ids: tuple[Int32s, Int32s], num_letters: int) -> Words:
+    """Spell the words, those of one count next to each other.
+
+    ids:         for each code point its id as a word's first letter and as another one, -1 for one that is skipped; or
+                 for each byte, if words are spelt as bytes
+    num_letters: of all words
+    Raises InputError if there are more than 2^31 cells.
+    """
+    num_cells = num_letters + counts.num_rows + 1
+    if num_cells > MOST_CELLS:
+        raise InputError(
+            f"The distinct words have {num_letters} letters, and a vocabulary is learnt from two "
+            "thousand million at most: leave a source out of the vocabulary, or train it on a part of the corpus."
+        )
+    data, offsets = text_buffers(counts["word"].combine_chunks())
+    occurrences = counts["count"].to_numpy()
+    order = np.argsort(occurrences, kind="stable")
+    firsts = np.append(np.flatnonzero(np.diff(occurrences[order], prepend=0)), len(order))
+    pieces, runs, whole = (
+        np.empty(num_cells, np.int32),
+        np.empty(len(firsts), np.int64),
+        np.zeros(len(firsts) - 1, np.int64),
+    )
+    pieces = pieces[: spell_words(data, offsets, order, firsts, *ids, pieces, runs, whole)]
+    of_runs = occurrences[order[firsts[:-1]]]
+    starts = np.arange(0, len(pieces), BLOCK)
+    first, last = (
+        np.searchsorted(runs, at, "right") - 1 for at in (starts, np.minimum(starts + BLOCK, len(pieces)) - 1)
+    )
+    blocks = np.where(first == last, of_runs[first], -1 - first)
+    return Words(letters, Cells(pieces, runs, of_runs, blocks), whole)
+
+
+def learn_merges_plainly(words: Words, room: int, min_frequency: int) -> list[tuple[int, int]]:
+    """Count all pairs again before every merge, and join the first of the order: the definition of `learn_merges`."""
+    pieces, runs = words.cells.pieces, words.cells.runs
+    edges = np.flatnonzero(pieces == EDGE)
+    spelt = [pieces[start + 1 : end].tolist() for start, end in pairwise(edges.tolist())]
+    counts = words.cells.counts[np.searchsorted(runs, edges[:-1] + 1, "right") - 1].tolist()
+    merges: list[tuple[int, int]] = []
+    while len(merges) < room:
+        pairs: Counter[tuple[int, int]] = Counter()
+        for word, count in zip(spelt, counts, strict=True):
+            for pair in pairwise(word):
+                pairs[pair] += count
+        if not pairs:
+            break
+        best = min(pairs, key=lambda pair: (-pairs[pair], pair))
+        if pairs[best] < min_frequency:
+            break
+        new = len(words.letters) + len(merges)
+        spelt = [_joined(word, best, new) for word in spelt]
+        merges.append(best)
+    return merges
+
+
+def _joined(pieces: list[int], pair: tuple[int, int], new: int) -> list[int]:
+    """The pieces with each occurrence of the pair, from the left, made one."""
+    joined: list[int] = []
+    for piece in pieces:
+        if joined and (joined[-1], piece) == pair:
+            joined[-1] = new
+        else:
+            joined.append(piece)
+    return joined
+
+
+def learn_merges(words: Words, room: int, min_frequency: int) -> Int64s:
+    """The pairs of piece ids to join, a row for each, in order: at most `room`, none rarer than `min_frequency`.
+
+    Merge k makes the piece with the id len(words.letters) + k. The words' cells are written over.
+    """
+    num_ids, least = len(words.letters) + room, max(1, min_frequency, least_joined(words, room))
+    pairs = count_pairs(words.cells, _no_pairs(), least)
+    sizes = np.ones(num_ids, np.int32)
+    merges = np.empty((room, 2), np.int64)
+    num_merges = join_pairs(words.cells, sizes, pairs, _nothing_gathered(num_ids), least, merges)
+    return merges[:num_merges]
+
+
+def least_joined(words: Words, room: int) -> int:
+    """A count that no pair falls below that one of `room` merges joins; 0 if nothing can be said.
+
+    A word of two letters or more is one piece only after a merge that makes this very piece. If more words than there
+    are merges occur so often, one of them has a pair at any time, and the pair is at least as frequent as the word.
+    """
+    words_from = np.cumsum(words.whole[::-1])[::-1]  # words of each run, and of those with higher counts
+    return int(words.cells.counts[words_from > room].max(initial=0))
+
+
+def _no_pairs() -> Pairs:
+    """No pairs, and room for none; the kernels make it."""
+    return Pairs(
+        keys=np.empty(0, np.int64),
+        counts=np.empty(0, np.int64),
+        begins=np.empty(0, np.int64),
+        ends=np.empty(0, np.int64),
+        slots=np.full(1, -1, np.int32),
+        places=np.empty(0, np.int32),
+        used=np.zeros(2, np.int64),
+    )
+
+
+def _nothing_gathered(num_ids: int) -> Gathered:
+    """Return what a merge gathers, empty, before the first one."""
+    return Gathered(
+        sums=np.zeros(4 * num_ids, np.int64),
+        lefts=np.empty(num_ids, np.int32),
+        rights=np.empty(num_ids, np.int32),
+        beside=np.empty(0, np.int32),
+        twins=np.zeros(2, np.int64),
+    )
 
 
 def train_byte_bpe(counts: WordCounts, settings: VocabularySettings) -> Vocabulary:

@@ -1,4 +1,4 @@
-"""The kernels of `tokenizers_train.learning.unigram_seeds`: suffixes are sorted, and what they share becomes pieces.
+"""The kernels of `tokenizers_train.learning.unigram`: suffixes are sorted, and what they share becomes pieces.
 
 Promise: what `unigram_plainly.repeated_plainly` and `matches_plainly` say, in arrays.
 Cost: see `tokenizers_train.learning.unigram`. A suffix is looked at up to its word's end or the longest piece and one

@@ -20,8 +20,8 @@ import numpy as np
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.text.buffers import text_buffers
-from tokenizers_train.learning.merges import Words, lay_out_words, learn_merges
-from tokenizers_train.learning.spelling_kernels import NUM_CODES, count_letters
+from tokenizers_train.learning.byte_bpe import Words, lay_out_words, learn_merges
+from tokenizers_train.learning.merges_kernels import NUM_CODES, count_letters
 from tokenizers_train.vocabularies.bert import CONTINUATION, SPECIAL_TOKENS
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary

@@ -1,7 +1,7 @@
 """A vocabulary: a tokenizer.json and the files with it, as a folder that other tools open.
 
-`vocabulary.py` is the type. `bert.py`, `roberta.py` and `albert.py` make the tokenizers of the three families;
-`files.py` reads what others wrote and compares the files with each other, within the bounds of `bounds.py`;
-`scores.py` writes scores so that every parser reads them alike; `pipelines.py` says which of a tokenizer's rules the
-engines know; `settings.py` has what a recipe says of a vocabulary.
+`vocabulary.py` is the type, and says which of a tokenizer's rules the engines know. `bert.py`, `roberta.py` and
+`albert.py` make the tokenizers of the three families, the last with scores that every parser reads alike; `files.py`
+reads what others wrote, within bounds, and compares the files with each other; `settings.py` has what a recipe says of
+a vocabulary.
 """

@@ -8,8 +8,8 @@ from corpora.store.settings import added, check_choice, check_range
 from tokenizers_train.vocabularies import albert, bert, roberta
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
 from tokenizers_train.words.bert import BertWords
+from tokenizers_train.words.counts import WordRule
 from tokenizers_train.words.gpt2 import Gpt2Words
-from tokenizers_train.words.rule import WordRule
 from tokenizers_train.words.sentencepiece import SentencePieceWords
 
 WORDPIECE, BYTE_BPE, UNIGRAM = "wordpiece", "byte-bpe", "unigram"

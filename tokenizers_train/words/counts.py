@@ -4,22 +4,40 @@ Promise: counts are those of the reference (`count_by_plainly`), exact integers,
 up: counting parts and merging equals counting the whole, however it was cut into parts.
 
 Cost: of counting, each rule says itself.
+
+The protocol of the rules by which a text becomes words: what BERT's, GPT-2's and sentencepiece's share.
 """
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpora.errors import InputError
+from corpora.generic_types import Json
+from corpora.kernels.arrays import Bytes, Int64s
 from corpora.text.buffers import text_buffers
-from tokenizers_train.words.rule import WordRule
 from tokenizers_train.words.table import COUNTS, WordCounts, merge_sorted
+
+
+class WordRule(Protocol):
+    """A rule by which a text becomes words."""
+
+    @property
+    def settings(self) -> dict[str, Json]:
+        """Return what names the rule in a fingerprint."""
+
+    def split(self, text: str) -> list[str]:
+        """The words of a text by definition: those that the reference finds."""
+
+    def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> pa.Table:
+        """Count each word in the ranges data[starts[r]:ends[r]]: the table `table.COUNTS`."""
+
 
 Weight: TypeAlias = Fraction | int | float
 

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s, Float64s, UInt16s
 from corpora.store.checked_folder import check_folder, mark_complete
-from tokenizers_train.adapting.adapt import pieces_before
+from tokenizers_train.adapting import pieces_before
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from trainer.huggingface.config import CONFIG, read_json
 from trainer.settings.model import FAMILIES

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.generic_types import Json
-from tokenizers_train.adapting.adapt import pieces_before
+from tokenizers_train.adapting import pieces_before
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 from trainer.families.contract import Family, ModelInputs
 from trainer.huggingface.config import CONFIG, read_config, settings_of, special_ids

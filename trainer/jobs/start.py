@@ -16,8 +16,7 @@ from corpora.errors import InputError
 from corpora.store.checked_folder import check_folder, mark_complete
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest, StoredFile, fingerprint
-from corpora.store.places.files import unfinished
-from corpora.store.places.locks import held
+from corpora.store.places.files import held, unfinished
 from corpora.store.places.place import Place
 from tokenizers_train.vocabularies.files import FILES
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import FrameType
 
-from corpora.store.workers.processes import children, die_with, leave, send, take_signals
+from corpora.store.processes import children, die_with, leave, send, take_signals
 from trainer.launching.commands import ALONE, ENDED, Nodes, how_ended
 
 LEAVING_SECONDS = 5.0  # for ranks to end after the first one has

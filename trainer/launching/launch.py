@@ -20,8 +20,7 @@ from corpora.errors import InputError
 from corpora.store.checked_folder import check_files
 from corpora.store.damage import Damaged
 from corpora.store.file_check import checked_bytes
-from corpora.store.places.files import remedied
-from corpora.store.places.locks import held
+from corpora.store.places.files import held, remedied
 from corpora.store.places.place import Place
 from trainer.jobs.job import CACHE, JOB, TrainingJob
 from trainer.jobs.repeats import reads_of, refuse_repeats, repeat_warning

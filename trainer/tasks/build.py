@@ -25,8 +25,7 @@ from corpora.store.checked_folder import check_folder, names_in
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest
 from corpora.store.part_writer import PartWriter
-from corpora.store.places.files import remedied
-from corpora.store.places.locks import held
+from corpora.store.places.files import held, remedied
 from corpora.store.places.place import Place
 from corpora.store.settings import bind, settings_json
 from corpora.store.stage import PartPlan, Stage, read_manifest

@@ -1,6 +1,6 @@
 """Finds lines that may hold something private: a gate before patterns that read a few MB a second.
 
-Promise: every line in which `corpora.judging.steps.private_patterns.private_spans` finds something is named, with the
+Promise: every line in which `corpora.judging.steps.privacy.private_spans` finds something is named, with the
 kinds that it may hold; now and then another (of books, one in 1,900 is named). Cost: one pass over the bytes,
 970 MB a second on books.
 """

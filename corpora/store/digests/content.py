@@ -190,7 +190,7 @@ def _fastest(parts: _Bytes, seed: bytes) -> Content:
 
 def _by_kernel(parts: _Bytes, seed: bytes) -> Content:
     """The content of rows that have columns; one that is longer than the kernel's room is hashed on its own."""
-    from corpora.kernels.mersenne import number, words  # imports numba, which reading a manifest does not need
+    from corpora.kernels.hash128 import number, words  # imports numba, which reading a manifest does not need
     from corpora.store.digests.content_kernels import digest_rows
 
     num_rows, content, first = len(parts.fixed[0]), Content(), 0

@@ -12,9 +12,8 @@ import numpy as np
 
 from corpora.kernels.arrays import Bytes, Int64s, Integer, UInt64s
 from corpora.kernels.compiling import kernel
-from corpora.kernels.mersenne import Number127, reduced, times_plus
+from corpora.kernels.hash128 import Number127, reduced, times_plus, xxh3_128
 from corpora.kernels.packed import load8_at, store8
-from corpora.kernels.xxh3 import xxh3_128
 
 SEED_BYTES = 16
 SPARE = 8  # bytes after the row that may be overwritten

@@ -8,25 +8,91 @@ left under the one name, and overwrites it.
 Cost: the disk's time for one flush, some milliseconds.
 
 What a disk or an object store refuses is reported as one paragraph with a remedy, instead of a traceback.
+
+Locks: what the processes of a machine do one at a time, by the system's locks on files.
+
+A lock is the system's, not the file's: it ends with the process that holds it, however that goes, so nothing goes
+stale; a killed process may leave an empty file, which blocks nobody. What takes a lock here raises
+OSError where the file system knows none.
 """
 
 import errno
+import fcntl
 import hashlib
 import os
 import platform
 import re
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from io import BufferedWriter
 from pathlib import Path
-from typing import Final
+from typing import IO, Any, Final
 
 from corpora.errors import InputError
 from corpora.store.places.address import is_object_address
-from corpora.store.places.locks import NO_LOCKS, is_at, lock, try_lock
+
+NO_LOCKS: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # what a file system without locks answers
+
+
+@contextmanager
+def held(path: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold a file for the time of the block, alone; `waiting` is called where another process holds it first.
+
+    The file is made, and removed again at the end. Raises OSError where it cannot be written.
+    """
+    file = _hold(path, waiting)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # while it is still held: a waiting process checks that it still exists
+        file.close()
+
+
+def _hold(path: Path, waiting: Callable[[], None]) -> IO[str]:
+    while True:
+        with ExitStack() as opened:
+            file = opened.enter_context(path.open("a", encoding="utf-8"))
+            if not try_lock(file):
+                waiting()
+                lock(file)
+            if is_at(file, path):
+                opened.pop_all()
+                return file
+
+
+def lock(file: IO[Any]) -> None:
+    """Lock an open file for this process alone; waits for another that has a lock on it."""
+    fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def try_lock(file: IO[Any]) -> bool:
+    """Lock an open file for this process alone, if no other has a lock on it; a shared lock of our own is released."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_locked(path: Path) -> bool:
+    """Tell whether a process holds a lock on a file."""
+    try:
+        with path.open("r+") as file:
+            return not try_lock(file)
+    except FileNotFoundError:
+        return False
+
+
+def is_at(file: IO[Any], path: Path) -> bool:
+    """True if an open file is still the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
 
 UNFINISHED: Final = ".tmp"
 FOLDER_TRIES: Final = 5

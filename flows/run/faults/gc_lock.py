@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from corpora.errors import InputError
-from corpora.store.leases.active_runs import SILENT_SECONDS, Presence, Present, read_presence
+from corpora.store.leases import SILENT_SECONDS, Presence, Present, read_presence
 from corpora.store.places.place import Place
 
 CLEARING = "clearing"  # the folder

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.generic_types import Tell
-from corpora.store.places.locks import NO_LOCKS, held
+from corpora.store.places.files import NO_LOCKS, held
 
 
 @contextmanager

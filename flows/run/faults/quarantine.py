@@ -5,13 +5,13 @@ may end differently. It ends the worker and so fails the attempt. A record at wh
 onto the lock's list, which is an input of the run like its raw files: with that lock every machine passes the record
 over and counts it as dropped (parse: quarantined). Take its line out of the lock to have it tried again.
 
-A worker that stalled does not count as an attempt: the pool replaces it and calls again (`corpora.store.workers.pool`).
+A worker that stalled does not count as an attempt: the pool replaces it and calls again (`corpora.store.worker_pool`).
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from corpora.store.workers.pool import WorkerDied
+from corpora.store.worker_pool import WorkerDied
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.faults.recipe_lock import change_lock

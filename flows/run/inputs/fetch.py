@@ -15,9 +15,9 @@ from shlex import quote
 
 from corpora.acquire.download import ProgressCallback, no_progress
 from corpora.acquire.fetch import NotAllFetched, fetch_files
-from corpora.acquire.hosts import Hosts, Patience
-from corpora.acquire.resolved import Resolved, resolve
-from corpora.acquire.wanted import AcquireSettings, folder_of
+from corpora.acquire.fetch_table import AcquireSettings, folder_of
+from corpora.acquire.http_client import Hosts, Patience
+from corpora.acquire.publishers import Resolved, resolve
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.sources.contract import RawFile, StatCache

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from shlex import join
 from urllib.parse import urlsplit
 
-from corpora.acquire.wanted import PUBLISHERS, AcquireSettings, folder_of
+from corpora.acquire.fetch_table import PUBLISHERS, AcquireSettings, folder_of
 from corpora.sources.registry import kinds, origin
 from corpora.store.places.address import is_object_address, without_password
 from flows.recipes.recipe import Recipe

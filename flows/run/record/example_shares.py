@@ -13,9 +13,9 @@ from corpora.store.places.place import Place
 from corpora.store.tables import open_table
 from flows.run.record.counts_text import counted
 from flows.run.record.lengths import spread
-from shards.measures.surfaces import SURFACES, SUSPECT, SurfaceAccuracy, surface_accuracy
+from shards.reading.epoch_rows import lost_neighbours
 from shards.reading.files.shard_set import ShardSet
-from shards.reading.lost_neighbors import lost_neighbours
+from shards.surfaces import SURFACES, SUSPECT, SurfaceAccuracy, surface_accuracy
 
 PARTS = 12  # of a split
 MOST_LOST = 0.1  # of the tokens, without a warning

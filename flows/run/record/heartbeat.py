@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from corpora.store.leases.active_runs import Presence
+from corpora.store.leases import Presence
 from corpora.store.places.place import Place
-from corpora.store.workers.processes import cpu_seconds, family, resident_bytes
+from corpora.store.processes import cpu_seconds, family, resident_bytes
 from flows.run.record.run_record import Cost
 from flows.run.stage_kinds import STAGES
 from flows.signals import give_way, last_word

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.store.leases.active_runs import Present, read_presence
+from corpora.store.leases import Present, read_presence
 from corpora.store.places.place import Place
 from flows.recipes.recipe import Recipe
 from flows.run.record.heartbeat import names_of, running_path

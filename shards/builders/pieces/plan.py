@@ -14,8 +14,7 @@ import numpy.typing as npt
 from corpora.kernels.arrays import Int64s, UInt32s, UInt64s
 from corpora.store.ledger import Account, Ledger
 from corpora.store.randomness import address, fold
-from shards.builders.contract import Common
-from shards.builders.examples import DocumentTokens, Examples
+from shards.builders.contract import Common, DocumentTokens, Examples
 from shards.builders.pieces.plan_kernels import (
     DOCUMENT,
     END,

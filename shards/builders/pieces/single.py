@@ -8,6 +8,11 @@ The result is a function of the settings and the columns alone. Copies hold the 
 so their masks differ.
 
 Promise: for every copy, total = placed + truncated + left over, over the tokens of the columns.
+
+The kernel of single sequences: where each document is cut.
+
+Promise: the examples of `shards.builders.pieces.single.single_plain`. The plan is one of
+`shards.builders.pieces.plan_kernels`.
 """
 
 from collections import Counter
@@ -16,10 +21,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from corpora.kernels.arrays import Bytes, Int64s
+from corpora.kernels.compiling import kernel
 from corpora.store.ledger import Ledger
 from corpora.store.settings import check_range
-from shards.builders.contract import BuiltExamples, Common
-from shards.builders.examples import DocumentTokens, check_columns
+from shards.builders.contract import BuiltExamples, Common, DocumentTokens, check_columns
 from shards.builders.pieces.plan import (
     ExampleLayout,
     PlainPiece,
@@ -32,9 +38,35 @@ from shards.builders.pieces.plan import (
     plain_numbered,
     plain_placed,
 )
-from shards.builders.pieces.plan_kernels import PIECE_WIDTH
-from shards.builders.pieces.single_kernels import CUTS, LEFT_OVER, NUM_COUNTS, TOO_SHORT, plan_single
+from shards.builders.pieces.plan_kernels import PIECE_WIDTH, cut_at_word, put_piece
 from shards.masks.masking import ShardVocabulary
+
+LEFT_OVER, TOO_SHORT, CUTS, NUM_COUNTS = range(4)  # tokens in no example; sequences that make none; cuts
+
+
+@kernel
+def plan_single(
+    word_starts: Bytes, sentences: Int64s, documents: Int64s, room: int, least: int, pieces: Int64s, counts: Int64s
+) -> int:
+    """Fill `pieces` with the sequences of all documents in order, add to `counts`; return their number.
+
+    room: most tokens of a sequence; least: fewest
+    """
+    num = 0
+    for document in range(len(documents) - 1):
+        start, stop = sentences[documents[document]], sentences[documents[document + 1]]
+        while start < stop:
+            end = cut_at_word(word_starts, start, room) if stop - start > room else stop
+            counts[CUTS] += end < stop
+            if end - start < least:
+                counts[LEFT_OVER] += end - start
+                counts[TOO_SHORT] += 1
+            else:
+                put_piece(pieces[num], start, end, document, num)
+                num += 1
+            start = end
+    return num
+
 
 SINGLE_SPECIALS = 2
 

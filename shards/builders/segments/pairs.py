@@ -37,8 +37,7 @@ from corpora.kernels.arrays import Int64s
 from corpora.store.ledger import Account, Ledger
 from corpora.store.randomness import address
 from corpora.store.settings import check_range
-from shards.builders.contract import BuiltExamples, Common
-from shards.builders.examples import MAX_COPIES, MAX_LENGTH, DocumentTokens, check_columns
+from shards.builders.contract import MAX_COPIES, MAX_LENGTH, BuiltExamples, Common, DocumentTokens, check_columns
 from shards.builders.segments.pairs_kernels import FIGURES, OUTCOMES, PURPOSES, plan_copy
 from shards.builders.segments.partners import find_partners
 from shards.builders.segments.plan import PAIR_SPECIALS, PlannedSegments, SegmentPairs, built, written

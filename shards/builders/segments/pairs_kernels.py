@@ -9,16 +9,7 @@ import numpy as np
 from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.store.randomness import below_one, fold_one
-from shards.builders.segments.partners_kernels import (
-    HEAD,
-    INSIDE,
-    LAST_TAIL,
-    TAIL,
-    Partners,
-    draw_piece,
-    draw_run,
-    has_run,
-)
+from shards.builders.segments.partners import HEAD, INSIDE, LAST_TAIL, TAIL, Partners, draw_piece, draw_run, has_run
 from shards.builders.segments.plan_kernels import (
     A_LENGTH,
     A_START,

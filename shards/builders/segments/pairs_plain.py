@@ -16,11 +16,11 @@ import numpy.typing as npt
 from corpora.kernels.arrays import Int64s
 from corpora.store.ledger import Ledger
 from corpora.store.randomness import address, below, fold, stream, uniform
-from shards.builders.examples import DocumentTokens, check_columns
+from shards.builders.contract import DocumentTokens, check_columns
 from shards.builders.segments import partners as partners_of_runs
 from shards.builders.segments.pairs import PairSettings, ledger_of_copy
 from shards.builders.segments.pairs_kernels import FIGURES, OUTCOMES, PURPOSES
-from shards.builders.segments.partners_kernels import ATTEMPTS
+from shards.builders.segments.partners import ATTEMPTS
 from shards.builders.segments.plan import PAIR_SPECIALS, SegmentPairs
 
 Document = Sequence[range]  # the tokens of its sentences

@@ -13,13 +13,169 @@ The anchor's own document is left out of both. Runs are noted by their length: a
 more, those that begin with a share of the sentences chosen by hash.
 
 Cost: 0.1 microseconds a sentence and 4 bytes a run and 12 a sentence, once for all copies.
+
+The kernels of `shards.builders.segments.partners`: runs of whole sentences by their length, and draws among them.
+
+Promise: what `shards.builders.segments.partners.PlainPartners` draws. Cost: a run is counted and noted in some
+nanoseconds; a draw is two binary searches among the runs of one length, or for a piece some three random reads an
+attempt.
+
+What is asked of every chunk takes the two arrays of runs instead of all: compiled code counts who holds each array of
+a tuple wherever one is passed on, which was a fifth of the time of a plan.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
-from corpora.kernels.arrays import Int32s, Int64s, UInt16s
-from shards.builders.examples import DocumentTokens
-from shards.builders.segments.partners_kernels import Partners, count_runs, note_runs
+from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt16s, UInt64s
+from corpora.kernels.compiling import kernel
+from corpora.store.randomness import below_one, fold_one
+from shards.builders.contract import DocumentTokens
+
+HEAD, TAIL, LAST_TAIL, INSIDE = range(4)  # pieces: the begin of a sentence, its end, of a document's last, neither
+ATTEMPTS = 256  # sentences that are drawn for a piece, before it has no partner
+
+
+class Partners(NamedTuple):
+    """The places of other text of a wanted shape. Sentences are numbers into `sentences`."""
+
+    runs: Int32s  # first sentences of runs, by (length, whether the run ends its document), then by place
+    run_offsets: Int64s  # into runs, at 2 * length + ends
+    by_length: Int32s  # every sentence, the shortest first
+    longer: Int64s  # [length]: the first of them that has more tokens
+    last_by_length: Int32s  # every document's last sentence, likewise
+    last_longer: Int64s
+    document_of: Int32s  # [sentences]
+
+
+@kernel
+def count_runs(
+    sentences: Int64s, documents: Int64s, keys: UInt64s, longest: int, every: np.uint64, counts: Int64s
+) -> None:
+    """Count the runs of whole sentences of at most `longest` tokens, by 2 * length + whether they end a document.
+
+    A run begins with no document, as no true next does; of all sentences each `every`th one by hash begins one.
+    """
+    for document in range(len(documents) - 1):
+        begin, last = documents[document], documents[document + 1]
+        for first in range(begin + 1, last):
+            if every == 1 or fold_one(keys[document], np.uint64(first - begin)) % every == 0:
+                start = sentences[first]
+                for end in range(first + 1, last + 1):
+                    length = sentences[end] - start
+                    if length > longest:
+                        break
+                    counts[2 * length + (end == last)] += 1
+
+
+@kernel
+def note_runs(
+    sentences: Int64s,
+    documents: Int64s,
+    keys: UInt64s,
+    longest: int,
+    every: np.uint64,
+    places: Int64s,
+    runs: Int32s,
+) -> None:
+    """Put the first sentence of every run that `count_runs` counts at its place, and advance the places."""
+    for document in range(len(documents) - 1):
+        begin, last = documents[document], documents[document + 1]
+        for first in range(begin + 1, last):
+            if every == 1 or fold_one(keys[document], np.uint64(first - begin)) % every == 0:
+                start = sentences[first]
+                for end in range(first + 1, last + 1):
+                    length = sentences[end] - start
+                    if length > longest:
+                        break
+                    kind = 2 * length + (end == last)
+                    runs[places[kind]] = first
+                    places[kind] += 1
+
+
+@kernel
+def has_run(runs: Int32s, run_offsets: Int64s, documents: Int64s, anchor: int, length: int, ends: int) -> bool:
+    """True if another document than the anchor has a run of whole sentences of this length and end."""
+    low, high = run_offsets[2 * length + ends], run_offsets[2 * length + ends + 1]
+    if high == low:
+        return False
+    return bool(runs[low] < documents[anchor] or runs[high - 1] >= documents[anchor + 1])
+
+
+@kernel
+def draw_run(
+    runs: Int32s, run_offsets: Int64s, documents: Int64s, anchor: int, length: int, ends: int, key: np.uint64
+) -> int:
+    """The first sentence of one of those runs, each as probable."""
+    low, high = run_offsets[2 * length + ends], run_offsets[2 * length + ends + 1]
+    own_low = _first_from(runs, low, high, documents[anchor])
+    own_high = _first_from(runs, own_low, high, documents[anchor + 1])
+    place = low + below_one(key, 0, high - low - (own_high - own_low))
+    if place >= own_low:
+        place += own_high - own_low
+    return np.int64(runs[place])  # type: ignore[return-value]  # compiled code knows int as int64
+
+
+@kernel
+def _first_from(values: Int32s, low: int, high: int, least: int) -> int:
+    """The first place in [low, high) of ascending values that are `least` or more; `high` where there is none."""
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < least:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def draw_piece(
+    partners: Partners,
+    word_starts: Bytes,
+    sentences: Int64s,
+    documents: Int64s,
+    anchor: int,
+    kind: int,
+    length: int,
+    key: np.uint64,
+) -> int:
+    """Return the begin of a piece of another document's sentence, of this kind and length; -1 where there is none.
+
+    Sentences that are long enough are drawn, each as probable, until one is of another document and has a word start
+    where the piece would be cut; an anchor of more than half of the sentences is left out of the draw instead, and the
+    length is looked at.
+    """
+    own_first, own_last = documents[anchor], documents[anchor + 1]
+    order = partners.last_by_length if kind == LAST_TAIL else partners.by_length
+    longer = partners.last_longer if kind == LAST_TAIL else partners.longer
+    low = longer[length + (kind == INSIDE)]
+    others = len(partners.document_of) - (own_last - own_first)
+    is_most = kind != LAST_TAIL and 2 * others < len(partners.document_of)
+    num = others if is_most else len(order) - low
+    for attempt in range(ATTEMPTS if num > 0 else 0):
+        drawn = below_one(key, 2 * attempt, num)
+        if is_most:
+            sentence = drawn if drawn < own_first else drawn + own_last - own_first
+        else:
+            sentence = np.int64(order[low + drawn])
+        document = partners.document_of[sentence]
+        start, end = sentences[sentence], sentences[sentence + 1]
+        if document != anchor and end - start > length + (kind == INSIDE):
+            place = start if kind == HEAD else end - length
+            if kind == INSIDE:
+                place = start + 1 + below_one(key, 2 * attempt + 1, end - start - length - 1)
+            fits = kind == HEAD or word_starts[place] == 1
+            if kind == HEAD or kind == INSIDE:
+                fits = fits and word_starts[place + length] == 1
+            if kind == HEAD:
+                fits = fits and sentence != documents[document]
+            elif kind == TAIL:
+                fits = fits and sentence + 1 != documents[document + 1]
+            if fits:
+                return int(place)
+    return -1
+
 
 MOST_RUNS = 1 << 24
 

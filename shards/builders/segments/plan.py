@@ -6,8 +6,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Bytes, Ids, Int32s, Int64s, UInt16s, UInt32s, UInt64s
 from corpora.store.ledger import Ledger
-from shards.builders.contract import BuiltExamples
-from shards.builders.examples import DocumentTokens, Examples
+from shards.builders.contract import BuiltExamples, DocumentTokens, Examples
 from shards.builders.segments.plan_kernels import (
     A_LENGTH,
     A_START,
@@ -20,7 +19,7 @@ from shards.builders.segments.plan_kernels import (
     OTHER,
     write_examples,
 )
-from shards.measures.surfaces import Segments, count_surfaces
+from shards.surfaces import Segments, count_surfaces
 
 PAIR_SPECIALS = 3
 

@@ -24,8 +24,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Part, StoredFile
-from corpora.store.places.files import UNFINISHED, remove_abandoned
-from corpora.store.places.locks import held, is_at, try_lock
+from corpora.store.places.files import UNFINISHED, held, is_at, remove_abandoned, try_lock
 from corpora.store.places.place import Place
 from shards.reading.files.columns import Columns
 from shards.reading.files.shard_set import ShardSet

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from corpora.kernels.arrays import Bools, Int64s
 from corpora.kernels.fixed_width import fixed_bytes, fixed_width
 from corpora.schema import ID_BYTES
-from corpora.store.leases.reader_lease import Hold
+from corpora.store.leases import Hold
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
 from corpora.store.tables import open_table, read_table

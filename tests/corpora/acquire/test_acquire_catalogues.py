@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.acquire.catalogues import (
+from corpora.acquire.fetch_table import AcquireSettings, RemoteFile, check_name, folder_of, name_of, read_settings
+from corpora.acquire.publishers import (
+    Resolved,
     address_files,
     dump_dates,
     dump_files,
@@ -21,9 +23,6 @@ from corpora.acquire.catalogues import (
     news_files,
     news_years,
 )
-from corpora.acquire.remote import RemoteFile, check_name, name_of
-from corpora.acquire.resolved import Resolved
-from corpora.acquire.wanted import AcquireSettings, folder_of, read_settings
 from corpora.errors import InputError
 
 LISTING = b"""<!DOCTYPE html>

@@ -19,8 +19,8 @@ from cryptography.x509.oid import NameOID
 from scripted_server import BLOCK, Answer, NewHosts, Site
 
 from corpora.acquire.download import download
-from corpora.acquire.hosts import Absent
-from corpora.acquire.remote import RemoteFile
+from corpora.acquire.fetch_table import RemoteFile
+from corpora.acquire.http_client import Absent
 from corpora.errors import InputError
 
 pytestmark = pytest.mark.server

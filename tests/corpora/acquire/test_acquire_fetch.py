@@ -14,8 +14,8 @@ import pytest
 from scripted_server import Answer, NewHosts, ScriptedServer, Site, scripted_server
 
 from corpora.acquire.fetch import NotAllFetched, fetch_files
-from corpora.acquire.hosts import Later, Tries
-from corpora.acquire.remote import RemoteFile
+from corpora.acquire.fetch_table import RemoteFile
+from corpora.acquire.http_client import Later, Tries
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 
@@ -127,9 +127,9 @@ import signal
 import sys
 from pathlib import Path
 from corpora.acquire.fetch import fetch_files
-from corpora.acquire.hosts import Hosts, Patience
-from corpora.acquire.remote import RemoteFile
-from corpora.acquire.wanted import AcquireSettings
+from corpora.acquire.http_client import Hosts, Patience
+from corpora.acquire.fetch_table import RemoteFile
+from corpora.acquire.fetch_table import AcquireSettings
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 base, folder = sys.argv[1:]

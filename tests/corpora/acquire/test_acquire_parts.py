@@ -21,10 +21,9 @@ import pytest
 from acquire_fixtures import BODY, CHANGED, OTHER, SHA1, get, is_right
 from scripted_server import Answer, NewHosts, Site
 
-from corpora.acquire.download import download
-from corpora.acquire.hosts import Stopped
-from corpora.acquire.part import open_part, writable
-from corpora.acquire.remote import RemoteFile
+from corpora.acquire.download import download, open_part, writable
+from corpora.acquire.fetch_table import RemoteFile
+from corpora.acquire.http_client import Stopped
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 
@@ -221,9 +220,9 @@ KILLED = """
 import sys
 from pathlib import Path
 from corpora.acquire.download import download
-from corpora.acquire.hosts import Hosts
-from corpora.acquire.remote import RemoteFile
-from corpora.acquire.wanted import AcquireSettings
+from corpora.acquire.http_client import Hosts
+from corpora.acquire.fetch_table import RemoteFile
+from corpora.acquire.fetch_table import AcquireSettings
 
 url, folder = sys.argv[1:]
 settings = AcquireSettings(catalogue="urls", urls=(url,))

@@ -12,8 +12,8 @@ from acquire_fixtures import dump_names, news_names, publish_dump, publish_listi
 from scripted_server import Answer, NewHosts, Site
 
 from corpora.acquire.fetch import fetch_files
-from corpora.acquire.remote import RemoteFile
-from corpora.acquire.resolved import Resolved, resolve
+from corpora.acquire.fetch_table import RemoteFile
+from corpora.acquire.publishers import Resolved, resolve
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile
 

@@ -7,7 +7,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from corpora.duplicates.bands import BandSettings, band_keys, band_keys_plain, probability
+from corpora.duplicates.signatures import BandSettings, band_keys, band_keys_plain, probability
 from corpora.errors import InputError
 from corpora.kernels.arrays import UInt32s
 

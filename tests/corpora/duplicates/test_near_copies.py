@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from corpora.duplicates.bands import band_keys
-from corpora.duplicates.signatures import signatures
+from corpora.duplicates.signatures import band_keys, signatures
 from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates
 from corpora.duplicates.verify import shingle_sets
 

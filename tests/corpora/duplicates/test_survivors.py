@@ -13,8 +13,7 @@ from text_columns import assert_equal
 from tiers import examples
 
 from corpora.duplicates import survivors, sweep
-from corpora.duplicates.bands import band_keys
-from corpora.duplicates.signatures import signatures
+from corpora.duplicates.signatures import band_keys, signatures
 from corpora.duplicates.survivors import CONTAINED, RULES, DuplicateSettings, Verdicts, judge_duplicates, judge_plainly
 from corpora.duplicates.sweep import BLOCK, KEPT, OUT, shared_rows
 from corpora.duplicates.verify import Overlaps, ShingleSets, jaccard, shingle_sets

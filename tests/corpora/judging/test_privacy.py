@@ -9,8 +9,7 @@ from labelled_cases import cases_of
 from text_columns import column
 from tiers import examples
 
-from corpora.judging.steps.privacy import PersonalDataSettings, mask_private, mask_text
-from corpora.judging.steps.private_patterns import KINDS, private_spans
+from corpora.judging.steps.privacy import KINDS, PersonalDataSettings, mask_private, mask_text, private_spans
 
 CASES = cases_of(__file__, "privacy")
 ALL = PersonalDataSettings(email=True, ip=True, phone=True)

@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tiers import examples
 
-from corpora.kernels.mersenne import PRIME, number, reduced, times_plus, words
+from corpora.kernels.hash128 import PRIME, number, reduced, times_plus, words
 
 EDGES = [0, 1, 2, 2**63, 2**64 - 1, 2**64, 2**126, 2**127 - 2**64, PRIME - 2, PRIME - 1]
 BELOW = st.sampled_from(EDGES) | st.integers(0, PRIME - 1)

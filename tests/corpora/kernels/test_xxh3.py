@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from corpora.kernels.mersenne import number
-from corpora.kernels.xxh3 import xxh3_128
+from corpora.kernels.hash128 import number, xxh3_128
 
 DATA = np.random.default_rng(7).integers(0, 256, 70_000, dtype=np.uint8)
 BLOCKS = (1024, 2048, 4096, 65536)

@@ -7,8 +7,7 @@ import pack_openwebtext as pack
 import pyarrow as pa
 from shipped import documents, dropped
 
-from corpora.duplicates.bands import band_keys
-from corpora.duplicates.signatures import signatures
+from corpora.duplicates.signatures import band_keys, signatures
 from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates
 from corpora.duplicates.sweep import KEPT
 from corpora.duplicates.verify import shingle_sets

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tiers import examples
 
-from corpora.kernels.mersenne import PRIME
+from corpora.kernels.hash128 import PRIME
 from corpora.store.digests import content as content_module
 from corpora.store.digests import content_kernels
 from corpora.store.digests.content import BASE, Content, content_of, content_plain, sum_contents

@@ -15,7 +15,7 @@ import pytest
 
 from corpora.errors import InputError
 from corpora.store.ledger import LedgerError
-from corpora.store.workers.pool import PoolClosed, WorkerDied, WorkerPool
+from corpora.store.worker_pool import PoolClosed, WorkerDied, WorkerPool
 
 PATIENCE = 120.0  # seconds; what is waited for comes within a tenth of one, or on a busy machine some time later
 FOREVER = 3_600.0
@@ -223,7 +223,7 @@ PARENT = """
 import sys, threading, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from corpora.store.workers.pool import WorkerPool
+from corpora.store.worker_pool import WorkerPool
 from test_pool import FOREVER, note_and_wait
 
 if __name__ == "__main__":
@@ -254,7 +254,7 @@ def test_no_worker_outlives_a_killed_parent(tmp_path: Path, killed_by: signal.Si
 FORKED = """
 import os, signal, sys, threading
 import test_pool
-from corpora.store.workers.pool import WorkerPool
+from corpora.store.worker_pool import WorkerPool
 from flows.signals import answer_signals
 answer_signals()
 test_pool.loaded = "here"

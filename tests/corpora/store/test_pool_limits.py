@@ -19,7 +19,7 @@ import pytest
 from corpora.errors import InputError
 from corpora.kernels import compiling
 from corpora.store.current_record import NOTHING, Activity, building, each_watched, reading
-from corpora.store.workers.pool import MOST_STALLS, Limits, WorkerDied, WorkerPool, _Ended, _Watch
+from corpora.store.worker_pool import MOST_STALLS, Limits, WorkerDied, WorkerPool, _Ended, _Watch
 
 TIGHT = Limits(record_cpu_seconds=0.5, memory_bytes=400_000_000)
 BRISK = Limits(stall_seconds=1.0)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from corpora.errors import InputError
-from corpora.store.leases import active_runs as presence
-from corpora.store.leases.active_runs import SILENT_SECONDS, Presence, read_presence, this_process
+from corpora.store import leases as presence
+from corpora.store.leases import SILENT_SECONDS, Presence, read_presence, this_process
 from corpora.store.places.place import Place
 
 SOON = 60.0  # seconds, on a busy machine

@@ -7,16 +7,7 @@ import sys
 import threading
 import time
 
-from corpora.store.workers.processes import (
-    children,
-    cpu_seconds,
-    family,
-    ignores,
-    lives,
-    resident_bytes,
-    send,
-    wants_to_run,
-)
+from corpora.store.processes import children, cpu_seconds, family, ignores, lives, resident_bytes, send, wants_to_run
 
 PARENT = """
 import signal, subprocess, sys, threading

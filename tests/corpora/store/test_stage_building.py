@@ -20,7 +20,7 @@ from corpora.store.stage import (
     publish,
     survey_stage,
 )
-from corpora.store.workers.pool import WorkerPool
+from corpora.store.worker_pool import WorkerPool
 
 
 def one_by_one(place: Place, stage: Stage) -> None:

@@ -142,7 +142,7 @@ def test_a_file_system_without_locks_is_written_and_not_cleared(
     def refuse(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("corpora.store.places.locks.fcntl.flock", refuse)
+    monkeypatch.setattr("corpora.store.places.files.fcntl.flock", refuse)
     with open_unfinished(unfinished(tmp_path / "file")) as file:
         assert remove_abandoned([Path(file.name)]) == 0
         assert Path(file.name).exists()

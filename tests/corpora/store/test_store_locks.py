@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from corpora.store.places.locks import held, is_at, try_lock
+from corpora.store.places.files import held, is_at, try_lock
 
 SOON = 120.0  # seconds, on a busy machine
 

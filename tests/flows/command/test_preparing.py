@@ -10,7 +10,7 @@ import pytest
 from launched import PATIENCE, ROOT
 
 from corpora.kernels.sealed import write_sealed
-from corpora.store.workers.pool import WorkerDied
+from corpora.store.worker_pool import WorkerDied
 from flows.command import compile_kernels as compiling
 from flows.command import prepare as preparing
 from flows.orchestration.embedded_server import database_of

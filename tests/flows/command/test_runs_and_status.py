@@ -9,7 +9,7 @@ import pytest
 from recorded_run import of_recipe
 from small_recipe import World, new_world
 
-from corpora.store.leases.active_runs import read_presence, this_process
+from corpora.store.leases import read_presence, this_process
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 from flows.command.terminal.output import console

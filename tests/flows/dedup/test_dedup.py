@@ -20,8 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_recipe import prose
 
-from corpora.duplicates.bands import band_keys, text_keys
-from corpora.duplicates.signatures import signatures
+from corpora.duplicates.signatures import band_keys, signatures, text_keys
 from corpora.duplicates.survivors import judge_plainly
 from corpora.duplicates.verify import shingle_sets
 from corpora.errors import InputError

@@ -19,7 +19,7 @@ from corpora.errors import InputError, UnreadableFile
 from corpora.sources.contract import RawFile
 from corpora.store.damage import Damaged
 from corpora.store.places.place import Place
-from corpora.store.workers.pool import Limits, PoolClosed, WorkerDied
+from corpora.store.worker_pool import Limits, PoolClosed, WorkerDied
 from flows.command.cluster_findings import engine_findings, engine_lines
 from flows.engines import connect as connecting
 from flows.engines.cluster import Cluster

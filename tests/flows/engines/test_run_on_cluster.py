@@ -12,7 +12,7 @@ from small_recipe import RECIPE, Build, Run, World, build_on, new_world, run_loc
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, survey_stage
-from corpora.store.workers.pool import Limits, WorkerPool
+from corpora.store.worker_pool import Limits, WorkerPool
 from flows.engines.open_engine import engine_at_work
 from flows.engines.shared_paths import Sight
 

@@ -13,7 +13,7 @@ from small_training import put_store, small_model
 
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, publish, survey_stage
-from corpora.store.workers.pool import Limits, PoolClosed
+from corpora.store.worker_pool import Limits, PoolClosed
 from flows.engines import training
 from flows.engines.cluster import Cluster
 from trainer.build import plan_model, work_folder

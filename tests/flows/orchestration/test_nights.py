@@ -13,7 +13,7 @@ from launched import new_home
 from nights import AFTER, FAULTS, Cell, Nights
 from served_command import free_port, serving
 
-from corpora.store.leases.active_runs import Presence
+from corpora.store.leases import Presence
 from corpora.store.places.place import Place
 from flows.environment import prepare
 from flows.orchestration.run_recipe import run_recipe

@@ -18,7 +18,7 @@ from prefect.states import Completed, Failed, State
 from small_recipe import Run, World, fill, new_world, note, prose
 
 from corpora.errors import InputError
-from corpora.store.workers.processes import children, send
+from corpora.store.processes import children, send
 from flows.orchestration import embedded_server as server_module
 from flows.orchestration import recording as module
 from flows.orchestration.embedded_server import answers, last_error

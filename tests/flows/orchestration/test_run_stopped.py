@@ -16,7 +16,7 @@ from small_recipe import KINDS, RECIPE, Run, World, fill, new_world
 from terminal import CTRL_C, Terminal, terminal
 from tiers import LONG as LONG_TIER
 
-from corpora.store.places.locks import held
+from corpora.store.places.files import held
 from flows.run.record.run_record import list_runs, read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]

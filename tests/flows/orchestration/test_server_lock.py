@@ -30,8 +30,8 @@ from prefect.states import Crashed
 from terminal import terminal
 
 from corpora.errors import InputError
-from corpora.store.places.locks import held
-from corpora.store.workers.processes import children
+from corpora.store.places.files import held
+from corpora.store.processes import children
 from flows.environment import home_folder
 from flows.orchestration import server_guard as password_module
 from flows.orchestration.embedded_server import (

@@ -13,7 +13,7 @@ from prefect.exceptions import PrefectHTTPStatusError
 from small_recipe import World
 
 from corpora.errors import InputError
-from corpora.store.workers.processes import family, lives
+from corpora.store.processes import family, lives
 from flows.command.cli import run_command_line
 from flows.orchestration import serve as service
 from flows.orchestration.embedded_server import ServerFailed, database_of

@@ -14,7 +14,7 @@ from corpora.store.manifest import Part
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
-from corpora.store.workers.pool import PoolClosed, WorkerDied
+from corpora.store.worker_pool import PoolClosed, WorkerDied
 from flows.orchestration.stages import Ended, StageBuild, StageBuilder, build_stage, is_worth_retrying, train_stage
 from flows.run.faults.rebuild_damaged import DamageTracker
 from flows.run.stage_kinds import STAGES

@@ -12,8 +12,8 @@ import pytest
 from acquire_fixtures import news_names, publish_dump, publish_listing, publish_month
 from scripted_server import Answer, Site
 
-from corpora.acquire.hosts import Patience
-from corpora.acquire.wanted import read_settings
+from corpora.acquire.fetch_table import read_settings
+from corpora.acquire.http_client import Patience
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 from corpora.sources.registry import make_source

@@ -7,7 +7,7 @@ from small_recipe import build_on, run_lock
 
 from corpora.sources.contract import StatCache
 from corpora.store.places.place import Place
-from corpora.store.workers.pool import WorkerPool
+from corpora.store.worker_pool import WorkerPool
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe, shipped_recipes
 

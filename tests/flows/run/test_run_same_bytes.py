@@ -14,7 +14,7 @@ from corpora.build import Corpus
 from corpora.store.digests.content import content_of, sum_contents
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_part
-from corpora.store.workers.pool import WorkerPool
+from corpora.store.worker_pool import WorkerPool
 
 
 def test_a_run_is_not_trivial(finished: Run) -> None:
@@ -95,7 +95,7 @@ def test_merged_parts_change_no_row(finished: Run, world: World, monkeypatch: py
     """Fails where many parts, which are merged before they are read, give another vocabulary or other examples."""
     monkeypatch.setattr("corpora.store.merging.MANY", 2)
     monkeypatch.setattr("corpora.store.merging.FEWEST", 2)
-    monkeypatch.setattr("shards.merges.RANGE_TOKENS", 500)
+    monkeypatch.setattr("shards.tokens.RANGE_TOKENS", 500)
     run = world.run()
     assert [len(stage.manifest.parts) for kind in ("totals", "merges") for stage in run.of(kind)] == [3, 3]
     for kind in ("vocabularies", "measures", "tokens", "shards"):

@@ -10,7 +10,7 @@ from tiers import examples
 
 from corpora.errors import InputError
 from corpora.store.ledger import Ledger
-from shards.builders.examples import Examples
+from shards.builders.contract import Examples
 from shards.builders.pieces.packing import PackSettings, pack_sentences, packs_plain
 from shards.settings import ShardSettings, read_shard_settings
 

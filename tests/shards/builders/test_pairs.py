@@ -15,7 +15,7 @@ from tiers import examples
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.ledger import Ledger
-from shards.builders.examples import DocumentTokens
+from shards.builders.contract import DocumentTokens
 from shards.builders.segments.pairs import PairSettings, build_pairs
 from shards.builders.segments.pairs_plain import pairs_plain
 from shards.builders.segments.plan import SegmentPairs

@@ -9,11 +9,9 @@ from text_columns import assert_equal
 from tiers import examples
 
 from corpora.store.ledger import Ledger
-from shards.builders.contract import Common
-from shards.builders.examples import DocumentTokens
-from shards.builders.segments.alike import kept_plain, kept_sentences
+from shards.builders.contract import Common, DocumentTokens
 from shards.builders.segments.plan import SegmentPairs, of_pairs, written
-from shards.builders.segments.sentence_order import orders_plain, plan_all
+from shards.builders.segments.sentence_order import kept_plain, kept_sentences, orders_plain, plan_all
 
 
 def build(

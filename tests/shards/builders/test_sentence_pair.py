@@ -21,10 +21,9 @@ from small_documents import (
 )
 from tiers import examples
 
-from shards.builders.contract import BuiltExamples, Common
-from shards.builders.examples import DocumentTokens, Examples
+from shards.builders.contract import BuiltExamples, Common, DocumentTokens, Examples
 from shards.builders.pieces.sentence_pair import sentence_pairs, sentence_pairs_plain
-from shards.measures.surfaces import Segments, count_surfaces, surface_accuracy, surface_rows
+from shards.surfaces import Segments, count_surfaces, surface_accuracy, surface_rows
 
 
 @given(shapes, word_shares, st.integers(5, 40), st.integers(1, 3), st.integers(0, 9))

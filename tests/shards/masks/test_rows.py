@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from shards.masks.masking import MaskSettings, ShardVocabulary, put_masks, vocabulary_facts
-from shards.masks.rows import IGNORED, rows_plain, to_rows
+from shards.reading.records import IGNORED, rows_plain, to_rows
 
 FACTS = vocabulary_facts(ShardVocabulary(300, {"pad": 7, "mask": 3}))
 

@@ -5,9 +5,8 @@ import pytest
 
 from corpora.errors import InputError
 from corpora.store.settings import bind, settings_json
-from shards.masks.masking import MaskSettings, ShardVocabulary, draw_masks, vocabulary_facts
+from shards.masks.masking import MaskSettings, RateSchedule, ShardVocabulary, draw_masks, vocabulary_facts
 from shards.masks.plain import masks_plain, settings_at
-from shards.masks.schedule import RateSchedule
 
 
 @pytest.mark.parametrize(

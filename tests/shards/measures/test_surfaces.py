@@ -6,12 +6,11 @@ import pytest
 from small_documents import documents_of
 
 from corpora.kernels.arrays import Int64s
-from shards.builders.contract import Common
-from shards.builders.examples import DocumentTokens
+from shards.builders.contract import Common, DocumentTokens
 from shards.builders.segments.pairs import SegmentPairInput
 from shards.builders.segments.sentence_order import SentenceOrderInput
 from shards.masks.masking import ShardVocabulary
-from shards.measures.surfaces import SUSPECT, Segments, count_surfaces, surface_accuracy, surface_rows
+from shards.surfaces import SUSPECT, Segments, count_surfaces, surface_accuracy, surface_rows
 
 VOCABULARY = ShardVocabulary(1 << 20, {"pad": 0, "cls": 1, "sep": 2, "mask": 3, "unk": 4})
 

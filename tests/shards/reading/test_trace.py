@@ -13,8 +13,8 @@ from corpora.store.manifest import Parent
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage
 from corpora.store.tables import _Mapped
+from shards.reading.epoch_rows import corpus_of, find_document, trace_example
 from shards.reading.files.shard_set import ShardSet
-from shards.reading.trace import corpus_of, find_document, trace_example
 from shards.settings import ShardSettings
 
 

@@ -13,16 +13,18 @@ from tiers import examples
 from tokenizers import AddedToken, models, pre_tokenizers
 
 from corpora.errors import InputError
-from tokenizers_train.adapting.adapt import (
+from tokenizers_train.adapting import (
+    LITTLE,
     AdaptSettings,
     Choice,
+    UnigramCuts,
+    WordPieceCuts,
     choose_words,
     new_vocabulary,
     pieces_before,
     slots_of,
     spelled,
 )
-from tokenizers_train.adapting.cuts import LITTLE, UnigramCuts, WordPieceCuts
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
 from tokenizers_train.vocabularies.vocabulary import (
     Vocabulary,

@@ -9,8 +9,7 @@ from encoded_texts import defined
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 from tokenizers_train.build import plan_brought
-from tokenizers_train.encoding.encoder import engine_of
-from tokenizers_train.encoding.reference import ReferenceEngine
+from tokenizers_train.encoding.encoder import ReferenceEngine, engine_of
 from tokenizers_train.encoding.wordpiece import WordPieceEngine
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, albert_vocabulary, bert_vocabulary
 

@@ -10,8 +10,7 @@ from random_tokenizers import random_text, random_tokenizer
 from tiers import count_examples
 from tokenizers import Tokenizer
 
-from tokenizers_train.encoding.documents import document_content
-from tokenizers_train.encoding.encoder import engine_of
+from tokenizers_train.encoding.encoder import document_content, engine_of
 from tokenizers_train.vocabularies.settings import UNIGRAM
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 

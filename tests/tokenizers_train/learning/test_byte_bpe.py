@@ -7,7 +7,7 @@ from tokenizers import pre_tokenizers
 
 from corpora.errors import InputError
 from tokenizers_train.learning.byte_bpe import spell_bytes, train_byte_bpe
-from tokenizers_train.learning.spelling_kernels import EDGE
+from tokenizers_train.learning.merges_kernels import EDGE
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS, SPECIAL_TOKENS
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary

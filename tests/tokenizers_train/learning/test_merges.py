@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from text_columns import table
 from tiers import examples
 
-from tokenizers_train.learning.byte_bpe import spell_bytes
-from tokenizers_train.learning.merges import Words, learn_merges, learn_merges_plainly, least_joined
+from tokenizers_train.learning.byte_bpe import Words, learn_merges, learn_merges_plainly, least_joined, spell_bytes
 from tokenizers_train.learning.wordpiece import piece_names, spell
 from tokenizers_train.words.table import WordCounts
 

@@ -19,9 +19,8 @@ import pytest
 from tiers import mostly_long
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from tokenizers_train.learning.byte_bpe import train_byte_bpe
-from tokenizers_train.learning.merges import Words, lay_out_words, learn_merges
-from tokenizers_train.learning.spelling_kernels import NUM_CODES
+from tokenizers_train.learning.byte_bpe import Words, lay_out_words, learn_merges, train_byte_bpe
+from tokenizers_train.learning.merges_kernels import NUM_CODES
 from tokenizers_train.learning.wordpiece import piece_names, spell, train_wordpiece
 from tokenizers_train.vocabularies.bert import CONTINUATION, SPECIAL_TOKENS
 from tokenizers_train.vocabularies.settings import VocabularySettings

@@ -25,10 +25,27 @@ from unigram_plainly import (
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s
-from tokenizers_train.learning.unigram import UnigramSettings, piece_names, prune, train_unigram, unknown_score
-from tokenizers_train.learning.unigram_kernels import Lattice, expect_pieces, score_pieces, thin_out
-from tokenizers_train.learning.unigram_math import digamma, exponential, logarithm
-from tokenizers_train.learning.unigram_seeds import SeedPieces, cut_at_rare, cut_words, find_seeds, spell_characters
+from tokenizers_train.learning.unigram import (
+    SeedPieces,
+    UnigramSettings,
+    cut_at_rare,
+    cut_words,
+    find_seeds,
+    piece_names,
+    prune,
+    spell_characters,
+    train_unigram,
+    unknown_score,
+)
+from tokenizers_train.learning.unigram_kernels import (
+    Lattice,
+    digamma,
+    expect_pieces,
+    exponential,
+    logarithm,
+    score_pieces,
+    thin_out,
+)
 from tokenizers_train.words.table import COUNTS
 
 LONGEST = 5

@@ -17,7 +17,14 @@ from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary, train_vocabulary
 from tokenizers_train.encoding.encoder import Encoder
-from tokenizers_train.measures.build import plan_measures, read_measures
+from tokenizers_train.measures.build import (
+    beginning,
+    first_piece,
+    measure_sizes,
+    nested_sizes,
+    plan_measures,
+    read_measures,
+)
 from tokenizers_train.measures.measure import (
     Measures,
     Overlap,
@@ -33,7 +40,6 @@ from tokenizers_train.measures.measure import (
     piece_key,
     unused_pieces,
 )
-from tokenizers_train.measures.sizes import beginning, first_piece, measure_sizes, nested_sizes
 from tokenizers_train.measures.texts import cut_apart, cut_text, measure_lines
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary

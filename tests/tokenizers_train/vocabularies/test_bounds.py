@@ -15,8 +15,7 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from corpora.errors import InputError
 from tokenizers_train.encoding.encoder import Encoder
-from tokenizers_train.vocabularies.bounds import MOST_GROWTH, most_growth
-from tokenizers_train.vocabularies.files import folder_files
+from tokenizers_train.vocabularies.files import MOST_GROWTH, folder_files, most_growth
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
 from tokenizers_train.vocabularies.vocabulary import (
     Vocabulary,

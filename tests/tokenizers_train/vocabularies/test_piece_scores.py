@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 
-from tokenizers_train.vocabularies.scores import definition_of, rounded
+from tokenizers_train.vocabularies.albert import definition_of, rounded
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, albert_vocabulary
 
 LIKELY = st.floats(-25, -1e-6)

@@ -11,8 +11,7 @@ from encoded_texts import defined
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from corpora.errors import InputError
-from tokenizers_train.encoding.encoder import engine_of
-from tokenizers_train.encoding.reference import ReferenceEngine
+from tokenizers_train.encoding.encoder import ReferenceEngine, engine_of
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary, load_vocabulary, roberta_vocabulary
 

@@ -15,7 +15,7 @@ from small_models import bert_words, roberta_bytes, write_model
 from torch import Tensor
 
 from corpora.errors import InputError
-from tokenizers_train.adapting.adapt import Choice, new_vocabulary, pieces_before
+from tokenizers_train.adapting import Choice, new_vocabulary, pieces_before
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from trainer.huggingface.embeddings import adapt_checkpoint, has_rows, with_rows
 from trainer.settings.model import FAMILIES

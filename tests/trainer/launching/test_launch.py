@@ -319,7 +319,7 @@ def test_a_process_that_dies_after_the_export_fails_nothing(
 
 def test_a_process_leaves_without_finalisation() -> None:
     """Fails where what was said is lost, the exit code is another, or the interpreter is finalised."""
-    leaving = "import atexit; from corpora.store.workers.processes import leave; atexit.register(print, 'late'); "
+    leaving = "import atexit; from corpora.store.processes import leave; atexit.register(print, 'late'); "
     left = subprocess.run([sys.executable, "-c", f"{leaving}print('said'); leave(3)"], capture_output=True, check=False)
     assert (left.returncode, left.stdout) == (3, b"said\n")
 

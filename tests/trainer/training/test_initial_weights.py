@@ -14,7 +14,7 @@ from small_starts import edit, planned_from, write_start
 from small_training import SmallStore, exported_bytes, flip, of, train_here
 
 from corpora.errors import InputError
-from tokenizers_train.adapting.adapt import Choice, new_vocabulary
+from tokenizers_train.adapting import Choice, new_vocabulary
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
 from trainer.huggingface.checkpoints import load

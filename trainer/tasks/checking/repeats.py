@@ -13,9 +13,8 @@ from tempfile import gettempdir
 import numpy as np
 import pyarrow as pa
 
-from corpora.duplicates.bands import band_keys
 from corpora.duplicates.shingle_file import ShingleFile
-from corpora.duplicates.signatures import EMPTY_SET, signatures
+from corpora.duplicates.signatures import EMPTY_SET, band_keys, signatures
 from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates
 from corpora.duplicates.sweep import KEPT
 from corpora.duplicates.verify import ShingleSets, shingle_sets

@@ -13,9 +13,8 @@ from corpora.store.places.place import Place
 from flows.command import materialise
 from flows.command.materialise import write_epoch
 from flows.run.store_address import Artifact
-from shards.masks.masking import MaskSettings
-from shards.masks.schedule import RateSchedule
-from shards.reading import materialised
+from shards.masks.masking import MaskSettings, RateSchedule
+from shards.reading import epoch_rows as materialised
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import GatheredExamples, Loader, gather_plain
 from shards.settings import ShardSettings

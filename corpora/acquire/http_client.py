@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from corpora.acquire.wanted import AcquireSettings
+from corpora.acquire.fetch_table import AcquireSettings
 from corpora.errors import InputError
 
 BUSY = (429, 503)

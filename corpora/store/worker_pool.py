@@ -45,8 +45,8 @@ from corpora.generic_types import Result
 from corpora.kernels.compiling import tell_compiling
 from corpora.lean_process import arrays_without_pandas, collect_rarely
 from corpora.store.current_record import NOTHING, Activity, Sheet, begin, compiling, read_sheet, watch_over
+from corpora.store.processes import cpu_seconds, family, name_process, resident_bytes, wants_to_run
 from corpora.store.settings import check_range
-from corpora.store.workers.processes import cpu_seconds, family, name_process, resident_bytes, wants_to_run
 
 Arguments = ParamSpec("Arguments")
 

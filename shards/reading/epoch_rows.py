@@ -1,0 +1,188 @@
+"""An epoch as rows: the examples of a split with the masks put in under which that epoch sees them.
+
+Promise: the very ids, masked places and targets that `Loader.gather` gives for the slots of the epoch, each live
+example once, deleted ones left out. What an example gets does not depend on the order; so rows are in the order of the
+shards, or, with the seed of a training, in the order in which that training reads them.
+
+Cost: that of the loader. Memory: `ROWS` examples.
+
+Lost neighbours: examples that are no longer read because another document in them was deleted.
+
+Tracing: from an example to its documents, and from a document to its row in the corpus.
+
+Reads the ids and revisions of all documents in the corpus' parts (of an example: in those of its generation), then the
+record batch of one row with all its columns; no index is kept. The documents' locators lead on to the raw records.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from corpora.build import Corpus
+from corpora.errors import InputError
+from corpora.kernels.arrays import Int32s, Int64s
+from corpora.schema import DOCUMENTS, Document, documents
+from corpora.store.manifest import Manifest, Part
+from corpora.store.places.place import Place
+from corpora.store.stage import read_manifest
+from corpora.store.tables import open_table
+from corpora.views import PartView, read_part
+from shards.reading.files.shard_set import HELD, ShardSet, row_keys
+from shards.reading.loader import GatheredExamples, Loader, mask_settings
+from shards.schema import id_type
+
+ROWS = 4_096
+
+
+def epoch_schema(shard_set: ShardSet) -> pa.Schema:
+    """The schema of a row; it has a label where the shards have one."""
+    ids = id_type(shard_set.manifest.facts["vocab_size"])
+    fields = [
+        pa.field("example_id", pa.uint64(), nullable=False),
+        pa.field("ids", pa.list_(ids), nullable=False),  # as the model sees them
+        pa.field("boundary", pa.uint16(), nullable=False),  # tokens of the first segment
+        pa.field("mask_positions", pa.list_(pa.uint16()), nullable=False),  # ascending, from the first token
+        pa.field("targets", pa.list_(ids), nullable=False),  # the original tokens at those positions
+    ]
+    label = [pa.field("label", pa.uint8(), nullable=False)]
+    return pa.schema(fields + label * bool(shard_set.manifest.facts["pair_labels"]))
+
+
+def epoch_rows(shard_set: ShardSet, epoch: int, seed: int | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of an epoch. seed: of the training whose order they are in; None: in the order of the shards.
+
+    Raises InputError where the masks' rate goes by the step and no seed says which step reads an example.
+    """
+    schedule = mask_settings(shard_set).schedule
+    if seed is None and schedule is not None and schedule.by == "step":
+        raise InputError(
+            "The rate of these shards' masks goes by the step, and which step reads an example follows from the "
+            "seed of the training: give it with --seed."
+        )
+    schema = epoch_schema(shard_set)
+    for gathered in _read(shard_set, epoch, seed):
+        if gathered.num_examples:
+            yield _rows(gathered, schema)
+
+
+def _read(shard_set: ShardSet, epoch: int, seed: int | None) -> Iterator[GatheredExamples]:
+    """The examples of an epoch, some at a time."""
+    loader, num = Loader(shard_set, seed or 0), len(shard_set)
+    if seed is not None:
+        for first in range(epoch * num, (epoch + 1) * num, ROWS):
+            yield loader.gather(range(first, min(first + ROWS, (epoch + 1) * num)))
+        return  # with the last slot all of them were checked
+    live = np.flatnonzero(shard_set.live)
+    for first in range(0, len(live), ROWS):
+        examples = live[first : first + ROWS]
+        epochs = np.full(len(examples), epoch, np.int64)
+        yield loader.masked(examples, epochs, epochs * num)
+    loader.check_read()
+
+
+def _rows(gathered: GatheredExamples, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the gathered examples as rows, one each."""
+    bounds = np.searchsorted(gathered.masked, gathered.offsets).astype(np.int32)
+    begins = np.repeat(gathered.offsets[:-1].astype(np.int64), np.diff(bounds))
+    columns = {
+        "example_id": gathered.example_ids,
+        "ids": _lists(gathered.offsets, gathered.ids),
+        "boundary": gathered.boundary.astype(np.uint16),
+        "mask_positions": _lists(bounds, (gathered.masked - begins).astype(np.uint16)),
+        "targets": _lists(bounds, gathered.targets),
+        "label": None if gathered.labels is None else gathered.labels.astype(np.uint8),
+    }
+    arrays = [columns[name] for name in schema.names]
+    return pa.record_batch([each if isinstance(each, pa.Array) else pa.array(each) for each in arrays], schema=schema)
+
+
+def _lists(offsets: Int32s | Int64s, values: object) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
+
+
+def lost_neighbours(shards: ShardSet, part: Part) -> tuple[int, int]:
+    """Count the examples of a shard of which one document is deleted and another is not; and all its examples."""
+    generation = int(part.labels["generation"])
+    gone = [
+        id + revision.to_bytes(8, "little", signed=True)
+        for id, revision, held in shards.deleted_rows
+        if held == generation
+    ]
+    examples = part.rows("examples")
+    if not gone or not examples:
+        return 0, examples
+    batches = open_table(shards.place, shards.manifest.stage_folder, part, "examples", HELD)
+    table = pa.Table.from_batches(batches).combine_chunks()
+    ids, revisions = (table.column(name).combine_chunks() for name in HELD)
+    keys = row_keys(ids.flatten(), revisions.flatten())
+    is_gone = pc.is_in(keys, value_set=pa.array(gone, keys.type)).to_numpy(zero_copy_only=False)
+    rows = pc.list_parent_indices(ids).to_numpy()
+    held, lost = np.bincount(rows, minlength=examples), np.bincount(rows[is_gone], minlength=examples)
+    return int(np.count_nonzero((lost > 0) & (lost < held))), examples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """One document of an example, and where it came from."""
+
+    role: str  # anchor or neighbour
+    document: Document
+    generation: int
+
+
+def corpus_of(place: Place, shards: Manifest) -> Corpus:
+    """The corpus that a shard set was made from. Raises InputError where it is no longer in the store."""
+    parent = next(parent for parent in shards.parents if parent.role == "corpora")
+    manifest = read_manifest(place, parent.folder)
+    if manifest is None:
+        raise InputError(
+            f"The corpus {parent.name}/{parent.fingerprint} of these shards is not in the store {place.address}: "
+            "run the recipe again to build it."
+        )
+    return Corpus(place, manifest)
+
+
+def trace_example(shard_set: ShardSet, index: int) -> list[Trace]:
+    """The documents of one example, in their order."""
+    example = shard_set[index]
+    part, _ = shard_set.part_of(index)
+    corpus = corpus_of(shard_set.place, shard_set.manifest)
+    generation = int(part.labels["generation"])
+    held = zip(example.documents, example.revisions, strict=True)
+    return [
+        _trace("neighbour" if number else "anchor", corpus, id, revision, generation)
+        for number, (id, revision) in enumerate(held)
+    ]
+
+
+def _trace(role: str, corpus: Corpus, id: bytes, revision: int, generation: int) -> Trace:
+    document = find_document(corpus, id, revision, generation)
+    assert document is not None, f"document {id.hex()} of an example is in no part of its corpus"
+    return Trace(role=role, document=document, generation=generation)
+
+
+def find_document(
+    corpus: Corpus, id: bytes, revision: int | None = None, generation: int | None = None
+) -> Document | None:
+    """The newest row of a document that the corpus' parts hold, deleted or not; None where there is none."""
+    wanted = pa.scalar(id, pa.binary(len(id)))
+    newest: tuple[PartView, int] | None = None
+    for view in corpus.views:
+        if generation is not None and view.part.labels.get("generation") != str(generation):
+            continue
+        first = 0
+        for batch in read_part(corpus.place, view, ("id", "revision")):
+            matches = pc.equal(batch.column("id"), wanted)
+            if revision is not None:
+                matches = pc.and_(matches, pc.equal(batch.column("revision"), revision))
+            for row in np.flatnonzero(matches.to_numpy(zero_copy_only=False)).tolist():
+                newest = (view, first + row)
+            first += batch.num_rows
+    if newest is None:
+        return None
+    view, row = newest
+    [document] = documents(read_part(corpus.place, view, DOCUMENTS.names, range(row, row + 1)))
+    return document
