@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
-from shards.reading.budgets import fitting_shape
+from shards.reading.budgets import round_shape_up
 from shards.reading.loader import GatheredExamples
 from trainer.auto_settings import Computing, compiler_lacks
 from trainer.checkpoints.folders import Checkpoints, Cursor
@@ -143,7 +143,7 @@ def micro_batch(workload: Workload, model: Objective, ranks: Ranks, gathered: Ga
     objective, terms = workload.model.objective_settings, model.terms
     reads = objective.read(gathered, terms, seed=0)
     bare = to_batch(gathered, reads)
-    batch = filled(bare, fitting_shape(bare.shape, workload.budget, workload.limit), SPECIAL_IDS.pad, reads.targets)
+    batch = filled(bare, round_shape_up(bare.shape, workload.budget, workload.limit), SPECIAL_IDS.pad, reads.targets)
     numbers = (len(gathered.masked), gathered.num_examples, len(gathered.ids), gathered.num_examples, 0)
     dummies = len(batch.ids) - len(gathered.ids)
     counts = (*numbers, gathered.num_examples, dummies, *objective.counts(gathered, terms))

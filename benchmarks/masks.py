@@ -18,21 +18,21 @@ import pyarrow as pa
 from benchmarks.measuring import Report, Side, cleaned, main, side_by_side, text_column
 from corpora.kernels.arrays import Bytes, Ids, Int64s, UInt64s
 from shards.builders.segments.pairs import PairSettings, build_pairs
-from shards.documents import ShardRange, documents_plain
+from shards.documents import DocumentSelection, select_documents_plain
 from shards.masks.masking import (
-    Masked,
+    MaskedTokens,
     Masks,
     MaskSettings,
     MaskVocabulary,
+    build_mask_vocabulary,
     draw_masks,
-    masked_places,
-    put_masks,
-    vocabulary_facts,
+    mask_tokens,
+    to_flat_positions,
 )
-from shards.masks.plain import masks_plain
-from shards.reading.records import MaskedRows, rows_plain, to_rows
-from shards.schema import id_type, token_schema
-from shards.tokens import tokenise
+from shards.masks.plain import draw_masks_plain
+from shards.reading.records import MaskedRows, to_rows, to_rows_plain
+from shards.schema import build_token_schema, choose_id_type
+from shards.tokens import tokenize_batch
 from tokenizers_train.encoding.encoder import Encoder
 from tokenizers_train.learning.wordpiece import train_wordpiece
 from tokenizers_train.vocabularies.settings import VocabularySettings
@@ -58,7 +58,7 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
     """Compare masks of the examples of cleaned texts."""
     texts = cleaned(texts)
     batches, vocabulary = example_batches(texts)
-    facts, pad = vocabulary_facts(vocabulary), vocabulary.special_ids["pad"]
+    facts, pad = build_mask_vocabulary(vocabulary), vocabulary.special_ids["pad"]
     drawn = _check(batches, facts, pad)
     sides = [
         Side(name="put_masks", call=lambda epoch: [mask(b, epoch, TOKENS, facts) for b in batches]),
@@ -69,7 +69,7 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
         Side(name="  spans", call=lambda epoch: [mask(b, epoch, SPANS, facts) for b in batches]),
         Side(
             name="definition (masks_plain)",
-            call=lambda epoch: [masks_plain(*b, epoch, TOKENS, facts) for b in batches],
+            call=lambda epoch: [draw_masks_plain(*b, epoch, TOKENS, facts) for b in batches],
         ),
     ]
     notes = [f"all {drawn} masks equal the definition's, of every row; the rows of int64 as well"]
@@ -97,8 +97,8 @@ def example_batches(texts: Sequence[str]) -> tuple[list[Batch], Vocabulary]:
             "text": column,
         }
     )
-    table = tokenise(documents, Encoder(vocabulary), token_schema(id_type(vocabulary.size)), 42)
-    tokens, ends = documents_plain(table, ShardRange()).tokens, vocabulary.special_ids
+    table = tokenize_batch(documents, Encoder(vocabulary), build_token_schema(choose_id_type(vocabulary.size)), 42)
+    tokens, ends = select_documents_plain(table, DocumentSelection()).tokens, vocabulary.special_ids
     pairs, _ = build_pairs(tokens, PairSettings(seed=42), cls_id=ends["cls"], sep_id=ends["sep"])
     batches = []
     for first in range(0, len(pairs.label), BATCH_ROWS):
@@ -109,10 +109,10 @@ def example_batches(texts: Sequence[str]) -> tuple[list[Batch], Vocabulary]:
     return batches, vocabulary
 
 
-def mask(batch: Batch, epoch: int, settings: MaskSettings, facts: MaskVocabulary) -> tuple[Ids, Masked]:
+def mask(batch: Batch, epoch: int, settings: MaskSettings, facts: MaskVocabulary) -> tuple[Ids, MaskedTokens]:
     """Return what the model sees of a batch, the masked places and their labels."""
     seen = batch.ids.copy()
-    return seen, put_masks(seen, *batch[1:], epoch, settings, facts)
+    return seen, mask_tokens(seen, *batch[1:], epoch, settings, facts)
 
 
 def rows(batch: Batch, epoch: int, facts: MaskVocabulary, pad_id: int) -> MaskedRows:
@@ -126,14 +126,14 @@ def _check(batches: Sequence[Batch], facts: MaskVocabulary, pad_id: int) -> int:
     drawn = 0
     for settings in (TOKENS, COINS, WORDS, NGRAMS, SPANS):
         for batch in batches:
-            ours, plain = draw_masks(*batch, 0, settings, facts), masks_plain(*batch, 0, settings, facts)
+            ours, plain = draw_masks(*batch, 0, settings, facts), draw_masks_plain(*batch, 0, settings, facts)
             for name, one, other in zip(Masks._fields, ours, plain, strict=True):
                 assert one.dtype == other.dtype and np.array_equal(one, other), f"{name} differ from the definition's"
             drawn += len(ours.positions)
             seen, masked = mask(batch, 0, settings, facts)
-            places = masked_places(batch.offsets, ours)
-            assert np.array_equal(masked.places, places) and np.array_equal(masked.targets, batch.ids[places])
-            both = (write(seen, batch.offsets, masked, pad_id) for write in (to_rows, rows_plain))
+            places = to_flat_positions(batch.offsets, ours)
+            assert np.array_equal(masked.flat_positions, places) and np.array_equal(masked.targets, batch.ids[places])
+            both = (write(seen, batch.offsets, masked, pad_id) for write in (to_rows, to_rows_plain))
             assert all(np.array_equal(*arrays) for arrays in zip(*both, strict=True)), "rows differ"
     return drawn
 
@@ -142,7 +142,7 @@ def collator(vocabulary: Vocabulary, batches: Sequence[Batch]) -> Callable[[int]
     """Return transformers' collator over the same batches, each example a dictionary of lists as it wants them."""
     torch, collate = import_module("torch"), their_collator(vocabulary)
     torch.set_num_threads(1)
-    is_special = vocabulary_facts(vocabulary).is_special
+    is_special = build_mask_vocabulary(vocabulary).is_special
     given = []
     for batch in batches:
         rows = np.split(batch.ids, batch.offsets[1:-1])

@@ -34,7 +34,7 @@ def read_epoch(given: Given, number: int, *, is_checked: bool) -> GatheredExampl
     """Read all examples in the order of a seed; return the last batch."""
     loader, num = Loader(given.shard_set, number), len(given.shard_set)
     if not is_checked:
-        loader._all_columns._states[:] = SOUND
+        loader._local_columns._states[:] = SOUND
     for first in range(0, num, BATCH):
         gathered = loader.gather(range(first, min(first + BATCH, num)))
     return gathered

@@ -31,9 +31,9 @@ from flows.export.folder import new_folder
 from flows.run.examples import build_shard_sets
 from flows.run.store_address import Artifact, find_artifacts, newest, vocabulary_artifact
 from shards.build import SPLITS
-from shards.reading.epoch_rows import ROWS, epoch_rows, epoch_schema
+from shards.reading.epoch_rows import EXAMPLES_PER_BATCH, build_epoch_schema, iter_epoch_batches
 from shards.reading.files.shard_set import ShardSet
-from shards.reading.order import examples_at
+from shards.reading.order import find_global_examples
 from shards.reading.records import ExampleRecords
 from tokenizers_train.build import read_vocabulary
 
@@ -50,7 +50,7 @@ class Shards:
         """For the functions of this package: shards come from `build_shards` and `open_shards`."""
         EPOCH.check("epoch", epoch)
         self._set, self._epoch, self._seed, self._workspace = shard_set, epoch, seed, workspace
-        self._records = ExampleRecords(shard_set, seed=seed, first=epoch) if shard_set.live.any() else None
+        self._records = ExampleRecords(shard_set, seed=seed, first=epoch) if shard_set.is_live.any() else None
 
     @property
     def artifact(self) -> str:
@@ -89,14 +89,16 @@ class Shards:
         return self._records[number % len(self)]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        for first in range(0, len(self), ROWS):
+        for first in range(0, len(self), EXAMPLES_PER_BATCH):
             assert self._records is not None
-            yield from self._records.read(range(first, min(first + ROWS, len(self))))
+            yield from self._records.read(range(first, min(first + EXAMPLES_PER_BATCH, len(self))))
 
     def to_arrow(self) -> pa.Table:
         """Return the examples as stored: `example_id`, `ids` with masks put in, `boundary` between segments,
         `mask_positions`, `targets`, and of pairs `label`."""
-        return pa.Table.from_batches(epoch_rows(self._set, self._epoch, self._seed), epoch_schema(self._set))
+        return pa.Table.from_batches(
+            iter_epoch_batches(self._set, self._epoch, self._seed), build_epoch_schema(self._set)
+        )
 
     def to_pandas(self) -> Any:
         """Return the same as a frame of pandas. Raises ImportError where pandas is not installed."""
@@ -143,7 +145,7 @@ class Shards:
         """Return the stored number of each example, as `cloze trace` has it: [N]."""
         if self._records is None:
             return np.empty(0, np.int64)
-        return examples_at(self._records.slots_of(np.arange(len(self))), len(self._set), self._seed)
+        return find_global_examples(self._records.to_slots(np.arange(len(self))), len(self._set), self._seed)
 
     def __repr__(self) -> str:
         facts = self._set.manifest.facts

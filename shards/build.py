@@ -30,24 +30,24 @@ from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, manifest_at
 from corpora.store.tables import read_table
 from shards.builders.contract import BuiltExamples, Examples
-from shards.documents import ShardDocuments, ShardRange, read_documents
-from shards.frequencies import FREQUENCIES, count_tokens, counted_parts, frequency_rows, parts_of
+from shards.documents import DocumentSelection, ShardDocuments, read_documents
+from shards.frequencies import FREQUENCIES, count_tokens, list_counted_parts, list_parts, to_frequency_rows
 from shards.masks.masking import (
     Masks,
     MaskSettings,
     MaskVocabulary,
     ShardVocabulary,
+    build_mask_vocabulary,
     draw_masks,
-    vocabulary_facts,
-    weighted,
+    with_frequencies,
 )
-from shards.schema import example_schema, id_type
+from shards.schema import build_example_schema, choose_id_type
 from shards.settings import ShardSettings
-from shards.surfaces import SURFACES, surface_rows
+from shards.surfaces import SURFACES, to_surface_rows
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 BUILD_VERSION = 3
-SMALL_GENERATION = 1_000
+MIN_DOCUMENTS_TO_SPLIT = 1_000
 SPLITS = ("train", "held-out")
 BATCH_ROWS = 4_096
 
@@ -60,7 +60,7 @@ class ShardJob:
     """
 
     tokens: ManifestAddress
-    rows: ManifestAddress
+    source: ManifestAddress
     generation: int
     split: str
     first: int
@@ -89,7 +89,7 @@ def plan_shards(
     corpus: Corpus,
     tokens: Manifest,
     vocabulary: Manifest,
-    words: Vocabulary,
+    loaded_vocabulary: Vocabulary,
     settings: ShardSettings,
     name: str | None = None,
     merged: Manifest | None = None,
@@ -100,17 +100,17 @@ def plan_shards(
     name:   of the artifact, where one corpus has several shard sets; default: the corpus' name
     merged: the tokens of generations of many parts (`merges.py`)
     """
-    determining = settings.to_json()
+    settings_json = settings.to_json()
     plans: list[PartPlan] = []
     for generation in range(1, int(corpus.manifest.facts["generations"]) + 1):
-        rows, parts = tokens, parts_of(tokens, generation, settings.sources)
-        if merged is not None and (fewer := parts_of(merged, generation, settings.sources)):
+        rows, parts = tokens, list_parts(tokens, generation, settings.sources)
+        if merged is not None and (fewer := list_parts(merged, generation, settings.sources)):
             rows, parts = merged, fewer
         for split in SPLITS:
-            plans += _plan_split(rows, parts, generation, split, tokens, words, settings)
+            plans += _plan_split(rows, parts, generation, split, tokens, loaded_vocabulary, settings)
     if settings.masking.random == "frequency":
-        counted = FrequenciesJob(tokens=tokens.address, sources=settings.sources, vocab_size=words.size)
-        plans.append(PartPlan(name="frequencies", key=_counted(tokens, settings), job=counted))
+        job = FrequenciesJob(tokens=tokens.address, sources=settings.sources, vocab_size=loaded_vocabulary.size)
+        plans.append(PartPlan(name="frequencies", key=_compute_frequency_key(tokens, settings), job=job))
     if corpus.manifest.rows("deleted"):
         key = str(corpus.manifest.tables["deleted"])
         plans.append(PartPlan(name="deleted", key=key, job=DeletedJob(corpus=corpus.manifest.address)))
@@ -118,8 +118,8 @@ def plan_shards(
         kind="shards",
         name=name or corpus.manifest.name,
         build_version=BUILD_VERSION,
-        settings=determining,
-        part_settings={key: value for key, value in determining.items() if key != "target_tokens"},
+        settings=settings_json,
+        part_settings={key: value for key, value in settings_json.items() if key != "target_tokens"},
         parents=tuple(made.as_parent() for made in (corpus.manifest, tokens, vocabulary, merged) if made is not None),
         libraries={},
         parts=tuple(plans),
@@ -130,8 +130,8 @@ def plan_shards(
             "labels": settings.own.labels,
             "pair_labels": settings.own.labels is not None,
             "length": settings.length,
-            "vocab_size": words.size,
-            "special_ids": dict(sorted(words.special_ids.items())),
+            "vocab_size": loaded_vocabulary.size,
+            "special_ids": dict(sorted(loaded_vocabulary.special_ids.items())),
             "masking": settings.masking.kind,
             "splits": list(SPLITS),
         },
@@ -144,7 +144,7 @@ def _plan_split(
     generation: int,
     split: str,
     tokens: Manifest,
-    words: Vocabulary,
+    loaded_vocabulary: Vocabulary,
     settings: ShardSettings,
 ) -> Iterator[PartPlan]:
     """The shards of one generation and split: equal ranges of the shuffle hash."""
@@ -152,16 +152,16 @@ def _plan_split(
     documents = sum(part.ledger.figures[f"{split} documents"] for part in parts)
     if not documents:
         return
-    number = 1 if documents < SMALL_GENERATION else max(1, round(total / settings.target_tokens))
-    vocabulary = ShardVocabulary(words.size, dict(words.special_ids))
+    number = 1 if documents < MIN_DOCUMENTS_TO_SPLIT else max(1, round(total / settings.target_tokens))
+    vocabulary = ShardVocabulary(loaded_vocabulary.size, dict(loaded_vocabulary.special_ids))
     digest = fingerprint(tokens=[part.content for part in parts])
     by_frequency = settings.masking.kind == "static" and settings.masking.random == "frequency"
-    drawn_by = {"frequencies": _counted(tokens, settings)} if by_frequency else {}
+    frequency_key = {"frequencies": _compute_frequency_key(tokens, settings)} if by_frequency else {}
     for shard in range(number):
         first, last = (shard << 64) // number, ((shard + 1 << 64) // number) - 1
         job = ShardJob(
             tokens=tokens.address,
-            rows=rows.address,
+            source=rows.address,
             generation=generation,
             split=split,
             first=first,
@@ -169,15 +169,15 @@ def _plan_split(
             settings=settings,
             vocabulary=vocabulary,
         )
-        key = {"tokens": digest, "split": split, "range": [str(first), str(last)], **drawn_by}
+        key = {"tokens": digest, "split": split, "range": [str(first), str(last)], **frequency_key}
         labels = {"generation": str(generation), "split": split}
         name = f"{split}-g{generation:03d}-{shard:05d}"
         yield PartPlan(name=name, key=key, job=job, labels=labels)
 
 
-def _counted(tokens: Manifest, settings: ShardSettings) -> str:
+def _compute_frequency_key(tokens: Manifest, settings: ShardSettings) -> str:
     """Return what the counts of tokens are made of."""
-    return fingerprint(tokens=[part.content for part in counted_parts(tokens, settings.sources)])
+    return fingerprint(tokens=[part.content for part in list_counted_parts(tokens, settings.sources)])
 
 
 def build_shards_part(writer: PartWriter, plan: PartPlan) -> Ledger:
@@ -192,13 +192,13 @@ def build_shards_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
     documents = read_shard_documents(writer.place, job)
     built = job.settings.own.build(documents.tokens, job.settings.common, job.vocabulary)
-    rows = example_rows(built, documents, job.settings, job.vocabulary, _mask_vocabulary(writer.place, job))
+    rows = to_example_table(built, documents, job.settings, job.vocabulary, _build_mask_vocabulary(writer.place, job))
     with writer.table("examples", rows.schema, compression=None) as sink:
         for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
             sink.write(batch)
     if built.surfaces is not None:
         with writer.table("surfaces", SURFACES) as sink:
-            sink.write(surface_rows(built.surfaces))
+            sink.write(to_surface_rows(built.surfaces))
     accounts = tuple(
         Account(unit=f"tokens of copy {copy}", total=account.total, outcomes=account.outcomes)
         for copy, ledger in enumerate(built.ledgers)
@@ -213,66 +213,68 @@ def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
     return Ledger(accounts=accounts, figures=figures)
 
 
-def _mask_vocabulary(place: Place, job: ShardJob) -> MaskVocabulary:
+def _build_mask_vocabulary(place: Place, job: ShardJob) -> MaskVocabulary:
     """Return what static masks need of the vocabulary."""
-    facts, masking = vocabulary_facts(job.vocabulary), job.settings.masking
+    mask_vocabulary, masking = build_mask_vocabulary(job.vocabulary), job.settings.masking
     if masking.kind != "static" or masking.random != "frequency":
-        return facts
-    return weighted(facts, count_tokens(place, job.tokens, job.settings.sources, job.vocabulary.size))
+        return mask_vocabulary
+    return with_frequencies(mask_vocabulary, count_tokens(place, job.tokens, job.settings.sources, job.vocabulary.size))
 
 
 def read_shard_documents(place: Place, job: ShardJob) -> ShardDocuments:
     """The shard's documents in canonical order: by (shuffle, id)."""
-    read = manifest_at(place, job.rows)
-    parts = parts_of(read, job.generation, job.settings.sources)
-    shard = ShardRange(
+    manifest = manifest_at(place, job.source)
+    parts = list_parts(manifest, job.generation, job.settings.sources)
+    selection = DocumentSelection(
         first=job.first, last=job.last, held_out=job.split == "held-out", sources=tuple(job.settings.sources)
     )
-    return read_documents(place, read.stage_folder, parts, shard, id_type(job.vocabulary.size))
+    return read_documents(place, manifest.stage_folder, parts, selection, choose_id_type(job.vocabulary.size))
 
 
-def example_rows(
+def to_example_table(
     built: BuiltExamples,
     documents: ShardDocuments,
     settings: ShardSettings,
     vocabulary: ShardVocabulary,
-    facts: MaskVocabulary,
+    mask_vocabulary: MaskVocabulary,
 ) -> pa.Table:
     """The examples as rows of the shard's schema, with static masks where the settings ask for them."""
-    ids, examples = id_type(vocabulary.size), built.examples
-    static = settings.masking.kind == "static"
+    id_type, examples = choose_id_type(vocabulary.size), built.examples
+    is_static = settings.masking.kind == "static"
     columns = {
         "example_id": examples.example_id,
-        "ids": _lists(examples.offsets, pa.array(examples.ids, ids)),
-        "word_starts": _lists(examples.offsets, pa.array(examples.word_starts.astype(bool))),
+        "ids": _to_lists(examples.offsets, pa.array(examples.ids, id_type)),
+        "word_starts": _to_lists(examples.offsets, pa.array(examples.word_starts.astype(bool))),
         "boundary": examples.boundary,
-        "documents": _lists(examples.document_offsets, fixed_width(documents.ids[examples.documents], ID_BYTES)),
-        "revisions": _lists(examples.document_offsets, pa.array(documents.revisions[examples.documents])),
+        "documents": _to_lists(examples.document_offsets, fixed_width(documents.ids[examples.documents], ID_BYTES)),
+        "revisions": _to_lists(examples.document_offsets, pa.array(documents.revisions[examples.documents])),
         "copy": examples.copy,
         "ordinal": examples.ordinal,
         "label": examples.label,
         "second_document": examples.second_document,
     }
-    if static:
-        masks = _static_masks(examples, settings.masking, facts)
+    if is_static:
+        masks = _draw_static_masks(examples, settings.masking, mask_vocabulary)
         columns |= {
-            "mask_positions": _lists(masks.offsets, pa.array(masks.positions, pa.uint16())),
-            "mask_ids": _lists(masks.offsets, pa.array(masks.replacements, ids)),
+            "mask_positions": _to_lists(masks.offsets, pa.array(masks.positions, pa.uint16())),
+            "mask_ids": _to_lists(masks.offsets, pa.array(masks.replacements, id_type)),
         }
     own = settings.own
-    schema = example_schema(ids, labels=own.labels is not None, pairs=own.segments == 2, static_masks=static)
+    schema = build_example_schema(
+        id_type, labels=own.labels is not None, pairs=own.segments == 2, static_masks=is_static
+    )
     return pa.table(columns_of(columns, schema), schema=schema)
 
 
-def _static_masks(examples: Examples, settings: MaskSettings, facts: MaskVocabulary) -> Masks:
+def _draw_static_masks(examples: Examples, settings: MaskSettings, mask_vocabulary: MaskVocabulary) -> Masks:
     """Masks of each copy, drawn as the dynamic masks of the epoch of the copy's number."""
     return draw_masks(
         examples.ids, examples.offsets, examples.word_starts, examples.example_id,
-        examples.copy.astype(np.uint64), settings, facts,
+        examples.copy.astype(np.uint64), settings, mask_vocabulary,
     )  # fmt: skip
 
 
-def _lists(offsets: Int64s, values: pa.Array) -> pa.Array:
+def _to_lists(offsets: Int64s, values: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)
 
 
@@ -291,5 +293,5 @@ def _write_frequencies(writer: PartWriter, job: FrequenciesJob) -> Ledger:
     """Write how often each token occurs, as all generations' masks are drawn by."""
     counts = count_tokens(writer.place, job.tokens, job.sources, job.vocab_size)
     with writer.table("frequencies", FREQUENCIES) as sink:
-        sink.write(frequency_rows(counts))
+        sink.write(to_frequency_rows(counts))
     return Ledger(figures={"counted tokens": int(counts.sum())})

@@ -36,34 +36,34 @@ from corpora.store.randomness import fold
 from corpora.store.tables import open_table, rows_between
 from corpora.text.buffers import read_only
 from shards.builders.contract import DocumentTokens
-from shards.schema import token_schema
+from shards.schema import build_token_schema
 
 
 @kernel
-def copy_lists(values: Any, offsets: Int64s, rows: Int64s, places: Int64s, copied: Any) -> None:
+def copy_lists(values: Any, offsets: Int64s, rows: Int64s, targets: Int64s, copied: Any) -> None:
     """Put the lists of some rows at their places. offsets: [rows of the column + 1], into values"""
     for number in range(len(rows)):
         first, last = offsets[rows[number]], offsets[rows[number] + 1]
-        place = places[number]
-        copy_values(values[first:last], copied[place : place + last - first])
+        target = targets[number]
+        copy_values(values[first:last], copied[target : target + last - first])
 
 
 @kernel
-def copy_bits(bits: Bytes, skipped: int, offsets: Int64s, rows: Int64s, places: Int64s, copied: Bytes) -> None:
+def copy_bits(bits: Bytes, bits_before: int, offsets: Int64s, rows: Int64s, targets: Int64s, copied: Bytes) -> None:
     """Put the lists of bits of some rows at their places, a byte each. skipped: bits before the first value"""
     for number in range(len(rows)):
-        first, last = skipped + offsets[rows[number]], skipped + offsets[rows[number] + 1]
-        shift = places[number] - first
+        first, last = bits_before + offsets[rows[number]], bits_before + offsets[rows[number] + 1]
+        shift = targets[number] - first
         for bit in range(first, last):
             copied[bit + shift] = (bits[bit >> 3] >> (bit & 7)) & 1
 
 
-KEPT_BYTES = 64 << 20  # those of some 325 parts: more are merged first
-COLUMNS = ("shuffle", "id", "revision", "held_out", "ids", "word_starts", "sentence_lengths")
+MAX_CACHED_BYTES = 64 << 20  # those of some 325 parts: more are merged first
+TOKEN_COLUMNS = ("shuffle", "id", "revision", "held_out", "ids", "word_starts", "sentence_lengths")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShardRange:
+class DocumentSelection:
     """A choice of documents: of shuffle hashes in [first, last], of one split, of some sources (none named: of any)."""
 
     first: int = 0
@@ -80,7 +80,7 @@ class ShardDocuments(NamedTuple):
     revisions: Int64s  # [documents]
 
 
-class Rows(NamedTuple):
+class TokenRows(NamedTuple):
     """Rows of token parts as flat arrays: chosen of one record batch, or of several end to end."""
 
     shuffle: UInt64s  # [rows]
@@ -94,56 +94,56 @@ class Rows(NamedTuple):
 
 
 def read_documents(
-    place: Place, stage_folder: str, parts: Iterable[Part], shard: ShardRange, ids: pa.DataType
+    place: Place, stage_folder: str, parts: Iterable[Part], selection: DocumentSelection, id_type: pa.DataType
 ) -> ShardDocuments:
     """The documents of a shard, of a generation's parts. ids: the type of token ids. Raises Damaged.
 
     A thread that reads one range after another unpacks each record batch once: one that continues in later ranges is
     kept, for as many parts as there is room for.
     """
-    before, room = getattr(_kept, "batches", {}), KEPT_BYTES
-    _kept.batches = {}
-    pieces = [no_rows(ids)]
+    cached, free_bytes = getattr(_cache, "batches", {}), MAX_CACHED_BYTES
+    _cache.batches = {}
+    pieces = [build_empty_rows(id_type)]
     for part in parts:
-        address = (place, stage_folder, part.record, shard.held_out, shard.sources)
-        unpacked_batch: Unpacked | None = None
-        for unpacked_batch in _batches(place, stage_folder, part, shard, before.get(address)):
-            pieces.append(unpacked_batch.between(shard.first, shard.last))
-        if unpacked_batch is not None and unpacked_batch.last_key > shard.last and unpacked_batch.num_bytes <= room:
-            _kept.batches[address] = unpacked_batch
-            room -= unpacked_batch.num_bytes
-    rows = joined(pieces)
+        address = (place, stage_folder, part.record, selection.held_out, selection.sources)
+        batch: UnpackedBatch | None = None
+        for batch in _iter_batches(place, stage_folder, part, selection, cached.get(address)):
+            pieces.append(batch.select_between(selection.first, selection.last))
+        if batch is not None and batch.last_key > selection.last and batch.num_bytes <= free_bytes:
+            _cache.batches[address] = batch
+            free_bytes -= batch.num_bytes
+    rows = join_rows(pieces)
     pieces.clear()  # their tokens are copied once more
-    return in_order(rows)
+    return sort_documents(rows)
 
 
-_kept = threading.local()
+_cache = threading.local()
 
 
-class Unpacked(NamedTuple):
+class UnpackedBatch(NamedTuple):
     """The rows of a record batch that are of one split and of some sources, in their order."""
 
-    place: range  # of all rows of the batch in its part
+    rows_in_part: range  # of all rows of the batch in its part
     last_key: int  # the shuffle hash of its last row
-    rows: Rows
-    tokens: Int64s  # [rows + 1], where the tokens of each begin
-    sentences: Int64s  # [rows + 1]
+    rows: TokenRows
+    token_offsets: Int64s  # [rows + 1], where the tokens of each begin
+    sentence_offsets: Int64s  # [rows + 1]
 
     @property
     def num_bytes(self) -> int:
         """The bytes of memory that it takes."""
         return sum(column.nbytes for column in self.rows)
 
-    def between(self, first: int, last: int) -> Rows:
+    def select_between(self, first: int, last: int) -> TokenRows:
         """The rows whose shuffle hash lies in [first, last]; a copy, where these are not all."""
         rows, keys = self.rows, self.rows.shuffle
         start = int(np.searchsorted(keys, np.uint64(first), "left"))
         stop = int(np.searchsorted(keys, np.uint64(last), "right"))
         if stop - start == len(keys):
             return rows
-        tokens = slice(self.tokens[start], self.tokens[stop])
-        sentences = slice(self.sentences[start], self.sentences[stop])
-        return Rows(
+        tokens = slice(self.token_offsets[start], self.token_offsets[stop])
+        sentences = slice(self.sentence_offsets[start], self.sentence_offsets[stop])
+        return TokenRows(
             shuffle=keys[start:stop].copy(),
             ids=rows.ids[start:stop].copy(),
             revisions=rows.revisions[start:stop].copy(),
@@ -155,147 +155,147 @@ class Unpacked(NamedTuple):
         )
 
 
-def _batches(
-    place: Place, stage_folder: str, part: Part, shard: ShardRange, kept: Unpacked | None
-) -> Iterator[Unpacked]:
+def _iter_batches(
+    place: Place, stage_folder: str, part: Part, selection: DocumentSelection, cached: UnpackedBatch | None
+) -> Iterator[UnpackedBatch]:
     """The record batches of a part that may hold the range. kept: one of them, if the range before ended in it"""
-    span = rows_between(place, stage_folder, part, "tokens", shard.first, shard.last)
-    if kept is not None and kept.place.start == span.start:
-        yield kept
-        span = range(kept.place.stop, span.stop)
-    columns = (*COLUMNS, "source") if shard.sources else COLUMNS
+    span = rows_between(place, stage_folder, part, "tokens", selection.first, selection.last)
+    if cached is not None and cached.rows_in_part.start == span.start:
+        yield cached
+        span = range(cached.rows_in_part.stop, span.stop)
+    columns = (*TOKEN_COLUMNS, "source") if selection.sources else TOKEN_COLUMNS
     start = span.start
     for batch in open_table(place, stage_folder, part, "tokens", columns, span) if span else ():
-        yield unpacked(batch, shard, start)
+        yield unpack_batch(batch, selection, start)
         start += batch.num_rows
 
 
-def unpacked(batch: pa.RecordBatch, shard: ShardRange, start: int = 0) -> Unpacked:
+def unpack_batch(batch: pa.RecordBatch, selection: DocumentSelection, start: int = 0) -> UnpackedBatch:
     """The rows of a batch that are of the chosen split and sources. start: its first row in its part"""
     keys = batch.column("shuffle").to_numpy()
-    wanted = batch.column("held_out").to_numpy(zero_copy_only=False) == shard.held_out
-    if shard.sources:
-        sources = pa.array(shard.sources, pa.string())
-        wanted &= pc.is_in(batch.column("source"), value_set=sources).to_numpy(zero_copy_only=False)
-    rows = taken(batch, np.flatnonzero(wanted))
-    return Unpacked(
-        place=range(start, start + batch.num_rows),
+    is_selected = batch.column("held_out").to_numpy(zero_copy_only=False) == selection.held_out
+    if selection.sources:
+        sources = pa.array(selection.sources, pa.string())
+        is_selected &= pc.is_in(batch.column("source"), value_set=sources).to_numpy(zero_copy_only=False)
+    rows = take_rows(batch, np.flatnonzero(is_selected))
+    return UnpackedBatch(
+        rows_in_part=range(start, start + batch.num_rows),
         last_key=int(keys[-1]) if len(keys) else 0,
         rows=rows,
-        tokens=ends(rows.num_tokens),
-        sentences=ends(rows.num_sentences),
+        token_offsets=to_offsets(rows.num_tokens),
+        sentence_offsets=to_offsets(rows.num_sentences),
     )
 
 
-def taken(batch: pa.RecordBatch, rows: Int64s) -> Rows:
+def take_rows(batch: pa.RecordBatch, rows: Int64s) -> TokenRows:
     """Some rows of a batch, copied."""
-    tokens, starts, lengths = (batch.column(name) for name in ("ids", "word_starts", "sentence_lengths"))
-    token_ids, num_tokens = _lists(tokens.values.to_numpy(), tokens.offsets.to_numpy(), rows)
-    sentence_lengths, num_sentences = _lists(lengths.values.to_numpy(), lengths.offsets.to_numpy(), rows)
-    return Rows(
+    tokens, word_starts, lengths = (batch.column(name) for name in ("ids", "word_starts", "sentence_lengths"))
+    token_ids, num_tokens = _copy_lists(tokens.values.to_numpy(), tokens.offsets.to_numpy(), rows)
+    sentence_lengths, num_sentences = _copy_lists(lengths.values.to_numpy(), lengths.offsets.to_numpy(), rows)
+    return TokenRows(
         shuffle=batch.column("shuffle").to_numpy()[rows],
         ids=fixed_bytes(batch.column("id"))[rows],
         revisions=batch.column("revision").to_numpy()[rows],
         num_tokens=num_tokens,
         num_sentences=num_sentences,
         token_ids=token_ids,
-        word_starts=_bits(starts, rows, num_tokens),
+        word_starts=_copy_bits(word_starts, rows, num_tokens),
         sentence_lengths=sentence_lengths,
     )
 
 
-def no_rows(ids: pa.DataType) -> Rows:
+def build_empty_rows(id_type: pa.DataType) -> TokenRows:
     """Return the rows of a shard without documents. ids: the type of token ids"""
-    batch = pa.RecordBatch.from_pylist([], token_schema(ids))
-    return taken(batch, np.zeros(0, np.int64))
+    batch = pa.RecordBatch.from_pylist([], build_token_schema(id_type))
+    return take_rows(batch, np.zeros(0, np.int64))
 
 
-def joined(pieces: Sequence[Rows]) -> Rows:
+def join_rows(pieces: Sequence[TokenRows]) -> TokenRows:
     """The rows of all pieces, one piece after another."""
-    return Rows(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
+    return TokenRows(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
 
 
-def in_order(rows: Rows) -> ShardDocuments:
+def sort_documents(rows: TokenRows) -> ShardDocuments:
     """The documents of some rows by (shuffle, id)."""
     big_endian = rows.ids.view(">u8").astype(np.uint64)
     order = np.lexsort((big_endian[:, 1], big_endian[:, 0], rows.shuffle))
-    tokens, sentences = ends(rows.num_tokens), ends(rows.num_sentences)
-    sentence_lengths, num_sentences = _lists(rows.sentence_lengths, sentences, order)
+    tokens, sentences = to_offsets(rows.num_tokens), to_offsets(rows.num_sentences)
+    sentence_lengths, num_sentences = _copy_lists(rows.sentence_lengths, sentences, order)
     ids, revisions = rows.ids[order], rows.revisions[order]
     columns = DocumentTokens(
-        ids=_lists(rows.token_ids, tokens, order)[0],
-        word_starts=_lists(rows.word_starts, tokens, order)[0],
-        sentences=ends(sentence_lengths),
-        documents=ends(num_sentences),
-        keys=document_keys(ids, revisions),
+        ids=_copy_lists(rows.token_ids, tokens, order)[0],
+        word_starts=_copy_lists(rows.word_starts, tokens, order)[0],
+        sentences=to_offsets(sentence_lengths),
+        documents=to_offsets(num_sentences),
+        keys=hash_documents(ids, revisions),
     )
     return ShardDocuments(tokens=columns, ids=ids, revisions=revisions)
 
 
-def documents_plain(table: pa.Table, shard: ShardRange) -> ShardDocuments:
+def select_documents_plain(table: pa.Table, selection: DocumentSelection) -> ShardDocuments:
     """Return what `in_order` gives of the chosen rows of a table of tokens, by Arrow's own means: the definition."""
     keys, held_out = table.column("shuffle"), table.column("held_out")
-    first, last = pa.scalar(shard.first, pa.uint64()), pa.scalar(shard.last, pa.uint64())
-    wanted = pc.and_(pc.greater_equal(keys, first), pc.less_equal(keys, last))
-    wanted = pc.and_(wanted, pc.equal(held_out, shard.held_out))
-    if shard.sources:
-        sources = pa.array(shard.sources, pa.string())
-        wanted = pc.and_(wanted, pc.is_in(table.column("source"), value_set=sources))
-    rows = table.filter(wanted).sort_by([("shuffle", "ascending"), ("id", "ascending")])
+    first, last = pa.scalar(selection.first, pa.uint64()), pa.scalar(selection.last, pa.uint64())
+    is_selected = pc.and_(pc.greater_equal(keys, first), pc.less_equal(keys, last))
+    is_selected = pc.and_(is_selected, pc.equal(held_out, selection.held_out))
+    if selection.sources:
+        sources = pa.array(selection.sources, pa.string())
+        is_selected = pc.and_(is_selected, pc.is_in(table.column("source"), value_set=sources))
+    rows = table.filter(is_selected).sort_by([("shuffle", "ascending"), ("id", "ascending")])
     ids = fixed_bytes(rows.column("id").combine_chunks())
     revisions = rows.column("revision").to_numpy()
     columns = DocumentTokens(
         ids=pc.list_flatten(rows.column("ids")).to_numpy(),
         word_starts=pc.list_flatten(rows.column("word_starts")).to_numpy().astype(np.uint8),
-        sentences=ends(pc.list_flatten(rows.column("sentence_lengths")).to_numpy()),
-        documents=ends(pc.list_value_length(rows.column("sentence_lengths")).to_numpy()),
-        keys=document_keys(ids, revisions),
+        sentences=to_offsets(pc.list_flatten(rows.column("sentence_lengths")).to_numpy()),
+        documents=to_offsets(pc.list_value_length(rows.column("sentence_lengths")).to_numpy()),
+        keys=hash_documents(ids, revisions),
     )
     return ShardDocuments(tokens=columns, ids=ids, revisions=revisions)
 
 
-def document_keys(ids: Bytes, revisions: Int64s) -> UInt64s:
+def hash_documents(ids: Bytes, revisions: Int64s) -> UInt64s:
     """64 bits of each document's identity: its id and revision."""
     halves = ids.view(np.uint64)
     return fold(fold(halves[:, 0], halves[:, 1]), revisions.astype(np.uint64))
 
 
-def ends(lengths: npt.NDArray[Any]) -> Int64s:
+def to_offsets(lengths: npt.NDArray[Any]) -> Int64s:
     """Return where things of these lengths begin when they are put end to end, and where the last one ends.
 
     >>> ends(np.array([2, 3])).tolist()
     [0, 2, 5]
     """
-    bounds = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=bounds[1:])
-    return bounds
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
 
 
-def _lists(values: npt.NDArray[Any], offsets: Int64s, rows: Int64s) -> tuple[npt.NDArray[Any], Int64s]:
+def _copy_lists(values: npt.NDArray[Any], offsets: Int64s, rows: Int64s) -> tuple[npt.NDArray[Any], Int64s]:
     """The lists of some rows end to end, and how long each is. offsets: of every row, into values"""
     lengths = offsets[rows + 1] - offsets[rows]
-    places = ends(lengths)
-    copied = np.empty(places[-1], values.dtype)
-    copy_lists(read_only(values), read_only(offsets), rows, places, copied)
+    targets = to_offsets(lengths)
+    copied = np.empty(targets[-1], values.dtype)
+    copy_lists(read_only(values), read_only(offsets), rows, targets, copied)
     return copied, lengths
 
 
-def lists_of_rows(column: pa.LargeListArray, rows: Int64s) -> pa.LargeListArray:
+def take_lists(column: pa.LargeListArray, rows: Int64s) -> pa.LargeListArray:
     """The lists of some rows of a column of numbers or bits without nulls: what Arrow's `take` gives."""
     offsets = column.offsets.to_numpy()
-    places = ends(offsets[rows + 1] - offsets[rows])
+    targets = to_offsets(offsets[rows + 1] - offsets[rows])
     if pa.types.is_boolean(column.type.value_type):
-        bits = np.packbits(_bits(column, rows, np.diff(places)), bitorder="little")
-        values = pa.BooleanArray.from_buffers(pa.bool_(), int(places[-1]), [None, pa.py_buffer(bits)])
+        bits = np.packbits(_copy_bits(column, rows, np.diff(targets)), bitorder="little")
+        values = pa.BooleanArray.from_buffers(pa.bool_(), int(targets[-1]), [None, pa.py_buffer(bits)])
     else:
-        values = pa.array(_lists(column.values.to_numpy(), offsets, rows)[0])
-    return pa.LargeListArray.from_arrays(pa.array(places), values)
+        values = pa.array(_copy_lists(column.values.to_numpy(), offsets, rows)[0])
+    return pa.LargeListArray.from_arrays(pa.array(targets), values)
 
 
-def _bits(column: pa.LargeListArray, rows: Int64s, lengths: Int64s) -> Bytes:
+def _copy_bits(column: pa.LargeListArray, rows: Int64s, lengths: Int64s) -> Bytes:
     """The lists of bits of some rows, a byte each. lengths: of these rows"""
-    places, packed = ends(lengths), column.values
-    copied = np.empty(places[-1], np.uint8)
-    data = np.frombuffer(packed.buffers()[1] or b"", np.uint8)
-    copy_bits(read_only(data), packed.offset, read_only(column.offsets.to_numpy()), rows, places, copied)
+    targets, bits = to_offsets(lengths), column.values
+    copied = np.empty(targets[-1], np.uint8)
+    data = np.frombuffer(bits.buffers()[1] or b"", np.uint8)
+    copy_bits(read_only(data), bits.offset, read_only(column.offsets.to_numpy()), rows, targets, copied)
     return copied

@@ -22,7 +22,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import manifest_at
 from corpora.store.tables import open_table, read_table
 
-SAMPLE = 10_000_000  # tokens
+MAX_SAMPLE_TOKENS = 10_000_000  # tokens
 FREQUENCIES = pa.schema(
     [
         pa.field("token_id", pa.uint32(), nullable=False),
@@ -31,7 +31,7 @@ FREQUENCIES = pa.schema(
 )
 
 
-def parts_of(tokens: Manifest, generation: int, sources: Sequence[str]) -> tuple[Part, ...]:
+def list_parts(tokens: Manifest, generation: int, sources: Sequence[str]) -> tuple[Part, ...]:
     """The parts of tokens of a generation that may hold documents of these sources (none named: of any).
 
     A part of what came back with a later generation holds documents of any source, and no label says which.
@@ -40,10 +40,10 @@ def parts_of(tokens: Manifest, generation: int, sources: Sequence[str]) -> tuple
     return tuple(part for part in of_generation if not sources or part.labels.get("source", sources[0]) in sources)
 
 
-def counted_parts(tokens: Manifest, sources: Sequence[str]) -> tuple[Part, ...]:
+def list_counted_parts(tokens: Manifest, sources: Sequence[str]) -> tuple[Part, ...]:
     """The parts that are counted: those of the first generation with training documents of these sources."""
     for generation in sorted({int(part.labels["generation"]) for part in tokens.parts}):
-        parts = parts_of(tokens, generation, sources)
+        parts = list_parts(tokens, generation, sources)
         if any(part.ledger.figures["train documents"] for part in parts):
             return parts
     return ()
@@ -53,12 +53,12 @@ def counted_parts(tokens: Manifest, sources: Sequence[str]) -> tuple[Part, ...]:
 def count_tokens(place: Place, address: ManifestAddress, sources: tuple[str, ...], size: int) -> Int64s:
     """Count how often each id of a vocabulary of `size` occurs in the sample: int64 [size], not to be written to."""
     tokens = manifest_at(place, address)
-    parts = counted_parts(tokens, sources)
-    every = max(1, -(-sum(part.ledger.figures["train tokens"] for part in parts) // SAMPLE))
+    parts = list_counted_parts(tokens, sources)
+    part_of_rows = max(1, -(-sum(part.ledger.figures["train tokens"] for part in parts) // MAX_SAMPLE_TOKENS))
     counts = np.zeros(size, np.int64)
     columns = ("held_out", "ids", *(("source",) if sources else ()))
     for part in parts:
-        rows = range(-(-part.rows("tokens") // every))
+        rows = range(-(-part.rows("tokens") // part_of_rows))
         for batch in open_table(place, tokens.stage_folder, part, "tokens", columns, rows) if rows else ():
             wanted = pc.invert(batch.column("held_out"))
             if sources:
@@ -68,7 +68,7 @@ def count_tokens(place: Place, address: ManifestAddress, sources: tuple[str, ...
     return counts
 
 
-def frequency_rows(counts: Int64s) -> pa.RecordBatch:
+def to_frequency_rows(counts: Int64s) -> pa.RecordBatch:
     """The ids that occur, as rows."""
     occurring = np.flatnonzero(counts)
     columns = [pa.array(occurring.astype(np.uint32)), pa.array(counts[occurring])]

@@ -18,7 +18,7 @@ from shards.builders.segments.pairs import SegmentPairInput
 from shards.builders.segments.sentence_order import SentenceOrderInput
 
 GROUP = "cloze.inputs"
-_OURS = (
+_BUILT_IN = (
     SegmentPairInput,
     SentenceOrderInput,
     SentencePairInput,
@@ -27,21 +27,21 @@ _OURS = (
     SingleInput,
     ElectraInput,
 )
-INPUTS: Mapping[str, Any] = MappingProxyType({each.kind: each for each in _OURS})
-_MEMBERS = ("version", "masked", "segments", "labels", "check", "build")
-_KINDS = Kinds(what="input", key="shards.input", group=GROUP, ours=INPUTS, members=_MEMBERS)
+INPUTS: Mapping[str, Any] = MappingProxyType({each.kind: each for each in _BUILT_IN})
+_REQUIRED_MEMBERS = ("version", "masked", "segments", "labels", "check", "build")
+_KINDS = Kinds(what="input", key="shards.input", group=GROUP, ours=INPUTS, members=_REQUIRED_MEMBERS)
 
 
-def input_class(kind: str) -> Any:
+def find_input_class(kind: str) -> Any:
     """The dataclass of an input. Raises InputError for an unknown name and a broken package."""
     return _KINDS.find(kind)
 
 
-def input_package(kind: str) -> str:
+def find_input_package(kind: str) -> str:
     """The package that an input comes from, with its version; empty for one of ours."""
     return _KINDS.package(kind)
 
 
-def inputs_with(key: str) -> list[str]:
+def list_inputs_with_key(key: str) -> list[str]:
     """The inputs of ours that have a key of their own of this name."""
     return [kind for kind, each in INPUTS.items() if key in {field.name for field in fields(each)}]

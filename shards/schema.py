@@ -12,12 +12,12 @@ from corpora.kernels.arrays import Bools, Ids, UInt16s
 from corpora.schema import ID_BYTES
 
 
-def id_type(vocab_size: int) -> pa.DataType:
+def choose_id_type(vocab_size: int) -> pa.DataType:
     """The narrowest unsigned type that holds every id of a vocabulary."""
     return pa.uint16() if vocab_size <= 1 << 16 else pa.uint32()
 
 
-def token_schema(ids: pa.DataType) -> pa.Schema:
+def build_token_schema(id_type: pa.DataType) -> pa.Schema:
     """Tokenised documents, sorted by (shuffle, id), so that a shard is one range of rows of every part."""
     return pa.schema(
         [
@@ -26,21 +26,21 @@ def token_schema(ids: pa.DataType) -> pa.Schema:
             pa.field("revision", pa.int64(), nullable=False),
             pa.field("source", pa.string(), nullable=False),
             pa.field("held_out", pa.bool_(), nullable=False),
-            pa.field("ids", pa.large_list(ids), nullable=False),
+            pa.field("ids", pa.large_list(id_type), nullable=False),
             pa.field("word_starts", pa.large_list(pa.bool_()), nullable=False),  # one a token
             pa.field("sentence_lengths", pa.large_list(pa.int32()), nullable=False),  # tokens, each at least one
         ]
     )
 
 
-def example_schema(ids: pa.DataType, *, labels: bool, pairs: bool, static_masks: bool) -> pa.Schema:
+def build_example_schema(id_type: pa.DataType, *, labels: bool, pairs: bool, static_masks: bool) -> pa.Schema:
     """Training examples: `[CLS] A [SEP] B [SEP]`, or `[CLS] ... [SEP]` with a separator between documents.
 
     labels: whether each has one; pairs: whether it has two segments
     """
     fields = [
         pa.field("example_id", pa.uint64(), nullable=False),
-        pa.field("ids", pa.list_(ids), nullable=False),
+        pa.field("ids", pa.list_(id_type), nullable=False),
         pa.field("word_starts", pa.list_(pa.bool_()), nullable=False),  # one a token; false on specials
         pa.field("boundary", pa.uint16(), nullable=False),  # tokens of `[CLS] A [SEP]`, of all where there is no B
         pa.field("documents", pa.list_(pa.binary(ID_BYTES)), nullable=False),  # that it holds, in their order
@@ -52,7 +52,7 @@ def example_schema(ids: pa.DataType, *, labels: bool, pairs: bool, static_masks:
     second = [pa.field("second_document", pa.uint16(), nullable=False)]  # place in `documents` of the one that B is of
     masks = [
         pa.field("mask_positions", pa.list_(pa.uint16()), nullable=False),
-        pa.field("mask_ids", pa.list_(ids), nullable=False),  # what the model sees at those positions
+        pa.field("mask_ids", pa.list_(id_type), nullable=False),  # what the model sees at those positions
     ]
     return pa.schema(fields + label * labels + second * pairs + masks * static_masks)
 

@@ -8,11 +8,11 @@ from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.store.settings import bind, check_keys, check_range, convert, settings_json
 from shards.builders.contract import MAX_COPIES, MAX_LENGTH, Common, ExampleInput
-from shards.inputs import input_class, input_package, inputs_with
+from shards.inputs import find_input_class, find_input_package, list_inputs_with_key
 from shards.masks.masking import MaskSettings
 
-SHORTEST = 5  # `[CLS] a [SEP] b [SEP]`
-USUAL = "segment-pair"
+MIN_LENGTH = 5  # `[CLS] a [SEP] b [SEP]`
+DEFAULT_INPUT = "segment-pair"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class ShardSettings:
     own:           the keys of the chosen input
     """
 
-    input: str = USUAL
+    input: str = DEFAULT_INPUT
     length: int = 128
     copies: int = 1
     target_tokens: int = 20_000_000
@@ -37,13 +37,13 @@ class ShardSettings:
     own: ExampleInput = None  # type: ignore[assignment]  # that of the input, as it comes
 
     def __post_init__(self) -> None:
-        kind = input_class(self.input)
+        kind = find_input_class(self.input)
         if not kind.masked and self.masking.kind != "none":
             raise InputError(
                 f"shards.masking says {self.masking.kind!r}, but input = {self.input!r} masks nothing: leave it out, "
                 'or set kind = "none".'
             )
-        check_range("shards.length", self.length, SHORTEST, MAX_LENGTH)
+        check_range("shards.length", self.length, MIN_LENGTH, MAX_LENGTH)
         check_range("shards.copies", self.copies, 1, MAX_COPIES)
         check_range("shards.target_tokens", self.target_tokens, 1_000, 1 << 34)
         check_range("shards.seed", self.seed, 0, (1 << 64) - 1)
@@ -59,7 +59,7 @@ class ShardSettings:
 
     def to_json(self) -> dict[str, Json]:
         """Return what determines the examples; with the version of the input, and of its package if not ours."""
-        package = input_package(self.input)
+        package = find_input_package(self.input)
         return {
             "input": self.input,
             "input_version": self.own.version,
@@ -85,11 +85,11 @@ def read_shard_settings(table: Mapping[str, Any], where: str = "shards") -> Shar
             f"{where}.compat is no setting any more. Leave it out: pairs then truncate nothing, and how they look "
             "tells no label; the examples of BERT's authors come from their own script, see the guide of inputs."
         )
-    kind = input_class(convert(table.get("input", USUAL), str, f"{where}.input"))
+    kind = find_input_class(convert(table.get("input", DEFAULT_INPUT), str, f"{where}.input"))
     shared = [each.name for each in fields(ShardSettings) if each.name != "own"]
     own = [each.name for each in fields(kind)]
     for key in table:
-        others = inputs_with(key)
+        others = list_inputs_with_key(key)
         if key not in (*shared, *own) and others:
             names = ", ".join(map(repr, others))
             raise InputError(f"{where}.{key} means nothing to input = {kind.kind!r} (it is of {names}): leave it out.")

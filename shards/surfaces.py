@@ -22,25 +22,25 @@ import pyarrow as pa
 
 from corpora.kernels.arrays import Bools, Bytes, Float64s, Int64s, UInt64s
 
-STEPS = 16  # of a length
-ENOUGH = 1_000
-SUSPECT = 0.55  # an accuracy that is surely above it gives labels away
+LENGTH_STEPS = 16  # of a length
+MIN_JUDGED_EXAMPLES = 1_000
+SUSPECT_ACCURACY = 0.55  # an accuracy that is surely above it gives labels away
 SIGMAS = 3
-_ITERATIONS, _RIDGE = 25, 1.0
+_NUM_ITERATIONS, _RIDGE = 25, 1.0
 
 # A cell is a number with these digits, the last one first.
-_BASES = {
+_CELL_BASES = {
     "label": 2,
     "full": 2,
     "b_ends": 2,
     "b_begins": 2,
     "a_ends": 2,
     "a_begins": 2,
-    "b_length": STEPS,
-    "a_length": STEPS,
+    "b_length": LENGTH_STEPS,
+    "a_length": LENGTH_STEPS,
     "quarter": 4,
 }
-_CELLS = int(np.prod(list(_BASES.values())))
+_NUM_CELLS = int(np.prod(list(_CELL_BASES.values())))
 
 SURFACES = pa.schema(
     [
@@ -82,23 +82,23 @@ def count_surfaces(sentences: Int64s, segments: Segments, label: Bytes, example_
         "b_begins": is_bound[b_start],
         "a_ends": is_bound[a_start + a_length],
         "a_begins": is_bound[a_start],
-        "b_length": b_length * STEPS // (room + 1),
-        "a_length": a_length * STEPS // (room + 1),
+        "b_length": b_length * LENGTH_STEPS // (room + 1),
+        "a_length": a_length * LENGTH_STEPS // (room + 1),
         "quarter": example_id >> np.uint64(62),
     }
     cells, base = np.zeros(len(label), np.int64), 1
-    for name, values in _BASES.items():
+    for name, values in _CELL_BASES.items():
         cells += digits[name].astype(np.int64) * base
         base *= values
-    return np.bincount(cells, minlength=_CELLS)
+    return np.bincount(cells, minlength=_NUM_CELLS)
 
 
-def surface_rows(counts: Int64s) -> pa.Table:
+def to_surface_rows(counts: Int64s) -> pa.Table:
     """The cells that hold examples, as rows."""
     cells = np.flatnonzero(counts)
     columns = {"examples": counts[cells]}
     left = cells
-    for name, values in _BASES.items():
+    for name, values in _CELL_BASES.items():
         left, columns[name] = np.divmod(left, values)
     return pa.table([pa.array(columns[name], SURFACES.field(name).type) for name in SURFACES.names], schema=SURFACES)
 
@@ -117,28 +117,28 @@ class SurfaceAccuracy:
     held_out: bool
 
     @property
-    def at_least(self) -> float:
+    def lower_bound(self) -> float:
         """The accuracy less three standard deviations of what was judged."""
         return self.accuracy - SIGMAS * float(np.sqrt(self.accuracy * (1 - self.accuracy) / self.examples))
 
 
-def surface_accuracy(splits: Mapping[str, pa.Table]) -> SurfaceAccuracy | None:
+def measure_surface_accuracy(splits: Mapping[str, pa.Table]) -> SurfaceAccuracy | None:
     """Guess the labels of a shard set. splits: the rows of `surface_rows` of each split, of all its shards.
 
     None where there are no examples to learn from and others to judge.
     """
-    train, held_out = (_cells(splits.get(name, SURFACES.empty_table())) for name in ("train", "held-out"))
+    train, held_out = (_to_cells(splits.get(name, SURFACES.empty_table())) for name in ("train", "held-out"))
     is_judged = train.quarter == 0
-    learnt, judged = train.where(~is_judged), train.where(is_judged)
-    enough = int(held_out.examples.sum()) >= ENOUGH
-    if enough:
-        learnt, judged = train, held_out
-    if not len(learnt.examples) or not len(judged.examples):
+    fitted, judged = train.select(~is_judged), train.select(is_judged)
+    uses_held_out = int(held_out.examples.sum()) >= MIN_JUDGED_EXAMPLES
+    if uses_held_out:
+        fitted, judged = train, held_out
+    if not len(fitted.examples) or not len(judged.examples):
         return None
-    weights = _fitted(learnt)
-    right = judged.examples[(judged.features @ weights > 0) == (judged.label == 1)].sum()
-    total = int(judged.examples.sum())
-    return SurfaceAccuracy(accuracy=float(right / total), examples=total, held_out=enough)
+    weights = _fit_weights(fitted)
+    num_right = judged.examples[(judged.features @ weights > 0) == (judged.label == 1)].sum()
+    num_judged = int(judged.examples.sum())
+    return SurfaceAccuracy(accuracy=float(num_right / num_judged), examples=num_judged, held_out=uses_held_out)
 
 
 class _Cells(NamedTuple):
@@ -149,25 +149,25 @@ class _Cells(NamedTuple):
     label: Int64s
     examples: Int64s
 
-    def where(self, chosen: Bools) -> "_Cells":
+    def select(self, chosen: Bools) -> "_Cells":
         return _Cells(self.quarter[chosen], self.features[chosen], self.label[chosen], self.examples[chosen])
 
 
-def _cells(rows: pa.Table) -> _Cells:
-    named = {name: rows.column(name).to_numpy().astype(np.int64) for name in SURFACES.names}
-    a, b = ((named[name] + 0.5) / STEPS for name in ("a_length", "b_length"))
-    flags = [named[name] for name in ("a_begins", "a_ends", "b_begins", "b_ends", "full")]
+def _to_cells(rows: pa.Table) -> _Cells:
+    columns = {name: rows.column(name).to_numpy().astype(np.int64) for name in SURFACES.names}
+    a, b = ((columns[name] + 0.5) / LENGTH_STEPS for name in ("a_length", "b_length"))
+    flags = [columns[name] for name in ("a_begins", "a_ends", "b_begins", "b_ends", "full")]
     features = np.stack([np.ones(len(a)), a, b, a * a, b * b, a * b, *flags], axis=1)
-    return _Cells(named["quarter"], features, named["label"], named["examples"])
+    return _Cells(columns["quarter"], features, columns["label"], columns["examples"])
 
 
-def _fitted(cells: _Cells) -> Float64s:
+def _fit_weights(cells: _Cells) -> Float64s:
     """The weights of a logistic regression of the labels, by Newton's method."""
     weights = np.zeros(cells.features.shape[1])
     ridge = _RIDGE * np.eye(len(weights))
-    for _ in range(_ITERATIONS):
+    for _ in range(_NUM_ITERATIONS):
         likely = 1 / (1 + np.exp(-np.clip(cells.features @ weights, -30, 30)))
-        slope = cells.features.T @ (cells.examples * (cells.label - likely)) - _RIDGE * weights
-        curve = (cells.features * (cells.examples * likely * (1 - likely))[:, None]).T @ cells.features + ridge
-        weights += np.linalg.solve(curve, slope)
+        gradient = cells.features.T @ (cells.examples * (cells.label - likely)) - _RIDGE * weights
+        curvature = (cells.features * (cells.examples * likely * (1 - likely))[:, None]).T @ cells.features + ridge
+        weights += np.linalg.solve(curvature, gradient)
     return weights

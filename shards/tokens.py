@@ -39,9 +39,9 @@ from corpora.store.tables import open_table
 from corpora.text.buffers import text_buffers
 from corpora.text.sentences.splitter import sentence_offsets
 from corpora.views import PartView, read_part
-from shards.documents import lists_of_rows
-from shards.frequencies import parts_of
-from shards.schema import id_type, token_schema
+from shards.documents import take_lists
+from shards.frequencies import list_parts
+from shards.schema import build_token_schema, choose_id_type
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.encoding.encoder import Encoder
 
@@ -52,7 +52,7 @@ BUILD_VERSION = 5
 # where a batch is kept for the next shard (`documents.py`), and in 3.8, 4.8 and 5.4 s where there is no room for it.
 BATCH_TOKENS = 1 << 16
 
-TOKENISED = ("id", "revision", "source", "held_out", "language", "text")  # columns of the corpus that are read
+CORPUS_COLUMNS = ("id", "revision", "source", "held_out", "language", "text")  # columns of the corpus that are read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,22 +90,22 @@ def plan_tokens(corpus: Corpus, vocabulary: Manifest, seed: int) -> Stage:
 def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Tokenise one part and sort its rows by shuffle hash. A document of no tokens is counted and left out."""
     job: TokensJob = plan.job
-    encoder = encoder_of(writer.place, job.vocabulary)
-    schema = token_schema(id_type(encoder.vocabulary.size))
-    batches = each_batch(read_part(writer.place, job.view, TOKENISED))
-    tables = [tokenise(batch, encoder, schema, job.seed) for batch in batches if batch.num_rows]
-    full = sorted_rows(pa.concat_tables(tables) if tables else schema.empty_table())
+    encoder = get_encoder(writer.place, job.vocabulary)
+    schema = build_token_schema(choose_id_type(encoder.vocabulary.size))
+    batches = each_batch(read_part(writer.place, job.view, CORPUS_COLUMNS))
+    tables = [tokenize_batch(batch, encoder, schema, job.seed) for batch in batches if batch.num_rows]
+    table = sort_rows(pa.concat_tables(tables) if tables else schema.empty_table())
     with writer.table("tokens", schema, sorted_by="shuffle") as sink:
-        for rows in batch_rows(np.diff(full.column("ids").offsets.to_numpy())):
-            sink.write(full.slice(rows.start, len(rows)))
+        for rows in split_into_batches(np.diff(table.column("ids").offsets.to_numpy())):
+            sink.write(table.slice(rows.start, len(rows)))
     total = job.view.num_rows
-    outcomes = {"tokenised": full.num_rows, "without tokens": sum(map(len, tables)) - full.num_rows}
+    outcomes = {"tokenised": table.num_rows, "without tokens": sum(map(len, tables)) - table.num_rows}
     account = Account(unit="documents", total=total, outcomes=outcomes)
     unknown = encoder.vocabulary.special_ids.get("unk", -1)
-    return Ledger(accounts=(account,), figures=_figures(full, unknown))
+    return Ledger(accounts=(account,), figures=_count_by_split(table, unknown))
 
 
-def sorted_rows(table: pa.Table) -> pa.RecordBatch:
+def sort_rows(table: pa.Table) -> pa.RecordBatch:
     """The documents that have tokens, by (shuffle, id); kernels copy the lists, for Arrow takes bits one by one."""
     lengths = pc.list_value_length(table.column("ids")).to_numpy()
     order = pc.sort_indices(table.select(["shuffle", "id"]), [("shuffle", "ascending"), ("id", "ascending")]).to_numpy()
@@ -113,11 +113,11 @@ def sorted_rows(table: pa.Table) -> pa.RecordBatch:
     columns = []
     for column, field in zip(table.combine_chunks().columns, table.schema, strict=True):
         whole = column.combine_chunks()
-        columns.append(lists_of_rows(whole, rows) if pa.types.is_large_list(field.type) else whole.take(pa.array(rows)))
+        columns.append(take_lists(whole, rows) if pa.types.is_large_list(field.type) else whole.take(pa.array(rows)))
     return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 
-def batch_rows(lengths: Int64s) -> Iterator[range]:
+def split_into_batches(lengths: Int64s) -> Iterator[range]:
     """The rows of each record batch: a new one begins with the first row that begins in another `BATCH_TOKENS`.
 
     lengths: tokens of every row
@@ -130,31 +130,31 @@ def batch_rows(lengths: Int64s) -> Iterator[range]:
     return (range(first, last) for first, last in pairwise([*starts, len(lengths)]))
 
 
-_kept = threading.local()
+_cache = threading.local()
 
 
-def encoder_of(place: Place, vocabulary: ManifestAddress) -> Encoder:
+def get_encoder(place: Place, vocabulary: ManifestAddress) -> Encoder:
     """The encoder of a vocabulary, kept by each thread from part to part: it remembers the words it has met."""
     key = (place.address, vocabulary)
-    if getattr(_kept, "key", None) != key:
-        _kept.encoder = Encoder(read_vocabulary(place, manifest_at(place, vocabulary)))
-        _kept.key = key
-    encoder: Encoder = _kept.encoder
+    if getattr(_cache, "key", None) != key:
+        _cache.encoder = Encoder(read_vocabulary(place, manifest_at(place, vocabulary)))
+        _cache.key = key
+    encoder: Encoder = _cache.encoder
     return encoder
 
 
-def _figures(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
+def _count_by_split(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
     """Return the figures of each split. unknown: id of the unknown token, -1 where there is none."""
-    every, held_out = _counts(rows, unknown), _counts(rows.filter(rows.column("held_out")), unknown)
-    train = {name: count - held_out[name] for name, count in every.items()}
+    totals, held_out = _count_contents(rows, unknown), _count_contents(rows.filter(rows.column("held_out")), unknown)
+    train = {name: count - held_out[name] for name, count in totals.items()}
     return {
         f"{split} {name}": count
-        for split, some in (("train", train), ("held-out", held_out))
-        for name, count in some.items()
+        for split, counts in (("train", train), ("held-out", held_out))
+        for name, count in counts.items()
     }
 
 
-def _counts(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
+def _count_contents(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
     """Count what some rows hold."""
     ids, word_starts, sentences = (rows.column(name).flatten() for name in ("ids", "word_starts", "sentence_lengths"))
     return {
@@ -166,7 +166,7 @@ def _counts(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
     }
 
 
-def tokenise(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, seed: int) -> pa.Table:
+def tokenize_batch(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, seed: int) -> pa.Table:
     """Rows of tokens for rows of documents: ids, word starts and sentence lengths, one row a document."""
     texts = batch.column("text")
     buffers = text_buffers(texts)
@@ -176,38 +176,38 @@ def tokenise(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, seed: i
     encoded = encoder.encode_sentences(texts, starts, ends)
     lengths = np.diff(encoded.offsets)
     token_rows = encoded.offsets[sentence_rows]
-    full = lengths > 0
-    kept_before = np.concatenate([[0], np.cumsum(full)])
+    is_full = lengths > 0
+    num_full_before = np.concatenate([[0], np.cumsum(is_full)])
     columns = {
         **{name: batch.column(name) for name in ("id", "revision", "source", "held_out")},
-        "shuffle": shuffle_keys(batch.column("id").to_pylist(), seed),
-        "ids": _lists(token_rows, pa.array(encoded.ids, schema.field("ids").type.value_type)),
-        "word_starts": _lists(token_rows, pa.array(encoded.word_starts.astype(bool))),
-        "sentence_lengths": _lists(kept_before[sentence_rows], pa.array(lengths[full].astype(np.int32))),
+        "shuffle": compute_shuffle_keys(batch.column("id").to_pylist(), seed),
+        "ids": _to_lists(token_rows, pa.array(encoded.ids, schema.field("ids").type.value_type)),
+        "word_starts": _to_lists(token_rows, pa.array(encoded.word_starts.astype(bool))),
+        "sentence_lengths": _to_lists(num_full_before[sentence_rows], pa.array(lengths[is_full].astype(np.int32))),
     }
     return pa.table(columns_of(columns, schema), schema=schema)
 
 
-def shuffle_keys(ids: list[bytes], seed: int) -> UInt64s:
+def compute_shuffle_keys(ids: list[bytes], seed: int) -> UInt64s:
     """The place of each document in the shuffle: uint64, uniform, of its id alone."""
     items = np.frombuffer(b"".join(ids), np.uint64).reshape(len(ids), 2)[:, 0]
     return stream(seed, "shuffle", 0, np.ascontiguousarray(items))
 
 
-def _lists(offsets: Int64s, values: pa.Array) -> pa.Array:
+def _to_lists(offsets: Int64s, values: pa.Array) -> pa.Array:
     return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values)
 
 
-VERSION = 1
-COLUMNS = tuple(token_schema(pa.uint16()).names)
-RANGE_TOKENS = 1 << 24  # that are sorted at once
+MERGES_VERSION = 1
+MERGED_COLUMNS = tuple(build_token_schema(pa.uint16()).names)
+TOKENS_PER_RANGE = 1 << 24  # that are sorted at once
 
 
 def plan_merges(tokens: Manifest) -> Stage | None:
     """The stage that merges the tokens of generations of many parts; None where none has many."""
     generations = sorted({int(part.labels["generation"]) for part in tokens.parts})
-    sets = [parts_of(tokens, generation, ()) for generation in generations]
-    return plan_merge("merges", VERSION, tokens, sets, ("generation", "source"), build_merged_part)
+    sets = [list_parts(tokens, generation, ()) for generation in generations]
+    return plan_merge("merges", MERGES_VERSION, tokens, sets, ("generation", "source"), build_merged_part)
 
 
 def build_merged_part(writer: PartWriter, plan: PartPlan) -> Ledger:
@@ -216,17 +216,17 @@ def build_merged_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     figures = Counter[str]()
     for part in job.parts:
         figures.update(part.ledger.figures)
-    opened = [_Sorted(open_table(writer.place, job.folder, part, "tokens", COLUMNS)) for part in job.parts]
-    ranges = max(1, -(-(figures["train tokens"] + figures["held-out tokens"]) // RANGE_TOKENS))
-    first = next((each.batch.schema for each in opened if each.batch is not None), None)
-    assert first is not None, "a generation of many parts has tokens"
+    opened = [_SortedReader(open_table(writer.place, job.folder, part, "tokens", MERGED_COLUMNS)) for part in job.parts]
+    num_ranges = max(1, -(-(figures["train tokens"] + figures["held-out tokens"]) // TOKENS_PER_RANGE))
+    schema = next((each.pending.schema for each in opened if each.pending is not None), None)
+    assert schema is not None, "a generation of many parts has tokens"
     written = 0
-    with writer.table("tokens", first, sorted_by="shuffle") as sink:
-        for number in range(ranges):
-            last = ((number + 1 << 64) // ranges) - 1
-            read = pa.Table.from_batches([batch for each in opened for batch in each.until(last)], first)
-            rows = read.sort_by([("shuffle", "ascending"), ("id", "ascending")]).combine_chunks()
-            for stretch in batch_rows(pc.list_value_length(rows.column("ids")).to_numpy()):
+    with writer.table("tokens", schema, sorted_by="shuffle") as sink:
+        for number in range(num_ranges):
+            last = ((number + 1 << 64) // num_ranges) - 1
+            table = pa.Table.from_batches([batch for each in opened for batch in each.read_until(last)], schema)
+            rows = table.sort_by([("shuffle", "ascending"), ("id", "ascending")]).combine_chunks()
+            for stretch in split_into_batches(pc.list_value_length(rows.column("ids")).to_numpy()):
                 sink.write(rows.slice(stretch.start, len(stretch)))
             written += rows.num_rows
     total = sum(part.rows("tokens") for part in job.parts)
@@ -235,20 +235,20 @@ def build_merged_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     )
 
 
-class _Sorted:
+class _SortedReader:
     """The rows of a sorted table, range after range. batch: what was read and not given yet"""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
-        self.batch = next(batches, None)
+        self.pending = next(batches, None)
 
-    def until(self, last: int) -> Iterator[pa.RecordBatch]:
+    def read_until(self, last: int) -> Iterator[pa.RecordBatch]:
         """Give the rows that were not given yet, up to the hash `last`."""
-        while self.batch is not None:
-            keys = self.batch.column("shuffle").to_numpy()
+        while self.pending is not None:
+            keys = self.pending.column("shuffle").to_numpy()
             stop = int(np.searchsorted(keys, np.uint64(last), "right"))
-            yield self.batch.slice(0, stop)
+            yield self.pending.slice(0, stop)
             if stop < len(keys):
-                self.batch = self.batch.slice(stop)
+                self.pending = self.pending.slice(stop)
                 return
-            self.batch = next(self._batches, None)
+            self.pending = next(self._batches, None)

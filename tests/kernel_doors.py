@@ -28,8 +28,8 @@ from corpora.text.buffers import text_buffers
 from corpora.text.counts.kernels import count
 from corpora.text.ngram_kernels import hash_ngrams
 from corpora.text.sentences.splitter import sentence_offsets
-from shards.schema import id_type, token_schema
-from shards.tokens import tokenise
+from shards.schema import build_token_schema, choose_id_type
+from shards.tokens import tokenize_batch
 from tokenizers_train.encoding.encoder import Encoder, encode_plainly
 from tokenizers_train.learning.byte_bpe import train_byte_bpe
 from tokenizers_train.learning.unigram import UnigramSettings, count_characters, train_unigram
@@ -103,7 +103,7 @@ def _tokenised(texts: pa.Array) -> pa.Table:
     columns |= {"source": pa.array(["a"] * size), "held_out": pa.array([False] * size)}
     columns["language"] = pa.nulls(size, pa.string())
     batch = pa.RecordBatch.from_pydict(columns)
-    return tokenise(batch, WORDPIECE, token_schema(id_type(WORDPIECE.vocabulary.size)), seed=1)
+    return tokenize_batch(batch, WORDPIECE, build_token_schema(choose_id_type(WORDPIECE.vocabulary.size)), seed=1)
 
 
 def _settled(train: Callable[[pa.Table], object]) -> Callable[[pa.Array], object]:
@@ -137,7 +137,7 @@ DOORS: dict[str, Callable[[pa.Array], object]] = {
     "corpora.judging.steps.selection.scores": lambda texts: scores(texts, QUESTIONS),
     "corpora.text.counts.kernels.count": count,
     "corpora.text.ngram_kernels.hash_ngrams": lambda texts: hash_ngrams(texts, 3),
-    "shards.tokens.tokenise": _tokenised,
+    "shards.tokens.tokenize_batch": _tokenised,
     "tokenizers_train.encoding.encoder.encode_sentences": lambda texts: [
         _encoded(encoder)(texts) for encoder in (WORDPIECE, BYTES, UNIGRAM)
     ],
@@ -200,7 +200,7 @@ def main(number: int) -> None:
                 door(column)
                 sliced = column[1:]
                 door(sliced)
-                if name == "shards.tokens.tokenise":
+                if name == "shards.tokens.tokenize_batch":
                     sentence_offsets(*text_buffers(sliced))
         for invalid in INVALID:
             try:

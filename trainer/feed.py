@@ -24,12 +24,12 @@ import numpy as np
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Int64s
 from corpora.store.places.place import Place
-from shards.reading.budgets import cut_step, fitting_shape, whole_share
-from shards.reading.files.shard_cache import NearFiles
+from shards.reading.budgets import compute_max_share_tokens, plan_micro_batches, round_shape_up
+from shards.reading.files.shard_cache import ShardCache
 from shards.reading.files.shard_set import ShardSet
-from shards.reading.loader import GatheredExamples, Loader, SlotReader, Slots, ahead, slot_numbers
+from shards.reading.loader import GatheredExamples, Loader, SlotReader, Slots, prefetch, to_slot_array
 from shards.reading.mixture import Mixture
-from shards.reading.order import Interleave, apportioned, cut, share
+from shards.reading.order import Interleave, apportion, split_slots, take_rank_share
 from trainer.jobs.job import JobInput, TrainingJob, readings
 from trainer.learn import MicroBatch, Step, make_step
 from trainer.model.batches import filled, to_batch
@@ -72,9 +72,9 @@ class Feed:
             window = training.mixed_shards if split == "train" else None
             rate = self._settings.mask_rate if split == "train" else None
             shard_set = ShardSet(Place(self._job.store), manifest, split)
-            return Loader(shard_set, training.seed, window, words=split == "held-out", mask_rate=rate)
+            return Loader(shard_set, training.seed, window, with_word_starts=split == "held-out", mask_rate=rate)
         source = Place(self._job.source)
-        near = NearFiles(source, self._job.windows, training.cache_bytes)
+        near = ShardCache(source, self._job.windows, training.cache_bytes)
         rate = self._settings.mask_rate
         return Loader(ShardSet(source, manifest, split), training.seed, training.mixed_shards, near, mask_rate=rate)
 
@@ -90,7 +90,7 @@ class Feed:
             number, slots = cut
             return make_step(number, list(self._micro_batches(self._train, slots)), self._ranks)
 
-        return ahead(numbered, step)
+        return prefetch(numbered, step)
 
     def _slots(self, first: int, slot: int) -> Iterator[range]:
         begin = slot - self._settings.slots_before(first)
@@ -103,7 +103,7 @@ class Feed:
         """
         loader = self._held_out[component]
         shares = [Fraction(part, sum(self.reading.shares)) for part in self.reading.shares]
-        most = apportioned(self._job.training.evaluate_examples, shares)[component]
+        most = apportion(self._job.training.evaluate_examples, shares)[component]
         slots = range(min(len(loader), most))
         if not slots:
             return iter(())
@@ -121,7 +121,7 @@ class Feed:
     @cached_property
     def token_counts(self) -> Int64s:
         """Count how often each token occurs in a sample of the training split: int64 [vocabulary]."""
-        return self._train.token_counts(UNIGRAM_TOKENS)
+        return self._train.sample_token_counts(UNIGRAM_TOKENS)
 
     @cached_property
     def _commonest(self) -> Bools:
@@ -134,9 +134,9 @@ class Feed:
         """
         slots = next(self._slots(step, slot))
         cuts = [slots] if micro_batch is None else [some for some, _ in self._cuts(self._train, slots)]
-        numbers = slot_numbers(cuts[micro_batch or 0])
-        components, examples = self._train.where(numbers)
-        live = self._train.lengths(numbers) > 0
+        numbers = to_slot_array(cuts[micro_batch or 0])
+        components, examples = self._train.locate_examples(numbers)
+        live = self._train.find_lengths(numbers) > 0
         return {
             shards.folder: examples[live & (components == component)].tolist()
             for component, shards in enumerate(self.reading.inputs)
@@ -153,20 +153,20 @@ class Feed:
         if self._budget is None:
             return self._by_number(slots, self._job.training.micro_batch or self._settings.batch)
         size = DEALT_STEPS * self._settings.batch
-        pieces = cut(slots, size, -(-len(slots) // size))
+        pieces = split_slots(slots, size, -(-len(slots) // size))
         return itertools.chain.from_iterable(self._by_tokens(reader, piece, self._budget) for piece in pieces)
 
     def _by_number(self, slots: range, size: int) -> Iterator[tuple[Slots, None]]:
         """Yield this process's share of slots in micro-batches of at most `size`."""
-        mine = share(slots, self._ranks.rank, self._ranks.count)
+        mine = take_rank_share(slots, self._ranks.rank, self._ranks.count)
         most = -(-len(slots) // self._ranks.count)
-        return ((some, None) for some in cut(mine, size, -(-most // size)))
+        return ((some, None) for some in split_slots(mine, size, -(-most // size)))
 
     def _by_tokens(self, reader: SlotReader, slots: range, budget: int) -> Iterator[tuple[Slots, int]]:
         """Yield the slots dealt to this process, in micro-batches of at most `budget` tokens."""
         numbers = np.array(slots, np.int64)
-        dealt = cut_step(reader.lengths(numbers), self._ranks.count, budget)
-        for capacity, places in zip(dealt.tokens.tolist(), dealt.of(self._ranks.rank), strict=True):
+        dealt = plan_micro_batches(reader.find_lengths(numbers), self._ranks.count, budget)
+        for capacity, places in zip(dealt.capacities.tolist(), dealt.list_micro_batches(self._ranks.rank), strict=True):
             yield numbers[places], capacity
 
     def _token_budget(self) -> int | None:
@@ -177,14 +177,14 @@ class Feed:
             self._job.training.check_length(f"The shards {shards.folder}", length)
             longest = max(longest, length)
         budget = self._job.training.micro_batch_tokens
-        return budget and min(budget, whole_share(self._settings.batch, self._ranks.count, longest))
+        return budget and min(budget, compute_max_share_tokens(self._settings.batch, self._ranks.count, longest))
 
     def _micro_batch(self, gathered: GatheredExamples, num_slots: int, capacity: int | None = None) -> MicroBatch:
         """capacity: the tokens that it is filled to; None: it stays as it is"""
         reads = self._objective.read(gathered, self._terms, self._job.training.seed)
         batch = to_batch(gathered, reads)
         if capacity is not None:
-            shape = fitting_shape(batch.shape, capacity, self._positions)
+            shape = round_shape_up(batch.shape, capacity, self._positions)
             batch = filled(batch, shape, self._job.inputs.special_ids.pad, reads.targets)
         return MicroBatch(
             batch=batch.pinned() if self._ranks.device.type == "cuda" else batch,

@@ -30,7 +30,7 @@ from corpora.generic_types import Json
 from corpora.store.checked_folder import described, finish, names_in
 from corpora.store.damage import Damaged
 from corpora.store.places.files import unfinished
-from shards.reading.loader import TALLIES
+from shards.reading.loader import TALLY_NAMES
 from trainer.checkpoints.folders import Checkpoints, Cursor, gather_weights
 from trainer.compute import compute_reproducibly, explain_torch_errors, settle
 from trainer.evaluation import evaluate_held_out
@@ -240,7 +240,7 @@ class ReadCounts(Watcher):
         self._ranks = ranks
         self._counts = np.zeros(len(STEP_COUNTS), np.int64)  # of all processes
         sets = [len(job.inputs_of(phase)) for phase in range(len(job.training.phase))]
-        self._tallies = [np.zeros((number, len(TALLIES)), np.int64) for number in sets]  # of this process
+        self._tallies = [np.zeros((number, len(TALLY_NAMES)), np.int64) for number in sets]  # of this process
 
     def after_step(self, result: StepResult, state: TrainState) -> None:
         """Count a step."""
@@ -251,7 +251,7 @@ class ReadCounts(Watcher):
     def to_json(self) -> dict[str, Json]:
         """Return the counts. All processes must call it, because tallies are added up over them."""
         whole = [self._ranks.total(tallies.ravel().tolist()) for tallies in self._tallies]
-        seen = [np.reshape(numbers, (-1, len(TALLIES))).tolist() for numbers in whole]
+        seen = [np.reshape(numbers, (-1, len(TALLY_NAMES))).tolist() for numbers in whole]
         return {"counts": name_counts(self._counts), "seen": seen}
 
     def restore(self, progress: Mapping[str, Any]) -> None:

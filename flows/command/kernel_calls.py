@@ -22,7 +22,7 @@ from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.pipeline import run_recipe
 from flows.signals import scratch_folder
-from shards.reading.budgets import cut_step
+from shards.reading.budgets import plan_micro_batches
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from shards.reading.mixture import Mixture
@@ -87,9 +87,9 @@ def build_all(recipe: Recipe, lock: Lock) -> list[ShardSet]:
 
 def _read_examples(shards: ShardSet) -> None:
     """Read examples as training does, and which of their tokens begin words."""
-    loader = Loader(shards, seed=0, words=True)
+    loader = Loader(shards, seed=0, with_word_starts=True)
     mixture = Mixture([loader, loader], Interleave((1, 1)))
-    cut_step(mixture.lengths(range(2)), 1, mixture.gather(range(2)).longest or 1)
+    plan_micro_batches(mixture.find_lengths(range(2)), 1, mixture.gather(range(2)).max_length or 1)
 
 
 def _build(place: Place, stage: Stage) -> Manifest:

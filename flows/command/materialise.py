@@ -16,7 +16,7 @@ from flows.export.folder import local_target, new_folder
 from flows.run.record.counts_text import counted
 from flows.run.store_address import Artifact
 from shards.build import SPLITS
-from shards.reading.epoch_rows import epoch_rows, epoch_schema
+from shards.reading.epoch_rows import build_epoch_schema, iter_epoch_batches
 from shards.reading.files.shard_set import ShardSet
 
 FILE_ROWS = 1 << 18
@@ -49,9 +49,9 @@ def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int |
     shard_set, folder = ShardSet(artifact.place, artifact.manifest, split), local_target(to).absolute()
     if not len(shard_set):
         raise InputError(f"{artifact.manifest.folder} has no {split} example: there is nothing to write.")
-    rows = epoch_rows(shard_set, epoch, seed)
+    rows = iter_epoch_batches(shard_set, epoch, seed)
     with new_folder(folder) as new:
-        written = _write(rows, epoch_schema(shard_set), new, f"{split}-epoch-{epoch}")
+        written = _write(rows, build_epoch_schema(shard_set), new, f"{split}-epoch-{epoch}")
     return EpochFiles(
         shards=artifact.manifest.folder,
         split=split,

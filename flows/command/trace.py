@@ -16,7 +16,7 @@ from flows.run.record.run_record import find_raw_file, recorded_recipe
 from flows.run.stage_kinds import STAGES
 from flows.run.store_address import Artifact
 from shards.build import SPLITS
-from shards.reading.epoch_rows import Trace, corpus_of, find_document, trace_example
+from shards.reading.epoch_rows import TracedDocument, find_document, open_corpus, trace_example
 from shards.reading.files.shard_set import ShardSet
 
 
@@ -24,7 +24,7 @@ from shards.reading.files.shard_set import ShardSet
 class RawTrace:
     """One document of an example and the bytes of its raw record, where the raw file still exists."""
 
-    trace: Trace
+    trace: TracedDocument
     raw: bytes | None
 
 
@@ -59,11 +59,11 @@ def trace_document(shards: Artifact, id_hex: str) -> tuple[Document, dict[str, l
         id = bytes.fromhex(id_hex)
     except ValueError as error:
         raise InputError(f"{id_hex!r} is not a document id: an id is 32 hexadecimal digits.") from error
-    document = find_document(corpus_of(shards.place, shards.manifest), id)
+    document = find_document(open_corpus(shards.place, shards.manifest), id)
     if document is None:
         raise InputError(f"The corpus of {shards.manifest.folder} keeps no document {id_hex}.")
     sets = {split: ShardSet(shards.place, shards.manifest, split) for split in SPLITS}
-    return document, {split: shard_set.examples_of(id) for split, shard_set in sets.items()}
+    return document, {split: shard_set.find_examples_with_document(id) for split, shard_set in sets.items()}
 
 
 def example_facts(shards: Artifact, index: int, split: str) -> dict[str, Any]:

@@ -134,7 +134,7 @@ class ExampleRows:
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Live examples, those of the train split first."""
         for split, shards in self._sets.items():
-            live, first = shards.live, 0
+            live, first = shards.is_live, 0
             for part in shards.parts:
                 folder = self.artifact.manifest.stage_folder
                 for batch in open_table(self.artifact.place, folder, part, "examples", shards.schema.names):

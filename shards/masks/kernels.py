@@ -20,23 +20,23 @@ CHOICES = 0  # of places, and of the order of units
 LENGTHS = 1 << 33  # of n-grams
 PLANES = 1 << 34  # + 32 a word of 64 units: which of them are chosen, each by itself
 REPLACEMENTS = 1 << 35  # + a place: its kind, and its random token
-WEIGHTS = 1 << 36  # + a place: whether a random token stands for itself or for its alias
-COUNT = 1 << 37  # the number of masks, where it is drawn
-SIDES = 1 << 38  # + the number of a unit in its order: where it loses words
+ALIASES = 1 << 36  # + a place: whether a random token stands for itself or for its alias
+MASK_COUNTS = 1 << 37  # the number of masks, where it is drawn
+TRIM_SIDES = 1 << 38  # + the number of a unit in its order: where it loses words
 
 TOKENS, WORDS, SPANS = 0, 1, 2  # units; n-grams are as words, but longer; a span is seen as one
-EXACT, PROBABLE, INDEPENDENT = 0, 1, 2  # counts
+EXACT, PROBABILISTIC, INDEPENDENT = 0, 1, 2  # counts
 
-_FEW = 6  # runs of special ids
+_MAX_RANGES_TO_SCAN = 6  # runs of special ids
 
 _LOW_32 = np.uint64(0xFFFFFFFF)
 _0, _1, _5, _6, _32, _63 = (np.uint64(number) for number in (0, 1, 5, 6, 32, 63))
-_ALL = ~_0
-_LENGTHS, _REPLACEMENTS, _WEIGHTS, _SIDES = (np.uint64(c) for c in (LENGTHS, REPLACEMENTS, WEIGHTS, SIDES))
+_ALL_BITS = ~_0
+_LENGTHS, _REPLACEMENTS, _ALIASES, _TRIM_SIDES = (np.uint64(c) for c in (LENGTHS, REPLACEMENTS, ALIASES, TRIM_SIDES))
 
 
 @kernel
-def put_all(
+def mask_examples(
     ids: Ids,
     offsets: Int64s,
     word_starts: Bytes,
@@ -44,109 +44,109 @@ def put_all(
     epochs: Int64s,
     rates: Float64s,
     root: np.uint64,
-    rules: Int64s,
-    lengths: UInt64s,
+    codes: Int64s,
+    length_bounds: UInt64s,
     is_special: Bytes,
-    special_runs: UInt32s,
+    special_ranges: UInt32s,
     ordinary: UInt32s,
     weights: UInt64s,
     aliases: UInt32s,
-    masked: Int64s,
+    positions: Int64s,
     targets: Ids,
     mask_offsets: Int64s,
 ) -> None:
     """Put the masks into `ids`, and fill the last three. rules: unit, count, cap, bounds of the kinds, mask id"""
-    unit, count, cap = rules[0], rules[1], rules[2]
-    longest = 0
+    unit, count, cap = codes[0], codes[1], codes[2]
+    max_length = 0
     for example in range(len(example_ids)):
-        longest = max(longest, offsets[example + 1] - offsets[example])
-    chosen, heads = np.zeros((longest >> 6) + 1, np.uint64), np.zeros((longest >> 6) + 1, np.uint64)
-    room = longest + 1 if unit != TOKENS else 1
-    bounds, units = np.empty(2 * room, np.uint64), np.empty((3, room), np.uint64)
+        max_length = max(max_length, offsets[example + 1] - offsets[example])
+    chosen, heads = np.zeros((max_length >> 6) + 1, np.uint64), np.zeros((max_length >> 6) + 1, np.uint64)
+    max_words = max_length + 1 if unit != TOKENS else 1
+    bounds, units = np.empty(2 * max_words, np.uint64), np.empty((3, max_words), np.uint64)
     total = 0
     for example in range(len(example_ids)):
-        first, end = offsets[example], offsets[example + 1]
-        row, rate = ids[first:end], rates[example]
+        start, end = offsets[example], offsets[example + 1]
+        row, rate = ids[start:end], rates[example]
         key = fold_one(fold_one(root, np.uint64(epochs[example])), example_ids[example])
         if unit == TOKENS:
             if count == INDEPENDENT:
                 _choose_independent(row, is_special, rate, cap, key, chosen)
             else:
-                num = len(row) - _num_special(row, is_special, special_runs)
-                _choose_tokens(row, is_special, num, _wanted(num, rate, count, cap, key), key, chosen)
+                num = len(row) - _count_special_tokens(row, is_special, special_ranges)
+                _choose_tokens(row, is_special, num, _draw_mask_count(num, rate, count, cap, key), key, chosen)
         else:
-            num_units, num = _units_of(row, word_starts[first:end], is_special, lengths, key, bounds, units)
+            num_units, num = _build_units(row, word_starts[start:end], is_special, length_bounds, key, bounds, units)
             if count == INDEPENDENT:
                 num_units, num = _keep_independent(units, num_units, bounds, rate, key)
-                wanted = min(num, cap)
+                num_masks = min(num, cap)
             else:
-                wanted = _wanted(num, rate, count, cap, key)
-            _choose_units(units, num_units, bounds, wanted, key, chosen, heads)
-        total = _put(
-            row, first, key, unit == SPANS, rules, ordinary, weights, aliases, chosen, heads, masked, targets, total
+                num_masks = _draw_mask_count(num, rate, count, cap, key)
+            _choose_units(units, num_units, bounds, num_masks, key, chosen, heads)
+        total = _replace_chosen(
+            row, start, key, unit == SPANS, codes, ordinary, weights, aliases, chosen, heads, positions, targets, total
         )
         mask_offsets[example + 1] = total
 
 
 @kernel
-def _num_special(row: Ids, is_special: Bytes, special_runs: UInt32s) -> int:
+def _count_special_tokens(row: Ids, is_special: Bytes, special_ranges: UInt32s) -> int:
     """Count the special tokens of a row: by the few runs of their ids, which takes vectors, or one by one."""
     num = np.uint32(0)
-    if len(special_runs) > _FEW:
-        for place in range(len(row)):
-            num += is_special[row[place]]
+    if len(special_ranges) > _MAX_RANGES_TO_SCAN:
+        for position in range(len(row)):
+            num += is_special[row[position]]
     else:
-        for run in range(len(special_runs)):
-            num += _num_between(row, special_runs[run, 0], special_runs[run, 1])
+        for number in range(len(special_ranges)):
+            num += _count_ids_in_range(row, special_ranges[number, 0], special_ranges[number, 1])
     return np.int64(num)  # type: ignore[return-value]  # compiled code knows int as int64
 
 
 @kernel
-def _num_between(row: Ids, first: np.uint32, span: np.uint32) -> np.uint32:
+def _count_ids_in_range(row: Ids, first: np.uint32, span: np.uint32) -> np.uint32:
     """Count the ids in [first, first + span]."""
     num = np.uint32(0)
-    for place in range(len(row)):
-        num = np.uint32(num + np.uint32(np.uint32(row[place] - first) <= span))
+    for position in range(len(row)):
+        num = np.uint32(num + np.uint32(np.uint32(row[position] - first) <= span))
     return num
 
 
 @kernel
-def _wanted(num: int, rate: float, count: int, cap: int, key: np.uint64) -> int:
+def _draw_mask_count(num: int, rate: float, count: int, cap: int, key: np.uint64) -> int:
     """Return the number of `num` tokens to be chosen."""
     if num == 0:
         return 0
     if count == EXACT:
         return min(max(1, int(np.rint(num * rate))), num, cap)
-    return min(int(num * rate + uniform_one(key, COUNT)), num, cap)
+    return min(int(num * rate + uniform_one(key, MASK_COUNTS)), num, cap)
 
 
 @kernel
-def _choose_tokens(row: Ids, is_special: Bytes, num: int, wanted: int, key: np.uint64, chosen: UInt64s) -> None:
+def _choose_tokens(row: Ids, is_special: Bytes, num: int, num_masks: int, key: np.uint64, chosen: UInt64s) -> None:
     """Set the bits of `wanted` of the `num` ordinary tokens: places are drawn until there are enough.
 
     Of more than half of them those are drawn that are left out, so that few draws fail.
     """
-    leave = 2 * wanted > num
-    left = num - wanted if leave else wanted
+    leaves_out = 2 * num_masks > num
+    missing = num - num_masks if leaves_out else num_masks
     length, counter = np.uint64(len(row)), CHOICES
-    while left > 0:
+    while missing > 0:
         word = draw_one(key, counter)
         counter += 1
-        left -= _take(row, is_special, ((word & _LOW_32) * length) >> _32, chosen)
-        if left > 0:
-            left -= _take(row, is_special, ((word >> _32) * length) >> _32, chosen)
-    if leave:
-        for place in range(len(row)):
-            chosen[place >> 6] ^= np.uint64(1 - is_special[row[place]]) << (np.uint64(place) & _63)
+        missing -= _choose_if_free(row, is_special, ((word & _LOW_32) * length) >> _32, chosen)
+        if missing > 0:
+            missing -= _choose_if_free(row, is_special, ((word >> _32) * length) >> _32, chosen)
+    if leaves_out:
+        for position in range(len(row)):
+            chosen[position >> 6] ^= np.uint64(1 - is_special[row[position]]) << (np.uint64(position) & _63)
 
 
 @kernel
-def _take(row: Ids, is_special: Bytes, place: np.uint64, chosen: UInt64s) -> int:
+def _choose_if_free(row: Ids, is_special: Bytes, position: np.uint64, chosen: UInt64s) -> int:
     """Set the bit of a place; 1 where it was free, 0 where it was not, or is a special token's."""
-    block, bit = place >> _6, place & _63
-    free = (~(chosen[block] >> bit) & _1) & (np.uint64(is_special[row[place]]) ^ _1)
-    chosen[block] |= free << bit
-    return np.int64(free)  # type: ignore[return-value]  # compiled code knows int as int64
+    word, bit = position >> _6, position & _63
+    is_free = (~(chosen[word] >> bit) & _1) & (np.uint64(is_special[row[position]]) ^ _1)
+    chosen[word] |= is_free << bit
+    return np.int64(is_free)  # type: ignore[return-value]  # compiled code knows int as int64
 
 
 @kernel
@@ -154,12 +154,12 @@ def _choose_independent(row: Ids, is_special: Bytes, rate: float, cap: int, key:
     """Set the bits of ordinary tokens, each by itself; of more than `cap` some are drawn and taken out again."""
     num: Integer = 0
     for block in range((len(row) + 63) >> 6):
-        bits = _drawn_below(rate, key, block)
+        bits = _draw_bits(rate, key, block)
         while bits != _0:
             bit = np.uint64(trailing_zeros(bits))
             bits &= bits - _1
-            place = (block << 6) + np.int64(bit)
-            if place < len(row) and is_special[row[place]] == 0:
+            position = (block << 6) + np.int64(bit)
+            if position < len(row) and is_special[row[position]] == 0:
                 chosen[block] |= _1 << bit
                 num += 1
     length, counter = np.uint64(len(row)), 2 * CHOICES  # which counts halves
@@ -167,14 +167,14 @@ def _choose_independent(row: Ids, is_special: Bytes, rate: float, cap: int, key:
         word = draw_one(key, counter >> 1)
         half = word >> _32 if counter & 1 else word & _LOW_32
         counter += 1
-        place = np.int64((half * length) >> _32)
-        bit = np.uint64(place) & _63
-        num -= np.int64((chosen[place >> 6] >> bit) & _1)
-        chosen[place >> 6] &= ~(_1 << bit)
+        position = np.int64((half * length) >> _32)
+        bit = np.uint64(position) & _63
+        num -= np.int64((chosen[position >> 6] >> bit) & _1)
+        chosen[position >> 6] &= ~(_1 << bit)
 
 
 @kernel
-def _drawn_below(rate: float, key: np.uint64, block: Integer) -> np.uint64:
+def _draw_bits(rate: float, key: np.uint64, block: Integer) -> np.uint64:
     """64 bits, each set with probability `rate` (to 2^-32): where a number of 32 bits is below the rate's.
 
     Bit i of the k-th word drawn is the k-th highest bit of number i. Words are drawn until every number is decided,
@@ -182,22 +182,22 @@ def _drawn_below(rate: float, key: np.uint64, block: Integer) -> np.uint64:
     """
     bound = np.uint64(np.rint(rate * 4294967296.0))
     if bound >> _32:
-        return _ALL
-    below, open_yet = _0, _ALL
-    for turn in range(32):
-        plane = draw_one(key, PLANES + block * 32 + turn)
-        if (bound >> np.uint64(31 - turn)) & _1:
-            below |= open_yet & ~plane
-            open_yet &= plane
+        return _ALL_BITS
+    is_below, undecided = _0, _ALL_BITS
+    for number in range(32):
+        plane = draw_one(key, PLANES + block * 32 + number)
+        if (bound >> np.uint64(31 - number)) & _1:
+            is_below |= undecided & ~plane
+            undecided &= plane
         else:
-            open_yet &= ~plane
-        if open_yet == _0:
+            undecided &= ~plane
+        if undecided == _0:
             break
-    return below
+    return is_below
 
 
 @kernel
-def _units_of(
+def _build_units(
     row: Ids, word_starts: Bytes, is_special: Bytes, lengths: UInt64s, key: np.uint64, bounds: UInt64s, units: UInt64s
 ) -> tuple[int, int]:
     """Write the first word and the end of every unit, none across a special token: numbers of `bounds`.
@@ -207,39 +207,39 @@ def _units_of(
     Returns the number of units, and that of ordinary tokens.
     """
     num_bounds = num_units = _0
-    begin, specials = _0, units[2]
+    start, special_positions = _0, units[2]
     num: Integer = 0
-    num_specials = _places_of_specials(row, is_special, specials)
+    num_specials = _find_special_positions(row, is_special, special_positions)
     for stretch in range(num_specials + 1):
-        end = specials[stretch]
-        if begin < end:
-            num += np.int64(end - begin)
+        end = special_positions[stretch]
+        if start < end:
+            num += np.int64(end - start)
             first = num_bounds
-            bounds[num_bounds] = begin
+            bounds[num_bounds] = start
             num_bounds += _1
-            for place in range(begin + _1, end):
-                bounds[num_bounds] = place  # stays where a word begins here; else the next one writes over it
-                num_bounds += np.uint64(word_starts[place] != 0)
+            for position in range(start + _1, end):
+                bounds[num_bounds] = position  # stays where a word begins here; else the next one writes over it
+                num_bounds += np.uint64(word_starts[position] != 0)
             bounds[num_bounds] = end
-            num_units = _cut(first, num_bounds, lengths, key, units, num_units)
+            num_units = _split_words_into_units(first, num_bounds, lengths, key, units, num_units)
             num_bounds += _1
-        begin = end + _1
+        start = end + _1
     return np.int64(num_units), num  # type: ignore[return-value]  # compiled code knows int as int64
 
 
 @kernel
-def _places_of_specials(row: Ids, is_special: Bytes, places: UInt64s) -> int:
+def _find_special_positions(row: Ids, is_special: Bytes, positions: UInt64s) -> int:
     """Write the places of special tokens, and the row's length; return their number."""
     num = _0
-    for place in range(np.uint64(len(row))):
-        places[num] = place
-        num += np.uint64(is_special[row[place]])
-    places[num] = len(row)
+    for position in range(np.uint64(len(row))):
+        positions[num] = position
+        num += np.uint64(is_special[row[position]])
+    positions[num] = len(row)
     return np.int64(num)  # type: ignore[return-value]  # compiled code knows int as int64
 
 
 @kernel
-def _cut(
+def _split_words_into_units(
     first: np.uint64, end: np.uint64, lengths: UInt64s, key: np.uint64, units: UInt64s, num_units: np.uint64
 ) -> np.uint64:
     """Cut the words from `first` to before `end` into units of drawn lengths; return their number so far."""
@@ -249,10 +249,10 @@ def _cut(
             num_units += _1
         return num_units
     while first < end:
-        half = draw_one(key, _LENGTHS + (num_units >> _1)) >> ((num_units & _1) << _5) & _LOW_32
+        draw = draw_one(key, _LENGTHS + (num_units >> _1)) >> ((num_units & _1) << _5) & _LOW_32
         length = _1
         for bound in lengths:
-            length += np.uint64(half >= bound)
+            length += np.uint64(draw >= bound)
         units[0, num_units] = first
         first = min(first + length, end)
         units[1, num_units] = first
@@ -263,89 +263,89 @@ def _cut(
 @kernel
 def _keep_independent(units: UInt64s, num_units: int, bounds: UInt64s, rate: float, key: np.uint64) -> tuple[int, int]:
     """Keep units, each by itself; return their number, and the number of their tokens."""
-    kept, num, bits = _0, _0, _0
+    num_kept, num, bits = _0, _0, _0
     for unit in range(np.uint64(num_units)):
         if unit & _63 == _0:
-            bits = _drawn_below(rate, key, np.int64(unit >> _6))
+            bits = _draw_bits(rate, key, np.int64(unit >> _6))
         first, end = units[0, unit], units[1, unit]
-        units[0, kept], units[1, kept] = first, end
+        units[0, num_kept], units[1, num_kept] = first, end
         keep = bits & _1
         bits >>= _1
-        kept += keep
+        num_kept += keep
         num += keep * (bounds[end] - bounds[first])
-    return np.int64(kept), np.int64(num)  # type: ignore[return-value]  # compiled code knows int as int64
+    return np.int64(num_kept), np.int64(num)  # type: ignore[return-value]  # compiled code knows int as int64
 
 
 @kernel
 def _choose_units(
-    units: UInt64s, num_units: int, bounds: UInt64s, wanted: int, key: np.uint64, chosen: UInt64s, heads: UInt64s
+    units: UInt64s, num_units: int, bounds: UInt64s, num_masks: int, key: np.uint64, chosen: UInt64s, heads: UInt64s
 ) -> None:
     """Set the bits of units in random order (Fisher, Yates), and of their first places in `heads`.
 
     One that has more tokens than are left loses its last words or its first, as drawn, so that none of its places is
     chosen more often than others; where one word has more, it is skipped.
     """
-    left, num = np.uint64(wanted), np.uint64(num_units)
+    missing, num = np.uint64(num_masks), np.uint64(num_units)
     for index in range(num):
-        if left == _0:
+        if missing == _0:
             break
-        half = draw_one(key, index >> _1) >> ((index & _1) << _5) & _LOW_32
-        other = index + ((half * (num - index)) >> _32)
+        draw = draw_one(key, index >> _1) >> ((index & _1) << _5) & _LOW_32
+        other = index + ((draw * (num - index)) >> _32)
         first, end = units[0, other], units[1, other]
         units[0, other], units[1, other] = units[0, index], units[1, index]
-        if bounds[end] - bounds[first] > left and end > first + _1:
-            from_first = draw_one(key, _SIDES + index) & _1
-            while bounds[end] - bounds[first] > left and end > first + _1:
-                first += from_first
-                end -= from_first ^ _1
-        begin, stop = bounds[first], bounds[end]
-        if stop - begin <= left:
-            heads[begin >> _6] |= _1 << (begin & _63)
-            for place in range(begin, stop):
-                chosen[place >> _6] |= _1 << (place & _63)
-            left -= stop - begin
+        if bounds[end] - bounds[first] > missing and end > first + _1:
+            drops_first = draw_one(key, _TRIM_SIDES + index) & _1
+            while bounds[end] - bounds[first] > missing and end > first + _1:
+                first += drops_first
+                end -= drops_first ^ _1
+        start, stop = bounds[first], bounds[end]
+        if stop - start <= missing:
+            heads[start >> _6] |= _1 << (start & _63)
+            for position in range(start, stop):
+                chosen[position >> _6] |= _1 << (position & _63)
+            missing -= stop - start
 
 
 @kernel
-def _put(
+def _replace_chosen(
     row: Ids,
-    first: int,
+    start: int,
     key: np.uint64,
-    as_one: bool,
-    rules: Int64s,
+    has_shared_kind: bool,
+    codes: Int64s,
     ordinary: UInt32s,
     weights: UInt64s,
     aliases: UInt32s,
     chosen: UInt64s,
     heads: UInt64s,
-    masked: Int64s,
+    positions: Int64s,
     targets: Ids,
-    total: int,
+    num_masked: int,
 ) -> int:
     """Put into the chosen places what the model sees, and clear the bits; return the masked places by then.
 
     Without branches where the outcome is drawn: which kind comes next cannot be guessed.
     """
-    mask_bound, random_bound, mask_id = np.uint64(rules[3]), np.uint64(rules[4]), np.uint32(rules[5])
-    num, kind, to = np.uint64(len(ordinary)), _0, np.uint64(total)
+    mask_bound, random_bound, mask_id = np.uint64(codes[3]), np.uint64(codes[4]), np.uint32(codes[5])
+    num, kind, written = np.uint64(len(ordinary)), _0, np.uint64(num_masked)
     for block in range((len(row) + 63) >> 6):
         bits, head_bits = chosen[block], heads[block]
         chosen[block] = heads[block] = _0
         while bits != _0:
             bit = np.uint64(trailing_zeros(bits))
             bits &= bits - _1
-            place = (np.uint64(block) << _6) | bit
-            word = draw_one(key, _REPLACEMENTS + place)
-            if not as_one or (head_bits >> bit) & _1:
+            position = (np.uint64(block) << _6) | bit
+            word = draw_one(key, _REPLACEMENTS + position)
+            if not has_shared_kind or (head_bits >> bit) & _1:
                 kind = word >> _32
             index = ((word & _LOW_32) * num) >> _32
-            drawn = ordinary[index]
-            if len(weights) and draw_one(key, _WEIGHTS + place) >> _32 >= weights[index]:
-                drawn = aliases[index]
-            token = row[place]
-            seen = np.uint32(drawn) if kind < random_bound else np.uint32(token)
-            masked[to] = first + np.int64(place)
-            targets[to] = token
-            row[place] = mask_id if kind < mask_bound else seen
-            to += _1
-    return np.int64(to)  # type: ignore[return-value]  # compiled code knows int as int64
+            random_id = ordinary[index]
+            if len(weights) and draw_one(key, _ALIASES + position) >> _32 >= weights[index]:
+                random_id = aliases[index]
+            token = row[position]
+            seen = np.uint32(random_id) if kind < random_bound else np.uint32(token)
+            positions[written] = start + np.int64(position)
+            targets[written] = token
+            row[position] = mask_id if kind < mask_bound else seen
+            written += _1
+    return np.int64(written)  # type: ignore[return-value]  # compiled code knows int as int64

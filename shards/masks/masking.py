@@ -41,7 +41,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Float64s, Ids, Int64s, UInt16s, UInt32s, UInt64s
 from corpora.store.randomness import root_of
 from corpora.store.settings import added, check_choice, check_range
-from shards.masks.kernels import EXACT, INDEPENDENT, PROBABLE, SPANS, TOKENS, WORDS, put_all
+from shards.masks.kernels import EXACT, INDEPENDENT, PROBABILISTIC, SPANS, TOKENS, WORDS, mask_examples
 
 Point = tuple[int, float]
 
@@ -62,47 +62,47 @@ class RateSchedule:
     batch: int | None = None
 
     def __post_init__(self) -> None:
-        where = "shards.masking.schedule"
-        check_choice(f"{where}.by", self.by, ("epoch", "step"))
-        check_choice(f"{where}.shape", self.shape, ("constant", "linear"))
+        table = "shards.masking.schedule"
+        check_choice(f"{table}.by", self.by, ("epoch", "step"))
+        check_choice(f"{table}.shape", self.shape, ("constant", "linear"))
         for number, (at, rate) in enumerate(self.points):
-            check_range(f"{where}.points[{number}][0]", at, 1, 1 << 62)
-            check_range(f"{where}.points[{number}][1]", rate, 1e-6, 1)
+            check_range(f"{table}.points[{number}][0]", at, 1, 1 << 62)
+            check_range(f"{table}.points[{number}][1]", rate, 1e-6, 1)
         if not self.points or any(at >= later for (at, _), (later, _) in pairwise(self.points)):
             raise InputError(
-                f"{where}.points = {[list(point) for point in self.points]} must be points in ascending order, "
+                f"{table}.points = {[list(point) for point in self.points]} must be points in ascending order, "
                 "as in [[4, 0.15]]."
             )
         if (self.by == "step") != (self.batch is not None):
             raise InputError(
-                f"{where}.batch = {self.batch} does not go with by = {self.by!r}: a rate by the step needs the "
+                f"{table}.batch = {self.batch} does not go with by = {self.by!r}: a rate by the step needs the "
                 "examples of a step, and one by the epoch has none."
             )
-        check_range(f"{where}.batch", self.batch or 1, 1, 1 << 32)
+        check_range(f"{table}.batch", self.batch or 1, 1, 1 << 32)
 
-    def rate_at(self, first: float, place: int) -> float:
+    def compute_rate(self, initial_rate: float, epoch_or_step: int) -> float:
         """The rate at an epoch or step. first: the rate at 0"""
-        before, rate = 0, first
+        previous, rate = 0, initial_rate
         for at, later in self.points:
-            if place < at:
-                towards = (place - before) / (at - before) if self.shape == "linear" else 0.0
-                return rate + (later - rate) * towards
-            before, rate = at, later
+            if epoch_or_step < at:
+                progress = (epoch_or_step - previous) / (at - previous) if self.shape == "linear" else 0.0
+                return rate + (later - rate) * progress
+            previous, rate = at, later
         return rate
 
-    def rates(self, first: float, epochs: Int64s, slots: Int64s) -> Float64s:
+    def compute_rates(self, initial_rate: float, epochs: Int64s, slots: Int64s) -> Float64s:
         """The rate of each example."""
-        places = epochs if self.batch is None else slots // self.batch
-        unique, inverse = np.unique(places, return_inverse=True)
-        return np.array([self.rate_at(first, place) for place in unique.tolist()])[inverse]
+        epochs_or_steps = epochs if self.batch is None else slots // self.batch
+        unique, inverse = np.unique(epochs_or_steps, return_inverse=True)
+        return np.array([self.compute_rate(initial_rate, each) for each in unique.tolist()])[inverse]
 
 
-LONGEST_MASKED = (1 << 16) - 1
-UNITS = {"token": TOKENS, "whole-word": WORDS, "n-gram": WORDS, "span": SPANS}
-COUNTS = {"exact": EXACT, "probabilistic": PROBABLE, "independent": INDEPENDENT}
-LONGEST_UNITS = {"n-gram": 3, "span": 10}
-TOKENS_AT_ONCE = 1 << 17  # of a call that copies ids
-GEOMETRIC_P = 0.2  # Joshi et al. 2019
+MAX_MASKED_LENGTH = (1 << 16) - 1
+UNIT_CODES = {"token": TOKENS, "whole-word": WORDS, "n-gram": WORDS, "span": SPANS}
+COUNT_CODES = {"exact": EXACT, "probabilistic": PROBABILISTIC, "independent": INDEPENDENT}
+DEFAULT_MAX_WORDS = {"n-gram": 3, "span": 10}
+TOKENS_PER_CHUNK = 1 << 17  # of a call that copies ids
+SPAN_GEOMETRIC_P = 0.2  # Joshi et al. 2019
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ class MaskSettings:
 
     def __post_init__(self) -> None:
         check_choice("shards.masking.kind", self.kind, ("dynamic", "static", "none"))
-        check_choice("shards.masking.unit", self.unit, tuple(UNITS))
+        check_choice("shards.masking.unit", self.unit, tuple(UNIT_CODES))
         check_range("shards.masking.rate", self.rate, 1e-6, 1)
         check_range("shards.masking.mask_share", self.mask_share, 0, 1)
         check_range("shards.masking.random_share", self.random_share, 0, 1)
@@ -145,15 +145,15 @@ class MaskSettings:
             "shards.masking.mask_share + shards.masking.random_share", self.mask_share + self.random_share, 0, 1
         )
         if self.max_predictions is not None:
-            check_range("shards.masking.max_predictions", self.max_predictions, 1, LONGEST_MASKED)
-        check_choice("shards.masking.count", self.count, tuple(COUNTS))
+            check_range("shards.masking.max_predictions", self.max_predictions, 1, MAX_MASKED_LENGTH)
+        check_choice("shards.masking.count", self.count, tuple(COUNT_CODES))
         check_choice("shards.masking.random", self.random, ("uniform", "frequency"))
         if self.longest is not None:
             check_range("shards.masking.longest", self.longest, 1, 100)
-            if self.unit not in LONGEST_UNITS:
+            if self.unit not in DEFAULT_MAX_WORDS:
                 raise InputError(
                     f"shards.masking.longest means nothing to unit = {self.unit!r}: leave it out, or choose "
-                    f"{' or '.join(map(repr, LONGEST_UNITS))}."
+                    f"{' or '.join(map(repr, DEFAULT_MAX_WORDS))}."
                 )
         check_range("shards.masking.seed", self.seed, 0, (1 << 64) - 1)
         if self.kind == "static" and self.schedule is not None:
@@ -162,19 +162,19 @@ class MaskSettings:
                 "Leave it out, or choose dynamic masks."
             )
         if self.kind == "none":
-            self._refuse_settings_of_none()
+            self._check_others_unset()
 
-    def _refuse_settings_of_none(self) -> None:
+    def _check_others_unset(self) -> None:
         for setting in fields(self):
             if setting.name not in ("kind", "seed") and getattr(self, setting.name) != setting.default:
                 raise InputError(f'shards.masking.{setting.name} means nothing to kind = "none": leave it out.')
 
-    def rates(self, epochs: Int64s, slots: Int64s) -> float | Float64s:
+    def compute_rates(self, epochs: Int64s, slots: Int64s) -> float | Float64s:
         """The rate, or that of each example where it changes."""
-        return self.rate if self.schedule is None else self.schedule.rates(self.rate, epochs, slots)
+        return self.rate if self.schedule is None else self.schedule.compute_rates(self.rate, epochs, slots)
 
     @property
-    def last(self) -> "MaskSettings":
+    def held_out_settings(self) -> "MaskSettings":
         """The settings under which held-out examples are read: the rate is the last one."""
         if self.schedule is None:
             return self
@@ -202,7 +202,7 @@ class MaskVocabulary(NamedTuple):
     """A vocabulary as the kernels need it."""
 
     is_special: Bytes  # [vocabulary], 1 for ids that are neither chosen nor put in as random
-    special_runs: UInt32s  # [runs, 2], of consecutive ids that are special: the first, and how many follow it
+    special_ranges: UInt32s  # [runs, 2], of consecutive ids that are special: the first, and how many follow it
     ordinary: UInt32s  # [ordinary ids], the other ids, ascending
     mask_id: int
     weights: UInt64s = np.zeros(0, np.uint64)  # [ordinary ids] where random ids are drawn by weight: see `weighted`
@@ -217,57 +217,57 @@ class Masks(NamedTuple):
     replacements: Ids  # flat, what the model sees; in the type of the ids
 
 
-class Masked(NamedTuple):
+class MaskedTokens(NamedTuple):
     """The tokens to be guessed in n examples whose ids have their masks put in: M of them."""
 
-    places: Int64s  # [M], in the flat ids, ascending
+    flat_positions: Int64s  # [M], in the flat ids, ascending
     targets: Ids  # [M], the original tokens
     offsets: Int64s  # [n + 1], into the two: an example's own
 
 
-class Rules(NamedTuple):
+class KernelSettings(NamedTuple):
     """Settings as the kernels need them."""
 
-    numbers: Int64s
-    lengths: UInt64s
+    codes: Int64s
+    length_bounds: UInt64s
     root: np.uint64
 
 
-def vocabulary_facts(vocabulary: VocabularyLike) -> MaskVocabulary:
+def build_mask_vocabulary(vocabulary: VocabularyLike) -> MaskVocabulary:
     """The tables of a vocabulary whose `special_ids` name "mask" and all other special tokens."""
     is_special = np.zeros(vocabulary.size, np.uint8)
     is_special[list(vocabulary.special_ids.values())] = 1
     ordinary = np.flatnonzero(is_special == 0).astype(np.uint32)
     assert len(ordinary), "a vocabulary of special tokens"
-    ends = np.flatnonzero(np.diff(np.concatenate([[0], is_special, [0]]).astype(np.int8))).reshape(-1, 2)
-    runs = np.stack([ends[:, 0], ends[:, 1] - 1 - ends[:, 0]], axis=1).astype(np.uint32)
-    return MaskVocabulary(is_special, runs, ordinary, vocabulary.special_ids["mask"])
+    range_ends = np.flatnonzero(np.diff(np.concatenate([[0], is_special, [0]]).astype(np.int8))).reshape(-1, 2)
+    ranges = np.stack([range_ends[:, 0], range_ends[:, 1] - 1 - range_ends[:, 0]], axis=1).astype(np.uint32)
+    return MaskVocabulary(is_special, ranges, ordinary, vocabulary.special_ids["mask"])
 
 
-def weighted(vocabulary: MaskVocabulary, counts: Int64s) -> MaskVocabulary:
+def with_frequencies(vocabulary: MaskVocabulary, counts: Int64s) -> MaskVocabulary:
     """The same where random ids are drawn in proportion to counts: int64 [vocabulary]. Special ones count nothing.
 
     Each ordinary id keeps itself below its weight, and else gives way to its alias (Walker 1977, Vose 1991), in whole
     numbers: probabilities to 2^-32. Where no ordinary id occurs, each stays as probable.
     Cost: a microsecond an id.
     """
-    shares = [count * len(vocabulary.ordinary) for count in counts[vocabulary.ordinary].tolist()]
-    total = sum(shares) // len(shares)
-    if total == 0:
+    scaled_counts = [count * len(vocabulary.ordinary) for count in counts[vocabulary.ordinary].tolist()]
+    mean = sum(scaled_counts) // len(scaled_counts)
+    if mean == 0:
         return vocabulary
-    weights, aliases = [1 << 32] * len(shares), vocabulary.ordinary.copy()
-    poor = [index for index, share in enumerate(shares) if share < total]
-    rich = [index for index, share in enumerate(shares) if share >= total]
+    weights, aliases = [1 << 32] * len(scaled_counts), vocabulary.ordinary.copy()
+    poor = [index for index, share in enumerate(scaled_counts) if share < mean]
+    rich = [index for index, share in enumerate(scaled_counts) if share >= mean]
     while poor:
         index, giver = poor.pop(), rich[-1]
-        weights[index], aliases[index] = (shares[index] << 32) // total, vocabulary.ordinary[giver]
-        shares[giver] -= total - shares[index]
-        if shares[giver] < total:
+        weights[index], aliases[index] = (scaled_counts[index] << 32) // mean, vocabulary.ordinary[giver]
+        scaled_counts[giver] -= mean - scaled_counts[index]
+        if scaled_counts[giver] < mean:
             poor.append(rich.pop())
     return vocabulary._replace(weights=np.array(weights, np.uint64), aliases=aliases)
 
 
-def put_masks(
+def mask_tokens(
     ids: Ids,
     offsets: Int64s,
     word_starts: Bytes,
@@ -276,7 +276,7 @@ def put_masks(
     settings: MaskSettings,
     vocabulary: MaskVocabulary,
     rate: npt.ArrayLike | None = None,
-) -> Masked:
+) -> MaskedTokens:
     """Put the masks of n examples into their ids, in place.
 
     `ids` and `word_starts` are flat, `offsets` int64 [n + 1] cuts them; `epoch` is one number, or one an
@@ -289,21 +289,25 @@ def put_masks(
     num = len(example_ids)
     assert num == len(offsets) - 1, "every example has a length"
     if settings.kind == "none":
-        return Masked(np.zeros(0, np.int64), ids[:0], np.zeros_like(offsets))
+        return MaskedTokens(np.zeros(0, np.int64), ids[:0], np.zeros_like(offsets))
     assert settings.unit == "token" or len(word_starts) == len(ids), "words have starts"
-    numbers, unit_lengths, root = _rules(settings, vocabulary.mask_id)
+    codes, length_bounds, root = _encode_settings(settings, vocabulary.mask_id)
     rates = np.full(num, settings.rate if rate is None else rate)
-    highest = settings.rate if rate is None else float(rates.max(initial=0))
-    most = len(ids) if settings.count == "independent" else int(len(ids) * highest) + 2 * num
-    places, targets, mask_offsets = np.empty(most, np.int64), np.empty(most, ids.dtype), np.zeros(num + 1, np.int64)
+    max_rate = settings.rate if rate is None else float(rates.max(initial=0))
+    max_masks = len(ids) if settings.count == "independent" else int(len(ids) * max_rate) + 2 * num
+    positions, targets, mask_offsets = (
+        np.empty(max_masks, np.int64),
+        np.empty(max_masks, ids.dtype),
+        np.zeros(num + 1, np.int64),
+    )
     epochs = np.full(num, epoch, np.int64)
-    put_all(
-        ids, offsets, word_starts, example_ids, epochs, rates, root, numbers, unit_lengths, vocabulary.is_special,
-        vocabulary.special_runs, vocabulary.ordinary, vocabulary.weights, vocabulary.aliases, places, targets,
+    mask_examples(
+        ids, offsets, word_starts, example_ids, epochs, rates, root, codes, length_bounds, vocabulary.is_special,
+        vocabulary.special_ranges, vocabulary.ordinary, vocabulary.weights, vocabulary.aliases, positions, targets,
         mask_offsets,
     )  # fmt: skip
     total = int(mask_offsets[-1])
-    return Masked(places[:total], targets[:total], mask_offsets)
+    return MaskedTokens(positions[:total], targets[:total], mask_offsets)
 
 
 def draw_masks(
@@ -322,21 +326,21 @@ def draw_masks(
     """
     num = len(example_ids)
     assert num == len(offsets) - 1, "every example has a length"
-    assert int(np.diff(offsets).max(initial=0)) <= LONGEST_MASKED, "positions have 16 bits"
+    assert int(np.diff(offsets).max(initial=0)) <= MAX_MASKED_LENGTH, "positions have 16 bits"
     epochs, rates = np.broadcast_to(epoch, num), np.broadcast_to(settings.rate if rate is None else rate, num)
-    step = max(1, TOKENS_AT_ONCE * num // max(1, len(ids)))
-    drawn: list[tuple[UInt16s, Int64s, Ids]] = []
+    step = max(1, TOKENS_PER_CHUNK * num // max(1, len(ids)))
+    chunks: list[tuple[UInt16s, Int64s, Ids]] = []
     for first in range(0, max(1, num), step):
-        some = slice(first, first + step)
-        cut = offsets[first : first + step + 1]
-        flat = slice(cut[0], cut[-1])
-        row = (ids[flat], cut - cut[0], word_starts[flat], example_ids[some], epochs[some])
-        drawn.append(_draw(*row, settings, vocabulary, rates[some]))
-    positions, numbers, replacements = (np.concatenate(column) for column in zip(*drawn, strict=True))
-    return Masks(positions, np.concatenate([[0], np.cumsum(numbers)]), replacements)
+        rows = slice(first, first + step)
+        chunk_offsets = offsets[first : first + step + 1]
+        tokens = slice(chunk_offsets[0], chunk_offsets[-1])
+        chunk = (ids[tokens], chunk_offsets - chunk_offsets[0], word_starts[tokens], example_ids[rows], epochs[rows])
+        chunks.append(_draw_chunk(*chunk, settings, vocabulary, rates[rows]))
+    positions, counts, replacements = (np.concatenate(column) for column in zip(*chunks, strict=True))
+    return Masks(positions, np.concatenate([[0], np.cumsum(counts)]), replacements)
 
 
-def _draw(
+def _draw_chunk(
     ids: Ids,
     offsets: Int64s,
     word_starts: Bytes,
@@ -348,36 +352,38 @@ def _draw(
 ) -> tuple[UInt16s, Int64s, Ids]:
     """Positions, how many each example has, and replacements, by masks that are put into a copy of the ids."""
     seen = ids.copy()
-    places, _, mask_offsets = put_masks(seen, offsets, word_starts, example_ids, epochs, settings, vocabulary, rates)
-    numbers = np.diff(mask_offsets)
-    return (places - np.repeat(offsets[:-1], numbers)).astype(np.uint16), numbers, seen[places]
+    positions, _, mask_offsets = mask_tokens(
+        seen, offsets, word_starts, example_ids, epochs, settings, vocabulary, rates
+    )
+    counts = np.diff(mask_offsets)
+    return (positions - np.repeat(offsets[:-1], counts)).astype(np.uint16), counts, seen[positions]
 
 
 @lru_cache(64)
-def _rules(settings: MaskSettings, mask_id: int) -> Rules:
-    cap = settings.max_predictions or LONGEST_MASKED
-    numbers = (UNITS[settings.unit], COUNTS[settings.count], cap, *share_bounds(settings), mask_id)
-    return Rules(np.array(numbers, np.int64), length_bounds(settings), root_of(settings.seed, "mask"))
+def _encode_settings(settings: MaskSettings, mask_id: int) -> KernelSettings:
+    cap = settings.max_predictions or MAX_MASKED_LENGTH
+    codes = (UNIT_CODES[settings.unit], COUNT_CODES[settings.count], cap, *to_kind_bounds(settings), mask_id)
+    return KernelSettings(np.array(codes, np.int64), to_length_bounds(settings), root_of(settings.seed, "mask"))
 
 
-def share_bounds(settings: MaskSettings) -> tuple[int, int]:
+def to_kind_bounds(settings: MaskSettings) -> tuple[int, int]:
     """Return bounds: a 32-bit number below the first is [MASK], below the second a random token (shares to 2^-32)."""
     shares = settings.mask_share, settings.mask_share + settings.random_share
     return round(shares[0] * 2**32), round(shares[1] * 2**32)
 
 
-def length_bounds(settings: MaskSettings) -> UInt64s:
+def to_length_bounds(settings: MaskSettings) -> UInt64s:
     """Return bounds: a 32-bit number not below the k-th is an n-gram of more than k words (probabilities to 2^-32)."""
-    return np.round(np.cumsum(length_shares(settings))[:-1] * 2**32).astype(np.uint64)
+    return np.round(np.cumsum(compute_length_shares(settings))[:-1] * 2**32).astype(np.uint64)
 
 
-def length_shares(settings: MaskSettings) -> Float64s:
+def compute_length_shares(settings: MaskSettings) -> Float64s:
     """Return the probabilities of units of 1, 2, ... words."""
-    words = np.arange(1, (settings.longest or LONGEST_UNITS.get(settings.unit, 1)) + 1)
-    weights = (1 - GEOMETRIC_P) ** words if settings.unit == "span" else 1 / words
+    words = np.arange(1, (settings.longest or DEFAULT_MAX_WORDS.get(settings.unit, 1)) + 1)
+    weights = (1 - SPAN_GEOMETRIC_P) ** words if settings.unit == "span" else 1 / words
     return np.asarray(weights / weights.sum())
 
 
-def masked_places(offsets: Int64s, masks: Masks) -> Int64s:
+def to_flat_positions(offsets: Int64s, masks: Masks) -> Int64s:
     """Return where the masked tokens are in the flat ids; `ids[masked_places(...)]` are the labels."""
     return np.repeat(offsets[:-1], np.diff(masks.offsets)) + masks.positions

@@ -23,11 +23,11 @@ import numpy as np
 from corpora.kernels.arrays import Int64s
 from corpora.kernels.compiling import kernel
 
-PARTS = 8  # shapes of a budget's tokens
-LEAST_LONGEST, LEAST_SEQUENCES, LEAST_MASKED = 64, 8, 8  # smaller ones are filled up: they cost next to nothing
+NUM_SHAPES = 8  # shapes of a budget's tokens
+MIN_LONGEST_TOKENS, MIN_SEQUENCES, MIN_MASKED_TOKENS = 64, 8, 8  # smaller ones are filled up: they cost next to nothing
 
 
-class StepCut(NamedTuple):
+class MicroBatchPlan(NamedTuple):
     """The cut of a step's slots into micro-batches.
 
     tokens: int64 [N], what each micro-batch is filled to, for every process
@@ -36,130 +36,132 @@ class StepCut(NamedTuple):
     ranks:  processes
     """
 
-    tokens: Int64s
-    order: Int64s
+    capacities: Int64s
+    longest_first: Int64s
     bins: Int64s
     ranks: int
 
-    def of(self, rank: int) -> list[Int64s]:
+    def list_micro_batches(self, rank: int) -> list[Int64s]:
         """Return for each micro-batch of a process the places of its slots in the step, longest example first."""
-        mine = self.order[self.bins[self.order] % self.ranks == rank]
-        numbers = self.bins[mine] // self.ranks
+        own_slots = self.longest_first[self.bins[self.longest_first] % self.ranks == rank]
+        numbers = self.bins[own_slots] // self.ranks
         by_number = np.argsort(numbers, kind="stable")
-        return np.split(mine[by_number], np.searchsorted(numbers[by_number], np.arange(1, len(self.tokens))))
+        return np.split(own_slots[by_number], np.searchsorted(numbers[by_number], np.arange(1, len(self.capacities))))
 
 
 class BatchShape(NamedTuple):
     """The size of a micro-batch: its tokens, sequences and masked tokens, and the tokens of its longest sequence."""
 
-    tokens: int
-    sequences: int
-    masked: int
-    longest: int
+    num_tokens: int
+    num_sequences: int
+    num_masked: int
+    max_length: int
 
 
-def cut_step(lengths: Int64s, ranks: int, budget: int) -> StepCut:
+def plan_micro_batches(lengths: Int64s, ranks: int, budget: int) -> MicroBatchPlan:
     """Cut a step into micro-batches of at most `budget` tokens, as many for each process.
 
     lengths: of the example in each of the step's slots, 0 where none is to be read
     """
     assert lengths.max(initial=0) <= budget, "an example over the budget is refused before training"
-    order = np.argsort(-lengths, kind="stable")
-    parts = max(1, _parts(int(lengths.sum()), ranks, budget))
+    longest_first = np.argsort(-lengths, kind="stable")
+    parts = max(1, _count_eighths(int(lengths.sum()), ranks, budget))
     while True:
-        tokens = _tokens(parts, budget)
+        capacities = _list_capacities(parts, budget)
         bins = np.empty(len(lengths), np.int64)
-        left = _place(order, lengths, np.repeat(tokens, ranks), bins)
+        left = _assign_bins(longest_first, lengths, np.repeat(capacities, ranks), bins)
         if not left:
-            return StepCut(tokens, order, bins, ranks)
-        parts += _parts(left, ranks, budget)
+            return MicroBatchPlan(capacities, longest_first, bins, ranks)
+        parts += _count_eighths(left, ranks, budget)
 
 
-def whole_share(batch: int, ranks: int, length: int) -> int:
+def compute_max_share_tokens(batch: int, ranks: int, max_length: int) -> int:
     """Tokens that a process's share of a step can have at most: a greater budget would be filled with nothing."""
-    return -(-batch // ranks) * length
+    return -(-batch // ranks) * max_length
 
 
-def fitting_shape(held: BatchShape, capacity: int, positions: int) -> BatchShape:
+def round_shape_up(shape: BatchShape, capacity: int, max_positions: int) -> BatchShape:
     """The shape from a short list into which a micro-batch goes, with what fills it.
 
     held:      its own shape; zeros where it has no example
     capacity:  what its tokens are filled to, by dummy sequences that are no longer than the longest one may be
     positions: bound of the longest
     """
-    longest = min(round_up(held.longest, LEAST_LONGEST), positions)
-    dummies = -(-(capacity - held.tokens) // longest)
-    sequences = round_up(held.sequences + dummies, LEAST_SEQUENCES)
-    return BatchShape(capacity, sequences, round_up(held.masked, LEAST_MASKED), longest)
+    max_length = min(round_up(shape.max_length, MIN_LONGEST_TOKENS), max_positions)
+    num_dummies = -(-(capacity - shape.num_tokens) // max_length)
+    num_sequences = round_up(shape.num_sequences + num_dummies, MIN_SEQUENCES)
+    return BatchShape(capacity, num_sequences, round_up(shape.num_masked, MIN_MASKED_TOKENS), max_length)
 
 
-def round_up(number: int, least: int) -> int:
+def round_up(number: int, minimum: int) -> int:
     """The next number with three significant bits: four of them from one power of two to the next.
 
     >>> [round_up(number, 4) for number in (0, 5, 8, 9, 11, 13, 15, 16, 17)]
     [4, 5, 8, 10, 12, 14, 16, 16, 20]
     """
-    number = max(number, least)
+    number = max(number, minimum)
     bits = max(number.bit_length() - 3, 0)
     return -(-number >> bits << bits)
 
 
-def _parts(tokens: int, ranks: int, budget: int) -> int:
+def _count_eighths(tokens: int, ranks: int, budget: int) -> int:
     """Return how many eighths of the budgets of all processes hold so many tokens."""
-    return -(-PARTS * tokens // (ranks * budget))
+    return -(-NUM_SHAPES * tokens // (ranks * budget))
 
 
-def _tokens(parts: int, budget: int) -> Int64s:
+def _list_capacities(parts: int, budget: int) -> Int64s:
     """Micro-batches of so many eighths of the budget together."""
-    whole, rest = divmod(parts - 1, PARTS)
-    return np.array([budget] * whole + [-(-(rest + 1) * budget // PARTS)], np.int64)
+    whole, rest = divmod(parts - 1, NUM_SHAPES)
+    return np.array([budget] * whole + [-(-(rest + 1) * budget // NUM_SHAPES)], np.int64)
 
 
 @kernel
-def _place(order: Int64s, lengths: Int64s, room: Int64s, bins: Int64s) -> int:
+def _assign_bins(longest_first: Int64s, lengths: Int64s, room: Int64s, bins: Int64s) -> int:
     """Fill `bins`, each place in `order` into the one with the most room, first of several; return the tokens left.
 
     `heap` holds the bins so that none has more room than the one at half its place. It begins with `room` falling.
     """
     heap, left = np.arange(len(room)), 0
-    for place in order:
-        first = heap[0]
-        if room[first] < lengths[place]:
-            left += lengths[place]
+    for slot in longest_first:
+        roomiest = heap[0]
+        if room[roomiest] < lengths[slot]:
+            left += lengths[slot]
             continue
-        bins[place] = first
-        room[first] -= lengths[place]
+        bins[slot] = roomiest
+        room[roomiest] -= lengths[slot]
         node = 0
         while 2 * node + 1 < len(heap):
             child = 2 * node + 1
-            if child + 1 < len(heap) and _before(room, heap[child + 1], heap[child]):
+            if child + 1 < len(heap) and _is_roomier(room, heap[child + 1], heap[child]):
                 child += 1
-            if _before(room, first, heap[child]):
+            if _is_roomier(room, roomiest, heap[child]):
                 break
             heap[node] = heap[child]
             node = child
-        heap[node] = first
+        heap[node] = roomiest
     return left
 
 
 @kernel
-def _before(room: Int64s, one: int, other: int) -> bool:
+def _is_roomier(room: Int64s, one: int, other: int) -> bool:
     return room[one] > room[other] or (room[one] == room[other] and one < other)
 
 
-def cut_plain(lengths: list[int], ranks: int, budget: int) -> tuple[list[int], list[int]]:
+def plan_micro_batches_plain(lengths: list[int], ranks: int, budget: int) -> tuple[list[int], list[int]]:
     """The tokens and bins of `cut_step`, in plain Python."""
     parts, left = 0, sum(lengths)
     while True:
-        parts += -(-PARTS * left // (ranks * budget)) if parts or left else 1
-        tokens = [budget] * ((parts - 1) // PARTS) + [-(-((parts - 1) % PARTS + 1) * budget // PARTS)]
-        room = [capacity for capacity in tokens for _ in range(ranks)]
+        parts += -(-NUM_SHAPES * left // (ranks * budget)) if parts or left else 1
+        capacities = [budget] * ((parts - 1) // NUM_SHAPES) + [
+            -(-((parts - 1) % NUM_SHAPES + 1) * budget // NUM_SHAPES)
+        ]
+        room = [capacity for capacity in capacities for _ in range(ranks)]
         bins, left = [0] * len(lengths), 0
-        for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
-            bins[place] = max(range(len(room)), key=lambda number: (room[number], -number))
-            if room[bins[place]] < lengths[place]:
-                left += lengths[place]
+        for slot in sorted(range(len(lengths)), key=lambda slot: -lengths[slot]):
+            bins[slot] = max(range(len(room)), key=lambda number: (room[number], -number))
+            if room[bins[slot]] < lengths[slot]:
+                left += lengths[slot]
             else:
-                room[bins[place]] -= lengths[place]
+                room[bins[slot]] -= lengths[slot]
         if not left:
-            return tokens, bins
+            return capacities, bins

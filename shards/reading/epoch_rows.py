@@ -30,16 +30,16 @@ from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.store.tables import open_table
 from corpora.views import PartView, read_part
-from shards.reading.files.shard_set import HELD, ShardSet, row_keys
-from shards.reading.loader import GatheredExamples, Loader, mask_settings
-from shards.schema import id_type
+from shards.reading.files.shard_set import DOCUMENT_COLUMNS, ShardSet, build_row_keys
+from shards.reading.loader import GatheredExamples, Loader, read_mask_settings
+from shards.schema import choose_id_type
 
-ROWS = 4_096
+EXAMPLES_PER_BATCH = 4_096
 
 
-def epoch_schema(shard_set: ShardSet) -> pa.Schema:
+def build_epoch_schema(shard_set: ShardSet) -> pa.Schema:
     """The schema of a row; it has a label where the shards have one."""
-    ids = id_type(shard_set.manifest.facts["vocab_size"])
+    ids = choose_id_type(shard_set.manifest.facts["vocab_size"])
     fields = [
         pa.field("example_id", pa.uint64(), nullable=False),
         pa.field("ids", pa.list_(ids), nullable=False),  # as the model sees them
@@ -51,81 +51,81 @@ def epoch_schema(shard_set: ShardSet) -> pa.Schema:
     return pa.schema(fields + label * bool(shard_set.manifest.facts["pair_labels"]))
 
 
-def epoch_rows(shard_set: ShardSet, epoch: int, seed: int | None = None) -> Iterator[pa.RecordBatch]:
+def iter_epoch_batches(shard_set: ShardSet, epoch: int, seed: int | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of an epoch. seed: of the training whose order they are in; None: in the order of the shards.
 
     Raises InputError where the masks' rate goes by the step and no seed says which step reads an example.
     """
-    schedule = mask_settings(shard_set).schedule
+    schedule = read_mask_settings(shard_set).schedule
     if seed is None and schedule is not None and schedule.by == "step":
         raise InputError(
             "The rate of these shards' masks goes by the step, and which step reads an example follows from the "
             "seed of the training: give it with --seed."
         )
-    schema = epoch_schema(shard_set)
-    for gathered in _read(shard_set, epoch, seed):
+    schema = build_epoch_schema(shard_set)
+    for gathered in _iter_gathered(shard_set, epoch, seed):
         if gathered.num_examples:
-            yield _rows(gathered, schema)
+            yield _to_record_batch(gathered, schema)
 
 
-def _read(shard_set: ShardSet, epoch: int, seed: int | None) -> Iterator[GatheredExamples]:
+def _iter_gathered(shard_set: ShardSet, epoch: int, seed: int | None) -> Iterator[GatheredExamples]:
     """The examples of an epoch, some at a time."""
-    loader, num = Loader(shard_set, seed or 0), len(shard_set)
+    loader, num_examples = Loader(shard_set, seed or 0), len(shard_set)
     if seed is not None:
-        for first in range(epoch * num, (epoch + 1) * num, ROWS):
-            yield loader.gather(range(first, min(first + ROWS, (epoch + 1) * num)))
+        for start in range(epoch * num_examples, (epoch + 1) * num_examples, EXAMPLES_PER_BATCH):
+            yield loader.gather(range(start, min(start + EXAMPLES_PER_BATCH, (epoch + 1) * num_examples)))
         return  # with the last slot all of them were checked
-    live = np.flatnonzero(shard_set.live)
-    for first in range(0, len(live), ROWS):
-        examples = live[first : first + ROWS]
+    live = np.flatnonzero(shard_set.is_live)
+    for start in range(0, len(live), EXAMPLES_PER_BATCH):
+        examples = live[start : start + EXAMPLES_PER_BATCH]
         epochs = np.full(len(examples), epoch, np.int64)
-        yield loader.masked(examples, epochs, epochs * num)
+        yield loader.gather_examples(examples, epochs, epochs * num_examples)
     loader.check_read()
 
 
-def _rows(gathered: GatheredExamples, schema: pa.Schema) -> pa.RecordBatch:
+def _to_record_batch(gathered: GatheredExamples, schema: pa.Schema) -> pa.RecordBatch:
     """Return the gathered examples as rows, one each."""
-    bounds = np.searchsorted(gathered.masked, gathered.offsets).astype(np.int32)
-    begins = np.repeat(gathered.offsets[:-1].astype(np.int64), np.diff(bounds))
+    mask_offsets = np.searchsorted(gathered.masked, gathered.offsets).astype(np.int32)
+    example_starts = np.repeat(gathered.offsets[:-1].astype(np.int64), np.diff(mask_offsets))
     columns = {
         "example_id": gathered.example_ids,
-        "ids": _lists(gathered.offsets, gathered.ids),
+        "ids": _to_lists(gathered.offsets, gathered.ids),
         "boundary": gathered.boundary.astype(np.uint16),
-        "mask_positions": _lists(bounds, (gathered.masked - begins).astype(np.uint16)),
-        "targets": _lists(bounds, gathered.targets),
+        "mask_positions": _to_lists(mask_offsets, (gathered.masked - example_starts).astype(np.uint16)),
+        "targets": _to_lists(mask_offsets, gathered.targets),
         "label": None if gathered.labels is None else gathered.labels.astype(np.uint8),
     }
     arrays = [columns[name] for name in schema.names]
     return pa.record_batch([each if isinstance(each, pa.Array) else pa.array(each) for each in arrays], schema=schema)
 
 
-def _lists(offsets: Int32s | Int64s, values: object) -> pa.Array:
+def _to_lists(offsets: Int32s | Int64s, values: object) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
 
 
-def lost_neighbours(shards: ShardSet, part: Part) -> tuple[int, int]:
+def count_lost_neighbors(shards: ShardSet, part: Part) -> tuple[int, int]:
     """Count the examples of a shard of which one document is deleted and another is not; and all its examples."""
     generation = int(part.labels["generation"])
-    gone = [
+    deleted = [
         id + revision.to_bytes(8, "little", signed=True)
         for id, revision, held in shards.deleted_rows
         if held == generation
     ]
     examples = part.rows("examples")
-    if not gone or not examples:
+    if not deleted or not examples:
         return 0, examples
-    batches = open_table(shards.place, shards.manifest.stage_folder, part, "examples", HELD)
+    batches = open_table(shards.place, shards.manifest.stage_folder, part, "examples", DOCUMENT_COLUMNS)
     table = pa.Table.from_batches(batches).combine_chunks()
-    ids, revisions = (table.column(name).combine_chunks() for name in HELD)
-    keys = row_keys(ids.flatten(), revisions.flatten())
-    is_gone = pc.is_in(keys, value_set=pa.array(gone, keys.type)).to_numpy(zero_copy_only=False)
+    ids, revisions = (table.column(name).combine_chunks() for name in DOCUMENT_COLUMNS)
+    keys = build_row_keys(ids.flatten(), revisions.flatten())
+    is_deleted = pc.is_in(keys, value_set=pa.array(deleted, keys.type)).to_numpy(zero_copy_only=False)
     rows = pc.list_parent_indices(ids).to_numpy()
-    held, lost = np.bincount(rows, minlength=examples), np.bincount(rows[is_gone], minlength=examples)
+    held, lost = np.bincount(rows, minlength=examples), np.bincount(rows[is_deleted], minlength=examples)
     return int(np.count_nonzero((lost > 0) & (lost < held))), examples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class TracedDocument:
     """One document of an example, and where it came from."""
 
     role: str  # anchor or neighbour
@@ -133,7 +133,7 @@ class Trace:
     generation: int
 
 
-def corpus_of(place: Place, shards: Manifest) -> Corpus:
+def open_corpus(place: Place, shards: Manifest) -> Corpus:
     """The corpus that a shard set was made from. Raises InputError where it is no longer in the store."""
     parent = next(parent for parent in shards.parents if parent.role == "corpora")
     manifest = read_manifest(place, parent.folder)
@@ -145,23 +145,23 @@ def corpus_of(place: Place, shards: Manifest) -> Corpus:
     return Corpus(place, manifest)
 
 
-def trace_example(shard_set: ShardSet, index: int) -> list[Trace]:
+def trace_example(shard_set: ShardSet, index: int) -> list[TracedDocument]:
     """The documents of one example, in their order."""
     example = shard_set[index]
-    part, _ = shard_set.part_of(index)
-    corpus = corpus_of(shard_set.place, shard_set.manifest)
+    part, _ = shard_set.locate_row(index)
+    corpus = open_corpus(shard_set.place, shard_set.manifest)
     generation = int(part.labels["generation"])
     held = zip(example.documents, example.revisions, strict=True)
     return [
-        _trace("neighbour" if number else "anchor", corpus, id, revision, generation)
+        _trace_document("neighbour" if number else "anchor", corpus, id, revision, generation)
         for number, (id, revision) in enumerate(held)
     ]
 
 
-def _trace(role: str, corpus: Corpus, id: bytes, revision: int, generation: int) -> Trace:
+def _trace_document(role: str, corpus: Corpus, id: bytes, revision: int, generation: int) -> TracedDocument:
     document = find_document(corpus, id, revision, generation)
     assert document is not None, f"document {id.hex()} of an example is in no part of its corpus"
-    return Trace(role=role, document=document, generation=generation)
+    return TracedDocument(role=role, document=document, generation=generation)
 
 
 def find_document(

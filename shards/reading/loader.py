@@ -27,23 +27,23 @@ from shards.masks.masking import (
     MaskSettings,
     MaskVocabulary,
     ShardVocabulary,
-    masked_places,
-    put_masks,
-    vocabulary_facts,
-    weighted,
+    build_mask_vocabulary,
+    mask_tokens,
+    to_flat_positions,
+    with_frequencies,
 )
-from shards.masks.plain import masks_plain, settings_at
-from shards.reading.files.columns import Columns
-from shards.reading.files.shard_cache import NearFiles, NearWindows
+from shards.masks.plain import draw_masks_plain, with_rate_at
+from shards.reading.files.columns import ExampleColumns
+from shards.reading.files.shard_cache import ShardCache, WindowCache
 from shards.reading.files.shard_set import ShardSet
-from shards.reading.order import GlobalOrder, Order, WindowedOrder, example_plain
-from shards.schema import id_type
+from shards.reading.order import GlobalOrder, Order, WindowedOrder, find_example_plain
+from shards.schema import choose_id_type
 
 Slots: TypeAlias = range | Int64s  # a stretch of them, or any
-SAMPLED_SHARDS = 16  # of which tokens are counted, of a set in an object store
-TALLIES = ("slots", "deleted", "tokens", "masked")
-Cut = TypeVar("Cut")
-Ready = TypeVar("Ready")
+MAX_SAMPLED_SHARDS = 16  # of which tokens are counted, of a set in an object store
+TALLY_NAMES = ("slots", "deleted", "tokens", "masked")
+Item = TypeVar("Item")
+Prepared = TypeVar("Prepared")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class GatheredExamples:
         return len(self.offsets) - 1
 
     @property
-    def longest(self) -> int:
+    def max_length(self) -> int:
         """Tokens of the longest example; 0 where there is none."""
         return int(np.diff(self.offsets).max(initial=0))
 
@@ -103,16 +103,16 @@ class SlotReader(Protocol):
     def gather(self, slots: Slots) -> GatheredExamples:
         """Read the content of these slots, in their order."""
 
-    def lengths(self, slots: Slots) -> Int64s:
+    def find_lengths(self, slots: Slots) -> Int64s:
         """Tokens of each slot's example; 0 where it is deleted: int64 [slots]."""
 
     def check_read(self) -> None:
         """Wait until all that was read so far is checked. Raises Damaged if a shard is not what was written."""
 
-    def where(self, slots: Slots) -> tuple[UInt16s, Int64s]:
+    def locate_examples(self, slots: Slots) -> tuple[UInt16s, Int64s]:
         """The component of each slot, of which there may be one alone, and the number of its example in that."""
 
-    def token_counts(self, most: int) -> Int64s:
+    def sample_token_counts(self, num_tokens: int) -> Int64s:
         """Count how often each ordinary token occurs in about `most` tokens: int64 [vocabulary]."""
 
 
@@ -130,49 +130,49 @@ class Loader:
         shard_set: ShardSet,
         seed: int,
         window: int | None = None,
-        near: NearFiles | None = None,
-        words: bool = False,
+        shard_cache: ShardCache | None = None,
+        with_word_starts: bool = False,
         mask_rate: float | None = None,
     ) -> None:
         self._set = shard_set
-        self._words = words
+        self._with_word_starts = with_word_starts
         self._order: Order = GlobalOrder(len(shard_set), seed)
-        self._near: NearWindows | None = None
+        self._window_cache: WindowCache | None = None
         if window is not None:
             self._order = WindowedOrder([part.rows("examples") for part in shard_set.parts], window, seed)
-            if near is not None:
-                self._near = NearWindows(shard_set, self._order, near)
+            if shard_cache is not None:
+                self._window_cache = WindowCache(shard_set, self._order, shard_cache)
         self._epochs_ended = 0  # of those that were read
-        self._live = shard_set.live if shard_set.deleted_rows else None
-        self._masking = mask_settings(shard_set)
+        self._is_live = shard_set.is_live if shard_set.deleted_rows else None
+        self._masking = read_mask_settings(shard_set)
         if mask_rate is not None:
             assert self._masking.kind == "dynamic" and self._masking.schedule is None, (
                 "masks without a rate of their own"
             )
             self._masking = replace(self._masking, rate=mask_rate)
-        self._vocabulary = mask_vocabulary(shard_set)
+        self._vocabulary = read_mask_vocabulary(shard_set)
 
     def __len__(self) -> int:
         """Examples of an epoch, deleted ones included."""
         return len(self._set)
 
     @cached_property
-    def _all_columns(self) -> Columns:
-        return Columns(self._set)
+    def _local_columns(self) -> ExampleColumns:
+        return ExampleColumns(self._set)
 
-    def _columns(self, slots: Int64s) -> Columns:
+    def _open_columns(self, slots: Int64s) -> ExampleColumns:
         """The columns that hold the examples of slots."""
-        return self._all_columns if self._near is None else self._near.columns_at(slots)
+        return self._local_columns if self._window_cache is None else self._window_cache.open_columns_for_slots(slots)
 
     def gather(self, slots: Slots) -> GatheredExamples:
         """Read the content of these slots, in their order. Raises Damaged if a shard is not what was written."""
-        numbers = slot_numbers(slots)
-        examples, epochs = self._order.examples(numbers), self._order.epochs(numbers)
+        numbers = to_slot_array(slots)
+        examples, epochs = self._order.find_examples(numbers), self._order.find_epochs(numbers)
         ended = (int(numbers.max(initial=-1)) + 1) // max(1, len(self._set))
-        if self._live is not None:
-            live = self._live[examples]
-            numbers, examples, epochs = numbers[live], examples[live], epochs[live]
-        gathered = self.masked(examples, epochs, numbers, len(slots) - len(examples))
+        if self._is_live is not None:
+            is_live = self._is_live[examples]
+            numbers, examples, epochs = numbers[is_live], examples[is_live], epochs[is_live]
+        gathered = self.gather_examples(examples, epochs, numbers, len(slots) - len(examples))
         if ended > self._epochs_ended:
             self.check_read()
             self._epochs_ended = ended
@@ -184,137 +184,137 @@ class Loader:
         `gather` calls it with the last slot of an epoch, or if others read that one, with the first slots of the next.
         Call it before you keep what came of what you read in between.
         """
-        if self._near is not None:
-            self._near.check_read()
-        elif "_all_columns" in vars(self):
-            self._all_columns.check_read()
+        if self._window_cache is not None:
+            self._window_cache.check_read()
+        elif "_local_columns" in vars(self):
+            self._local_columns.check_read()
 
-    def lengths(self, slots: Slots) -> Int64s:
+    def find_lengths(self, slots: Slots) -> Int64s:
         """Tokens of each slot's example, without reading them: int64 [slots], 0 where it is deleted."""
-        numbers = slot_numbers(slots)
-        examples = self._order.examples(numbers)
-        lengths = self._columns(numbers).lengths(examples)
-        return lengths if self._live is None else lengths * self._live[examples]
+        numbers = to_slot_array(slots)
+        examples = self._order.find_examples(numbers)
+        lengths = self._open_columns(numbers).find_lengths(examples)
+        return lengths if self._is_live is None else lengths * self._is_live[examples]
 
-    def where(self, slots: Slots) -> tuple[UInt16s, Int64s]:
+    def locate_examples(self, slots: Slots) -> tuple[UInt16s, Int64s]:
         """Zeros, for there is one component, and the number of each slot's example."""
-        numbers = slot_numbers(slots)
-        return np.zeros(len(numbers), np.uint16), self._order.examples(numbers)
+        numbers = to_slot_array(slots)
+        return np.zeros(len(numbers), np.uint16), self._order.find_examples(numbers)
 
-    def masked(self, examples: Int64s, epochs: Int64s, slots: Int64s, deleted: int = 0) -> GatheredExamples:
+    def gather_examples(self, examples: Int64s, epochs: Int64s, slots: Int64s, deleted: int = 0) -> GatheredExamples:
         """Live examples by number, as their epochs see them. slots: of each, for masks and shards"""
-        columns = self._columns(slots)
-        of_masks = self._masking.kind == "dynamic" and self._masking.unit != "token"  # nothing else reads them
-        rows = columns.gather(examples, of_masks or self._words)
+        columns = self._open_columns(slots)
+        needs_word_starts = self._masking.kind == "dynamic" and self._masking.unit != "token"  # nothing else reads them
+        rows = columns.read_rows(examples, needs_word_starts or self._with_word_starts)
         ids, offsets, example_ids = rows.ids, rows.offsets, rows.example_ids
         if self._masking.kind == "static":
-            masks = columns.masks(examples, rows)
-            masked = masked_places(offsets, masks)
-            targets = ids[masked]
-            ids[masked] = masks.replacements
+            masks = columns.read_masks(examples, rows)
+            flat_positions = to_flat_positions(offsets, masks)
+            targets = ids[flat_positions]
+            ids[flat_positions] = masks.replacements
         else:
-            masked, targets, _ = put_masks(
+            flat_positions, targets, _ = mask_tokens(
                 ids, offsets, rows.word_starts, example_ids, epochs, self._masking, self._vocabulary,
-                self._masking.rates(epochs, slots),
+                self._masking.compute_rates(epochs, slots),
             )  # fmt: skip
         return GatheredExamples(
             ids=ids,
             offsets=offsets.astype(np.int32),
             boundary=rows.boundary,
             labels=rows.labels,
-            masked=masked,
+            masked=flat_positions,
             targets=targets,
             example_ids=example_ids,
             epochs=epochs,
             deleted=deleted,
-            word_starts=rows.word_starts[masked].astype(bool) if self._words else None,
+            word_starts=rows.word_starts[flat_positions].astype(bool) if self._with_word_starts else None,
         )
 
-    def token_counts(self, most: int) -> Int64s:
+    def sample_token_counts(self, num_tokens: int) -> Int64s:
         """Count how often each ordinary token occurs in about `most` tokens of the split: int64 [vocabulary].
 
         They are read from record batches at equal distances, of a set in an object store from the beginning of some
         shards; all of a smaller split are.
         """
         counts = np.zeros(len(self._vocabulary.is_special), np.int64)
-        for ids in self._sample(most):
+        for ids in self._iter_sampled_ids(num_tokens):
             counts += np.bincount(ids, minlength=len(counts))
         counts[self._vocabulary.is_special == 1] = 0
         return counts
 
-    def _sample(self, most: int) -> Iterator[npt.NDArray[Any]]:
+    def _iter_sampled_ids(self, num_tokens: int) -> Iterator[npt.NDArray[Any]]:
         """Ids of about `most` tokens."""
-        if self._near is None:
-            yield from self._all_columns.sample("ids", most)
+        if self._window_cache is None:
+            yield from self._local_columns.sample_values("ids", num_tokens)
             self.check_read()
             return
-        parts = self._set.parts[:: max(1, len(self._set.parts) // SAMPLED_SHARDS)]
+        parts = self._set.parts[:: max(1, len(self._set.parts) // MAX_SAMPLED_SHARDS)]
         total = sum(part.ledger.figures["example tokens"] for part in parts)
         for part in parts:
-            rows = range(-(-part.rows("examples") * min(most, total) // total))
+            rows = range(-(-part.rows("examples") * min(num_tokens, total) // total))
             folder = self._set.manifest.stage_folder
             for batch in open_table(self._set.place, folder, part, "examples", ("ids",), rows):
                 yield batch.column("ids").flatten().to_numpy()
 
 
-def slot_numbers(slots: Slots) -> Int64s:
+def to_slot_array(slots: Slots) -> Int64s:
     """Slots as numbers: int64 [slots]."""
     return np.arange(slots.start, slots.stop, dtype=np.int64) if isinstance(slots, range) else slots
 
 
-def mask_settings(shard_set: ShardSet) -> MaskSettings:
+def read_mask_settings(shard_set: ShardSet) -> MaskSettings:
     """The masks under which a split is read: held-out examples always at the last rate."""
     settings = bind(MaskSettings, shard_set.manifest.settings["masking"], "shards.masking")
-    return settings.last if shard_set.split == "held-out" else settings
+    return settings.held_out_settings if shard_set.split == "held-out" else settings
 
 
-def mask_vocabulary(shard_set: ShardSet) -> MaskVocabulary:
+def read_mask_vocabulary(shard_set: ShardSet) -> MaskVocabulary:
     """Return the facts that masks need of the vocabulary, from the shards."""
     facts = shard_set.manifest.facts
-    facts_of_masks = vocabulary_facts(ShardVocabulary(facts["vocab_size"], facts["special_ids"]))
-    if mask_settings(shard_set).random == "uniform":
-        return facts_of_masks
-    return weighted(facts_of_masks, read_frequencies(shard_set.place, shard_set.manifest))
+    vocabulary = build_mask_vocabulary(ShardVocabulary(facts["vocab_size"], facts["special_ids"]))
+    if read_mask_settings(shard_set).random == "uniform":
+        return vocabulary
+    return with_frequencies(vocabulary, read_frequencies(shard_set.place, shard_set.manifest))
 
 
-def ahead(cuts: Iterable[Cut], prepare: Callable[[Cut], Ready]) -> Generator[Ready, None, None]:
+def prefetch(items: Iterable[Item], prepare: Callable[[Item], Prepared]) -> Generator[Prepared, None, None]:
     """Each cut prepared, in order, the next one always already under way on a thread (kernels hold no lock)."""
     with ThreadPoolExecutor(1, "ahead") as thread:
-        waiting = deque[Future[Ready]]()
-        for cut in cuts:
-            waiting.append(thread.submit(prepare, cut))
-            if len(waiting) > 1:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        pending = deque[Future[Prepared]]()
+        for item in items:
+            pending.append(thread.submit(prepare, item))
+            if len(pending) > 1:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
 
 
 def gather_plain(shard_set: ShardSet, seed: int, slots: range) -> GatheredExamples:
     """Return what `Loader.gather` gives, example by example."""
-    masking = mask_settings(shard_set)
-    vocabulary = mask_vocabulary(shard_set)
-    numbered = [(slot, example_plain(slot, len(shard_set), seed)) for slot in slots]
-    live = [(slot, shard_set[number]) for slot, number in numbered if shard_set.live[number]]
+    masking = read_mask_settings(shard_set)
+    vocabulary = read_mask_vocabulary(shard_set)
+    numbered = [(slot, find_example_plain(slot, len(shard_set), seed)) for slot in slots]
+    live = [(slot, shard_set[number]) for slot, number in numbered if shard_set.is_live[number]]
     offsets = np.cumsum([0, *(len(example.ids) for _, example in live)])
-    seen, masked, targets = list[Any](), list[Any](), list[Any]()
+    ids, masked, targets = list[Any](), list[Any](), list[Any]()
     for (slot, example), first in zip(live, offsets[:-1], strict=True):
         positions, replacements = example.mask_positions, example.mask_ids
         if masking.kind == "dynamic":
             ends, starts = np.array([0, len(example.ids)]), example.word_starts.astype(np.uint8)
             key = np.array([example.example_id], np.uint64)
             epoch = slot // len(shard_set)
-            now = settings_at(masking, epoch, slot)
-            masks = masks_plain(example.ids, ends, starts, key, epoch, now, vocabulary)
+            now = with_rate_at(masking, epoch, slot)
+            masks = draw_masks_plain(example.ids, ends, starts, key, epoch, now, vocabulary)
             positions, replacements = masks.positions, masks.replacements
-        ids = example.ids.copy()
-        ids[positions] = replacements
-        seen += ids.tolist()
+        masked_ids = example.ids.copy()
+        masked_ids[positions] = replacements
+        ids += masked_ids.tolist()
         masked += (positions + first).tolist()
         targets += example.ids[positions].tolist()
-    dtype = id_type(shard_set.manifest.facts["vocab_size"]).to_pandas_dtype()
+    dtype = choose_id_type(shard_set.manifest.facts["vocab_size"]).to_pandas_dtype()
     labels = [example.label for _, example in live]
     return GatheredExamples(
-        ids=np.array(seen, dtype),
+        ids=np.array(ids, dtype),
         offsets=offsets.astype(np.int32),
         boundary=np.array([example.boundary for _, example in live], np.int64),
         labels=np.array(labels, np.int64) if shard_set.manifest.facts["pair_labels"] else None,

@@ -17,7 +17,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Int32s, Int64s, UInt16s
 from corpora.kernels.compiling import kernel
-from shards.reading.loader import TALLIES, GatheredExamples, SlotReader, Slots, slot_numbers
+from shards.reading.loader import TALLY_NAMES, GatheredExamples, SlotReader, Slots, to_slot_array
 from shards.reading.order import Interleave
 
 
@@ -29,11 +29,11 @@ class Mixture:
     begins:     slots of each component that were read before; none where it is not given
     """
 
-    def __init__(self, readers: Sequence[SlotReader], interleave: Interleave, begins: Sequence[int] = ()) -> None:
+    def __init__(self, readers: Sequence[SlotReader], interleave: Interleave, first_slots: Sequence[int] = ()) -> None:
         assert len(readers) == len(interleave.shares)
         self._readers = tuple(readers)
         self._interleave = interleave
-        self._begins = np.array(begins or [0] * len(readers), np.int64)
+        self._first_slots = np.array(first_slots or [0] * len(readers), np.int64)
 
     def __len__(self) -> int:
         """The slots until a component would begin its second epoch, counted from its first slot."""
@@ -41,30 +41,30 @@ class Mixture:
         low, high = 0, min(lengths) * self._interleave.period + 1  # of so many slots some component has too many
         while high - low > 1:
             middle = (low + high) // 2
-            within = all(n <= most for n, most in zip(self._interleave.before(middle), lengths, strict=True))
-            low, high = (middle, high) if within else (low, middle)
+            fits = all(n <= most for n, most in zip(self._interleave.count_before(middle), lengths, strict=True))
+            low, high = (middle, high) if fits else (low, middle)
         return low
 
-    def find(self, slots: Slots) -> tuple[UInt16s, Int64s]:
+    def locate_slots(self, slots: Slots) -> tuple[UInt16s, Int64s]:
         """The component of each slot, and its slot in what that component reads."""
-        components, inner = self._interleave.at(slot_numbers(slots))
-        return components, inner + self._begins[components]
+        components, inner = self._interleave.locate_slots(to_slot_array(slots))
+        return components, inner + self._first_slots[components]
 
     def gather(self, slots: Slots) -> GatheredExamples:
         """Read the content of these slots, in their order."""
-        components, inner = self.find(slots)
-        places = [np.flatnonzero(components == number) for number in range(len(self._readers))]
-        parts = [reader.gather(inner[own]) for reader, own in zip(self._readers, places, strict=True)]
-        live = [own[reader.lengths(inner[own]) > 0] for reader, own in zip(self._readers, places, strict=True)]
-        return in_order(parts, np.argsort(np.concatenate(live)))
+        components, inner = self.locate_slots(slots)
+        positions = [np.flatnonzero(components == number) for number in range(len(self._readers))]
+        parts = [reader.gather(inner[own]) for reader, own in zip(self._readers, positions, strict=True)]
+        live = [own[reader.find_lengths(inner[own]) > 0] for reader, own in zip(self._readers, positions, strict=True)]
+        return reorder_examples(parts, np.argsort(np.concatenate(live)))
 
-    def lengths(self, slots: Slots) -> Int64s:
+    def find_lengths(self, slots: Slots) -> Int64s:
         """Tokens of each slot's example; 0 where it is deleted: int64 [slots]."""
-        components, inner = self.find(slots)
+        components, inner = self.locate_slots(slots)
         lengths = np.zeros(len(inner), np.int64)
         for number, reader in enumerate(self._readers):
             own = components == number
-            lengths[own] = reader.lengths(inner[own])
+            lengths[own] = reader.find_lengths(inner[own])
         return lengths
 
     def check_read(self) -> None:
@@ -72,33 +72,33 @@ class Mixture:
         for reader in self._readers:
             reader.check_read()
 
-    def where(self, slots: Slots) -> tuple[UInt16s, Int64s]:
+    def locate_examples(self, slots: Slots) -> tuple[UInt16s, Int64s]:
         """The component of each slot, and the number of its example in that component."""
-        components, inner = self.find(slots)
+        components, inner = self.locate_slots(slots)
         examples = np.zeros(len(inner), np.int64)
         for number, reader in enumerate(self._readers):
             own = components == number
-            examples[own] = reader.where(inner[own])[1]
+            examples[own] = reader.locate_examples(inner[own])[1]
         return components, examples
 
-    def token_counts(self, most: int) -> Int64s:
+    def sample_token_counts(self, num_tokens: int) -> Int64s:
         """Count each ordinary token in about `most` tokens of the mixture, each component by its share of slots."""
         shares = np.array(self._interleave.shares) / self._interleave.period
         totals = np.zeros(0, np.float64)
         for reader, share in zip(self._readers, shares, strict=True):
-            counts = reader.token_counts(most)
-            wanted = share * most / max(1, counts.sum())
-            totals = (totals if len(totals) else np.zeros(len(counts))) + counts * wanted
+            counts = reader.sample_token_counts(num_tokens)
+            scale = share * num_tokens / max(1, counts.sum())
+            totals = (totals if len(totals) else np.zeros(len(counts))) + counts * scale
         return np.rint(totals).astype(np.int64)
 
 
-def in_order(parts: Sequence[GatheredExamples], order: Int64s) -> GatheredExamples:
+def reorder_examples(parts: Sequence[GatheredExamples], order: Int64s) -> GatheredExamples:
     """Join what components gathered. order: the examples of all, end to end, as they are to follow each other"""
-    whole = _end_to_end(parts)
+    whole = _join(parts)
     offsets = np.concatenate([[0], np.cumsum(np.diff(whole.offsets)[order])]).astype(np.int32)
     firsts = np.searchsorted(whole.masked, whole.offsets)  # masked tokens before each example
     ids, masked, targets = np.empty_like(whole.ids), np.empty_like(whole.masked), np.empty_like(whole.targets)
-    _put_in_order(order, whole.offsets, firsts, whole.ids, whole.masked, whole.targets, offsets, ids, masked, targets)
+    _copy_in_order(order, whole.offsets, firsts, whole.ids, whole.masked, whole.targets, offsets, ids, masked, targets)
     return replace(
         whole,
         ids=ids,
@@ -112,10 +112,10 @@ def in_order(parts: Sequence[GatheredExamples], order: Int64s) -> GatheredExampl
     )
 
 
-def _end_to_end(parts: Sequence[GatheredExamples]) -> GatheredExamples:
+def _join(parts: Sequence[GatheredExamples]) -> GatheredExamples:
     """One after the other."""
-    begins = np.cumsum([0, *(len(part.ids) for part in parts)])
-    offsets = [part.offsets[1:] + begin for part, begin in zip(parts, begins[:-1], strict=True)]
+    token_starts = np.cumsum([0, *(len(part.ids) for part in parts)])
+    offsets = [part.offsets[1:] + begin for part, begin in zip(parts, token_starts[:-1], strict=True)]
     labels = [part.labels for part in parts if part.labels is not None]
     assert len(labels) in (0, len(parts)), "a mixture has pair labels, or none"
     return GatheredExamples(
@@ -123,7 +123,7 @@ def _end_to_end(parts: Sequence[GatheredExamples]) -> GatheredExamples:
         offsets=np.concatenate([[0], *offsets]).astype(np.int32),
         boundary=np.concatenate([part.boundary for part in parts]),
         labels=np.concatenate(labels) if labels else None,
-        masked=np.concatenate([part.masked + begin for part, begin in zip(parts, begins[:-1], strict=True)]),
+        masked=np.concatenate([part.masked + begin for part, begin in zip(parts, token_starts[:-1], strict=True)]),
         targets=np.concatenate([part.targets for part in parts]),
         example_ids=np.concatenate([part.example_ids for part in parts]),
         epochs=np.concatenate([part.epochs for part in parts]),
@@ -133,7 +133,7 @@ def _end_to_end(parts: Sequence[GatheredExamples]) -> GatheredExamples:
 
 
 @kernel
-def _put_in_order(
+def _copy_in_order(
     order: Int64s,
     starts: Int32s,
     firsts: Int64s,
@@ -146,22 +146,24 @@ def _put_in_order(
     new_targets: Any,
 ) -> None:
     """Copy tokens and masks example by example. firsts: where each example's masked tokens begin"""
-    put = 0
+    written = 0
     for row in range(len(order)):
-        source, begin = starts[order[row]], np.int64(offsets[row])
-        for place in range(offsets[row + 1] - begin):
-            new_ids[begin + place] = ids[source + place]
+        source, target = starts[order[row]], np.int64(offsets[row])
+        for token in range(offsets[row + 1] - target):
+            new_ids[target + token] = ids[source + token]
         for mask in range(firsts[order[row]], firsts[order[row] + 1]):
-            new_masked[put] = masked[mask] - source + begin
-            new_targets[put] = targets[mask]
-            put += 1
+            new_masked[written] = masked[mask] - source + target
+            new_targets[written] = targets[mask]
+            written += 1
 
 
-def gather_plain(readers: Sequence[SlotReader], components: Sequence[int], inner: Sequence[int]) -> GatheredExamples:
+def gather_mixture_plain(
+    readers: Sequence[SlotReader], components: Sequence[int], inner: Sequence[int]
+) -> GatheredExamples:
     """Return what `Mixture.gather` gives, slot by slot. inner: the slot of each in its component"""
     gathered = [readers[n].gather(range(slot, slot + 1)) for n, slot in zip(components, inner, strict=True)]
-    tallies = [[0] * len(TALLIES) for _ in readers]
-    for number, one in zip(components, gathered, strict=True):
-        for column, count in enumerate(one.tallies[0].tolist()):
+    tallies = [[0] * len(TALLY_NAMES) for _ in readers]
+    for number, example in zip(components, gathered, strict=True):
+        for column, count in enumerate(example.tallies[0].tolist()):
             tallies[number][column] += count
-    return replace(_end_to_end(gathered), by_component=np.array(tallies, np.int64))
+    return replace(_join(gathered), by_component=np.array(tallies, np.int64))

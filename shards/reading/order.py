@@ -59,21 +59,21 @@ from corpora.kernels.arrays import Int32s, Int64s, UInt16s
 from corpora.kernels.compiling import kernel
 from corpora.store.randomness import address, draw, draw_one, fold, fold_one
 
-ROUNDS = 8
+FEISTEL_ROUNDS = 8
 MAX_EXAMPLES = 1 << 62
-KEPT_EPOCHS = 2  # a step may begin in one and end in the next
-BLOCK = 1 << 20
-LONGEST_PERIOD = 10**15
-KEPT_BLOCKS = 2  # a step may begin in one and end in the next
+MAX_CACHED_EPOCHS = 2  # a step may begin in one and end in the next
+BLOCK_SLOTS = 1 << 20
+MAX_PERIOD_SLOTS = 10**15
+MAX_CACHED_BLOCKS = 2  # a step may begin in one and end in the next
 
 
 class Order(Protocol):
     """Gives the example at a slot, and its epoch. Both take and give int64, in the shape [S] of the slots."""
 
-    def examples(self, slots: Int64s) -> Int64s:
+    def find_examples(self, slots: Int64s) -> Int64s:
         """Numbers of examples."""
 
-    def epochs(self, slots: Int64s) -> Int64s:
+    def find_epochs(self, slots: Int64s) -> Int64s:
         """Count how often the whole set was read before."""
 
 
@@ -85,135 +85,135 @@ class GlobalOrder:
         self._num_examples = num_examples
         self._root = np.uint64(address(seed, purpose))
 
-    def examples(self, slots: Int64s) -> Int64s:
+    def find_examples(self, slots: Int64s) -> Int64s:
         """Numbers of examples."""
-        return permuted(slots, self._num_examples, self._root)
+        return permute_slots(slots, self._num_examples, self._root)
 
-    def epochs(self, slots: Int64s) -> Int64s:
+    def find_epochs(self, slots: Int64s) -> Int64s:
         """Count how often the whole set was read before."""
         return slots // self._num_examples
 
 
-def permuted(slots: Int64s, num_examples: int, root: np.uint64) -> Int64s:
+def permute_slots(slots: Int64s, num_examples: int, root: np.uint64) -> Int64s:
     """Slots under the permutation of each epoch that a key gives: numbers in [0, num_examples)."""
     examples = np.empty_like(slots)
     if len(slots):
-        _permute(slots, num_examples, (num_examples - 1).bit_length(), root, examples)
+        _permute_slots(slots, num_examples, (num_examples - 1).bit_length(), root, examples)
     return examples
 
 
-def examples_at(slots: Int64s, num_examples: int, seed: int) -> Int64s:
+def find_global_examples(slots: Int64s, num_examples: int, seed: int) -> Int64s:
     """The examples at slots in a global order: int64 numbers in [0, num_examples), in the shape [S] of `slots`."""
-    return GlobalOrder(num_examples, seed).examples(slots)
+    return GlobalOrder(num_examples, seed).find_examples(slots)
 
 
-def step_slots(step: int, batch: int, first: int = 0) -> range:
+def step_slots(step: int, batch: int, first_slot: int = 0) -> range:
     """The slots of a step of a phase whose slots begin at `first`."""
-    return range(first + step * batch, first + (step + 1) * batch)
+    return range(first_slot + step * batch, first_slot + (step + 1) * batch)
 
 
-def share(slots: range, rank: int, ranks: int) -> range:
+def take_rank_share(slots: range, rank: int, num_ranks: int) -> range:
     """The slots of one rank: contiguous, and of all ranks together all slots, in the order of the ranks.
 
     >>> [share(range(10, 15), rank, 2) for rank in range(2)]
     [range(10, 12), range(12, 15)]
     """
-    return slots[len(slots) * rank // ranks : len(slots) * (rank + 1) // ranks]
+    return slots[len(slots) * rank // num_ranks : len(slots) * (rank + 1) // num_ranks]
 
 
-def cut(slots: range, size: int, num: int) -> list[range]:
+def split_slots(slots: range, size: int, num_pieces: int) -> list[range]:
     """Slots in `num` pieces of at most `size`; the last ones are empty where there are too few.
 
     >>> cut(range(5), 2, 4)
     [range(0, 2), range(2, 4), range(4, 5), range(5, 5)]
     """
-    assert len(slots) <= size * num, (slots, size, num)
-    return [slots[size * piece : size * (piece + 1)] for piece in range(num)]
+    assert len(slots) <= size * num_pieces, (slots, size, num_pieces)
+    return [slots[size * piece : size * (piece + 1)] for piece in range(num_pieces)]
 
 
-def first_slots(sets: Sequence[Hashable], num_slots: Sequence[int]) -> list[int]:
+def compute_first_slots(sets: Sequence[Hashable], num_slots: Sequence[int]) -> list[int]:
     """Return where each phase begins: one that reads a set that was read before continues where that one ended.
 
     >>> first_slots(["short", "long", "short"], [100, 10, 50])
     [0, 0, 100]
     """
-    read: dict[Hashable, int] = {}
-    begins = []
+    slots_read: dict[Hashable, int] = {}
+    starts = []
     for name, number in zip(sets, num_slots, strict=True):
-        begins.append(read.get(name, 0))
-        read[name] = begins[-1] + number
-    return begins
+        starts.append(slots_read.get(name, 0))
+        slots_read[name] = starts[-1] + number
+    return starts
 
 
 @kernel
-def _permute(slots: Int64s, num_examples: int, bits: int, root: np.uint64, examples: Int64s) -> None:
+def _permute_slots(slots: Int64s, num_examples: int, bits: int, root: np.uint64, examples: Int64s) -> None:
     """Fill `examples`, stretch by stretch of slots of one epoch."""
     first = 0
     while first < len(slots):
         epoch = slots[first] // num_examples
-        begin = epoch * num_examples
+        epoch_start = epoch * num_examples
         last = first + 1
-        while last < len(slots) and begin <= slots[last] < begin + num_examples:
+        while last < len(slots) and epoch_start <= slots[last] < epoch_start + num_examples:
             last += 1
         _permute_epoch(
-            slots[first:last] - begin, num_examples, bits, fold_one(root, np.uint64(epoch)), examples[first:last]
+            slots[first:last] - epoch_start, num_examples, bits, fold_one(root, np.uint64(epoch)), examples[first:last]
         )
         first = last
 
 
 @kernel
-def _permute_epoch(places: Int64s, num_examples: int, bits: int, key: np.uint64, examples: Int64s) -> None:
+def _permute_epoch(positions: Int64s, num_examples: int, bits: int, key: np.uint64, examples: Int64s) -> None:
     """Permute the places of one epoch: each round takes all together, which keeps the processor busy."""
     right_bits = np.uint64(bits - bits // 2)
     one = np.uint64(1)
     left_mask, right_mask = (one << np.uint64(bits // 2)) - one, (one << right_bits) - one
-    lefts, rights = np.empty(len(places), np.uint64), np.empty(len(places), np.uint64)
-    where, num = np.arange(len(places)), len(places)  # of those that are still on their way
-    while num:
-        for at in range(num):
-            lefts[at], rights[at] = np.uint64(places[at]) >> right_bits, np.uint64(places[at]) & right_mask
-        for turn in range(0, ROUNDS, 2):
+    lefts, rights = np.empty(len(positions), np.uint64), np.empty(len(positions), np.uint64)
+    targets, num_left = np.arange(len(positions)), len(positions)  # of those that are still on their way
+    while num_left:
+        for n in range(num_left):
+            lefts[n], rights[n] = np.uint64(positions[n]) >> right_bits, np.uint64(positions[n]) & right_mask
+        for turn in range(0, FEISTEL_ROUNDS, 2):
             even, odd = draw_one(key, turn), draw_one(key, turn + 1)
-            for at in range(num):
-                left = lefts[at] ^ fold_one(even, rights[at]) & left_mask
-                rights[at] ^= fold_one(odd, left) & right_mask
-                lefts[at] = left
-        left_out = 0
-        for at in range(num):
-            place, target = np.int64((lefts[at] << right_bits) | rights[at]), where[at]
-            examples[target] = place
-            places[left_out], where[left_out] = place, target
-            left_out += int(place >= num_examples)
-        num = left_out
+            for n in range(num_left):
+                left = lefts[n] ^ fold_one(even, rights[n]) & left_mask
+                rights[n] ^= fold_one(odd, left) & right_mask
+                lefts[n] = left
+        num_outside = 0
+        for n in range(num_left):
+            position, target = np.int64((lefts[n] << right_bits) | rights[n]), targets[n]
+            examples[target] = position
+            positions[num_outside], targets[num_outside] = position, target
+            num_outside += int(position >= num_examples)
+        num_left = num_outside
 
 
-def example_plain(slot: int, num_examples: int, seed: int, purpose: str = "order") -> int:
+def find_example_plain(slot: int, num_examples: int, seed: int, purpose: str = "order") -> int:
     """Return what `GlobalOrder.examples` gives for one slot, in plain Python."""
-    epoch, place = divmod(slot, num_examples)
-    return permuted_plain(place, num_examples, int(fold(address(seed, purpose), epoch)))
+    epoch, position = divmod(slot, num_examples)
+    return permute_plain(position, num_examples, int(fold(address(seed, purpose), epoch)))
 
 
-def permuted_plain(place: int, num_examples: int, key: int) -> int:
+def permute_plain(position: int, num_examples: int, key: int) -> int:
     """Return the place that a place goes to in the permutation of a key."""
     bits = (num_examples - 1).bit_length()
     right_bits = bits - bits // 2
     left_mask, right_mask = (1 << bits // 2) - 1, (1 << right_bits) - 1
     while True:
-        left, right = place >> right_bits, place & right_mask
-        for turn in range(0, ROUNDS, 2):
+        left, right = position >> right_bits, position & right_mask
+        for turn in range(0, FEISTEL_ROUNDS, 2):
             left ^= int(fold(draw(key, turn), right)) & left_mask
             right ^= int(fold(draw(key, turn + 1), left)) & right_mask
-        place = left << right_bits | right
-        if place < num_examples:
-            return place
+        position = left << right_bits | right
+        if position < num_examples:
+            return position
 
 
-class _Epoch(NamedTuple):
+class _EpochLayout(NamedTuple):
     """shards: in their order; begins: the first place of each, and the end; windows: the first place of each window"""
 
     shards: Int64s
-    begins: Int64s
-    windows: Int64s
+    starts: Int64s
+    window_starts: Int64s
 
 
 class WindowedOrder:
@@ -225,70 +225,70 @@ class WindowedOrder:
     def __init__(self, sizes: Sequence[int], window: int, seed: int) -> None:
         assert window > 0 and (not sizes or min(sizes) > 0), (sizes, window)
         self._sizes = np.array(sizes, np.int64)
-        self._starts = np.cumsum([0, *sizes])
-        self._num_examples = int(self._starts[-1])
+        self._shard_starts = np.cumsum([0, *sizes])
+        self._num_examples = int(self._shard_starts[-1])
         self._window, self._seed = window, seed
-        self._shards = GlobalOrder(len(sizes), seed, "shards")
-        self._epochs = OrderedDict[int, _Epoch]()
+        self._shard_order = GlobalOrder(len(sizes), seed, "shards")
+        self._layouts = OrderedDict[int, _EpochLayout]()
 
     @property
     def num_windows(self) -> int:
         """Windows of an epoch."""
         return -(-len(self._sizes) // self._window)
 
-    def examples(self, slots: Int64s) -> Int64s:
+    def find_examples(self, slots: Int64s) -> Int64s:
         """Numbers of examples."""
         examples = np.empty_like(slots)
-        windows = self.windows(slots)
-        for window in _distinct(windows):
-            here = windows == window
-            examples[here] = self._inside(window, slots[here])
+        windows = self.find_windows(slots)
+        for window in _list_distinct(windows):
+            in_window = windows == window
+            examples[in_window] = self._find_in_window(window, slots[in_window])
         return examples
 
-    def epochs(self, slots: Int64s) -> Int64s:
+    def find_epochs(self, slots: Int64s) -> Int64s:
         """Count how often the whole set was read before."""
         return slots // self._num_examples
 
-    def windows(self, slots: Int64s) -> Int64s:
+    def find_windows(self, slots: Int64s) -> Int64s:
         """The windows of slots, counted from the first one of the first epoch."""
-        epochs = self.epochs(slots)
-        places, windows = slots - epochs * self._num_examples, np.empty_like(slots)
-        for epoch in _distinct(epochs):
-            here = epochs == epoch
-            inside = np.searchsorted(self._epoch(epoch).windows, places[here], side="right") - 1
-            windows[here] = epoch * self.num_windows + inside
+        epochs = self.find_epochs(slots)
+        positions, windows = slots - epochs * self._num_examples, np.empty_like(slots)
+        for epoch in _list_distinct(epochs):
+            in_epoch = epochs == epoch
+            numbers = np.searchsorted(self._get_layout(epoch).window_starts, positions[in_epoch], side="right") - 1
+            windows[in_epoch] = epoch * self.num_windows + numbers
         return windows
 
-    def shards(self, window: int) -> list[int]:
+    def list_shards(self, window: int) -> list[int]:
         """The shards that a window reads."""
         epoch, number = divmod(window, self.num_windows)
-        shards: list[int] = self._epoch(epoch).shards[number * self._window : (number + 1) * self._window].tolist()
+        shards: list[int] = self._get_layout(epoch).shards[number * self._window : (number + 1) * self._window].tolist()
         return shards
 
-    def _inside(self, window: int, slots: Int64s) -> Int64s:
+    def _find_in_window(self, window: int, slots: Int64s) -> Int64s:
         """The examples of slots of one window."""
         epoch, number = divmod(window, self.num_windows)
-        layout = self._epoch(epoch)
-        begin, end = layout.windows[number : number + 2]
+        layout = self._get_layout(epoch)
+        start, end = layout.window_starts[number : number + 2]
         key = np.uint64(fold(address(self._seed, "window", epoch), number))
-        places = begin + permuted(slots - epoch * self._num_examples - begin, int(end - begin), key)
-        at = np.searchsorted(layout.begins, places, side="right") - 1
-        examples: Int64s = self._starts[layout.shards[at]] + places - layout.begins[at]
+        positions = start + permute_slots(slots - epoch * self._num_examples - start, int(end - start), key)
+        shard_numbers = np.searchsorted(layout.starts, positions, side="right") - 1
+        examples: Int64s = self._shard_starts[layout.shards[shard_numbers]] + positions - layout.starts[shard_numbers]
         return examples
 
-    def _epoch(self, epoch: int) -> _Epoch:
+    def _get_layout(self, epoch: int) -> _EpochLayout:
         """The layout of an epoch, kept for a while."""
-        if epoch not in self._epochs:
+        if epoch not in self._layouts:
             num = len(self._sizes)
-            shards = self._shards.examples(np.arange(epoch * num, (epoch + 1) * num))
-            begins = np.concatenate([[0], np.cumsum(self._sizes[shards])])
-            self._epochs[epoch] = _Epoch(shards, begins, np.append(begins[: num : self._window], begins[-1]))
-            while len(self._epochs) > KEPT_EPOCHS:
-                self._epochs.popitem(last=False)
-        return self._epochs[epoch]
+            shards = self._shard_order.find_examples(np.arange(epoch * num, (epoch + 1) * num))
+            starts = np.concatenate([[0], np.cumsum(self._sizes[shards])])
+            self._layouts[epoch] = _EpochLayout(shards, starts, np.append(starts[: num : self._window], starts[-1]))
+            while len(self._layouts) > MAX_CACHED_EPOCHS:
+                self._layouts.popitem(last=False)
+        return self._layouts[epoch]
 
 
-def _distinct(numbers: Int64s) -> list[int]:
+def _list_distinct(numbers: Int64s) -> list[int]:
     """Different numbers, ascending; most often there is one."""
     if len(numbers) and numbers.min() == numbers.max():
         return [int(numbers[0])]
@@ -296,27 +296,27 @@ def _distinct(numbers: Int64s) -> list[int]:
     return distinct
 
 
-def windowed_plain(slot: int, sizes: Sequence[int], window: int, seed: int) -> int:
+def find_windowed_example_plain(slot: int, sizes: Sequence[int], window: int, seed: int) -> int:
     """Return what `WindowedOrder.examples` gives for one slot, in plain Python."""
-    epoch, place = divmod(slot, sum(sizes))
-    shards = [example_plain(epoch * len(sizes) + n, len(sizes), seed, "shards") for n in range(len(sizes))]
+    epoch, position = divmod(slot, sum(sizes))
+    shards = [find_example_plain(epoch * len(sizes) + n, len(sizes), seed, "shards") for n in range(len(sizes))]
     number = 0
-    while place >= (inside := sum(sizes[shard] for shard in shards[number * window : (number + 1) * window])):
-        place, number = place - inside, number + 1
+    while position >= (window_size := sum(sizes[shard] for shard in shards[number * window : (number + 1) * window])):
+        position, number = position - window_size, number + 1
     key = int(fold(address(seed, "window", epoch), number))
-    place = permuted_plain(place, inside, int(fold(key, 0)))
+    position = permute_plain(position, window_size, int(fold(key, 0)))
     for shard in shards[number * window :]:
-        if place < sizes[shard]:
-            return sum(sizes[:shard]) + place
-        place -= sizes[shard]
+        if position < sizes[shard]:
+            return sum(sizes[:shard]) + position
+        position -= sizes[shard]
     raise AssertionError("a place is in a shard of its window")
 
 
-class Layout(NamedTuple):
+class BlockLayout(NamedTuple):
     """A block. components: of each slot; ranks: which of the component's slots in the block it is"""
 
     components: UInt16s
-    ranks: Int32s
+    slot_numbers: Int32s
 
 
 class Interleave:
@@ -326,70 +326,70 @@ class Interleave:
     block:  slots that are laid out at once; each component has one at least in each block
     """
 
-    def __init__(self, shares: Sequence[int], block: int = BLOCK) -> None:
+    def __init__(self, shares: Sequence[int], block: int = BLOCK_SLOTS) -> None:
         self.period = sum(shares)
-        assert 0 < min(shares) and len(shares) <= 1 << 16 and self.period <= LONGEST_PERIOD, shares
+        assert 0 < min(shares) and len(shares) <= 1 << 16 and self.period <= MAX_PERIOD_SLOTS, shares
         assert self.period <= block or min(shares) * block >= self.period, "a component has a slot in each block"
         self.shares = tuple(shares)
-        self._sums = [sum(shares[:number]) for number in range(len(shares) + 1)]
+        self._cumulative_shares = [sum(shares[:number]) for number in range(len(shares) + 1)]
         self._block = block
-        self._layouts = OrderedDict[int, Layout]()
+        self._layouts = OrderedDict[int, BlockLayout]()
 
-    def at(self, slots: Int64s) -> tuple[UInt16s, Int64s]:
+    def locate_slots(self, slots: Int64s) -> tuple[UInt16s, Int64s]:
         """The component of each slot, and its slot in that component: [S] each."""
-        periods, places = np.divmod(slots, self.period)
-        blocks = places // self._block
-        components, inner = np.empty(len(slots), np.uint16), np.empty(len(slots), np.int64)
+        periods, positions = np.divmod(slots, self.period)
+        blocks = positions // self._block
+        components, component_slots = np.empty(len(slots), np.uint16), np.empty(len(slots), np.int64)
         for block in np.unique(blocks).tolist():
-            here = np.flatnonzero(blocks == block)
-            layout, within = self._layout(block), places[here] - block * self._block
-            components[here] = layout.components[within]
-            begins = np.array(self._begins(block * self._block), np.int64)
-            inner[here] = begins[components[here]] + layout.ranks[within]
-        inner += periods * np.array(self.shares, np.int64)[components]
-        return components, inner
+            in_block = np.flatnonzero(blocks == block)
+            layout, offsets = self._get_layout(block), positions[in_block] - block * self._block
+            components[in_block] = layout.components[offsets]
+            starts = np.array(self._count_before_block(block * self._block), np.int64)
+            component_slots[in_block] = starts[components[in_block]] + layout.slot_numbers[offsets]
+        component_slots += periods * np.array(self.shares, np.int64)[components]
+        return components, component_slots
 
-    def before(self, slot: int) -> tuple[int, ...]:
+    def count_before(self, slot: int) -> tuple[int, ...]:
         """Count the slots before a slot that are of each component."""
-        period, place = divmod(slot, self.period)
-        block, within = divmod(place, self._block)
-        components = self._layout(block).components[:within] if within else np.zeros(0, np.uint16)
-        inside = np.bincount(components, minlength=len(self.shares)).tolist()
-        begins = self._begins(block * self._block)
+        period, position = divmod(slot, self.period)
+        block, offset = divmod(position, self._block)
+        components = self._get_layout(block).components[:offset] if offset else np.zeros(0, np.uint16)
+        counts = np.bincount(components, minlength=len(self.shares)).tolist()
+        starts = self._count_before_block(block * self._block)
         return tuple(
-            period * share + begin + some for share, begin, some in zip(self.shares, begins, inside, strict=True)
+            period * share + begin + count for share, begin, count in zip(self.shares, starts, counts, strict=True)
         )
 
-    def _begins(self, place: int) -> list[int]:
+    def _count_before_block(self, position: int) -> list[int]:
         """Count each component's slots before the block that begins at a place of a period: its part to within one."""
-        sums = [place * total // self.period for total in self._sums]
+        sums = [position * total // self.period for total in self._cumulative_shares]
         return [above - below for below, above in pairwise(sums)]
 
-    def _layout(self, block: int) -> Layout:
+    def _get_layout(self, block: int) -> BlockLayout:
         """A block of a period."""
         layout = self._layouts.get(block)
         if layout is None:
             first = block * self._block
             last = min(first + self._block, self.period)
-            counts = np.subtract(self._begins(last), self._begins(first)).astype(np.int64)
-            layout = self._layouts[block] = laid_out(counts)
-            while len(self._layouts) > KEPT_BLOCKS:
+            counts = np.subtract(self._count_before_block(last), self._count_before_block(first)).astype(np.int64)
+            layout = self._layouts[block] = lay_out_block(counts)
+            while len(self._layouts) > MAX_CACHED_BLOCKS:
                 self._layouts.popitem(last=False)
         return layout
 
 
-def laid_out(counts: Int64s) -> Layout:
+def lay_out_block(counts: Int64s) -> BlockLayout:
     """So many slots of each component, evenly."""
-    layout = Layout(np.empty(counts.sum(), np.uint16), np.empty(counts.sum(), np.int32))
-    _lay_out(counts, *layout)
+    layout = BlockLayout(np.empty(counts.sum(), np.uint16), np.empty(counts.sum(), np.int32))
+    _fill_layout(counts, *layout)
     return layout
 
 
 @kernel
-def _lay_out(counts: Int64s, components: UInt16s, ranks: Int32s) -> None:
+def _fill_layout(counts: Int64s, components: UInt16s, slot_numbers: Int32s) -> None:
     """Fill a layout; `released` and `due` are of each component's next slot."""
     num_slots, num = len(components), len(counts)
-    given, released, due = np.zeros(num, np.int64), np.zeros(num, np.int64), np.zeros(num, np.int64)
+    num_given, earliest, due = np.zeros(num, np.int64), np.zeros(num, np.int64), np.zeros(num, np.int64)
     for component in range(num):
         due[component] = num_slots + 1
         if counts[component]:
@@ -397,30 +397,30 @@ def _lay_out(counts: Int64s, components: UInt16s, ranks: Int32s) -> None:
     for slot in range(num_slots):
         chosen, first = -1, num_slots + 1
         for component in range(num):
-            if released[component] <= slot and due[component] < first:
+            if earliest[component] <= slot and due[component] < first:
                 chosen, first = component, due[component]
-        components[slot], ranks[slot] = chosen, given[chosen]
-        given[chosen] += 1
-        if given[chosen] == counts[chosen]:
+        components[slot], slot_numbers[slot] = chosen, num_given[chosen]
+        num_given[chosen] += 1
+        if num_given[chosen] == counts[chosen]:
             due[chosen] = num_slots + 1
         else:
-            released[chosen] = given[chosen] * num_slots // counts[chosen]
-            due[chosen] = -(-(given[chosen] + 1) * num_slots // counts[chosen])
+            earliest[chosen] = num_given[chosen] * num_slots // counts[chosen]
+            due[chosen] = -(-(num_given[chosen] + 1) * num_slots // counts[chosen])
 
 
-def laid_out_plain(counts: Sequence[int]) -> list[tuple[int, int]]:
+def lay_out_block_plain(counts: Sequence[int]) -> list[tuple[int, int]]:
     """Return what `laid_out` gives, slot by slot: the component, and which of its slots it is."""
     total, slots = sum(counts), list[tuple[int, int]]()
     given = [0] * len(counts)
     for slot in range(total):
-        open_ones = [n for n, count in enumerate(counts) if given[n] < count and given[n] * total // count <= slot]
-        chosen = min(open_ones, key=lambda n: (Fraction((given[n] + 1) * total, counts[n]).__ceil__(), n))
+        candidates = [n for n, count in enumerate(counts) if given[n] < count and given[n] * total // count <= slot]
+        chosen = min(candidates, key=lambda n: (Fraction((given[n] + 1) * total, counts[n]).__ceil__(), n))
         slots.append((chosen, given[chosen]))
         given[chosen] += 1
     return slots
 
 
-def shares_of(weights: Sequence[Fraction]) -> tuple[int, ...]:
+def to_whole_shares(weights: Sequence[Fraction]) -> tuple[int, ...]:
     """The smallest whole numbers in the proportions of weights.
 
     Where their sum would be above 10^15, the nearest ones with that sum (largest remainders).
@@ -433,20 +433,20 @@ def shares_of(weights: Sequence[Fraction]) -> tuple[int, ...]:
     common = 1
     for part in parts:
         common = common * part.denominator // gcd(common, part.denominator)
-        if common > LONGEST_PERIOD:
-            return apportioned(LONGEST_PERIOD, parts)
+        if common > MAX_PERIOD_SLOTS:
+            return apportion(MAX_PERIOD_SLOTS, parts)
     return tuple(int(part * common) for part in parts)
 
 
-def apportioned(slots: int, parts: Sequence[Fraction]) -> tuple[int, ...]:
+def apportion(total: int, fractions: Sequence[Fraction]) -> tuple[int, ...]:
     """So many slots by parts of the whole, each to within one: the largest remainders get what is left.
 
     >>> apportioned(10, [Fraction(1, 3), Fraction(2, 3)])
     (3, 7)
     """
-    exact = [part * slots for part in parts]
+    exact = [part * total for part in fractions]
     shares = [int(each) for each in exact]
-    order = sorted(range(len(parts)), key=lambda number: (shares[number] - exact[number], number))
-    for number in order[: slots - sum(shares)]:
+    order = sorted(range(len(fractions)), key=lambda number: (shares[number] - exact[number], number))
+    for number in order[: total - sum(shares)]:
         shares[number] += 1
     return tuple(shares)

@@ -32,17 +32,17 @@ from corpora.kernels.arrays import Ids, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.store.manifest import Manifest, fingerprint
 from corpora.store.settings import EPOCH, check_range
-from shards.masks.masking import Masked
+from shards.masks.masking import MaskedTokens
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import GatheredExamples, Loader
-from shards.reading.order import examples_at
+from shards.reading.order import find_global_examples
 
 IGNORED = -100  # the label of a token that is not to be guessed
 Record: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordNames:
+class RecordFormat:
     """The names and fill values of the columns of records.
 
     pad_id:  of the vocabulary
@@ -52,43 +52,43 @@ class RecordNames:
 
     pad_id: int
     label: str | None
-    guessed: bool = True
+    masked_only: bool = True
 
     @staticmethod
-    def of(manifest: Manifest) -> "RecordNames":
+    def from_manifest(manifest: Manifest) -> "RecordFormat":
         """Return the names for the records of shards."""
         facts = manifest.facts
         labels = facts.get("labels", "next-sentence") if facts["pair_labels"] else None
-        return RecordNames(
+        return RecordFormat(
             pad_id=facts["special_ids"]["pad"],
             label=f"{labels.replace('-', '_')}_label" if labels else None,
-            guessed=facts["masking"] != "none",
+            masked_only=facts["masking"] != "none",
         )
 
     @property
-    def fill(self) -> Mapping[str, int]:
+    def fill_values(self) -> Mapping[str, int]:
         """The values after the end of an example, by column of tokens."""
         return {"input_ids": self.pad_id, "attention_mask": 0, "token_type_ids": 0, "labels": IGNORED}
 
 
-def padded(gathered: GatheredExamples, names: RecordNames, width: int) -> Record:
+def pad_examples(gathered: GatheredExamples, format: RecordFormat, width: int) -> Record:
     """Return the gathered examples as rows of one width: int64 [B, width], and [B] for the label of pairs."""
-    assert gathered.longest <= width, (gathered.longest, width)
+    assert gathered.max_length <= width, (gathered.max_length, width)
     num, lengths = gathered.num_examples, np.diff(gathered.offsets)
-    rows = {name: np.full((num, width), fill, np.int64) for name, fill in names.fill.items()}
-    places = np.arange(width) < lengths[:, None]
-    targets = np.full(len(gathered.ids), IGNORED, np.int64) if names.guessed else gathered.ids.astype(np.int64)
+    rows = {name: np.full((num, width), fill, np.int64) for name, fill in format.fill_values.items()}
+    is_token = np.arange(width) < lengths[:, None]
+    targets = np.full(len(gathered.ids), IGNORED, np.int64) if format.masked_only else gathered.ids.astype(np.int64)
     targets[gathered.masked] = gathered.targets
-    rows["input_ids"][places] = gathered.ids
-    rows["attention_mask"][places] = 1
-    rows["token_type_ids"][places & (np.arange(width) >= gathered.boundary[:, None])] = 1
-    rows["labels"][places] = targets
-    return rows if names.label is None or gathered.labels is None else {**rows, names.label: gathered.labels}
+    rows["input_ids"][is_token] = gathered.ids
+    rows["attention_mask"][is_token] = 1
+    rows["token_type_ids"][is_token & (np.arange(width) >= gathered.boundary[:, None])] = 1
+    rows["labels"][is_token] = targets
+    return rows if format.label is None or gathered.labels is None else {**rows, format.label: gathered.labels}
 
 
-def records(gathered: GatheredExamples, names: RecordNames, width: int = 0) -> list[Record]:
+def to_records(gathered: GatheredExamples, format: RecordFormat, width: int = 0) -> list[Record]:
     """Return the gathered examples one by one: as wide as each is, or all of one width."""
-    rows = padded(gathered, names, max(width, gathered.longest))
+    rows = pad_examples(gathered, format, max(width, gathered.max_length))
     ends = np.full(gathered.num_examples, width) if width else np.diff(gathered.offsets)
     return [
         {name: column[row, :end] if column.ndim == 2 else column[row] for name, column in rows.items()}
@@ -111,7 +111,7 @@ class ExampleRecords:
         check_range("epochs", epochs, 1, 1 << 32)
         EPOCH.check("first", first)
         self.shard_set, self.seed, self.epochs, self.first, self.padded = shard_set, seed, epochs, first, padded
-        self._kept: tuple[int, Int64s] | None = None
+        self._cached_slots: tuple[int, Int64s] | None = None
         if not self.num_live:
             raise InputError(
                 f"The shards {shard_set.manifest.folder} have no example in the split {shard_set.split!r}: there is "
@@ -120,7 +120,7 @@ class ExampleRecords:
 
     def __getstate__(self) -> dict[str, Any]:
         names = ("shard_set", "seed", "epochs", "first", "padded")
-        return {"_kept": None, **{name: getattr(self, name) for name in names}}
+        return {"_cached_slots": None, **{name: getattr(self, name) for name in names}}
 
     def __repr__(self) -> str:
         """Return the meaning of the numbers: Grain refuses a checkpoint of a source with another one."""
@@ -138,54 +138,56 @@ class ExampleRecords:
 
     def read(self, numbers: Sequence[int] | Int64s) -> list[Record]:
         """The records of some numbers, in one go."""
-        return records(self.gather(np.asarray(numbers, np.int64)), self.names, self.width if self.padded else 0)
+        return to_records(
+            self.gather(np.asarray(numbers, np.int64)), self.format, self.max_length if self.padded else 0
+        )
 
     def gather(self, numbers: Int64s) -> GatheredExamples:
         """Return what the loader gives for these numbers, once it is checked: by number no epoch is seen to end."""
-        gathered = self._loader.gather(self.slots_of(numbers))
+        gathered = self._loader.gather(self.to_slots(numbers))
         self._loader.check_read()
         assert not gathered.deleted
         return gathered
 
-    def slots_of(self, numbers: Int64s) -> Int64s:
+    def to_slots(self, numbers: Int64s) -> Int64s:
         """The slots of numbers: they continue after the last epoch."""
         if self._all_live:
             return numbers + self.first * self.num_live
-        epochs, places = np.divmod(numbers, self.num_live)
+        epochs, positions = np.divmod(numbers, self.num_live)
         slots = np.empty_like(numbers)
         for epoch in np.unique(epochs).tolist():
-            here = epochs == epoch
-            slots[here] = self._live_slots(epoch + self.first)[places[here]]
+            in_epoch = epochs == epoch
+            slots[in_epoch] = self._list_live_slots(epoch + self.first)[positions[in_epoch]]
         return slots
 
     @cached_property
     def num_live(self) -> int:
         """Examples of an epoch."""
-        return int(self.shard_set.live.sum()) if self.shard_set.deleted_rows else len(self.shard_set)
+        return int(self.shard_set.is_live.sum()) if self.shard_set.deleted_rows else len(self.shard_set)
 
     @property
     def _all_live(self) -> bool:
         return self.num_live == len(self.shard_set)
 
-    def _live_slots(self, epoch: int) -> Int64s:
+    def _list_live_slots(self, epoch: int) -> Int64s:
         """The slots of an epoch whose examples are live, ascending; those of the last epoch asked for are kept."""
-        if self._kept is None or self._kept[0] != epoch:
+        if self._cached_slots is None or self._cached_slots[0] != epoch:
             size = len(self.shard_set)
             slots = np.arange(epoch * size, (epoch + 1) * size, dtype=np.int64)
-            self._kept = epoch, slots[self.shard_set.live[examples_at(slots, size, self.seed)]]
-        return self._kept[1]
+            self._cached_slots = epoch, slots[self.shard_set.is_live[find_global_examples(slots, size, self.seed)]]
+        return self._cached_slots[1]
 
     @cached_property
     def _loader(self) -> Loader:
         return Loader(self.shard_set, self.seed)
 
     @cached_property
-    def names(self) -> RecordNames:
+    def format(self) -> RecordFormat:
         """The names of the columns."""
-        return RecordNames.of(self.shard_set.manifest)
+        return RecordFormat.from_manifest(self.shard_set.manifest)
 
     @property
-    def width(self) -> int:
+    def max_length(self) -> int:
         """Tokens of the longest example that the shards may hold."""
         return int(self.shard_set.manifest.facts["length"])
 
@@ -203,11 +205,13 @@ class MaskedRows(NamedTuple):
     labels: Int64s  # [n, L], -100 where nothing is to be guessed
 
 
-def to_rows(ids: Ids, offsets: Int64s, masked: Masked, pad_id: int) -> MaskedRows:
+def to_rows(ids: Ids, offsets: Int64s, masked: MaskedTokens, pad_id: int) -> MaskedRows:
     """Rows of flat ids that have their masks put in."""
-    num, longest = len(offsets) - 1, int(np.diff(offsets).max(initial=0))
-    rows = MaskedRows(np.empty((num, longest), np.int64), np.empty((num, longest), np.int64))
-    _write_rows(ids, offsets, masked.places, masked.targets, masked.offsets, pad_id, rows.input_ids, rows.labels)
+    num, max_length = len(offsets) - 1, int(np.diff(offsets).max(initial=0))
+    rows = MaskedRows(np.empty((num, max_length), np.int64), np.empty((num, max_length), np.int64))
+    _write_rows(
+        ids, offsets, masked.flat_positions, masked.targets, masked.offsets, pad_id, rows.input_ids, rows.labels
+    )
     return rows
 
 
@@ -215,7 +219,7 @@ def to_rows(ids: Ids, offsets: Int64s, masked: Masked, pad_id: int) -> MaskedRow
 def _write_rows(
     ids: Ids,
     offsets: Int64s,
-    places: Int64s,
+    flat_positions: Int64s,
     targets: Ids,
     mask_offsets: Int64s,
     pad_id: int,
@@ -224,27 +228,27 @@ def _write_rows(
 ) -> None:
     """Fill the last two."""
     for row in range(len(input_ids)):
-        first, end = offsets[row], offsets[row + 1]
-        source, written = ids[first:end], input_ids[row]
-        for place in range(len(source)):
-            written[place] = source[place]
-        written[end - first :] = pad_id
+        start, end = offsets[row], offsets[row + 1]
+        source, target = ids[start:end], input_ids[row]
+        for position in range(len(source)):
+            target[position] = source[position]
+        target[end - start :] = pad_id
         labels[row] = IGNORED
         for number in range(mask_offsets[row], mask_offsets[row + 1]):
-            labels[row, places[number] - first] = targets[number]
+            labels[row, flat_positions[number] - start] = targets[number]
 
 
-def rows_plain(ids: Ids, offsets: Int64s, masked: Masked, pad_id: int) -> MaskedRows:
+def to_rows_plain(ids: Ids, offsets: Int64s, masked: MaskedTokens, pad_id: int) -> MaskedRows:
     """Return what `to_rows` gives, row by row."""
-    longest = max(np.diff(offsets).tolist(), default=0)
+    max_length = max(np.diff(offsets).tolist(), default=0)
     labels = np.full(len(ids), IGNORED)
-    labels[masked.places] = masked.targets
-    seen, wanted = (
+    labels[masked.flat_positions] = masked.targets
+    input_ids, padded_labels = (
         [
-            [*values[first:end].tolist(), *[filling] * (longest - (end - first))]
+            [*values[first:end].tolist(), *[filling] * (max_length - (end - first))]
             for first, end in pairwise(offsets.tolist())
         ]
         for values, filling in ((ids, pad_id), (labels, IGNORED))
     )
-    shape = (len(offsets) - 1, longest)
-    return MaskedRows(np.array(seen, np.int64).reshape(shape), np.array(wanted, np.int64).reshape(shape))
+    shape = (len(offsets) - 1, max_length)
+    return MaskedRows(np.array(input_ids, np.int64).reshape(shape), np.array(padded_labels, np.int64).reshape(shape))

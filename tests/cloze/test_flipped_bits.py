@@ -20,7 +20,7 @@ from shards.masks.masking import MaskSettings
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from shards.reading.mixture import Mixture
-from shards.reading.order import Interleave, share, step_slots
+from shards.reading.order import Interleave, step_slots, take_rank_share
 from shards.reading.records import ExampleRecords
 from shards.settings import ShardSettings
 
@@ -37,14 +37,14 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> ShardSet:
 
 def flip(shard_set: ShardSet, column: str) -> str:
     """Flip the lowest bit of the first value of a column in the first file; the path of the file in the store."""
-    path = Path(shard_set.place.full_path(shard_set.path_of(0)))
+    path = Path(shard_set.place.full_path(shard_set.find_path(0)))
     data = bytearray(path.read_bytes())
     source = pa.py_buffer(data)
     array = pa.ipc.open_file(source).get_batch(0).column(column)
     buffers = [each for each in array.buffers() if each is not None and each.size]
     data[buffers[-1].address - source.address] ^= 1
     path.write_bytes(data)
-    return shard_set.path_of(0)
+    return shard_set.find_path(0)
 
 
 def opened(shard_set: ShardSet) -> cloze.Shards:
@@ -62,7 +62,7 @@ def on_ranks(shard_set: ShardSet) -> None:
     """The first of two ranks, which never reads the last slot of an epoch: it is told when the next one begins."""
     loader = Loader(shard_set, seed=1)
     for step in range(-(-len(loader) // BATCH) + 1):
-        loader.gather(share(step_slots(step, BATCH), 0, 2))
+        loader.gather(take_rank_share(step_slots(step, BATCH), 0, 2))
 
 
 def with_workers(shard_set: ShardSet) -> None:
@@ -101,7 +101,7 @@ def grain_rows(shard_set: ShardSet) -> None:
 
 def lengths(shard_set: ShardSet) -> None:
     loader = Loader(shard_set, 1)
-    loader.lengths(range(len(shard_set)))
+    loader.find_lengths(range(len(shard_set)))
     loader.check_read()
 
 
@@ -117,7 +117,7 @@ DOORS: dict[str, Callable[[ShardSet], object]] = {
     "Loader, own loop": own_loop,
     "Loader, a rank": on_ranks,
     "Loader, lengths": lengths,
-    "Loader, token counts": lambda shard_set: Loader(shard_set, 1).token_counts(1_000_000),
+    "Loader, token counts": lambda shard_set: Loader(shard_set, 1).sample_token_counts(1_000_000),
     "Mixture": mixed,
     "ShardSet[i]": lambda shard_set: [shard_set[n] for n in range(len(shard_set))],
 }
@@ -125,13 +125,13 @@ COLUMNS = ("ids", "word_starts", "example_id", "boundary", "label", "mask_positi
 QUICK = ("shards[i]", "to_arrow", "to_torch", "Loader, own loop", "Loader, a rank", "Mixture", "ShardSet[i]")
 
 
-@pytest.mark.parametrize("few", [columns.FEW_BATCHES, 0], ids=["at once", "on a thread"])
+@pytest.mark.parametrize("few", [columns.MAX_BATCHES_AT_ONCE, 0], ids=["at once", "on a thread"])
 @pytest.mark.parametrize("door", DOORS if LONG else QUICK)
 def test_every_door_refuses_a_flipped_bit(
     written: ShardSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str, few: int
 ) -> None:
     """Fails if an example of a damaged shard comes out and an epoch ends without a word, or a sound one is refused."""
-    monkeypatch.setattr(columns, "FEW_BATCHES", few)
+    monkeypatch.setattr(columns, "MAX_BATCHES_AT_ONCE", few)
     DOORS[door](written)
     for column in COLUMNS if LONG else COLUMNS[:1]:
         place = Place(str(shutil.copytree(written.place.address, tmp_path / column)))
@@ -150,9 +150,9 @@ def test_what_was_read_is_checked_once(written: ShardSet, monkeypatch: pytest.Mo
         tables._TableFile, "check_columns", lambda self, *of: (checked.append(self.path), check(self, *of))[1]
     )
     loader = Loader(written, 1)
-    first = int(np.argmin(loader.where(range(len(loader)))[1]))
+    first = int(np.argmin(loader.locate_examples(range(len(loader)))[1]))
     loader.gather(range(first, first + 1))
-    assert checked == [written.path_of(0)]
+    assert checked == [written.find_path(0)]
     for epoch in range(3):
         loader.gather(range(epoch * len(loader), (epoch + 1) * len(loader)))
     assert len(checked) == len(written.parts) == len({*checked}) > 1

@@ -16,8 +16,8 @@ from corpora.store.tables import read_table
 from flows.report.drawing.examples import example_masks
 from shards.build import plan_shards
 from shards.frequencies import read_frequencies
-from shards.masks.masking import MaskSettings, ShardVocabulary, draw_masks, vocabulary_facts, weighted
-from shards.masks.plain import masks_plain
+from shards.masks.masking import MaskSettings, ShardVocabulary, build_mask_vocabulary, draw_masks, with_frequencies
+from shards.masks.plain import draw_masks_plain
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader, gather_plain
 from shards.settings import ShardSettings
@@ -26,7 +26,7 @@ from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
 from tokenizers_train.vocabularies.settings import VocabularySettings
 
 SPECIAL = {"cls": 0, "sep": 1, "mask": 4}
-FACTS = vocabulary_facts(ShardVocabulary(12, SPECIAL))
+FACTS = build_mask_vocabulary(ShardVocabulary(12, SPECIAL))
 
 
 def put(place: Place, generations: int, kind: str, sources: tuple[str, ...] = ()) -> tuple[Manifest, Manifest]:
@@ -95,7 +95,7 @@ def test_the_loader_draws_by_frequency(tmp_path: Path) -> None:
 @given(st.lists(st.integers(0, 1 << 40), min_size=12, max_size=12))
 def test_weights_are_the_shares_of_the_counts(counts: list[int]) -> None:
     """Fails where an id's probability differs from its share of the ordinary tokens by more than 2^-32."""
-    facts = weighted(FACTS, np.array(counts))
+    facts = with_frequencies(FACTS, np.array(counts))
     ordinary = FACTS.ordinary.tolist()
     total = sum(counts[id] for id in ordinary)
     if not total:
@@ -112,7 +112,7 @@ def test_weights_are_the_shares_of_the_counts(counts: list[int]) -> None:
 
 def test_random_ids_are_drawn_in_proportion() -> None:
     """Within four standard deviations of the counts, chi-square; the kernel's are the definition's."""
-    facts = weighted(FACTS, np.array([999, 0, 5, 10, 999, 20, 40, 0, 80, 160, 1, 300]))
+    facts = with_frequencies(FACTS, np.array([999, 0, 5, 10, 999, 20, 40, 0, 80, 160, 1, 300]))
     num = 4000
     ids = np.full(num * 20, 3, np.uint16)
     offsets, names = np.arange(num + 1) * 20, np.arange(num, dtype=np.uint64)
@@ -124,5 +124,5 @@ def test_random_ids_are_drawn_in_proportion() -> None:
     wanted = expected[expected > 0]
     chi_square = ((counts[expected > 0] - wanted) ** 2 / wanted).sum()
     assert abs(chi_square - 7) / np.sqrt(14) < 4
-    plain = masks_plain(ids[:400], offsets[:21], ids[:400].astype(np.uint8), names[:20], 5, settings, facts)
+    plain = draw_masks_plain(ids[:400], offsets[:21], ids[:400].astype(np.uint8), names[:20], 5, settings, facts)
     assert plain.replacements.tolist() == masks.replacements[:400].tolist()

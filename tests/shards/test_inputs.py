@@ -51,7 +51,7 @@ def test_an_input_of_a_package_makes_shards(tmp_path: Path) -> None:
     assert plain["share"] == 0.25
     place = Place(str(tmp_path / "store"))
     shard_set = ShardSet(place, put_shards(place, settings).shards)
-    assert len(shard_set) > 10 and max(len(example.ids) for example in shard_set.examples()) == 10
+    assert len(shard_set) > 10 and max(len(example.ids) for example in shard_set.iter_live_examples()) == 10
 
 
 @pytest.mark.usefixtures("halves")

@@ -16,13 +16,13 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage, survey_stage
 from corpora.store.tables import open_table, read_table
-from shards.build import SMALL_GENERATION, plan_shards
+from shards.build import MIN_DOCUMENTS_TO_SPLIT, plan_shards
 from shards.inputs import INPUTS
 from shards.masks.masking import MaskSettings
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader, gather_plain
 from shards.settings import ShardSettings
-from shards.tokens import plan_tokens, shuffle_keys
+from shards.tokens import compute_shuffle_keys, plan_tokens
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
 from tokenizers_train.encoding.encoder import text_tokenizer
 from tokenizers_train.vocabularies.settings import VocabularySettings
@@ -74,7 +74,7 @@ def test_tokens_are_those_of_the_encoder_sorted_by_shuffle(bench: Bench) -> None
     for part in bench.tokens.parts:
         rows = table_rows(bench, bench.tokens.with_parts((part,)), "tokens")
         assert [row["shuffle"] for row in rows] == sorted(row["shuffle"] for row in rows)
-        assert [row["shuffle"] for row in rows] == shuffle_keys([row["id"] for row in rows], 7).tolist()
+        assert [row["shuffle"] for row in rows] == compute_shuffle_keys([row["id"] for row in rows], 7).tolist()
         for found in rows:
             assert found["ids"] == tokenizer.encode(texts[found["id"]], add_special_tokens=False).ids
     assert bench.tokens.rows("tokens") == 120
@@ -91,14 +91,14 @@ def test_a_document_without_tokens_is_counted(tmp_path: Path) -> None:
 
 def test_a_small_generation_is_one_shard(bench: Bench) -> None:
     """Fails where few documents are spread so thin that a random sentence has few to be drawn from."""
-    assert SMALL_GENERATION > 120
+    assert MIN_DOCUMENTS_TO_SPLIT > 120
     names = [part.name for part in bench.shards(target_tokens=1_000).parts]
     assert names == ["train-g001-00000", "held-out-g001-00000", "train-g002-00000", "held-out-g002-00000"]
 
 
 def test_every_document_is_in_one_shard(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a range of the hash is left out, taken twice, or crosses generation or split."""
-    monkeypatch.setattr("shards.build.SMALL_GENERATION", 1)
+    monkeypatch.setattr("shards.build.MIN_DOCUMENTS_TO_SPLIT", 1)
     manifest = bench.shards(target_tokens=1_001)  # the store holds the one of 1,000 with one shard a generation
     of = {r["id"]: (r["generation"], r["held_out"], r["shuffle"]) for r in _with_shuffle(bench)}
     seen: Counter[bytes] = Counter()
@@ -122,7 +122,7 @@ def _with_shuffle(bench: Bench) -> list[dict[str, Any]]:
     rows = [
         row for batch in bench.corpus.batches() for row in batch.select(["id", "generation", "held_out"]).to_pylist()
     ]
-    keys = shuffle_keys([row["id"] for row in rows], 7).tolist()
+    keys = compute_shuffle_keys([row["id"] for row in rows], 7).tolist()
     return [{**row, "shuffle": key} for row, key in zip(rows, keys, strict=True)]
 
 

@@ -19,20 +19,20 @@ from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
 from corpora.store.tables import open_table
 from shards.documents import (
+    DocumentSelection,
     ShardDocuments,
-    ShardRange,
-    documents_plain,
-    in_order,
-    joined,
-    no_rows,
+    build_empty_rows,
+    join_rows,
     read_documents,
-    unpacked,
+    select_documents_plain,
+    sort_documents,
+    unpack_batch,
 )
-from shards.schema import token_schema
-from shards.tokens import sorted_rows
+from shards.schema import build_token_schema
+from shards.tokens import sort_rows
 
 IDS = pa.uint16()
-SCHEMA = token_schema(IDS)
+SCHEMA = build_token_schema(IDS)
 LAST = (1 << 64) - 1
 
 words = st.lists(st.tuples(st.integers(0, 65_535), st.booleans()), min_size=1, max_size=5)  # of a sentence
@@ -48,7 +48,7 @@ documents = st.fixed_dictionaries(
 )
 batches = st.lists(st.lists(documents, max_size=6), max_size=4)
 shard_ranges = st.builds(
-    ShardRange,
+    DocumentSelection,
     first=st.integers(0, 3),
     last=st.integers(3, 5) | st.integers(LAST - 3, LAST),
     held_out=st.booleans(),
@@ -74,15 +74,17 @@ def assert_equal(found: ShardDocuments, wanted: ShardDocuments) -> None:
 
 
 @given(batches, shard_ranges, st.data())
-def test_documents_are_those_of_the_definition(rows: list[list[dict[str, Any]]], shard: ShardRange, data: Any) -> None:
+def test_documents_are_those_of_the_definition(
+    rows: list[list[dict[str, Any]]], shard: DocumentSelection, data: Any
+) -> None:
     """Fails where a row, a token, a bit or an order differs, also in batches that are cut out of larger ones."""
     whole = [batch_of(group) for group in rows]
     table = pa.Table.from_batches(whole, SCHEMA)
     cuts = [data.draw(st.integers(0, len(batch))) for batch in whole]
     pieces = [part for batch, cut in zip(whole, cuts, strict=True) for part in (batch.slice(0, cut), batch.slice(cut))]
-    chosen = (unpacked(piece, shard).between(shard.first, shard.last) for piece in pieces)
-    found = in_order(joined([no_rows(IDS), *chosen]))
-    assert_equal(found, documents_plain(table, shard))
+    chosen = (unpack_batch(piece, shard).select_between(shard.first, shard.last) for piece in pieces)
+    found = sort_documents(join_rows([build_empty_rows(IDS), *chosen]))
+    assert_equal(found, select_documents_plain(table, shard))
 
 
 @given(batches, st.integers(0, 2))
@@ -90,7 +92,7 @@ def test_rows_are_sorted_as_arrow_sorts_them(rows: list[list[dict[str, Any]]], e
     """Fails where a list goes to another document, a bit is lost, or a document without tokens stays."""
     table = pa.Table.from_batches([batch_of(group) for group in rows], SCHEMA)
     none = [{**row, "ids": [], "word_starts": [], "sentence_lengths": []} for row in table.slice(0, empty).to_pylist()]
-    found = sorted_rows(pa.concat_tables([pa.Table.from_pylist(none, SCHEMA), table]))
+    found = sort_rows(pa.concat_tables([pa.Table.from_pylist(none, SCHEMA), table]))
     assert found.equals(
         table.sort_by([("shuffle", "ascending"), ("id", "ascending")]).combine_chunks().to_batches()[0]
         if len(table)
@@ -132,10 +134,10 @@ def _document(draw: np.random.Generator, row: int) -> dict[str, Any]:
     }
 
 
-def ranges(number: int) -> list[ShardRange]:
+def ranges(number: int) -> list[DocumentSelection]:
     """So many shards."""
     bounds = [(shard << 64) // number for shard in range(number + 1)]
-    return [ShardRange(first=first, last=last - 1) for first, last in pairwise(bounds)]
+    return [DocumentSelection(first=first, last=last - 1) for first, last in pairwise(bounds)]
 
 
 @pytest.fixture
@@ -159,7 +161,7 @@ def rows_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return rows
 
 
-def read(place: Place, tokens: Manifest, shard: ShardRange) -> ShardDocuments:
+def read(place: Place, tokens: Manifest, shard: DocumentSelection) -> ShardDocuments:
     return read_documents(place, tokens.stage_folder, tokens.parts, shard, IDS)
 
 
@@ -184,22 +186,22 @@ def test_what_was_read_before_changes_nothing(
     tokens: tuple[Place, Manifest], monkeypatch: pytest.MonkeyPatch, kept_bytes: int
 ) -> None:
     """Fails where rows that an earlier shard left are another part's, other rows, or another shard's columns."""
-    monkeypatch.setattr("shards.documents.KEPT_BYTES", kept_bytes)
+    monkeypatch.setattr("shards.documents.MAX_CACHED_BYTES", kept_bytes)
     place, manifest = tokens
     table = pa.Table.from_batches(
         batch for part in manifest.parts for batch in open_table(place, manifest.stage_folder, part, "tokens")
     )
     alternating = [each for pair in zip(ranges(30), ranges(17), strict=False) for each in pair]
-    for_one_source = [ShardRange(first=c.first, last=c.last, sources=("a",)) for c in ranges(9)]
+    for_one_source = [DocumentSelection(first=c.first, last=c.last, sources=("a",)) for c in ranges(9)]
     for shard in [*ranges(30), *alternating, *ranges(30)[::-1], *ranges(9), *for_one_source]:
-        assert_equal(read(place, manifest, shard), documents_plain(table, shard))
+        assert_equal(read(place, manifest, shard), select_documents_plain(table, shard))
 
 
 def test_no_more_is_kept_than_there_is_room_for(
     tokens: tuple[Place, Manifest], rows_read: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fails where the memory of a shard grows with the number of parts."""
-    monkeypatch.setattr("shards.documents.KEPT_BYTES", 0)
+    monkeypatch.setattr("shards.documents.MAX_CACHED_BYTES", 0)
     for shard in ranges(30):
         read(*tokens, shard)
     assert sum(rows_read) > 1.2 * 3 * 400

@@ -16,7 +16,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.settings import bind, settings_json
 from corpora.store.stage import read_manifest
-from shards.reading.order import Interleave, first_slots
+from shards.reading.order import Interleave, compute_first_slots
 from trainer.families.contract import ModelInputs
 from trainer.jobs.origins import Origin
 from trainer.jobs.start import Start
@@ -184,10 +184,12 @@ def readings(job: TrainingJob) -> list[Reading]:
     """Return what each phase reads. A set that an earlier phase read is resumed where that ended."""
     inputs = [job.inputs_of(phase) for phase in range(len(job.training.phase))]
     shares = job.shares or ((1,),) * len(inputs)
-    slots = [Interleave(parts).before(phase.slots) for parts, phase in zip(shares, job.training.phase, strict=True)]
+    slots = [
+        Interleave(parts).count_before(phase.slots) for parts, phase in zip(shares, job.training.phase, strict=True)
+    ]
     flat = [one.content for some in inputs for one in some]
     before = {} if job.origin is None else job.origin.read
-    firsts = first_slots(flat, [number for some in slots for number in some])
+    firsts = compute_first_slots(flat, [number for some in slots for number in some])
     begins = iter([first + before.get(content, 0) for first, content in zip(firsts, flat, strict=True)])
     return [
         Reading(inputs=some, shares=parts, begins=tuple(next(begins) for _ in some), slots=numbers)

@@ -17,7 +17,7 @@ from corpora.generic_types import Json
 from corpora.store.checked_folder import COMPLETE, read_finished
 from corpora.store.damage import Damaged
 from corpora.store.settings import bind, settings_json
-from shards.reading.loader import TALLIES
+from shards.reading.loader import TALLY_NAMES
 from trainer.settings.model import ModelSettings, model_json
 from trainer.settings.training import TrainingSettings, decays_begin
 
@@ -133,5 +133,5 @@ def slots_read(facts: Mapping[str, Json]) -> dict[str, int]:
     read = dict(identity.get("origin", {}).get("read", {}))
     tallies = [component for phase in facts["seen"] for component in phase]
     for content, tally in zip(identity["shards"], tallies, strict=True):
-        read[content] = read.get(content, 0) + int(tally[TALLIES.index("slots")])
+        read[content] = read.get(content, 0) + int(tally[TALLY_NAMES.index("slots")])
     return {content: slots for content, slots in sorted(read.items()) if slots}

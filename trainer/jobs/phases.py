@@ -23,8 +23,8 @@ from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest
-from shards.reading.loader import TALLIES
-from shards.reading.order import BLOCK, Interleave, shares_of
+from shards.reading.loader import TALLY_NAMES
+from shards.reading.order import BLOCK_SLOTS, Interleave, to_whole_shares
 from trainer.jobs.job import TrainingJob, readings
 from trainer.jobs.repeats import SetRead, refuse_repeats, set_read, train_examples
 from trainer.settings.phases import MOST_STEPS, PhaseSettings, num_tokens
@@ -50,7 +50,7 @@ class Settled:
         """Yield what is read of each set until the end of each phase. before: slots read earlier, by content"""
         read, left = {**before}, iter(self.shards)
         for number, (phase, shares) in enumerate(zip(self.training.phase, self.shares, strict=True), 1):
-            for slots in Interleave(shares).before(phase.slots):
+            for slots in Interleave(shares).count_before(phase.slots):
                 manifest = next(left)
                 read[manifest.content] = read.get(manifest.content, 0) + slots
                 yield set_read(number, manifest, read[manifest.content])
@@ -76,7 +76,7 @@ def settle(
         order = sorted(range(len(own)), key=lambda component: own[component].content)
         phases.append(replace(phase, steps=steps, tokens=None, epochs=None))
         sets += [own[component] for component in order]
-        shares.append(shares_of([Fraction(parts[component]) for component in order]))
+        shares.append(to_whole_shares([Fraction(parts[component]) for component in order]))
     assert not left, "every component of every phase has its shards"
     settled = Settled(training=replace(training, phase=tuple(phases)), shards=tuple(sets), shares=tuple(shares))
     refuse_repeats(settled.reads(before), training)
@@ -89,7 +89,7 @@ def _parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) -> Seque
     parts: Sequence[Fraction | int] = [_slots_of(what, tokens, manifest) for tokens, manifest in quotas]
     parts = parts or phase.weights or [1]
     for part, manifest in zip(parts, shards, strict=True):
-        if part * BLOCK < sum(parts):
+        if part * BLOCK_SLOTS < sum(parts):
             raise InputError(
                 f"The shards {manifest.name!r} are less than a millionth of the mixture of {what}: leave them out, or "
                 "give them more."
@@ -208,7 +208,7 @@ def seen_ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
     accounts, figures = list[Account](), dict[str, int]()
     for phase, (reading, tallies) in enumerate(zip(readings(job), facts["seen"], strict=True), 1):
         for shards, slots, counts in zip(reading.inputs, reading.slots, tallies, strict=True):
-            tally = dict(zip(TALLIES, counts, strict=True))
+            tally = dict(zip(TALLY_NAMES, counts, strict=True))
             outcomes = {"read": tally["slots"] - tally["deleted"], "deleted": tally["deleted"]}
             called = f"of phase {phase}: {shards.name}"
             accounts.append(Account(unit=f"slots {called}", total=slots, outcomes=outcomes))

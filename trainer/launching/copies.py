@@ -8,7 +8,7 @@ from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, read_manifest
-from shards.reading.files.shard_cache import check_room, room_wanted
+from shards.reading.files.shard_cache import check_room, compute_bytes_needed
 from shards.reading.files.shard_set import ShardSet
 from trainer.jobs.job import TrainingJob
 
@@ -46,7 +46,7 @@ def _check_room(job: TrainingJob) -> None:
     window, most, store = job.training.mixed_shards, job.training.cache_bytes, Place(job.store)
     for phase, settings in enumerate(job.training.phase):
         sets = [ShardSet(store, job.shard_set(shards)) for shards in job.inputs_of(phase)]
-        wanted = sum(room_wanted(shard_set, window, settings.batch) for shard_set in sets)
+        wanted = sum(compute_bytes_needed(shard_set, window, settings.batch) for shard_set in sets)
         check_room(f"The shards of {store.address} that phase {phase + 1} trains on", wanted, window, most)
 
 

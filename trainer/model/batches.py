@@ -89,7 +89,7 @@ def to_batch(gathered: GatheredExamples, reads: Reads) -> Batch:
         ids=torch.from_numpy(gathered.ids.astype(np.int64)),
         segment_ids=torch.from_numpy((np.arange(len(gathered.ids)) >= second).astype(np.int64)),
         boundaries=torch.from_numpy(gathered.offsets),
-        longest=gathered.longest,
+        longest=gathered.max_length,
         points=torch.from_numpy(reads.points),
         targets={name: torch.from_numpy(_signed(target.values)) for name, target in reads.targets.items()},
     )
@@ -105,20 +105,24 @@ def filled(batch: Batch, shape: BatchShape, pad: int, targets: Mapping[str, Targ
 
     They hold the padding token, are as long as the longest may be, and empty where no token is left to fill in.
     """
-    num_tokens, num_dummies = len(batch.ids), shape.sequences - batch.num_sequences
-    ends = num_tokens + shape.longest * torch.arange(1, num_dummies + 1)
-    assert num_tokens <= shape.tokens <= num_tokens + shape.longest * num_dummies, (num_tokens, num_dummies, shape)
+    num_tokens, num_dummies = len(batch.ids), shape.num_sequences - batch.num_sequences
+    ends = num_tokens + shape.max_length * torch.arange(1, num_dummies + 1)
+    assert num_tokens <= shape.num_tokens <= num_tokens + shape.max_length * num_dummies, (
+        num_tokens,
+        num_dummies,
+        shape,
+    )
     more = {
-        "token": (0, shape.tokens - num_tokens),
-        "point": (0, shape.masked - len(batch.points)),
+        "token": (0, shape.num_tokens - num_tokens),
+        "point": (0, shape.num_masked - len(batch.points)),
         "sequence": (0, num_dummies),
     }
     return Batch(
         ids=F.pad(batch.ids, more["token"], value=pad),
         segment_ids=F.pad(batch.segment_ids, more["token"]),
-        boundaries=torch.cat([batch.boundaries, ends.clamp(max=shape.tokens).int()]),
-        longest=shape.longest,
-        points=F.pad(batch.points, more["point"], value=shape.tokens - 1),
+        boundaries=torch.cat([batch.boundaries, ends.clamp(max=shape.num_tokens).int()]),
+        longest=shape.max_length,
+        points=F.pad(batch.points, more["point"], value=shape.num_tokens - 1),
         targets={
             name: F.pad(target, more[targets[name].per], value=targets[name].fill)
             for name, target in batch.targets.items()

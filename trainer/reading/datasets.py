@@ -21,7 +21,7 @@ from torch.utils.data import Dataset
 
 from corpora.store.settings import EPOCH
 from shards.reading.files.shard_set import ShardSet
-from shards.reading.records import ExampleRecords, Record, RecordNames
+from shards.reading.records import ExampleRecords, Record, RecordFormat
 
 Tensors = dict[str, Tensor]
 
@@ -38,7 +38,7 @@ class PaddedBatches:
     @staticmethod
     def of(shard_set: ShardSet) -> "PaddedBatches":
         """For the records of a shard set."""
-        return PaddedBatches(fill=dict(RecordNames.of(shard_set.manifest).fill))
+        return PaddedBatches(fill=dict(RecordFormat.from_manifest(shard_set.manifest).fill_values))
 
     def __call__(self, records: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
         """The batch of some records."""

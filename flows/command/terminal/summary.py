@@ -116,7 +116,7 @@ def example_of_first_source(finished: RunState) -> int:
     source = finished.outcome.documents[0].name
     shard_set = ShardSet(finished.place, finished.outcome.shards)
     for document in Corpus(finished.place, finished.outcome.corpus).documents():
-        numbers = shard_set.examples_of(document.id) if document.source == source else []
+        numbers = shard_set.find_examples_with_document(document.id) if document.source == source else []
         if numbers:
             return numbers[len(numbers) // 2]
     return 0

@@ -11,9 +11,9 @@ import numpy as np
 
 from corpora.store.manifest import Manifest
 from shards.masks.masking import Masks
-from shards.masks.plain import masks_plain, settings_at
+from shards.masks.plain import draw_masks_plain, with_rate_at
 from shards.reading.files.shard_set import ShardSet
-from shards.reading.loader import mask_settings, mask_vocabulary
+from shards.reading.loader import read_mask_settings, read_mask_vocabulary
 from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
@@ -60,14 +60,14 @@ def example_masks(shard_set: ShardSet, example: Example) -> Masks:
     """
     if shard_set.manifest.facts["masking"] == "static":
         return stored_masks(example)
-    return masks_plain(
+    return draw_masks_plain(
         example.ids,
         np.array([0, len(example.ids)], np.int64),
         example.word_starts.astype(np.uint8),
         np.array([example.example_id], np.uint64),
         0,
-        settings_at(mask_settings(shard_set), 0, 0),
-        mask_vocabulary(shard_set),
+        with_rate_at(read_mask_settings(shard_set), 0, 0),
+        read_mask_vocabulary(shard_set),
     )
 
 
@@ -97,7 +97,7 @@ def _kind(id: int, seen: int | None, special_ids: Mapping[str, int]) -> str:
 
 def sample_examples(shard_set: ShardSet, number: int) -> list[tuple[int, Example]]:
     """Return live examples at even distances over a shard set, with their numbers."""
-    live = np.flatnonzero(shard_set.live)
+    live = np.flatnonzero(shard_set.is_live)
     if not len(live):
         return []
     places = np.unique(np.linspace(0, len(live) - 1, number).astype(np.int64))

@@ -13,9 +13,9 @@ from corpora.store.places.place import Place
 from corpora.store.tables import open_table
 from flows.run.record.counts_text import counted
 from flows.run.record.lengths import spread
-from shards.reading.epoch_rows import lost_neighbours
+from shards.reading.epoch_rows import count_lost_neighbors
 from shards.reading.files.shard_set import ShardSet
-from shards.surfaces import SURFACES, SUSPECT, SurfaceAccuracy, surface_accuracy
+from shards.surfaces import SURFACES, SUSPECT_ACCURACY, SurfaceAccuracy, measure_surface_accuracy
 
 PARTS = 12  # of a split
 MOST_LOST = 0.1  # of the tokens, without a warning
@@ -65,7 +65,7 @@ def label_deviation(shards: Manifest) -> float | None:
 def lost_share(place: Place, shards: Manifest) -> tuple[int, int]:
     """Count the examples with one document deleted and another not, and all examples that were checked."""
     counts = [
-        lost_neighbours(shard_set, part)
+        count_lost_neighbors(shard_set, part)
         for split in shards.facts["splits"]
         for shard_set in (ShardSet(place, shards, split),)
         for part in spread(shard_set.parts, PARTS)
@@ -75,7 +75,7 @@ def lost_share(place: Place, shards: Manifest) -> tuple[int, int]:
 
 def surface_of(place: Place, shards: Manifest) -> SurfaceAccuracy | None:
     """Return how well the labels are guessed from looks; None if there are none, or no shard counted looks."""
-    return surface_accuracy({split: _looks(place, shards, split) for split in shards.facts["splits"]})
+    return measure_surface_accuracy({split: _looks(place, shards, split) for split in shards.facts["splits"]})
 
 
 def _looks(place: Place, shards: Manifest, split: str) -> pa.Table:
@@ -95,7 +95,7 @@ def telling_looks(figures: Mapping[str, float]) -> list[str]:
     return [
         surface_warning(name.removeprefix(SURELY).strip(" ()"), value)
         for name, value in figures.items()
-        if name.startswith(SURELY) and value > SUSPECT
+        if name.startswith(SURELY) and value > SUSPECT_ACCURACY
     ]
 
 
@@ -103,8 +103,8 @@ def surface_warning(name: str, at_least: float) -> str:
     """Return the warning for a shard set whose looks give labels away. name: empty for the only one"""
     return (
         f"{f'shards/{name}' if name else 'shards'}: the labels of at least {at_least:.0%} of the examples are guessed "
-        f"with no word read, from the lengths of both segments and where they begin and end; up to {SUSPECT:.0%} means "
-        "nothing. A model learns that in place of the text: longer examples, or documents of more sentences, give less "
+        "with no word read, from the lengths of both segments and where they begin and end; up to "
+        f"{SUSPECT_ACCURACY:.0%} means nothing. A model learns that in place of the text: longer examples, or documents of more sentences, give less "
         "away."
     )
 

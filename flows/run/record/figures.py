@@ -243,7 +243,7 @@ def _examples(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str
             yield titled("label deviation", name), Figure(value=deviation, unit="standard deviations", kind=MEAN)
         if (guessed := surface_of(place, shards)) is not None:
             yield titled("surface accuracy", name), Figure(value=guessed.accuracy, unit="examples", kind=SHARE)
-            yield titled(SURELY, name), Figure(value=guessed.at_least, unit="examples", kind=SHARE)
+            yield titled(SURELY, name), Figure(value=guessed.lower_bound, unit="examples", kind=SHARE)
         sample = sample_lengths(place, shards, "examples", most=PARTS).lengths
         if len(sample):
             yield _median(titled("median tokens an example", name), sample.tolist(), "tokens an example")

@@ -21,7 +21,7 @@ truncated or left over.
 
 The kernel of ELECTRA's segments: which sentences an example takes, where its segments end.
 
-Promise: the examples of `shards.builders.pieces.electra.electra_plain`. The plan is one of
+Promise: the examples of `shards.builders.pieces.electra.build_electra_plain`. The plan is one of
 `shards.builders.pieces.plan_kernels`.
 """
 
@@ -42,22 +42,22 @@ from shards.builders.pieces.plan import (
     ExampleLayout,
     PlainPiece,
     PlannedExample,
-    examples_of,
-    first_link,
-    joined,
-    ledger_of_copy,
-    ordinals_of,
-    placed_in,
-    plain_examples,
-    plain_matrix,
-    purpose_keys,
+    build_copy_ledger,
+    build_examples,
+    build_examples_plain,
+    compute_copy_key,
+    compute_ordinals,
+    compute_purpose_keys,
+    count_placed,
+    join_examples,
+    to_plan_matrix,
 )
-from shards.builders.pieces.plan_kernels import END, EXAMPLE, PIECE_WIDTH, cut_at_word, put_piece
+from shards.builders.pieces.plan_kernels import END, EXAMPLE, PIECE_WIDTH, find_word_cut, set_piece
 from shards.masks.masking import ShardVocabulary
 
 PURPOSES = ("electra target", "electra segments")
 _TARGET, _SEGMENTS = range(2)
-SHORTEST = 5  # target, in tokens with specials
+MIN_TARGET = 5  # target, in tokens with specials
 
 
 @kernel
@@ -66,11 +66,11 @@ def plan_electra(
     sentences: Int64s,
     documents: Int64s,
     keys: UInt64s,
-    first_link: np.uint64,
+    copy_key: np.uint64,
     addresses: UInt64s,
     length: int,
     short: float,
-    one: float,
+    single: float,
     pieces: Int64s,
 ) -> int:
     """Fill `pieces` with those of all examples in order; return their number.
@@ -79,57 +79,57 @@ def plan_electra(
     """
     num, example = 0, 0
     for document in range(len(documents) - 1):
-        link = fold_one(first_link, keys[document])
+        link = fold_one(copy_key, keys[document])
         first, last, ordinal = documents[document], documents[document + 1], 0
-        place = sentences[first]
+        start = sentences[first]
         while first < last:
             example_id = fold_one(link, np.uint64(ordinal))
-            target = _target(fold_one(addresses[_TARGET], example_id), length, short)
+            target = _draw_target(fold_one(addresses[_TARGET], example_id), length, short)
             end = first + 1
-            while end < last and sentences[end] - place < target:
+            while end < last and sentences[end] - start < target:
                 end += 1
-            middle = _middle(sentences, place, first, end, target, one, fold_one(addresses[_SEGMENTS], example_id))
-            a_end, b_end = _trimmed(word_starts, place, sentences[middle], sentences[end], length)
-            put_piece(pieces[num], place, a_end, document, example)
+            middle = _divide(sentences, start, first, end, target, single, fold_one(addresses[_SEGMENTS], example_id))
+            a_end, b_end = _trim_segments(word_starts, start, sentences[middle], sentences[end], length)
+            set_piece(pieces[num], start, a_end, document, example)
             num += 1
             if b_end > a_end:
-                put_piece(pieces[num], a_end, b_end, document, example)
+                set_piece(pieces[num], a_end, b_end, document, example)
                 num += 1
-            place, example, ordinal = b_end, example + 1, ordinal + 1
-            while first < last and sentences[first + 1] <= place:
+            start, example, ordinal = b_end, example + 1, ordinal + 1
+            while first < last and sentences[first + 1] <= start:
                 first += 1
     return num
 
 
 @kernel
-def _target(key: np.uint64, length: int, short: float) -> int:
+def _draw_target(key: np.uint64, length: int, short: float) -> int:
     """The tokens that an example should have: the length, or rarely a number in [SHORTEST, length]."""
-    return SHORTEST + below_one(key, 1, length - SHORTEST + 1) if uniform_one(key, 0) < short else length
+    return MIN_TARGET + below_one(key, 1, length - MIN_TARGET + 1) if uniform_one(key, 0) < short else length
 
 
 @kernel
-def _middle(sentences: Int64s, place: int, first: int, end: int, target: int, one: float, key: np.uint64) -> int:
+def _divide(sentences: Int64s, start: int, first: int, end: int, target: int, single: float, key: np.uint64) -> int:
     """The end of the first segment: the sentence after its last."""
-    if uniform_one(key, 0) < one:
+    if uniform_one(key, 0) < single:
         return end
     wanted, middle = (target - 3) // 2, first + 1
-    while middle < end and sentences[middle + 1] - place < wanted:
+    while middle < end and sentences[middle + 1] - start < wanted:
         middle += 1
-    if middle < end and sentences[middle] - place < wanted and below_one(key, 1, 2):
+    if middle < end and sentences[middle] - start < wanted and below_one(key, 1, 2):
         middle += 1
     return middle
 
 
 @kernel
-def _trimmed(word_starts: Bytes, place: int, middle: int, end: int, length: int) -> tuple[int, int]:
+def _trim_segments(word_starts: Bytes, start: int, middle: int, end: int, length: int) -> tuple[int, int]:
     """Return where the first segment ends, and where the second; both are at a word start, and fit.
 
     The same place twice where there is no second segment: none was wanted, or none of its words fits.
     """
-    if middle - place > length - 2:
-        a_end = cut_at_word(word_starts, place, length - 2)
+    if middle - start > length - 2:
+        a_end = find_word_cut(word_starts, start, length - 2)
         return a_end, a_end
-    room = length - 3 - (middle - place)
+    room = length - 3 - (middle - start)
     if end - middle <= room:
         return middle, end
     for cut in range(middle + room, middle, -1):
@@ -164,51 +164,51 @@ class ElectraInput:
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """The examples of all copies."""
-        return electra_examples(columns, self, common, ExampleLayout.of(vocabulary, 2))
+        return build_electra(columns, self, common, ExampleLayout.from_vocabulary(vocabulary, 2))
 
 
-def electra_examples(
-    columns: DocumentTokens, own: ElectraInput, common: Common, layout: ExampleLayout
-) -> BuiltExamples:
+def build_electra(columns: DocumentTokens, own: ElectraInput, common: Common, layout: ExampleLayout) -> BuiltExamples:
     """The examples of all copies, by a kernel."""
     check_columns(columns)
     parts, ledgers = [], []
     trims = 2 * len(columns.ids) // (common.length - 3) + 1  # what is trimmed and what follows it do not fit together
     pieces = np.empty((2 * (len(columns.sentences) + trims), PIECE_WIDTH), np.int64)
-    short, one = float(own.short_sequence_probability), float(own.one_segment_probability)
+    short, single = float(own.short_sequence_probability), float(own.one_segment_probability)
     for copy in range(common.copies):
-        keys = purpose_keys(common, PURPOSES, copy)
-        num = plan_electra(*columns[1:], first_link(copy), keys, common.length, short, one, pieces)
+        keys = compute_purpose_keys(common, PURPOSES, copy)
+        num = plan_electra(*columns[1:], compute_copy_key(copy), keys, common.length, short, single, pieces)
         plan = pieces[:num].copy()
-        parts.append(examples_of(columns, plan, ordinals_of(plan), copy, layout))
-        ledgers.append(_ledger(columns, plan))
-    return BuiltExamples(joined(parts), tuple(ledgers))
+        parts.append(build_examples(columns, plan, compute_ordinals(plan), copy, layout))
+        ledgers.append(_build_ledger(columns, plan))
+    return BuiltExamples(join_examples(parts), tuple(ledgers))
 
 
-def _ledger(columns: DocumentTokens, plan: Int64s) -> Ledger:
+def _build_ledger(columns: DocumentTokens, plan: Int64s) -> Ledger:
     """The ledger of one copy. one_segment: examples without a B; cut_sentences: examples that end inside one."""
     lasts = np.diff(plan[:, EXAMPLE], append=-1) != 0
     ends = plan[lasts, END]
     inside = columns.sentences[np.searchsorted(columns.sentences, ends)] != ends
     figures = {"one_segment": 2 * len(ends) - len(plan), "cut_sentences": int(np.count_nonzero(inside))}
-    return ledger_of_copy(len(columns.ids), placed_in(plan), 0, figures)
+    return build_copy_ledger(len(columns.ids), count_placed(plan), 0, figures)
 
 
-def electra_plain(columns: DocumentTokens, own: ElectraInput, common: Common, layout: ExampleLayout) -> BuiltExamples:
+def build_electra_plain(
+    columns: DocumentTokens, own: ElectraInput, common: Common, layout: ExampleLayout
+) -> BuiltExamples:
     """Return what `electra_examples` gives, over lists of tokens."""
     parts, ledgers = [], []
     for copy in range(common.copies):
         planned = [
             example
             for document in range(len(columns.keys))
-            for example in _plain_document(columns, document, own, common, copy)
+            for example in _iter_examples_plain(columns, document, own, common, copy)
         ]
-        parts.append(plain_examples(columns, planned, copy, layout))
-        ledgers.append(_ledger(columns, plain_matrix(planned)))
-    return BuiltExamples(joined(parts), tuple(ledgers))
+        parts.append(build_examples_plain(columns, planned, copy, layout))
+        ledgers.append(_build_ledger(columns, to_plan_matrix(planned)))
+    return BuiltExamples(join_examples(parts), tuple(ledgers))
 
 
-def _plain_document(
+def _iter_examples_plain(
     columns: DocumentTokens, document: int, own: ElectraInput, common: Common, copy: int
 ) -> Iterator[PlannedExample]:
     """The examples of one document and copy."""
@@ -216,36 +216,36 @@ def _plain_document(
     rest = [range(*bounds) for bounds in pairwise(columns.sentences[first : last + 1].tolist())]
     ordinal = 0
     while rest:
-        example_id = int(fold(fold(first_link(copy), columns.keys[document]), ordinal))
+        example_id = int(fold(fold(compute_copy_key(copy), columns.keys[document]), ordinal))
         target_key, key = (int(stream(common.seed, purpose, copy, example_id)) for purpose in PURPOSES)
         target = common.length
         if uniform(target_key, 0) < own.short_sequence_probability:
-            target = SHORTEST + int(below(target_key, 1, common.length - SHORTEST + 1))
+            target = MIN_TARGET + int(below(target_key, 1, common.length - MIN_TARGET + 1))
         size = 1
         while size < len(rest) and sum(map(len, rest[:size])) < target:
             size += 1
         wanted = 1 << 62 if uniform(key, 0) < own.one_segment_probability else (target - 3) // 2
-        a, b = _plain_segments(rest[:size], wanted, coin=bool(below(key, 1, 2)))
-        a, b = _plain_trimmed(columns, a, b, common.length)
+        a, b = _divide_sentences_plain(rest[:size], wanted, exceeds=bool(below(key, 1, 2)))
+        a, b = _trim_segments_plain(columns, a, b, common.length)
         yield PlannedExample(ordinal, [PlainPiece(each.start, each.stop, document) for each in (a, b) if each])
         end = b.stop if b else a.stop
         rest = [range(max(each.start, end), each.stop) for each in rest if each.stop > end]
         ordinal += 1
 
 
-def _plain_segments(sentences: list[range], wanted: int, *, coin: bool) -> tuple[range, range]:
+def _divide_sentences_plain(sentences: list[range], wanted: int, *, exceeds: bool) -> tuple[range, range]:
     """The tokens of both segments. coin: whether the first goes beyond what is wanted rather than stay below it"""
     a = sentences[0]
     end = sentences[-1].stop
     for sentence in sentences[1:]:
         fits = len(a) + len(sentence) < wanted
-        if not fits and not (len(a) < wanted and coin):
+        if not fits and not (len(a) < wanted and exceeds):
             break
         a = range(a.start, sentence.stop)
     return a, range(a.stop, end)
 
 
-def _plain_trimmed(columns: DocumentTokens, a: range, b: range, length: int) -> tuple[range, range]:
+def _trim_segments_plain(columns: DocumentTokens, a: range, b: range, length: int) -> tuple[range, range]:
     """Both segments, as much of them as fits."""
     if len(a) > length - 2:
         words = [place for place in a[1 : length - 1] if columns.word_starts[place]]

@@ -18,7 +18,7 @@ Cost: 0.9 microseconds an example of 128 tokens, 2.3 of 512 (one x86-64 core).
 
 The kernel of the packer: which tokens are in each example.
 
-Promise: the examples of `shards.builders.pieces.packing.packs_plain`, which is their definition. The plan is one of
+Promise: the examples of `shards.builders.pieces.packing.pack_sentences_plain`, which is their definition. The plan is one of
 `shards.builders.pieces.plan_kernels`. Cost: see `shards.builders.pieces.packing`.
 """
 
@@ -46,14 +46,14 @@ from shards.builders.contract import (
 from shards.builders.pieces.plan import (
     ExampleLayout,
     PlainPiece,
-    examples_of,
-    joined,
-    ordinals_of,
-    plain_examples,
-    plain_matrix,
-    plain_numbered,
+    build_examples,
+    build_examples_plain,
+    compute_ordinals,
+    join_examples,
+    number_examples_plain,
+    to_plan_matrix,
 )
-from shards.builders.pieces.plan_kernels import DOCUMENT, END, PIECE_WIDTH, START, cut_at_word, put_piece
+from shards.builders.pieces.plan_kernels import DOCUMENT, END, PIECE_WIDTH, START, find_word_cut, set_piece
 from shards.masks.masking import ShardVocabulary
 
 
@@ -71,24 +71,24 @@ def plan_packs(
 
     room: tokens of an example without its first and last special one. order: of the documents.
     """
-    num, example, used, is_open = 0, -1, 0, False
+    num, example, num_tokens, is_open = 0, -1, 0, False
     for document in order:
         for sentence in range(documents[document], documents[document + 1]):
             start, end = sentences[sentence], sentences[sentence + 1]
-            goes_on = is_open and pieces[num - 1, DOCUMENT] == document
-            if is_open and used + (not goes_on) + end - start > room:
-                is_open, goes_on = False, False
+            continues = is_open and pieces[num - 1, DOCUMENT] == document
+            if is_open and num_tokens + (not continues) + end - start > room:
+                is_open, continues = False, False
             while end - start > room:
-                cut, example = cut_at_word(word_starts, start, room), example + 1
-                put_piece(pieces[num], start, cut, document, example)
+                cut, example = find_word_cut(word_starts, start, room), example + 1
+                set_piece(pieces[num], start, cut, document, example)
                 num, start = num + 1, cut
-            if goes_on:
+            if continues:
                 pieces[num - 1, END] = end
-                used += end - start
+                num_tokens += end - start
             else:
-                used = used + 1 + end - start if is_open else end - start
+                num_tokens = num_tokens + 1 + end - start if is_open else end - start
                 example += not is_open
-                put_piece(pieces[num], start, end, document, example)
+                set_piece(pieces[num], start, end, document, example)
                 num, is_open = num + 1, True
         is_open = is_open and crosses
     return num
@@ -151,29 +151,29 @@ def pack_sentences(
 ) -> tuple[Examples, tuple[Ledger, ...]]:
     """The examples of all copies, and one checked ledger a copy."""
     check_columns(columns)
-    plans = [_plan(columns, settings, copy) for copy in range(settings.copies)]
+    plans = [_plan_copy(columns, settings, copy) for copy in range(settings.copies)]
     layout = ExampleLayout(cls_id, sep_id)
-    parts = [examples_of(columns, plan, ordinals_of(plan), copy, layout) for copy, plan in enumerate(plans)]
-    return joined(parts), tuple(ledger_of_packs(columns, plan) for plan in plans)
+    parts = [build_examples(columns, plan, compute_ordinals(plan), copy, layout) for copy, plan in enumerate(plans)]
+    return join_examples(parts), tuple(build_pack_ledger(columns, plan) for plan in plans)
 
 
-def document_order(columns: DocumentTokens, seed: int, copy: int) -> Int64s:
+def draw_document_order(columns: DocumentTokens, seed: int, copy: int) -> Int64s:
     """The order in which the documents of a copy follow one another."""
     if copy == 0:
         return np.arange(len(columns.keys), dtype=np.int64)
     return np.argsort(stream(seed, "pack order", copy, columns.keys), kind="stable").astype(np.int64)
 
 
-def _plan(columns: DocumentTokens, settings: PackSettings, copy: int) -> Int64s:
+def _plan_copy(columns: DocumentTokens, settings: PackSettings, copy: int) -> Int64s:
     room = settings.length - PACK_SPECIALS
-    most = len(columns.sentences) + 2 * (len(columns.ids) // room + 1)  # a sentence's, and two cuts for each room
-    pieces = np.empty((most, PIECE_WIDTH), np.int64)
-    order = document_order(columns, settings.seed, copy)
+    cap = len(columns.sentences) + 2 * (len(columns.ids) // room + 1)  # a sentence's, and two cuts for each room
+    pieces = np.empty((cap, PIECE_WIDTH), np.int64)
+    order = draw_document_order(columns, settings.seed, copy)
     num = plan_packs(columns.word_starts, columns.sentences, columns.documents, order, room, settings.crosses, pieces)
     return pieces[:num].copy()
 
 
-def ledger_of_packs(columns: DocumentTokens, pieces: Int64s) -> Ledger:
+def build_pack_ledger(columns: DocumentTokens, pieces: Int64s) -> Ledger:
     """The ledger of one copy: tokens that came in against tokens in its examples."""
     placed = int((pieces[:, END] - pieces[:, START]).sum())
     outcomes = {"placed": placed, "truncated": 0, "left_over": 0}
@@ -183,25 +183,25 @@ def ledger_of_packs(columns: DocumentTokens, pieces: Int64s) -> Ledger:
     return Ledger(accounts=(account,), figures={"cut_sentences": int(np.count_nonzero(inside))}).check()
 
 
-def packs_plain(
+def pack_sentences_plain(
     columns: DocumentTokens, settings: PackSettings, *, cls_id: int, sep_id: int
 ) -> tuple[Examples, tuple[Ledger, ...]]:
     """Return what `pack_sentences` gives, over lists of tokens."""
     parts, ledgers = [], []
     for copy in range(settings.copies):
-        examples = plain_numbered([_plain_pieces(row) for row in _plain_rows(columns, settings, copy)])
-        parts.append(plain_examples(columns, examples, copy, ExampleLayout(cls_id, sep_id)))
-        ledgers.append(ledger_of_packs(columns, plain_matrix(examples)))
-    return joined(parts), tuple(ledgers)
+        examples = number_examples_plain([_merge_sentences(row) for row in _iter_rows(columns, settings, copy)])
+        parts.append(build_examples_plain(columns, examples, copy, ExampleLayout(cls_id, sep_id)))
+        ledgers.append(build_pack_ledger(columns, to_plan_matrix(examples)))
+    return join_examples(parts), tuple(ledgers)
 
 
-def _plain_rows(columns: DocumentTokens, settings: PackSettings, copy: int) -> Iterator[list[PlainPiece]]:
+def _iter_rows(columns: DocumentTokens, settings: PackSettings, copy: int) -> Iterator[list[PlainPiece]]:
     """The examples of one copy: the sentences of each, or pieces of these."""
     room, row = settings.length - PACK_SPECIALS, list[PlainPiece]()
-    for document in document_order(columns, settings.seed, copy).tolist():
+    for document in draw_document_order(columns, settings.seed, copy).tolist():
         for sentence in range(columns.documents[document], columns.documents[document + 1]):
             start, end = int(columns.sentences[sentence]), int(columns.sentences[sentence + 1])
-            if row and _plain_size([*row, PlainPiece(start, end, document)]) > room:
+            if row and _count_tokens([*row, PlainPiece(start, end, document)]) > room:
                 yield row
                 row = []
             while end - start > room:
@@ -217,12 +217,12 @@ def _plain_rows(columns: DocumentTokens, settings: PackSettings, copy: int) -> I
         yield row
 
 
-def _plain_pieces(sentences: Sequence[PlainPiece]) -> list[PlainPiece]:
+def _merge_sentences(sentences: Sequence[PlainPiece]) -> list[PlainPiece]:
     """Sentences of one document that follow one another as one piece."""
     runs = [list(run) for _, run in groupby(sentences, key=lambda piece: piece.document)]
     return [run[0]._replace(end=run[-1].end) for run in runs]
 
 
-def _plain_size(sentences: Sequence[PlainPiece]) -> int:
+def _count_tokens(sentences: Sequence[PlainPiece]) -> int:
     """Tokens of an example without its first and last special one: there is a separator where the document changes."""
-    return sum(piece.end - piece.start + 1 for piece in _plain_pieces(sentences)) - 1
+    return sum(piece.end - piece.start + 1 for piece in _merge_sentences(sentences)) - 1

@@ -21,7 +21,7 @@ from shards.builders.pieces.plan_kernels import (
     EXAMPLE,
     PIECE_WIDTH,
     START,
-    number_examples,
+    fill_ordinals,
     write_pieces,
 )
 from shards.masks.masking import ShardVocabulary
@@ -40,85 +40,87 @@ class ExampleLayout(NamedTuple):
     has_labels: bool = False
 
     @classmethod
-    def of(cls, vocabulary: ShardVocabulary, segments: int = 1, *, has_labels: bool = False) -> "ExampleLayout":
+    def from_vocabulary(
+        cls, vocabulary: ShardVocabulary, segments: int = 1, *, has_labels: bool = False
+    ) -> "ExampleLayout":
         """Return the layout with the special tokens of a vocabulary."""
         return cls(vocabulary.special_ids["cls"], vocabulary.special_ids["sep"], segments, has_labels)
 
 
-def first_link(copy: int) -> np.uint64:
+def compute_copy_key(copy: int) -> np.uint64:
     """Return the link where the ids of a copy's examples begin: `fold(fold(first_link(copy), key), ordinal)`."""
     return np.uint64(address(0, "example", copy))
 
 
-def purpose_keys(common: Common, purposes: Sequence[str], copy: int) -> UInt64s:
+def compute_purpose_keys(common: Common, purposes: Sequence[str], copy: int) -> UInt64s:
     """The address of each purpose of a copy's choices."""
     return np.array([address(common.seed, purpose, copy) for purpose in purposes], np.uint64)
 
 
-def ordinals_of(pieces: Int64s) -> UInt32s:
+def compute_ordinals(pieces: Int64s) -> UInt32s:
     """The ordinal of each example where the examples that begin in one document follow one another."""
-    ordinals = np.empty(_num_examples(pieces), np.uint32)
-    number_examples(pieces, ordinals)
+    ordinals = np.empty(_count_examples(pieces), np.uint32)
+    fill_ordinals(pieces, ordinals)
     return ordinals
 
 
-def examples_of(
+def build_examples(
     columns: DocumentTokens, pieces: Int64s, ordinals: UInt32s, copy: int, layout: ExampleLayout
 ) -> Examples:
     """The planned examples of one copy. ordinals: of each example"""
-    num, of_example = _num_examples(pieces), pieces[:, EXAMPLE]
+    num_examples, numbers = _count_examples(pieces), pieces[:, EXAMPLE]
     sizes = pieces[:, END] - pieces[:, START] + 1
-    lengths = 1 + np.bincount(of_example, weights=sizes, minlength=num).astype(np.int64)
+    lengths = 1 + np.bincount(numbers, weights=sizes, minlength=num_examples).astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     ids, word_starts = np.empty(offsets[-1], columns.ids.dtype), np.empty(offsets[-1], np.uint8)
     write_pieces(columns.ids, columns.word_starts, pieces, layout.cls_id, layout.sep_id, ids, word_starts)
-    begins = np.diff(of_example, prepend=-1) != 0
-    is_other = begins | (np.diff(pieces[:, DOCUMENT], prepend=-1) != 0)
-    held = np.bincount(of_example[is_other], minlength=num)
-    anchors = pieces[begins, DOCUMENT]
+    is_first = np.diff(numbers, prepend=-1) != 0
+    is_new_document = is_first | (np.diff(pieces[:, DOCUMENT], prepend=-1) != 0)
+    num_documents = np.bincount(numbers[is_new_document], minlength=num_examples)
+    anchors = pieces[is_first, DOCUMENT]
     return Examples(
         ids=ids,
         offsets=offsets,
         word_starts=word_starts,
-        boundary=(lengths if layout.segments == 1 else 1 + sizes[begins]).astype(np.uint16),
-        label=(held - 1).astype(np.uint8) if layout.has_labels else None,
-        second_document=(held - 1).astype(np.uint16) if layout.segments == 2 else None,
-        documents=pieces[is_other, DOCUMENT].astype(np.int32),
-        document_offsets=np.concatenate([[0], np.cumsum(held, dtype=np.int64)]),
+        boundary=(lengths if layout.segments == 1 else 1 + sizes[is_first]).astype(np.uint16),
+        label=(num_documents - 1).astype(np.uint8) if layout.has_labels else None,
+        second_document=(num_documents - 1).astype(np.uint16) if layout.segments == 2 else None,
+        documents=pieces[is_new_document, DOCUMENT].astype(np.int32),
+        document_offsets=np.concatenate([[0], np.cumsum(num_documents, dtype=np.int64)]),
         ordinal=ordinals,
-        copy=np.full(num, copy, np.uint16),
-        example_id=fold(fold(first_link(copy), columns.keys[anchors]), ordinals.astype(np.uint64)),
+        copy=np.full(num_examples, copy, np.uint16),
+        example_id=fold(fold(compute_copy_key(copy), columns.keys[anchors]), ordinals.astype(np.uint64)),
     )
 
 
-def placed_in(pieces: Int64s) -> int:
+def count_placed(pieces: Int64s) -> int:
     """Tokens of documents that are in the examples of a plan."""
     return int((pieces[:, END] - pieces[:, START]).sum())
 
 
-def ledger_of_copy(total: int, placed: int, left_over: int, figures: Mapping[str, int]) -> Ledger:
+def build_copy_ledger(total: int, placed: int, left_over: int, figures: Mapping[str, int]) -> Ledger:
     """The checked ledger of one copy: tokens that came in against those in its examples and those that are in none."""
     outcomes = {"placed": placed, "truncated": 0, "left_over": left_over}
     return Ledger(accounts=(Account(unit="tokens", total=total, outcomes=outcomes),), figures=dict(figures)).check()
 
 
-def _num_examples(pieces: Int64s) -> int:
+def _count_examples(pieces: Int64s) -> int:
     return int(pieces[-1, EXAMPLE]) + 1 if len(pieces) else 0
 
 
-def joined(parts: Sequence[Examples]) -> Examples:
+def join_examples(parts: Sequence[Examples]) -> Examples:
     """Examples end to end."""
     columns: dict[str, Any] = {}
     for name in Examples._fields:
         values = [getattr(part, name) for part in parts]
         if name in ("offsets", "document_offsets"):
-            columns[name] = _joined_offsets(values)
+            columns[name] = _join_offsets(values)
         else:
             columns[name] = None if values[0] is None else np.concatenate(values)
     return Examples(**columns)
 
 
-def _joined_offsets(parts: Sequence[Int64s]) -> Int64s:
+def _join_offsets(parts: Sequence[Int64s]) -> Int64s:
     lengths = np.concatenate([np.diff(part) for part in parts])
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
@@ -138,12 +140,12 @@ class PlannedExample(NamedTuple):
     pieces: Sequence[PlainPiece]
 
 
-def plain_examples(
+def build_examples_plain(
     columns: DocumentTokens, planned: Sequence[PlannedExample], copy: int, layout: ExampleLayout
 ) -> Examples:
     """Return what `examples_of` gives, over lists of tokens."""
     ids, starts, lengths, boundaries = list[int](), list[int](), list[int](), list[int]()
-    documents, held, example_ids = list[int](), list[int](), list[int]()
+    documents, num_documents, example_ids = list[int](), list[int](), list[int]()
     for ordinal, pieces in planned:
         tokens = [(layout.cls_id, 0)]
         ends = []
@@ -158,37 +160,37 @@ def plain_examples(
         boundaries.append(ends[0] if layout.segments == 2 else ends[-1])
         of_example = list(dict.fromkeys(piece.document for piece in pieces))
         documents += of_example
-        held.append(len(of_example))
+        num_documents.append(len(of_example))
         example_ids.append(int(fold(fold(address(0, "example", copy), columns.keys[of_example[0]]), ordinal)))
-    others = [number - 1 for number in held]
+    num_others = [number - 1 for number in num_documents]
     dtype: npt.DTypeLike = columns.ids.dtype
     return Examples(
         ids=np.array(ids, dtype),
         offsets=np.cumsum([0, *lengths], dtype=np.int64),
         word_starts=np.array(starts, np.uint8),
         boundary=np.array(boundaries, np.uint16),
-        label=np.array(others, np.uint8) if layout.has_labels else None,
-        second_document=np.array(others, np.uint16) if layout.segments == 2 else None,
+        label=np.array(num_others, np.uint8) if layout.has_labels else None,
+        second_document=np.array(num_others, np.uint16) if layout.segments == 2 else None,
         documents=np.array(documents, np.int32),
-        document_offsets=np.cumsum([0, *held], dtype=np.int64),
+        document_offsets=np.cumsum([0, *num_documents], dtype=np.int64),
         ordinal=np.array([ordinal for ordinal, _ in planned], np.uint32),
         copy=np.full(len(planned), copy, np.uint16),
         example_id=np.array(example_ids, np.uint64),
     )
 
 
-def plain_placed(planned: Sequence[PlannedExample]) -> int:
+def count_placed_plain(planned: Sequence[PlannedExample]) -> int:
     """Tokens of documents that are in examples."""
     return sum(piece.end - piece.start for example in planned for piece in example.pieces)
 
 
-def plain_numbered(rows: Sequence[Sequence[PlainPiece]]) -> list[PlannedExample]:
+def number_examples_plain(rows: Sequence[Sequence[PlainPiece]]) -> list[PlannedExample]:
     """Examples with the ordinals of `ordinals_of`."""
     anchors = [row[0].document for row in rows]
     return [PlannedExample(anchors[:number].count(anchors[number]), row) for number, row in enumerate(rows)]
 
 
-def plain_matrix(planned: Sequence[PlannedExample]) -> Int64s:
+def to_plan_matrix(planned: Sequence[PlannedExample]) -> Int64s:
     """The plan of a copy as the kernels write it."""
     rows = [
         [piece.start, piece.end, piece.document, number]

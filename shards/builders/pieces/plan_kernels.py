@@ -13,13 +13,13 @@ START, END, DOCUMENT, EXAMPLE, PIECE_WIDTH = range(5)
 
 
 @kernel
-def put_piece(piece: Int64s, start: int, end: int, document: int, example: int) -> None:
+def set_piece(piece: Int64s, start: int, end: int, document: int, example: int) -> None:
     """Fill one row of a plan."""
     piece[START], piece[END], piece[DOCUMENT], piece[EXAMPLE] = start, end, document, example
 
 
 @kernel
-def cut_at_word(word_starts: Bytes, start: int, room: int) -> int:
+def find_word_cut(word_starts: Bytes, start: int, room: int) -> int:
     """Return the cut of a text above `room`: at the last word start that leaves so many tokens, else after so many."""
     for place in range(start + room, start, -1):
         if word_starts[place]:
@@ -28,7 +28,7 @@ def cut_at_word(word_starts: Bytes, start: int, room: int) -> int:
 
 
 @kernel
-def number_examples(pieces: Int64s, ordinals: UInt32s) -> None:
+def fill_ordinals(pieces: Int64s, ordinals: UInt32s) -> None:
     """Number every example among those whose first token is of the same document; they follow each other."""
     example, document, ordinal = -1, -1, 0
     for index in range(len(pieces)):

@@ -19,7 +19,7 @@ sums by how many tokens an exchanged B is longer or shorter than the true one.
 
 The kernels of sentence pairs: which sentences are pairs, and whose second sentences may be exchanged.
 
-Promise: the examples of `shards.builders.pieces.sentence_pair.sentence_pairs_plain`. Pairs are a matrix of int64, one
+Promise: the examples of `shards.builders.pieces.sentence_pair.build_sentence_pairs_plain`. Pairs are a matrix of int64, one
 row a pair, its columns named here.
 """
 
@@ -40,15 +40,15 @@ from shards.builders.pieces.plan import (
     ExampleLayout,
     PlainPiece,
     PlannedExample,
-    examples_of,
-    first_link,
-    joined,
-    ledger_of_copy,
-    plain_examples,
-    plain_placed,
-    purpose_keys,
+    build_copy_ledger,
+    build_examples,
+    build_examples_plain,
+    compute_copy_key,
+    compute_purpose_keys,
+    count_placed_plain,
+    join_examples,
 )
-from shards.builders.pieces.plan_kernels import DOCUMENT, END, EXAMPLE, PIECE_WIDTH, START, cut_at_word
+from shards.builders.pieces.plan_kernels import DOCUMENT, END, EXAMPLE, PIECE_WIDTH, START, find_word_cut
 from shards.masks.masking import ShardVocabulary
 
 A_START, B_START, B_END, ANCHOR, ORDINAL, SURFACE, PAIR_WIDTH = range(7)
@@ -61,8 +61,8 @@ def pair_sentences(
     sentences: Int64s,
     documents: Int64s,
     keys: UInt64s,
-    first_link: np.uint64,
-    odd: np.uint64,
+    copy_key: np.uint64,
+    odd_key: np.uint64,
     room: int,
     bounds: Int64s,
     pairs: Int64s,
@@ -76,10 +76,10 @@ def pair_sentences(
     """
     num = 0
     for document in range(len(documents) - 1):
-        link, ordinal, place = fold_one(first_link, keys[document]), 0, 0
+        link, ordinal, place = fold_one(copy_key, keys[document]), 0, 0
         size = _cut_sentences(word_starts, sentences, documents[document], documents[document + 1], room, bounds)
         counts[CUTS] += size - (documents[document + 1] - documents[document])
-        skipped = 2 * below_one(fold_one(odd, keys[document]), 0, size // 2 + 1) if size % 2 else size
+        skipped = 2 * below_one(fold_one(odd_key, keys[document]), 0, size // 2 + 1) if size % 2 else size
         while place < size:
             if place == skipped:
                 counts[LEFT_OVER] += bounds[place + 1, 0] - bounds[place, 0]
@@ -106,14 +106,14 @@ def _cut_sentences(word_starts: Bytes, sentences: Int64s, first: int, last: int,
         start, end, is_cut = sentences[sentence], sentences[sentence + 1], 0
         while start < end:
             bounds[size, 0], bounds[size, 1] = start, 1 - is_cut
-            start = cut_at_word(word_starts, start, room) if end - start > room else end
+            start = find_word_cut(word_starts, start, room) if end - start > room else end
             size, is_cut = size + 1, 1
     bounds[size, 0], bounds[size, 1] = sentences[last], 1
     return size
 
 
 @kernel
-def couple_pairs(order: Int64s, pairs: Int64s, couples: Int64s) -> int:
+def match_pairs(order: Int64s, pairs: Int64s, couples: Int64s) -> int:
     """Fill `couples` with pairs of two documents and one surface, near each other in the order; return their number.
 
     A pair waits for the next one of another document. Those that wait are of one document, so the newest goes first.
@@ -154,61 +154,63 @@ class SentencePairInput:
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """The examples of all copies."""
-        return sentence_pairs(columns, common, ExampleLayout.of(vocabulary, 2, has_labels=True))
+        return build_sentence_pairs(columns, common, ExampleLayout.from_vocabulary(vocabulary, 2, has_labels=True))
 
 
-def sentence_pairs(columns: DocumentTokens, common: Common, layout: ExampleLayout) -> BuiltExamples:
+def build_sentence_pairs(columns: DocumentTokens, common: Common, layout: ExampleLayout) -> BuiltExamples:
     """The examples of all copies, by kernels."""
     check_columns(columns)
     parts, ledgers = [], []
     for copy in range(common.copies):
-        addresses = purpose_keys(common, PURPOSES, copy)
-        pairs, example_ids, counts = _pairs(columns, copy, addresses, (common.length - PAIR_SPECIALS) // 2)
-        couples = _couples(pairs, example_ids, addresses[_ORDER])
-        partners = _partners(len(pairs), couples, _exchanged(example_ids[couples[:, 0]], addresses[_LABEL]))
+        addresses = compute_purpose_keys(common, PURPOSES, copy)
+        pairs, example_ids, counts = _list_pairs(columns, copy, addresses, (common.length - PAIR_SPECIALS) // 2)
+        couples = _list_couples(pairs, example_ids, addresses[_ORDER])
+        partners = _assign_partners(len(pairs), couples, _draw_exchanges(example_ids[couples[:, 0]], addresses[_LABEL]))
         kept = np.flatnonzero(partners >= 0)
-        plan, ordinals = _plan(pairs, kept, partners[kept]), pairs[kept, ORDINAL].astype(np.uint32)
-        parts.append(examples_of(columns, plan, ordinals, copy, layout))
-        ledgers.append(_ledger(columns, pairs, partners, counts))
-    return BuiltExamples(joined(parts), tuple(ledgers))
+        plan, ordinals = _build_plan(pairs, kept, partners[kept]), pairs[kept, ORDINAL].astype(np.uint32)
+        parts.append(build_examples(columns, plan, ordinals, copy, layout))
+        ledgers.append(_build_ledger(columns, pairs, partners, counts))
+    return BuiltExamples(join_examples(parts), tuple(ledgers))
 
 
-def _pairs(columns: DocumentTokens, copy: int, addresses: UInt64s, room: int) -> tuple[Int64s, UInt64s, Int64s]:
+def _list_pairs(columns: DocumentTokens, copy: int, addresses: UInt64s, room: int) -> tuple[Int64s, UInt64s, Int64s]:
     """The sentences of all documents two by two, the ids of their examples, and the counts."""
-    most = len(columns.sentences) + 2 * (len(columns.ids) // room + 1)  # two neighbours of a cut are longer than room
-    bounds = np.empty((most + 1, 2), np.int64)
-    pairs, example_ids = np.empty((most // 2, PAIR_WIDTH), np.int64), np.empty(most // 2, np.uint64)
+    cap = len(columns.sentences) + 2 * (len(columns.ids) // room + 1)  # two neighbours of a cut are longer than room
+    bounds = np.empty((cap + 1, 2), np.int64)
+    pairs, example_ids = np.empty((cap // 2, PAIR_WIDTH), np.int64), np.empty(cap // 2, np.uint64)
     counts = np.zeros(NUM_COUNTS, np.int64)
-    num = pair_sentences(*columns[1:], first_link(copy), addresses[_ODD], room, bounds, pairs, example_ids, counts)
+    num = pair_sentences(
+        *columns[1:], compute_copy_key(copy), addresses[_ODD], room, bounds, pairs, example_ids, counts
+    )
     return pairs[:num].copy(), example_ids[:num].copy(), counts
 
 
-def _couples(pairs: Int64s, example_ids: UInt64s, order: np.uint64) -> Int64s:
+def _list_couples(pairs: Int64s, example_ids: UInt64s, order_key: np.uint64) -> Int64s:
     """Pairs whose Bs may be exchanged: two indices a row."""
-    alike = np.lexsort((fold(order, example_ids), pairs[:, B_END] - pairs[:, B_START], pairs[:, SURFACE]))
+    order = np.lexsort((fold(order_key, example_ids), pairs[:, B_END] - pairs[:, B_START], pairs[:, SURFACE]))
     couples = np.empty((len(pairs) // 2, 2), np.int64)
-    return couples[: couple_pairs(alike, pairs, couples)].copy()
+    return couples[: match_pairs(order, pairs, couples)].copy()
 
 
-def _exchanged(firsts: UInt64s, label: np.uint64) -> Bools:
+def _draw_exchanges(first_ids: UInt64s, label_key: np.uint64) -> Bools:
     """Tell for each couple whether it exchanges its Bs: one of two that follow each other, by a coin for both.
 
     firsts: the example ids of the first pair of each
     """
-    coins = np.repeat(below(fold(label, firsts[::2]), 0, 2) == 1, 2)[: len(firsts)]
-    exchanged: Bools = coins ^ (np.arange(len(firsts)) % 2 == 1)
-    return exchanged
+    coins = np.repeat(below(fold(label_key, first_ids[::2]), 0, 2) == 1, 2)[: len(first_ids)]
+    exchanges: Bools = coins ^ (np.arange(len(first_ids)) % 2 == 1)
+    return exchanges
 
 
-def _partners(num_pairs: int, couples: Int64s, exchanged: Bools) -> Int64s:
+def _assign_partners(num_pairs: int, couples: Int64s, exchanges: Bools) -> Int64s:
     """Return for each pair the one whose B it has, itself or another; -1 where it is left over."""
     partners = np.full(num_pairs, -1, np.int64)
     ones, others = couples[:, 0], couples[:, 1]
-    partners[ones], partners[others] = np.where(exchanged, others, ones), np.where(exchanged, ones, others)
+    partners[ones], partners[others] = np.where(exchanges, others, ones), np.where(exchanges, ones, others)
     return partners
 
 
-def _plan(pairs: Int64s, kept: Int64s, partners: Int64s) -> Int64s:
+def _build_plan(pairs: Int64s, kept: Int64s, partners: Int64s) -> Int64s:
     """The pieces of all examples: A of a pair, B of its partner."""
     plan = np.ones((2 * len(kept), PIECE_WIDTH), np.int64)
     plan[::2, [START, END, DOCUMENT]] = pairs[kept][:, [A_START, B_START, ANCHOR]]
@@ -217,27 +219,27 @@ def _plan(pairs: Int64s, kept: Int64s, partners: Int64s) -> Int64s:
     return plan
 
 
-def _ledger(columns: DocumentTokens, pairs: Int64s, partners: Int64s, counts: Int64s) -> Ledger:
+def _build_ledger(columns: DocumentTokens, pairs: Int64s, partners: Int64s, counts: Int64s) -> Ledger:
     """The ledger of one copy.
 
     borrowed: tokens of random Bs; next, random: examples by their label; odd_sentences, without_partner: sentences and
     pairs that are in none; cut_sentences: how often one is cut
     """
-    lengths, alone = pairs[:, B_END] - pairs[:, B_START], partners < 0
-    random = ~alone & (partners != np.arange(len(pairs)))
-    own, borrowed = lengths[random], lengths[partners[random]]
+    lengths, is_left_over = pairs[:, B_END] - pairs[:, B_START], partners < 0
+    is_random = ~is_left_over & (partners != np.arange(len(pairs)))
+    own, borrowed = lengths[is_random], lengths[partners[is_random]]
     sizes = pairs[:, B_END] - pairs[:, A_START]
     figures = {
         "borrowed": int(borrowed.sum()),
-        "next": int(np.count_nonzero(~alone & ~random)),
-        "random": int(np.count_nonzero(random)),
+        "next": int(np.count_nonzero(~is_left_over & ~is_random)),
+        "random": int(np.count_nonzero(is_random)),
         "length_gap": int(np.abs(own - borrowed).sum()),
         "odd_sentences": int(counts[ODD]),
-        "without_partner": int(np.count_nonzero(alone)),
+        "without_partner": int(np.count_nonzero(is_left_over)),
         "cut_sentences": int(counts[CUTS]),
     }
-    left_over = int(sizes[alone].sum() + counts[LEFT_OVER])
-    return ledger_of_copy(len(columns.ids), int(sizes[~alone].sum()), left_over, figures)
+    left_over = int(sizes[is_left_over].sum() + counts[LEFT_OVER])
+    return build_copy_ledger(len(columns.ids), int(sizes[~is_left_over].sum()), left_over, figures)
 
 
 class _PlainPair(NamedTuple):
@@ -249,15 +251,15 @@ class _PlainPair(NamedTuple):
     surface: tuple[bool, bool]  # whether B begins a sentence, whether what follows B does
 
 
-def sentence_pairs_plain(columns: DocumentTokens, common: Common, layout: ExampleLayout) -> BuiltExamples:
+def build_sentence_pairs_plain(columns: DocumentTokens, common: Common, layout: ExampleLayout) -> BuiltExamples:
     """Return what `sentence_pairs` gives, over lists of tokens."""
     parts, ledgers, room = [], [], (common.length - PAIR_SPECIALS) // 2
     for copy in range(common.copies):
-        keys = dict(zip(PURPOSES, purpose_keys(common, PURPOSES, copy), strict=True))
+        keys = dict(zip(PURPOSES, compute_purpose_keys(common, PURPOSES, copy), strict=True))
         pairs, counts = list[_PlainPair](), Counter[str]()
         for document in range(len(columns.keys)):
-            pairs += _plain_pairs(columns, document, room, copy, keys["sentence pair odd"], counts)
-        partners = _plain_partners(pairs, keys["sentence pair order"], keys["sentence pair label"])
+            pairs += _iter_pairs_plain(columns, document, room, copy, keys["sentence pair odd"], counts)
+        partners = _assign_partners_plain(pairs, keys["sentence pair order"], keys["sentence pair label"])
         planned = list[PlannedExample]()
         for pair, partner in zip(pairs, partners, strict=True):
             if partner is None:
@@ -270,14 +272,14 @@ def sentence_pairs_plain(columns: DocumentTokens, common: Common, layout: Exampl
             a = PlainPiece(pair.a.start, pair.a.stop, pair.document)
             b = PlainPiece(partner.b.start, partner.b.stop, partner.document)
             planned.append(PlannedExample(pair.ordinal, [a, b]))
-        parts.append(plain_examples(columns, planned, copy, layout))
+        parts.append(build_examples_plain(columns, planned, copy, layout))
         figures = {name: counts[name] for name in FIGURES}
-        ledgers.append(ledger_of_copy(len(columns.ids), plain_placed(planned), counts["left over"], figures))
-    return BuiltExamples(joined(parts), tuple(ledgers))
+        ledgers.append(build_copy_ledger(len(columns.ids), count_placed_plain(planned), counts["left over"], figures))
+    return BuiltExamples(join_examples(parts), tuple(ledgers))
 
 
-def _plain_pairs(
-    columns: DocumentTokens, document: int, room: int, copy: int, odd: np.uint64, counts: Counter[str]
+def _iter_pairs_plain(
+    columns: DocumentTokens, document: int, room: int, copy: int, odd_key: np.uint64, counts: Counter[str]
 ) -> Iterator[_PlainPair]:
     """The sentences of a document two by two; without one of an odd number."""
     first, last = columns.documents[document : document + 2].tolist()
@@ -290,16 +292,16 @@ def _plain_pairs(
             counts["cut_sentences"] += 1
         units.append(range(start, stop))
     if len(units) % 2:
-        left = units.pop(2 * int(below(fold(odd, columns.keys[document]), 0, len(units) // 2 + 1)))
+        left = units.pop(2 * int(below(fold(odd_key, columns.keys[document]), 0, len(units) // 2 + 1)))
         counts["odd_sentences"] += 1
         counts["left over"] += len(left)
     begins = set(columns.sentences.tolist())
     for ordinal, (a, b) in enumerate(zip(units[::2], units[1::2], strict=True)):
-        example_id = int(fold(fold(first_link(copy), columns.keys[document]), ordinal))
+        example_id = int(fold(fold(compute_copy_key(copy), columns.keys[document]), ordinal))
         yield _PlainPair(document, ordinal, example_id, a, b, (b.start in begins, b.stop in begins))
 
 
-def _plain_partners(pairs: list[_PlainPair], order: np.uint64, label: np.uint64) -> list[_PlainPair | None]:
+def _assign_partners_plain(pairs: list[_PlainPair], order: np.uint64, label: np.uint64) -> list[_PlainPair | None]:
     """Return for each pair the one whose B it has; None where it is left over."""
     partners = dict[int, _PlainPair]()
     waiting, couples = list[_PlainPair](), list[tuple[_PlainPair, _PlainPair]]()

@@ -11,7 +11,7 @@ Promise: for every copy, total = placed + truncated + left over, over the tokens
 
 The kernel of single sequences: where each document is cut.
 
-Promise: the examples of `shards.builders.pieces.single.single_plain`. The plan is one of
+Promise: the examples of `shards.builders.pieces.single.build_single_plain`. The plan is one of
 `shards.builders.pieces.plan_kernels`.
 """
 
@@ -29,16 +29,16 @@ from shards.builders.contract import BuiltExamples, Common, DocumentTokens, chec
 from shards.builders.pieces.plan import (
     ExampleLayout,
     PlainPiece,
-    examples_of,
-    joined,
-    ledger_of_copy,
-    ordinals_of,
-    placed_in,
-    plain_examples,
-    plain_numbered,
-    plain_placed,
+    build_copy_ledger,
+    build_examples,
+    build_examples_plain,
+    compute_ordinals,
+    count_placed,
+    count_placed_plain,
+    join_examples,
+    number_examples_plain,
 )
-from shards.builders.pieces.plan_kernels import PIECE_WIDTH, cut_at_word, put_piece
+from shards.builders.pieces.plan_kernels import PIECE_WIDTH, find_word_cut, set_piece
 from shards.masks.masking import ShardVocabulary
 
 LEFT_OVER, TOO_SHORT, CUTS, NUM_COUNTS = range(4)  # tokens in no example; sequences that make none; cuts
@@ -56,13 +56,13 @@ def plan_single(
     for document in range(len(documents) - 1):
         start, stop = sentences[documents[document]], sentences[documents[document + 1]]
         while start < stop:
-            end = cut_at_word(word_starts, start, room) if stop - start > room else stop
+            end = find_word_cut(word_starts, start, room) if stop - start > room else stop
             counts[CUTS] += end < stop
             if end - start < least:
                 counts[LEFT_OVER] += end - start
                 counts[TOO_SHORT] += 1
             else:
-                put_piece(pieces[num], start, end, document, num)
+                set_piece(pieces[num], start, end, document, num)
                 num += 1
             start = end
     return num
@@ -95,28 +95,30 @@ class SingleInput:
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """The examples of all copies."""
-        return single_examples(columns, self, common, ExampleLayout.of(vocabulary))
+        return build_single(columns, self, common, ExampleLayout.from_vocabulary(vocabulary))
 
 
-def single_examples(columns: DocumentTokens, own: SingleInput, common: Common, layout: ExampleLayout) -> BuiltExamples:
+def build_single(columns: DocumentTokens, own: SingleInput, common: Common, layout: ExampleLayout) -> BuiltExamples:
     """The sequences of all copies, by a kernel."""
     check_columns(columns)
     room, counts = common.length - SINGLE_SPECIALS, np.zeros(NUM_COUNTS, np.int64)
-    most = len(columns.documents) + 2 * (len(columns.ids) // room + 1)  # two neighbours are longer than the room
-    pieces = np.empty((most, PIECE_WIDTH), np.int64)
+    cap = len(columns.documents) + 2 * (len(columns.ids) // room + 1)  # two neighbours are longer than the room
+    pieces = np.empty((cap, PIECE_WIDTH), np.int64)
     num = plan_single(*columns[1:4], room, own.min_tokens, pieces, counts)
     plan = pieces[:num].copy()
-    ordinals = ordinals_of(plan)
-    parts = [examples_of(columns, plan, ordinals, copy, layout) for copy in range(common.copies)]
-    ledger = _ledger(len(columns.ids), placed_in(plan), counts[LEFT_OVER], counts[TOO_SHORT], counts[CUTS])
-    return BuiltExamples(joined(parts), (ledger,) * common.copies)
+    ordinals = compute_ordinals(plan)
+    parts = [build_examples(columns, plan, ordinals, copy, layout) for copy in range(common.copies)]
+    ledger = _build_ledger(len(columns.ids), count_placed(plan), counts[LEFT_OVER], counts[TOO_SHORT], counts[CUTS])
+    return BuiltExamples(join_examples(parts), (ledger,) * common.copies)
 
 
-def _ledger(total: int, placed: int, left_over: int, too_short: int, cuts: int) -> Ledger:
-    return ledger_of_copy(total, placed, int(left_over), {"too_short": int(too_short), "cuts": int(cuts)})
+def _build_ledger(total: int, placed: int, left_over: int, too_short: int, cuts: int) -> Ledger:
+    return build_copy_ledger(total, placed, int(left_over), {"too_short": int(too_short), "cuts": int(cuts)})
 
 
-def single_plain(columns: DocumentTokens, own: SingleInput, common: Common, layout: ExampleLayout) -> BuiltExamples:
+def build_single_plain(
+    columns: DocumentTokens, own: SingleInput, common: Common, layout: ExampleLayout
+) -> BuiltExamples:
     """Return what `single_examples` gives, over lists of tokens."""
     room, rows, counts = common.length - SINGLE_SPECIALS, list[list[PlainPiece]](), Counter[str]()
     for document in range(len(columns.keys)):
@@ -133,7 +135,9 @@ def single_plain(columns: DocumentTokens, own: SingleInput, common: Common, layo
                 counts["left over"] += end - start
                 counts["too short"] += 1
             start = end
-    planned = plain_numbered(rows)
-    parts = [plain_examples(columns, planned, copy, layout) for copy in range(common.copies)]
+    planned = number_examples_plain(rows)
+    parts = [build_examples_plain(columns, planned, copy, layout) for copy in range(common.copies)]
     figures = (counts["left over"], counts["too short"], counts["cuts"])
-    return BuiltExamples(joined(parts), (_ledger(len(columns.ids), plain_placed(planned), *figures),) * common.copies)
+    return BuiltExamples(
+        join_examples(parts), (_build_ledger(len(columns.ids), count_placed_plain(planned), *figures),) * common.copies
+    )

@@ -39,8 +39,8 @@ from corpora.store.randomness import address
 from corpora.store.settings import check_range
 from shards.builders.contract import MAX_COPIES, MAX_LENGTH, BuiltExamples, Common, DocumentTokens, check_columns
 from shards.builders.segments.pairs_kernels import FIGURES, OUTCOMES, PURPOSES, plan_copy
-from shards.builders.segments.partners import find_partners
-from shards.builders.segments.plan import PAIR_SPECIALS, PlannedSegments, SegmentPairs, built, written
+from shards.builders.segments.partners import build_partner_index
+from shards.builders.segments.plan import PAIR_SPECIALS, PlannedSegments, SegmentPairs, to_built_examples, write_pairs
 from shards.builders.segments.plan_kernels import LABEL, OTHER
 from shards.masks.masking import ShardVocabulary
 
@@ -75,7 +75,7 @@ class SegmentPairInput:
             seed=common.seed,
         )
         ids, planned = vocabulary.special_ids, plan_pairs(columns, own)
-        return built(columns, planned, common.length - PAIR_SPECIALS, cls_id=ids["cls"], sep_id=ids["sep"])
+        return to_built_examples(columns, planned, common.length - PAIR_SPECIALS, cls_id=ids["cls"], sep_id=ids["sep"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,25 +103,25 @@ def build_pairs(
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
     """The examples of all copies, and one checked ledger a copy: account `tokens`, figures `FIGURES` and partners'."""
     planned = plan_pairs(columns, settings)
-    return written(columns, planned.plans, cls_id=cls_id, sep_id=sep_id), tuple(planned.ledgers)
+    return write_pairs(columns, planned.plans, cls_id=cls_id, sep_id=sep_id), tuple(planned.ledgers)
 
 
 def plan_pairs(columns: DocumentTokens, settings: PairSettings) -> PlannedSegments:
     """Plan the examples of all copies, before a token is written."""
     check_columns(columns)
     limit = settings.length - PAIR_SPECIALS
-    partners, planned = find_partners(columns, limit - 1), PlannedSegments([], [])
+    partners, planned = build_partner_index(columns, limit - 1), PlannedSegments([], [])
     for copy in range(settings.copies):
         counts = np.zeros(len(OUTCOMES + FIGURES), np.int64)
         addresses = np.array([address(settings.seed, f"pair {purpose}", copy) for purpose in PURPOSES], np.uint64)
-        first_link, short = np.uint64(address(0, "example", copy)), float(settings.short_sequence_probability)
-        plan = plan_copy(*columns[1:], partners, first_link, addresses, limit, short, counts)
+        copy_key, short = np.uint64(address(0, "example", copy)), float(settings.short_sequence_probability)
+        plan = plan_copy(*columns[1:], partners, copy_key, addresses, limit, short, counts)
         planned.plans.append(plan)
-        planned.ledgers.append(ledger_of_copy(columns, counts.tolist(), plan[plan[:, LABEL] == 1, OTHER]))
+        planned.ledgers.append(build_pair_ledger(columns, counts.tolist(), plan[plan[:, LABEL] == 1, OTHER]))
     return planned
 
 
-def ledger_of_copy(columns: DocumentTokens, counts: Sequence[int], partners: Int64s) -> Ledger:
+def build_pair_ledger(columns: DocumentTokens, counts: Sequence[int], partners: Int64s) -> Ledger:
     """The ledger of one copy: tokens that came in against counts named by OUTCOMES and FIGURES.
 
     partners: the documents of the random Bs, whose lengths are counted by powers of two
@@ -129,11 +129,11 @@ def ledger_of_copy(columns: DocumentTokens, counts: Sequence[int], partners: Int
     named = dict(zip(OUTCOMES + FIGURES, counts, strict=True))
     tokens = Account(unit="tokens", total=len(columns.ids), outcomes={name: named[name] for name in OUTCOMES})
     lengths = np.diff(columns.sentences[columns.documents])[partners]
-    figures = {name: named[name] for name in FIGURES} | lengths_by_power(lengths)
+    figures = {name: named[name] for name in FIGURES} | count_by_power(lengths)
     return Ledger(accounts=(tokens,), figures=figures).check()
 
 
-def lengths_by_power(lengths: Int64s) -> dict[str, int]:
+def count_by_power(lengths: Int64s) -> dict[str, int]:
     """Count the partners that are documents of 1, 2-3, 4-7, ... tokens.
 
     >>> lengths_by_power(np.array([1, 5, 6, 70]))

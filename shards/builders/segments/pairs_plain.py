@@ -18,9 +18,9 @@ from corpora.store.ledger import Ledger
 from corpora.store.randomness import address, below, fold, stream, uniform
 from shards.builders.contract import DocumentTokens, check_columns
 from shards.builders.segments import partners as partners_of_runs
-from shards.builders.segments.pairs import PairSettings, ledger_of_copy
+from shards.builders.segments.pairs import PairSettings, build_pair_ledger
 from shards.builders.segments.pairs_kernels import FIGURES, OUTCOMES, PURPOSES
-from shards.builders.segments.partners import ATTEMPTS
+from shards.builders.segments.partners import MAX_ATTEMPTS
 from shards.builders.segments.plan import PAIR_SPECIALS, SegmentPairs
 
 Document = Sequence[range]  # the tokens of its sentences
@@ -50,25 +50,25 @@ class PlainExample(NamedTuple):
     b: range
 
 
-def pairs_plain(
+def build_pairs_plain(
     columns: DocumentTokens, settings: PairSettings, *, cls_id: int, sep_id: int
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
     """Return what `build_pairs` gives, in plain Python."""
     check_columns(columns)
-    documents = documents_of(columns)
+    documents = list_documents(columns)
     text = PlainText(columns, documents, settings.length - PAIR_SPECIALS)
     examples: list[PlainExample] = []
     ledgers = []
     for copy in range(settings.copies):
         counts = Counter[str]()
-        built = [example for anchor in range(len(documents)) for example in text.pairs(anchor, copy, settings, counts)]
+        built = [example for anchor in range(len(documents)) for example in text.plan(anchor, copy, settings, counts)]
         partners = np.array([example.partner for example in built if example.label], np.int64)
-        ledgers.append(ledger_of_copy(columns, [counts[name] for name in OUTCOMES + FIGURES], partners))
+        ledgers.append(build_pair_ledger(columns, [counts[name] for name in OUTCOMES + FIGURES], partners))
         examples += built
-    return plain_columns(columns, examples, cls_id=cls_id, sep_id=sep_id), tuple(ledgers)
+    return to_segment_pairs_plain(columns, examples, cls_id=cls_id, sep_id=sep_id), tuple(ledgers)
 
 
-def documents_of(columns: DocumentTokens) -> list[Document]:
+def list_documents(columns: DocumentTokens) -> list[Document]:
     """Every document as the ranges of its sentences' tokens."""
     sentences = [range(*bounds) for bounds in pairwise(columns.sentences.tolist())]
     return [sentences[first:last] for first, last in pairwise(columns.documents.tolist())]
@@ -80,23 +80,23 @@ class PlainText:
     def __init__(self, columns: DocumentTokens, documents: Sequence[Document], limit: int) -> None:
         self.columns, self.documents, self.limit = columns, documents, limit
         self.begins_word = columns.word_starts.tolist()
-        self.runs = self._runs()
+        self.runs = self._list_runs()
         self.sentences = [
             (sentence, number, position == 0, position == len(document) - 1)
             for number, document in enumerate(documents)
             for position, sentence in enumerate(document)
         ]
         self.by_length = [
-            self._sorted(self.sentences),
-            self._sorted([entry for entry in self.sentences if entry[3]]),
+            self._sort_by_length(self.sentences),
+            self._sort_by_length([entry for entry in self.sentences if entry[3]]),
         ]
 
-    def _sorted(self, sentences: Sequence[Sentence]) -> tuple[list[int], list[Sentence]]:
+    def _sort_by_length(self, sentences: Sequence[Sentence]) -> tuple[list[int], list[Sentence]]:
         """Sentences by length, and these lengths: those longer than an example are alike."""
         order = sorted(sentences, key=lambda entry: min(len(entry[0]), self.limit + 1))
         return [min(len(entry[0]), self.limit + 1) for entry in order], order
 
-    def _runs(self) -> dict[tuple[int, bool], list[tuple[int, int]]]:
+    def _list_runs(self) -> dict[tuple[int, bool], list[tuple[int, int]]]:
         """(length, whether it ends its document) -> (document, first token) of runs of whole sentences."""
         runs: dict[tuple[int, bool], list[tuple[int, int, int]]] = {}
         for number, document in enumerate(self.documents):
@@ -106,27 +106,27 @@ class PlainText:
                     if length < self.limit:
                         key = (length, last == len(document) - 1)
                         runs.setdefault(key, []).append((number, first, document[first].start))
-        every = -(-sum(map(len, runs.values())) // partners_of_runs.MOST_RUNS)
+        one_in = -(-sum(map(len, runs.values())) // partners_of_runs.MAX_RUNS)
         keys = self.columns.keys.tolist()
         return {
-            key: [(number, start) for number, first, start in starts if int(fold(keys[number], first)) % every == 0]
+            key: [(number, start) for number, first, start in starts if int(fold(keys[number], first)) % one_in == 0]
             for key, starts in runs.items()
         }
 
-    def pairs(self, anchor: int, copy: int, settings: PairSettings, counts: Counter[str]) -> Iterator[PlainExample]:
+    def plan(self, anchor: int, copy: int, settings: PairSettings, counts: Counter[str]) -> Iterator[PlainExample]:
         """The examples of one document and copy, in order; the outcomes of its tokens go to `counts`."""
         rest, ordinal = [*self.documents[anchor]], 0
         while rest:
             link = fold(address(0, "example", copy), self.columns.keys[anchor])
             example_id = int(fold(link, ordinal))
             keys = {purpose: int(stream(settings.seed, f"pair {purpose}", copy, example_id)) for purpose in PURPOSES}
-            target = plain_target(keys["target"], self.limit, settings.short_sequence_probability)
-            chunk = self._chunk(anchor, rest, target, keys["cut"], keys["partner"])
-            going_on = chunk.b.stop
+            target = draw_target_plain(keys["target"], self.limit, settings.short_sequence_probability)
+            chunk = self._find_chunk(anchor, rest, target, keys["cut"], keys["partner"])
+            next_start = chunk.b.stop
             if chunk.reason:
                 counts["left_over"] += len(chunk.a)
                 counts[chunk.reason] += 1
-                going_on = chunk.a.stop
+                next_start = chunk.a.stop
             else:
                 label = int(below(keys["label"], 0, 2))
                 counts["random" if label else "next"] += 1
@@ -134,81 +134,81 @@ class PlainText:
                 counts["placed"] += len(chunk.a) + (0 if label else len(chunk.b))
                 if label:
                     counts["borrowed"] += len(chunk.partner)
-                    going_on = chunk.a.stop
+                    next_start = chunk.a.stop
                 b = chunk.partner if label else chunk.b
-                yield PlainExample(copy, anchor, self._document_of(b), ordinal, example_id, label, chunk.a, b)
-            rest = [range(max(s.start, going_on), s.stop) for s in rest if s.stop > going_on]
+                yield PlainExample(copy, anchor, self._find_document(b), ordinal, example_id, label, chunk.a, b)
+            rest = [range(max(s.start, next_start), s.stop) for s in rest if s.stop > next_start]
             ordinal += 1
 
-    def _document_of(self, tokens: range) -> int:
+    def _find_document(self, tokens: range) -> int:
         holding = (n for n, document in enumerate(self.documents) if tokens.start < document[-1].stop)
         return next(holding)
 
-    def _chunk(self, anchor: int, rest: Sequence[range], target: int, cut_key: int, key: int) -> Chunk:
+    def _find_chunk(self, anchor: int, rest: Sequence[range], target: int, cut_key: int, key: int) -> Chunk:
         """The chunk at the beginning of what is left of a document."""
         whole = range(rest[0].start, rest[-1].stop)
         if len(self.documents) == 1:
             return Chunk(whole, range(0), reason="without_partner")
         if len(rest[0]) > self.limit:
-            words = self._words(range(whole.start, whole.start + self.limit + 1))
+            words = self._list_word_starts(range(whole.start, whole.start + self.limit + 1))
             if not words:
                 return Chunk(range(whole.start, whole.start + self.limit), range(0), reason="one_word")
-            return self._halves(anchor, range(whole.start, words[-1]), "inside", cut_key, key)
-        size = plain_chunk(rest, self.limit, target)
+            return self._halve(anchor, range(whole.start, words[-1]), "inside", cut_key, key)
+        size = count_sentences_plain(rest, self.limit, target)
         if size > 1:
-            return self._of_sentences(anchor, rest, size, cut_key, key)
+            return self._split(anchor, rest, size, cut_key, key)
         if len(rest) > 1:
-            chunk = self._head(anchor, rest[0], range(rest[1].start, whole.start + self.limit + 1), key)
+            chunk = self._cut_head(anchor, rest[0], range(rest[1].start, whole.start + self.limit + 1), key)
             if chunk is not None:
                 return chunk
-        return self._halves(anchor, rest[0], "last tail" if len(rest) == 1 else "tail", cut_key, key)
+        return self._halve(anchor, rest[0], "last tail" if len(rest) == 1 else "tail", cut_key, key)
 
-    def _of_sentences(self, anchor: int, rest: Sequence[range], size: int, cut_key: int, key: int) -> Chunk:
+    def _split(self, anchor: int, rest: Sequence[range], size: int, cut_key: int, key: int) -> Chunk:
         """A chunk of several sentences, cut between two; the last way out is to cut one that follows the drawn cut."""
         drawn = int(below(cut_key, 0, size - 1))
-        for kept in range(size, 1, -1):
-            for step in range(kept - 1):
-                middle = 1 + (drawn + step) % (kept - 1)
-                b = range(rest[middle].start, rest[kept - 1].stop)
-                matches = [run for run in self.runs.get((len(b), kept == len(rest)), ()) if run[0] != anchor]
+        for num_kept in range(size, 1, -1):
+            for step in range(num_kept - 1):
+                middle = 1 + (drawn + step) % (num_kept - 1)
+                b = range(rest[middle].start, rest[num_kept - 1].stop)
+                matches = [run for run in self.runs.get((len(b), num_kept == len(rest)), ()) if run[0] != anchor]
                 if matches:
                     _, start = matches[int(below(key, 0, len(matches)))]
                     return Chunk(range(rest[0].start, b.start), b, range(start, start + len(b)))
         a = range(rest[0].start, rest[drawn].stop)
-        cut = self._head(anchor, a, rest[drawn + 1], key)
+        cut = self._cut_head(anchor, a, rest[drawn + 1], key)
         return cut or Chunk(range(a.start, rest[size - 1].stop), range(0), reason="without_partner")
 
-    def _head(self, anchor: int, a: range, most: range, key: int) -> Chunk | None:
+    def _cut_head(self, anchor: int, a: range, most: range, key: int) -> Chunk | None:
         """A, and as B the head of a sentence that ends inside `most`: the longest, else half of it, and so on."""
-        words = self._words(most)
+        words = self._list_word_starts(most)
         while words:
             b = range(most.start, words[-1])
-            partner = self._piece(anchor, "head", len(b), key)
+            partner = self._draw_piece(anchor, "head", len(b), key)
             if partner:
                 return Chunk(a, b, partner, is_cut=True)
             words = [word for word in words if word <= b.start + len(b) // 2]
         return None
 
-    def _halves(self, anchor: int, text: range, kind: str, cut_key: int, key: int) -> Chunk:
+    def _halve(self, anchor: int, text: range, kind: str, cut_key: int, key: int) -> Chunk:
         """A single sentence or a piece of one, cut at the word start nearest to a drawn place, or at a later one."""
-        words = self._words(text)
+        words = self._list_word_starts(text)
         if not words:
             return Chunk(text, range(0), reason="one_word")
         drawn = text.start + 1 + int(below(cut_key, 0, len(text) - 1))
         cut = min(words, key=lambda place: (abs(place - drawn), place))
         while cut:
             b = range(cut, text.stop)
-            partner = self._piece(anchor, kind, len(b), key)
+            partner = self._draw_piece(anchor, kind, len(b), key)
             if partner:
                 return Chunk(range(text.start, cut), b, partner, is_cut=True)
             cut = next((word for word in words if word >= text.stop - len(b) // 2), 0)
         return Chunk(text, range(0), reason="without_partner")
 
-    def _words(self, text: range) -> list[int]:
+    def _list_word_starts(self, text: range) -> list[int]:
         """The places inside where a word begins."""
         return [place for place in text[1:] if self.begins_word[place]]
 
-    def _piece(self, anchor: int, kind: str, length: int, key: int) -> range | None:
+    def _draw_piece(self, anchor: int, kind: str, length: int, key: int) -> range | None:
         """A piece of a sentence of another document, of this kind and length; None where there is none."""
         least = length + (kind == "inside")
         others = [entry for entry in self.sentences if entry[1] != anchor]
@@ -216,7 +216,7 @@ class PlainText:
             lengths, every = self.by_length[kind == "last tail"]
             others = every[bisect_right(lengths, least) :]
         key = int(fold(key, length))
-        for attempt in range(ATTEMPTS if others else 0):
+        for attempt in range(MAX_ATTEMPTS if others else 0):
             sentence, number, is_first, is_last = others[int(below(key, 2 * attempt, len(others)))]
             if number == anchor or len(sentence) <= least:
                 continue
@@ -230,12 +230,12 @@ class PlainText:
         return None
 
 
-def plain_target(key: int, limit: int, short: float) -> int:
+def draw_target_plain(key: int, limit: int, short: float) -> int:
     """The tokens a chunk aims at."""
     return 2 + int(below(key, 1, limit - 1)) if uniform(key, 0) < short else limit
 
 
-def plain_chunk(rest: Sequence[range], limit: int, target: int) -> int:
+def count_sentences_plain(rest: Sequence[range], limit: int, target: int) -> int:
     """Return the number of sentences of a chunk: two where they fit the limit, more while they fit the target.
 
     A chunk of three or more gives its last one to the next chunk where that would have a single sentence otherwise.
@@ -243,12 +243,12 @@ def plain_chunk(rest: Sequence[range], limit: int, target: int) -> int:
     start, size = rest[0].start, 1
     while size < len(rest) and rest[size].stop - start <= (limit if size == 1 else target):
         size += 1
-    alone = size < len(rest) and (size + 1 == len(rest) or rest[size + 1].stop - rest[size].start > limit)
-    gives = size > 2 and alone and rest[size].stop - rest[size - 1].start <= limit
+    leaves_one = size < len(rest) and (size + 1 == len(rest) or rest[size + 1].stop - rest[size].start > limit)
+    gives = size > 2 and leaves_one and rest[size].stop - rest[size - 1].start <= limit
     return size - gives
 
 
-def plain_columns(
+def to_segment_pairs_plain(
     columns: DocumentTokens, examples: Sequence[PlainExample], *, cls_id: int, sep_id: int
 ) -> SegmentPairs:
     """Examples as columns."""

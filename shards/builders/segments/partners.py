@@ -34,10 +34,10 @@ from corpora.store.randomness import below_one, fold_one
 from shards.builders.contract import DocumentTokens
 
 HEAD, TAIL, LAST_TAIL, INSIDE = range(4)  # pieces: the begin of a sentence, its end, of a document's last, neither
-ATTEMPTS = 256  # sentences that are drawn for a piece, before it has no partner
+MAX_ATTEMPTS = 256  # sentences that are drawn for a piece, before it has no partner
 
 
-class Partners(NamedTuple):
+class PartnerIndex(NamedTuple):
     """The places of other text of a wanted shape. Sentences are numbers into `sentences`."""
 
     runs: Int32s  # first sentences of runs, by (length, whether the run ends its document), then by place
@@ -51,7 +51,7 @@ class Partners(NamedTuple):
 
 @kernel
 def count_runs(
-    sentences: Int64s, documents: Int64s, keys: UInt64s, longest: int, every: np.uint64, counts: Int64s
+    sentences: Int64s, documents: Int64s, keys: UInt64s, max_length: int, one_in: np.uint64, counts: Int64s
 ) -> None:
     """Count the runs of whole sentences of at most `longest` tokens, by 2 * length + whether they end a document.
 
@@ -60,44 +60,44 @@ def count_runs(
     for document in range(len(documents) - 1):
         begin, last = documents[document], documents[document + 1]
         for first in range(begin + 1, last):
-            if every == 1 or fold_one(keys[document], np.uint64(first - begin)) % every == 0:
+            if one_in == 1 or fold_one(keys[document], np.uint64(first - begin)) % one_in == 0:
                 start = sentences[first]
                 for end in range(first + 1, last + 1):
                     length = sentences[end] - start
-                    if length > longest:
+                    if length > max_length:
                         break
                     counts[2 * length + (end == last)] += 1
 
 
 @kernel
-def note_runs(
+def fill_runs(
     sentences: Int64s,
     documents: Int64s,
     keys: UInt64s,
-    longest: int,
-    every: np.uint64,
-    places: Int64s,
+    max_length: int,
+    one_in: np.uint64,
+    next_indices: Int64s,
     runs: Int32s,
 ) -> None:
     """Put the first sentence of every run that `count_runs` counts at its place, and advance the places."""
     for document in range(len(documents) - 1):
         begin, last = documents[document], documents[document + 1]
         for first in range(begin + 1, last):
-            if every == 1 or fold_one(keys[document], np.uint64(first - begin)) % every == 0:
+            if one_in == 1 or fold_one(keys[document], np.uint64(first - begin)) % one_in == 0:
                 start = sentences[first]
                 for end in range(first + 1, last + 1):
                     length = sentences[end] - start
-                    if length > longest:
+                    if length > max_length:
                         break
                     kind = 2 * length + (end == last)
-                    runs[places[kind]] = first
-                    places[kind] += 1
+                    runs[next_indices[kind]] = first
+                    next_indices[kind] += 1
 
 
 @kernel
-def has_run(runs: Int32s, run_offsets: Int64s, documents: Int64s, anchor: int, length: int, ends: int) -> bool:
+def has_run(runs: Int32s, run_offsets: Int64s, documents: Int64s, anchor: int, length: int, ends_document: int) -> bool:
     """True if another document than the anchor has a run of whole sentences of this length and end."""
-    low, high = run_offsets[2 * length + ends], run_offsets[2 * length + ends + 1]
+    low, high = run_offsets[2 * length + ends_document], run_offsets[2 * length + ends_document + 1]
     if high == low:
         return False
     return bool(runs[low] < documents[anchor] or runs[high - 1] >= documents[anchor + 1])
@@ -105,20 +105,20 @@ def has_run(runs: Int32s, run_offsets: Int64s, documents: Int64s, anchor: int, l
 
 @kernel
 def draw_run(
-    runs: Int32s, run_offsets: Int64s, documents: Int64s, anchor: int, length: int, ends: int, key: np.uint64
+    runs: Int32s, run_offsets: Int64s, documents: Int64s, anchor: int, length: int, ends_document: int, key: np.uint64
 ) -> int:
     """The first sentence of one of those runs, each as probable."""
-    low, high = run_offsets[2 * length + ends], run_offsets[2 * length + ends + 1]
-    own_low = _first_from(runs, low, high, documents[anchor])
-    own_high = _first_from(runs, own_low, high, documents[anchor + 1])
-    place = low + below_one(key, 0, high - low - (own_high - own_low))
-    if place >= own_low:
-        place += own_high - own_low
-    return np.int64(runs[place])  # type: ignore[return-value]  # compiled code knows int as int64
+    low, high = run_offsets[2 * length + ends_document], run_offsets[2 * length + ends_document + 1]
+    own_low = _find_first_at_least(runs, low, high, documents[anchor])
+    own_high = _find_first_at_least(runs, own_low, high, documents[anchor + 1])
+    index = low + below_one(key, 0, high - low - (own_high - own_low))
+    if index >= own_low:
+        index += own_high - own_low
+    return np.int64(runs[index])  # type: ignore[return-value]  # compiled code knows int as int64
 
 
 @kernel
-def _first_from(values: Int32s, low: int, high: int, least: int) -> int:
+def _find_first_at_least(values: Int32s, low: int, high: int, least: int) -> int:
     """The first place in [low, high) of ascending values that are `least` or more; `high` where there is none."""
     while low < high:
         middle = (low + high) // 2
@@ -131,7 +131,7 @@ def _first_from(values: Int32s, low: int, high: int, least: int) -> int:
 
 @kernel
 def draw_piece(
-    partners: Partners,
+    partners: PartnerIndex,
     word_starts: Bytes,
     sentences: Int64s,
     documents: Int64s,
@@ -153,7 +153,7 @@ def draw_piece(
     others = len(partners.document_of) - (own_last - own_first)
     is_most = kind != LAST_TAIL and 2 * others < len(partners.document_of)
     num = others if is_most else len(order) - low
-    for attempt in range(ATTEMPTS if num > 0 else 0):
+    for attempt in range(MAX_ATTEMPTS if num > 0 else 0):
         drawn = below_one(key, 2 * attempt, num)
         if is_most:
             sentence = drawn if drawn < own_first else drawn + own_last - own_first
@@ -162,41 +162,41 @@ def draw_piece(
         document = partners.document_of[sentence]
         start, end = sentences[sentence], sentences[sentence + 1]
         if document != anchor and end - start > length + (kind == INSIDE):
-            place = start if kind == HEAD else end - length
+            piece_start = start if kind == HEAD else end - length
             if kind == INSIDE:
-                place = start + 1 + below_one(key, 2 * attempt + 1, end - start - length - 1)
-            fits = kind == HEAD or word_starts[place] == 1
+                piece_start = start + 1 + below_one(key, 2 * attempt + 1, end - start - length - 1)
+            fits = kind == HEAD or word_starts[piece_start] == 1
             if kind == HEAD or kind == INSIDE:
-                fits = fits and word_starts[place + length] == 1
+                fits = fits and word_starts[piece_start + length] == 1
             if kind == HEAD:
                 fits = fits and sentence != documents[document]
             elif kind == TAIL:
                 fits = fits and sentence + 1 != documents[document + 1]
             if fits:
-                return int(place)
+                return int(piece_start)
     return -1
 
 
-MOST_RUNS = 1 << 24
+MAX_RUNS = 1 << 24
 
 
-def find_partners(columns: DocumentTokens, longest: int) -> Partners:
+def build_partner_index(columns: DocumentTokens, max_length: int) -> PartnerIndex:
     """The index of all text that may be a partner, of at most `longest` tokens."""
     sentences, documents, keys = columns.sentences, columns.documents, columns.keys
-    every, counts = np.uint64(1), np.zeros(2 * longest + 2, np.int64)
-    count_runs(sentences, documents, keys, longest, every, counts)
-    if counts.sum() > MOST_RUNS:
-        every = np.uint64(-(-int(counts.sum()) // MOST_RUNS))
+    one_in, counts = np.uint64(1), np.zeros(2 * max_length + 2, np.int64)
+    count_runs(sentences, documents, keys, max_length, one_in, counts)
+    if counts.sum() > MAX_RUNS:
+        one_in = np.uint64(-(-int(counts.sum()) // MAX_RUNS))
         counts[:] = 0
-        count_runs(sentences, documents, keys, longest, every, counts)
+        count_runs(sentences, documents, keys, max_length, one_in, counts)
     offsets = np.concatenate([[0], np.cumsum(counts)])
     runs = np.empty(offsets[-1], np.int32)
-    note_runs(sentences, documents, keys, longest, every, offsets[:-1].copy(), runs)
-    lengths = np.minimum(np.diff(sentences), longest + 2).astype(np.uint16)
+    fill_runs(sentences, documents, keys, max_length, one_in, offsets[:-1].copy(), runs)
+    lengths = np.minimum(np.diff(sentences), max_length + 2).astype(np.uint16)
     last = documents[1:] - 1
-    by_length, longer = _by_length(lengths, np.arange(len(lengths)), longest)
-    last_by_length, last_longer = _by_length(lengths[last], last, longest)
-    return Partners(
+    by_length, longer = _sort_by_length(lengths, np.arange(len(lengths)), max_length)
+    last_by_length, last_longer = _sort_by_length(lengths[last], last, max_length)
+    return PartnerIndex(
         runs=runs,
         run_offsets=offsets,
         by_length=by_length,
@@ -207,8 +207,8 @@ def find_partners(columns: DocumentTokens, longest: int) -> Partners:
     )
 
 
-def _by_length(lengths: UInt16s, sentences: Int64s, longest: int) -> tuple[Int32s, Int64s]:
+def _sort_by_length(lengths: UInt16s, sentences: Int64s, max_length: int) -> tuple[Int32s, Int64s]:
     """Sentences by length, and for each length where the longer ones begin."""
     order = np.argsort(lengths, kind="stable")
-    longer = np.searchsorted(lengths[order], np.arange(longest + 2, dtype=np.uint16), side="right")
+    longer = np.searchsorted(lengths[order], np.arange(max_length + 2, dtype=np.uint16), side="right")
     return sentences[order].astype(np.int32), longer.astype(np.int64)

@@ -46,12 +46,12 @@ class SegmentPairs(NamedTuple):
     example_id: UInt64s  # [n]
 
 
-def written(columns: DocumentTokens, plans: list[Int64s], *, cls_id: int, sep_id: int) -> SegmentPairs:
+def write_pairs(columns: DocumentTokens, plans: list[Int64s], *, cls_id: int, sep_id: int) -> SegmentPairs:
     """The planned examples of all copies, written out."""
-    return _written(columns, np.concatenate(plans), [len(plan) for plan in plans], cls_id, sep_id)
+    return _write_plan(columns, np.concatenate(plans), [len(plan) for plan in plans], cls_id, sep_id)
 
 
-def _written(columns: DocumentTokens, plan: Int64s, numbers: list[int], cls_id: int, sep_id: int) -> SegmentPairs:
+def _write_plan(columns: DocumentTokens, plan: Int64s, numbers: list[int], cls_id: int, sep_id: int) -> SegmentPairs:
     """The examples of one plan of all copies, of which each has its number of examples."""
     offsets = np.zeros(len(plan) + 1, np.int64)
     np.cumsum(plan[:, A_LENGTH] + plan[:, B_LENGTH] + PAIR_SPECIALS, out=offsets[1:])
@@ -72,10 +72,10 @@ def _written(columns: DocumentTokens, plan: Int64s, numbers: list[int], cls_id: 
     )
 
 
-def of_pairs(pairs: SegmentPairs) -> Examples:
+def to_examples(pairs: SegmentPairs) -> Examples:
     """Pairs as examples: one whose segments are of two documents holds both, any other one."""
-    two = pairs.partner != pairs.anchor
-    offsets = np.concatenate([[0], np.cumsum(two, dtype=np.int64)]) + np.arange(len(two) + 1)
+    has_two = pairs.partner != pairs.anchor
+    offsets = np.concatenate([[0], np.cumsum(has_two, dtype=np.int64)]) + np.arange(len(has_two) + 1)
     documents = np.empty(offsets[-1], np.int32)
     documents[offsets[1:] - 1] = pairs.partner
     documents[offsets[:-1]] = pairs.anchor
@@ -85,7 +85,7 @@ def of_pairs(pairs: SegmentPairs) -> Examples:
         word_starts=pairs.word_starts,
         boundary=pairs.boundary,
         label=pairs.label,
-        second_document=two.astype(np.uint16),
+        second_document=has_two.astype(np.uint16),
         documents=documents,
         document_offsets=offsets,
         ordinal=pairs.ordinal,
@@ -94,10 +94,12 @@ def of_pairs(pairs: SegmentPairs) -> Examples:
     )
 
 
-def built(columns: DocumentTokens, planned: PlannedSegments, room: int, *, cls_id: int, sep_id: int) -> BuiltExamples:
+def to_built_examples(
+    columns: DocumentTokens, planned: PlannedSegments, room: int, *, cls_id: int, sep_id: int
+) -> BuiltExamples:
     """The planned examples of all copies as the contract wants them. room: the most tokens of both segments"""
     plan = np.concatenate(planned.plans)
-    pairs = _written(columns, plan, [len(rows) for rows in planned.plans], cls_id, sep_id)
+    pairs = _write_plan(columns, plan, [len(rows) for rows in planned.plans], cls_id, sep_id)
     segments = Segments(plan[:, A_START], plan[:, A_LENGTH], plan[:, B_START], plan[:, B_LENGTH])
     surfaces = count_surfaces(columns.sentences, segments, pairs.label, pairs.example_id, room=room)
-    return BuiltExamples(of_pairs(pairs), tuple(planned.ledgers), surfaces=surfaces)
+    return BuiltExamples(to_examples(pairs), tuple(planned.ledgers), surfaces=surfaces)

@@ -14,20 +14,20 @@ A_START, A_LENGTH, B_START, B_LENGTH, ANCHOR, OTHER, ORDINAL, LABEL, EXAMPLE_ID,
 
 
 @kernel
-def drawn_target(key: np.uint64, limit: int, short: float) -> int:
+def draw_target(key: np.uint64, limit: int, short: float) -> int:
     """The tokens a chunk aims at: the limit, or rarely a number in [2, limit]."""
     return 2 + below_one(key, 1, limit - 1) if uniform_one(key, 0) < short else limit
 
 
 @kernel
-def chunk_end(sentences: Int64s, at: int, first: int, last: int, limit: int, target: int) -> int:
+def find_chunk_end(sentences: Int64s, start: int, first: int, last: int, limit: int, target: int) -> int:
     """The sentence after the last of a chunk that begins at a token of `first`, a sentence that fits.
 
     Two sentences where they fit the limit, and more while they fit the target. A chunk of three or more gives its last
     one to the next chunk where that would have a single sentence otherwise.
     """
     end = first + 1
-    while end < last and sentences[end + 1] - at <= (limit if end == first + 1 else target):
+    while end < last and sentences[end + 1] - start <= (limit if end == first + 1 else target):
         end += 1
     if end - first > 2 and end < last and sentences[end + 1] - sentences[end - 1] <= limit:
         if end + 1 == last or sentences[end + 2] - sentences[end] > limit:
@@ -36,7 +36,7 @@ def chunk_end(sentences: Int64s, at: int, first: int, last: int, limit: int, tar
 
 
 @kernel
-def last_word(word_starts: Bytes, start: int, place: int) -> int:
+def find_last_word(word_starts: Bytes, start: int, place: int) -> int:
     """The last place after `start` and up to `place` where a word begins; -1 where none does."""
     while place > start:
         if word_starts[place]:
@@ -46,7 +46,7 @@ def last_word(word_starts: Bytes, start: int, place: int) -> int:
 
 
 @kernel
-def next_word(word_starts: Bytes, place: int, stop: int) -> int:
+def find_next_word(word_starts: Bytes, place: int, stop: int) -> int:
     """The first place from `place` on and before `stop` where a word begins; -1 where none does."""
     while place < stop:
         if word_starts[place]:
@@ -56,7 +56,7 @@ def next_word(word_starts: Bytes, place: int, stop: int) -> int:
 
 
 @kernel
-def drawn_word(word_starts: Bytes, start: int, stop: int, key: np.uint64) -> int:
+def draw_word_start(word_starts: Bytes, start: int, stop: int, key: np.uint64) -> int:
     """The word start inside [start, stop) nearest to a drawn place, the earlier of two; -1 where there is none."""
     if stop - start > 1:
         drawn = start + 1 + below_one(key, 0, stop - start - 1)
@@ -69,7 +69,7 @@ def drawn_word(word_starts: Bytes, start: int, stop: int, key: np.uint64) -> int
 
 
 @kernel
-def with_room(rows: Int64s, num: int) -> Int64s:
+def grow_if_full(rows: Int64s, num: int) -> Int64s:
     """Rows of which the first `num` are in use, twice as many where all are."""
     if num < len(rows):
         return rows

@@ -43,7 +43,7 @@ Cost: 20 nanoseconds a sentence and round.
 
 The kernels that plan examples in order or swapped; those of `plan_kernels` write them.
 
-Promise: the examples of `shards.builders.segments.sentence_order.orders_plain`, which is their definition.
+Promise: the examples of `shards.builders.segments.sentence_order.build_sentence_orders_plain`, which is their definition.
 """
 
 from collections import Counter
@@ -64,12 +64,12 @@ from shards.builders.contract import BuiltExamples, Common, DocumentTokens, chec
 from shards.builders.segments.pairs_plain import (
     Document,
     PlainExample,
-    documents_of,
-    plain_chunk,
-    plain_columns,
-    plain_target,
+    count_sentences_plain,
+    draw_target_plain,
+    list_documents,
+    to_segment_pairs_plain,
 )
-from shards.builders.segments.plan import PAIR_SPECIALS, PlannedSegments, SegmentPairs, built
+from shards.builders.segments.plan import PAIR_SPECIALS, PlannedSegments, SegmentPairs, to_built_examples
 from shards.builders.segments.plan_kernels import (
     A_LENGTH,
     A_START,
@@ -81,19 +81,19 @@ from shards.builders.segments.plan_kernels import (
     ORDINAL,
     OTHER,
     PLAN_WIDTH,
-    chunk_end,
-    drawn_target,
-    drawn_word,
-    last_word,
-    next_word,
-    with_room,
+    draw_target,
+    draw_word_start,
+    find_chunk_end,
+    find_last_word,
+    find_next_word,
+    grow_if_full,
 )
 from shards.masks.masking import ShardVocabulary
 
-ROUNDS, TIMES, FEW, RARE, COMMON = 8, 4, 10, 50, 100
+MAX_ROUNDS, MIN_RATIO, MIN_COUNT, RARE_ONE_IN, COMMON_ONE_IN = 8, 4, 10, 50, 100
 
 
-def kept_sentences(columns: DocumentTokens, room: int) -> Int64s:
+def find_kept_sentences(columns: DocumentTokens, room: int) -> Int64s:
     """The first sentence of each document and the one after its last, [documents, 2], less those that are left out.
 
     room: the most tokens of an example. A document keeps at least one sentence.
@@ -101,52 +101,52 @@ def kept_sentences(columns: DocumentTokens, room: int) -> Int64s:
     sentences, chunks = columns.sentences, len(columns.ids) // room + 1
     lengths = np.diff(sentences)
     first, last = (columns.ids[places].astype(np.int64) for places in (sentences[:-1], sentences[1:] - 1))
-    ends_many = (np.bincount(last)[last] * COMMON >= len(last)).astype(np.int64)
+    ends_many = (np.bincount(last)[last] * COMMON_ONE_IN >= len(last)).astype(np.int64)
     looks = [first, last, ends_many, np.minimum(lengths, room)]
     kept = np.stack([columns.documents[:-1], columns.documents[1:]], axis=1)
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         several = np.flatnonzero(kept[:, 1] - kept[:, 0] > 1)
-        tellings = [_telling(looks, kept[several, side] - side) for side in range(2)]
+        found = [_find_telling(looks, kept[several, side] - side) for side in range(2)]
         costs = [
-            (int(lengths[kept[several[telling], side] - side].sum()), side)
-            for side, telling in enumerate(tellings)
-            if np.count_nonzero(telling) * RARE > chunks
+            (int(lengths[kept[several[is_telling], side] - side].sum()), side)
+            for side, is_telling in enumerate(found)
+            if np.count_nonzero(is_telling) * RARE_ONE_IN > chunks
         ]
         if not costs:
             break
         _, side = min(costs)
-        kept[several[tellings[side]], side] += 1 - 2 * side
+        kept[several[found[side]], side] += 1 - 2 * side
     return kept
 
 
-def _telling(looks: Sequence[Int64s], ends: Int64s) -> Bools:
+def _find_telling(looks: Sequence[Int64s], ends: Int64s) -> Bools:
     """Tell which sentences at an end of their document look like others there, and unlike those elsewhere."""
-    telling = np.zeros(len(ends), bool)
+    is_telling = np.zeros(len(ends), bool)
     for look in looks:
         here = np.bincount(look[ends], minlength=int(look.max(initial=0)) + 1)
         elsewhere = np.bincount(look, minlength=len(here)) - here
-        often = here * (len(look) - len(ends)) > TIMES * (elsewhere + FEW) * len(ends)
-        telling |= often[look[ends]]
-    return telling
+        often = here * (len(look) - len(ends)) > MIN_RATIO * (elsewhere + MIN_COUNT) * len(ends)
+        is_telling |= often[look[ends]]
+    return is_telling
 
 
-def kept_plain(columns: DocumentTokens, room: int) -> list[list[range]]:
+def find_kept_sentences_plain(columns: DocumentTokens, room: int) -> list[list[range]]:
     """The sentences of each document that `kept_sentences` keeps, by the tokens of each."""
     ids = columns.ids.tolist()
     sentences = [range(*bounds) for bounds in pairwise(columns.sentences.tolist())]
     documents = [sentences[first:last] for first, last in pairwise(columns.documents.tolist())]
     lasts = Counter(ids[sentence[-1]] for sentence in sentences)
-    common = {id for id in lasts if lasts[id] * COMMON >= len(sentences)}
-    looks = partial(_looks, ids, common, room)
-    every = Counter(look for sentence in sentences for look in looks(sentence))
-    for _ in range(ROUNDS):
+    common = {id for id in lasts if lasts[id] * COMMON_ONE_IN >= len(sentences)}
+    looks = partial(_list_looks, ids, common, room)
+    totals = Counter(look for sentence in sentences for look in looks(sentence))
+    for _ in range(MAX_ROUNDS):
         several, choices = [document for document in documents if len(document) > 1], []
         for side in (0, -1):
             here = Counter(look for document in several for look in looks(document[side]))
             others = len(sentences) - len(several)
-            often = {n for n in here if here[n] * others > TIMES * (every[n] - here[n] + FEW) * len(several)}
+            often = {n for n in here if here[n] * others > MIN_RATIO * (totals[n] - here[n] + MIN_COUNT) * len(several)}
             telling = [document for document in several if often & set(looks(document[side]))]
-            if len(telling) * RARE > len(ids) // room + 1:
+            if len(telling) * RARE_ONE_IN > len(ids) // room + 1:
                 choices.append((sum(len(document[side]) for document in telling), -side, telling))
         if not choices:
             break
@@ -156,7 +156,7 @@ def kept_plain(columns: DocumentTokens, room: int) -> list[list[range]]:
     return documents
 
 
-def _looks(ids: list[int], common: Set[int], room: int, sentence: range) -> list[tuple[str, int]]:
+def _list_looks(ids: list[int], common: Set[int], room: int, sentence: range) -> list[tuple[str, int]]:
     last = ids[sentence[-1]]
     first, length = ids[sentence[0]], min(len(sentence), room)
     return [("first", first), ("last", last), ("ends many", last in common), ("length", length)]
@@ -177,7 +177,7 @@ def plan_orders(
     sentences: Int64s,
     kept: Int64s,
     keys: UInt64s,
-    first_link: np.uint64,
+    copy_key: np.uint64,
     addresses: UInt64s,
     limit: int,
     short: float,
@@ -189,33 +189,33 @@ def plan_orders(
     """
     rows, num, mirrored = np.empty((1024, PLAN_WIDTH), np.int64), 0, inside[::-1].copy()
     for anchor in range(len(kept)):
-        link = fold_one(first_link, keys[anchor])
+        link = fold_one(copy_key, keys[anchor])
         words, bounds = inside, sentences[kept[anchor, 0] : kept[anchor, 1] + 1]
         backwards = below_one(fold_one(addresses[_DIRECTION], keys[anchor]), 0, 2)
         if backwards:
             words, bounds = mirrored, sentences[-1] - bounds[::-1]
-        first, last, ordinal, at = 0, len(bounds) - 1, 0, bounds[0]
+        first, last, ordinal, begin = 0, len(bounds) - 1, 0, bounds[0]
         while first < last:
             example_id = fold_one(link, np.uint64(ordinal))
-            target = drawn_target(fold_one(addresses[_TARGET], example_id), limit, short)
+            target = draw_target(fold_one(addresses[_TARGET], example_id), limit, short)
             cut_key = fold_one(addresses[_CUT], example_id)
-            is_whole = at == bounds[first] and _two_fit(bounds, first, limit)
+            is_whole = begin == bounds[first] and _can_join_next(bounds, first, limit)
             if is_whole:
-                end = chunk_end(bounds, at, first, last, limit, target)
-                start, middle, stop = at, bounds[first + 1 + below_one(cut_key, 0, end - first - 1)], bounds[end]
+                end = find_chunk_end(bounds, begin, first, last, limit, target)
+                start, middle, stop = begin, bounds[first + 1 + below_one(cut_key, 0, end - first - 1)], bounds[end]
                 after = stop
             else:
-                start, middle, stop, after = _piece(words, bounds, at, first, limit, cut_key)
+                start, middle, stop, after = _find_piece(words, bounds, begin, first, limit, cut_key)
             if middle < 0:
-                counts[_LEFT] += after - at
+                counts[_LEFT] += after - begin
                 counts[_ONE_WORD] += 1
             else:
                 counts[_PLACED] += stop - start
-                counts[_LEFT] += start - at + after - stop
+                counts[_LEFT] += start - begin + after - stop
                 counts[_CUTS] += not is_whole
                 if backwards:
                     start, middle, stop = sentences[-1] - stop, sentences[-1] - middle, sentences[-1] - start
-                rows, swapped = with_room(rows, num), below_one(fold_one(addresses[_LABEL], example_id), 0, 2)
+                rows, swapped = grow_if_full(rows, num), below_one(fold_one(addresses[_LABEL], example_id), 0, 2)
                 row = rows[num]
                 row[A_START], row[A_LENGTH] = start, middle - start
                 row[B_START], row[B_LENGTH] = middle, stop - middle
@@ -226,38 +226,40 @@ def plan_orders(
                 row[ORDINAL], row[LABEL], row[EXAMPLE_ID] = ordinal, swapped, np.int64(example_id)
                 counts[_SWAPPED if swapped else _IN_ORDER] += 1
                 num += 1
-            at = after
-            while first < last and bounds[first + 1] <= at:
+            begin = after
+            while first < last and bounds[first + 1] <= begin:
                 first += 1
             ordinal += 1
     return rows[:num].copy()
 
 
 @kernel
-def _two_fit(bounds: Int64s, first: int, limit: int) -> bool:
+def _can_join_next(bounds: Int64s, first: int, limit: int) -> bool:
     """Tell whether a sentence has a next one that fits with it."""
     return first + 2 < len(bounds) and bounds[first + 2] - bounds[first] <= limit
 
 
 @kernel
-def _piece(words: Bytes, bounds: Int64s, at: int, first: int, limit: int, key: np.uint64) -> tuple[int, int, int, int]:
+def _find_piece(
+    words: Bytes, bounds: Int64s, begin: int, first: int, limit: int, key: np.uint64
+) -> tuple[int, int, int, int]:
     """The next piece of sentences that are cut at words: its begin, middle and end, and where the text goes on.
 
     The sentences are those up to the next two that fit an example together; `MARGIN` tokens of both ends are no part of
     a piece. The middle is -1 where no word begins inside one.
     """
     end = first + 1
-    while end + 1 < len(bounds) and not _two_fit(bounds, end, limit):
+    while end + 1 < len(bounds) and not _can_join_next(bounds, end, limit):
         end += 1
-    start = at if at > bounds[first] else next_word(words, at + MARGIN, bounds[end])
-    last = last_word(words, at, bounds[end] - MARGIN)
+    start = begin if begin > bounds[first] else find_next_word(words, begin + MARGIN, bounds[end])
+    last = find_last_word(words, begin, bounds[end] - MARGIN)
     if start < 0 or last <= start:
-        return at, -1, at, bounds[end]
+        return begin, -1, begin, bounds[end]
     pieces = -(-(last - start) // limit)
-    stop = last_word(words, start, start - (-(last - start) // pieces))
+    stop = find_last_word(words, start, start - (-(last - start) // pieces))
     if stop < 0:
-        return at, -1, at, next_word(words, start + 1, last + 1)
-    return start, drawn_word(words, start, stop, key), stop, bounds[end] if stop == last else stop
+        return begin, -1, begin, find_next_word(words, start + 1, last + 1)
+    return start, draw_word_start(words, start, stop, key), stop, bounds[end] if stop == last else stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,61 +285,61 @@ class SentenceOrderInput:
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """The examples of all copies."""
-        ids, planned = vocabulary.special_ids, plan_all(columns, common, self.short_sequence_probability)
-        return built(columns, planned, common.length - PAIR_SPECIALS, cls_id=ids["cls"], sep_id=ids["sep"])
+        ids, planned = vocabulary.special_ids, plan_sentence_orders(columns, common, self.short_sequence_probability)
+        return to_built_examples(columns, planned, common.length - PAIR_SPECIALS, cls_id=ids["cls"], sep_id=ids["sep"])
 
 
-def plan_all(columns: DocumentTokens, common: Common, short: float) -> PlannedSegments:
+def plan_sentence_orders(columns: DocumentTokens, common: Common, short: float) -> PlannedSegments:
     """Plan the examples of all copies, before a token is written."""
     check_columns(columns)
     planned, limit = PlannedSegments([], []), common.length - PAIR_SPECIALS
-    inside, kept = np.append(columns.word_starts, np.uint8(0)), kept_sentences(columns, limit)
+    inside, kept = np.append(columns.word_starts, np.uint8(0)), find_kept_sentences(columns, limit)
     inside[columns.sentences] = 0
-    alike = len(columns.ids) - int(np.diff(columns.sentences[kept]).sum())
+    num_alike = len(columns.ids) - int(np.diff(columns.sentences[kept]).sum())
     for copy in range(common.copies):
         counts = np.zeros(len(OUTCOMES + FIGURES), np.int64)
         addresses = np.array([address(common.seed, f"order {purpose}", copy) for purpose in PURPOSES], np.uint64)
-        first_link = np.uint64(address(0, "example", copy))
+        copy_key = np.uint64(address(0, "example", copy))
         plan = plan_orders(
-            inside, columns.sentences, kept, columns.keys, first_link, addresses, limit, float(short), counts
+            inside, columns.sentences, kept, columns.keys, copy_key, addresses, limit, float(short), counts
         )
         planned.plans.append(plan)
-        planned.ledgers.append(ledger_of_orders(len(columns.ids), counts.tolist(), alike))
+        planned.ledgers.append(build_order_ledger(len(columns.ids), counts.tolist(), num_alike))
     return planned
 
 
-def ledger_of_orders(total: int, counts: Sequence[int], alike: int) -> Ledger:
+def build_order_ledger(total: int, counts: Sequence[int], num_alike: int) -> Ledger:
     """The ledger of one copy: tokens that came in against counts named by OUTCOMES and FIGURES.
 
     alike: tokens of sentences with which documents begin or end alike
     """
     named = dict(zip(OUTCOMES + FIGURES, counts, strict=True))
-    outcomes = {name: named[name] for name in OUTCOMES} | {"left_over": named["left_over"] + alike}
-    figures = {name: named[name] for name in FIGURES} | {"alike_tokens": alike}
+    outcomes = {name: named[name] for name in OUTCOMES} | {"left_over": named["left_over"] + num_alike}
+    figures = {name: named[name] for name in FIGURES} | {"alike_tokens": num_alike}
     return Ledger(accounts=(Account(unit="tokens", total=total, outcomes=outcomes),), figures=figures).check()
 
 
-def orders_plain(
+def build_sentence_orders_plain(
     columns: DocumentTokens, common: Common, *, short: float, cls_id: int, sep_id: int
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
     """Return the examples of all copies and a checked ledger for each, in plain Python: the twin of `plan_all`."""
     check_columns(columns)
     examples: list[PlainExample] = []
     ledgers, limit = [], common.length - PAIR_SPECIALS
-    begins = {sentence.start for document in documents_of(columns) for sentence in document}
+    begins = {sentence.start for document in list_documents(columns) for sentence in document}
     inside = {place for place, starts in enumerate(columns.word_starts.tolist()) if starts} - begins
-    documents = kept_plain(columns, limit)
-    alike = len(columns.ids) - sum(len(sentence) for document in documents for sentence in document)
+    documents = find_kept_sentences_plain(columns, limit)
+    num_alike = len(columns.ids) - sum(len(sentence) for document in documents for sentence in document)
     for copy in range(common.copies):
         counts = Counter[str]()
         for anchor, document in enumerate(documents):
             key = int(columns.keys[anchor])
-            examples += _plain_orders(document, inside, anchor, key, copy, common, short, counts)
-        ledgers.append(ledger_of_orders(len(columns.ids), [counts[name] for name in OUTCOMES + FIGURES], alike))
-    return plain_columns(columns, examples, cls_id=cls_id, sep_id=sep_id), tuple(ledgers)
+            examples += _iter_examples_plain(document, inside, anchor, key, copy, common, short, counts)
+        ledgers.append(build_order_ledger(len(columns.ids), [counts[name] for name in OUTCOMES + FIGURES], num_alike))
+    return to_segment_pairs_plain(columns, examples, cls_id=cls_id, sep_id=sep_id), tuple(ledgers)
 
 
-def _plain_orders(
+def _iter_examples_plain(
     document: Document,
     inside: Set[int],
     anchor: int,
@@ -356,18 +358,18 @@ def _plain_orders(
     if backwards:
         rest = [range(-sentence.stop, -sentence.start) for sentence in reversed(rest)]
         inside = {-place for place in inside}
-    link, at = int(fold(address(0, "example", copy), key)), rest[0].start
+    link, begin = int(fold(address(0, "example", copy), key)), rest[0].start
     while rest:
         example_id = int(fold(link, ordinal))
         keys = {purpose: int(stream(common.seed, f"order {purpose}", copy, example_id)) for purpose in PURPOSES[:3]}
-        size, is_cut = plain_chunk(rest, limit, plain_target(keys["target"], limit, short)), True
-        if at == rest[0].start and size > 1:
+        size, is_cut = count_sentences_plain(rest, limit, draw_target_plain(keys["target"], limit, short)), True
+        if begin == rest[0].start and size > 1:
             middle, after, is_cut = rest[1 + int(below(keys["cut"], 0, size - 1))].start, rest[size - 1].stop, False
-            parts = [range(at, middle), range(middle, after)]
+            parts = [range(begin, middle), range(middle, after)]
         else:
-            parts, after = _plain_piece(rest, sorted(inside), at, limit, keys["cut"])
+            parts, after = _find_piece_plain(rest, sorted(inside), begin, limit, keys["cut"])
         swapped = int(below(keys["label"], 0, 2))
-        counts["left_over"] += after - at - sum(map(len, parts))
+        counts["left_over"] += after - begin - sum(map(len, parts))
         if not parts:
             counts["one_word"] += 1
         else:
@@ -378,12 +380,12 @@ def _plain_orders(
             counts["cut_sentences"] += is_cut
             counts["placed"] += len(a) + len(b)
             yield PlainExample(copy, anchor, anchor, ordinal, example_id, swapped, a, b)
-        at, ordinal = after, ordinal + 1
-        rest = [sentence for sentence in rest if sentence.stop > at]
+        begin, ordinal = after, ordinal + 1
+        rest = [sentence for sentence in rest if sentence.stop > begin]
 
 
-def _plain_piece(
-    rest: Sequence[range], inside: Sequence[int], at: int, limit: int, key: int
+def _find_piece_plain(
+    rest: Sequence[range], inside: Sequence[int], begin: int, limit: int, key: int
 ) -> tuple[list[range], int]:
     """The two parts of the next piece of sentences that are cut at words, and where the text goes on; maybe no part.
 
@@ -391,7 +393,7 @@ def _plain_piece(
     """
     fits = (n for n in range(1, len(rest) - 1) if rest[n + 1].stop - rest[n].start <= limit)
     end = rest[next(fits, len(rest)) - 1].stop
-    start = at if at > rest[0].start else next((place for place in inside if place >= at + MARGIN), end)
+    start = begin if begin > rest[0].start else next((place for place in inside if place >= begin + MARGIN), end)
     stops = [place for place in inside if start < place <= end - MARGIN]
     if not stops:
         return [], end

@@ -33,21 +33,21 @@ from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import store8
 from corpora.store.damage import Damaged
 from corpora.store.tables import MappedBatch, map_table
-from shards.masks.masking import LONGEST_MASKED, Masks
-from shards.reading.files.shard_set import HELD, ShardSet
+from shards.masks.masking import MAX_MASKED_LENGTH, Masks
+from shards.reading.files.shard_set import DOCUMENT_COLUMNS, ShardSet
 
 EXAMPLE_ID, BOUNDARY, LABEL = range(3)  # rows of `plain` below
-FLAGS_ROOM = 8  # bytes after the flags of `copy_bits` that it may write to
+FLAG_PADDING_BYTES = 8  # bytes after the flags of `copy_bits` that it may write to
 _SPREAD, _BIT_OF_BYTE = np.uint64(0x0101010101010101), np.uint64(0x8040201008040201)
 _LOW_SEVEN, _7, _8 = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(7), np.uint64(8)
 
 
 @kernel
-def find_lists(
+def locate_lists(
     memory: Int32s,
-    bounds: Int64s,
+    offset_starts: Int64s,
     counts: Int64s,
-    starts: Int64s,
+    batch_starts: Int64s,
     examples: Int64s,
     batches: Int64s,
     firsts: Int64s,
@@ -58,15 +58,15 @@ def find_lists(
     bounds: where the offsets of a record batch begin in the memory; counts: its values; starts: its first example
     """
     for row in range(len(examples)):
-        low, size = 0, len(starts) - 1
+        low, size = 0, len(batch_starts) - 1
         while size > 1:  # without branches: what is drawn at random cannot be guessed
             half = size >> 1
-            low += half * (starts[low + half] <= examples[row])
+            low += half * (batch_starts[low + half] <= examples[row])
             size -= half
         batches[row] = low
-        place = bounds[low] + examples[row] - starts[low]
-        firsts[row] = memory[place]
-        offsets[row + 1] = memory[place + 1]
+        position = offset_starts[low] + examples[row] - batch_starts[low]
+        firsts[row] = memory[position]
+        offsets[row + 1] = memory[position + 1]
     offsets[0] = 0
     for row in range(len(examples)):
         first, end = firsts[row], offsets[row + 1]
@@ -77,8 +77,8 @@ def find_lists(
 
 
 @kernel
-def copy_lists(
-    memory: Any, values: Int64s, below: int, batches: Int64s, firsts: Int64s, offsets: Int64s, copied: Any
+def gather_lists(
+    memory: Any, values: Int64s, limit: int, batches: Int64s, firsts: Int64s, offsets: Int64s, copied: Any
 ) -> int:
     """Fill `copied`; return the first place of a value that is not below a bound, or -1.
 
@@ -86,25 +86,25 @@ def copy_lists(
     """
     for row in range(len(batches)):
         source, target = memory[values[batches[row]] + firsts[row] :], copied[offsets[row] : offsets[row + 1]]
-        for place in range(len(target)):
-            target[place] = source[place]
+        for position in range(len(target)):
+            target[position] = source[position]
     highest = copied.dtype.type(0)  # first the highest, which vectors find at once
-    for place in range(len(copied)):
-        highest = max(highest, copied[place])
-    if highest >= below:
-        for place in range(len(copied)):
-            if copied[place] >= below:
-                return place
+    for position in range(len(copied)):
+        highest = max(highest, copied[position])
+    if highest >= limit:
+        for position in range(len(copied)):
+            if copied[position] >= limit:
+                return position
     return -1
 
 
 @kernel
-def copy_plain(
-    words: UInt64s,
-    halves: UInt16s,
-    bytes: Bytes,
-    plain: Int64s,
-    starts: Int64s,
+def gather_fixed_width(
+    memory_64: UInt64s,
+    memory_16: UInt16s,
+    memory_8: Bytes,
+    column_starts: Int64s,
+    batch_starts: Int64s,
     examples: Int64s,
     batches: Int64s,
     offsets: Int64s,
@@ -116,21 +116,21 @@ def copy_plain(
 
     The first three are the memory; `labels` are filled where there is room for them.
     """
-    bad = -1
+    bad_row = -1
     for row in range(len(examples)):
         batch = batches[row]
-        place = examples[row] - starts[batch]
-        example_ids[row] = words[plain[EXAMPLE_ID, batch] + place]
-        boundary[row] = halves[plain[BOUNDARY, batch] + place]
+        row_in_batch = examples[row] - batch_starts[batch]
+        example_ids[row] = memory_64[column_starts[EXAMPLE_ID, batch] + row_in_batch]
+        boundary[row] = memory_16[column_starts[BOUNDARY, batch] + row_in_batch]
         if len(labels):
-            labels[row] = bytes[plain[LABEL, batch] + place]
-        if boundary[row] > offsets[row + 1] - offsets[row] and bad < 0:
-            bad = row
-    return bad
+            labels[row] = memory_8[column_starts[LABEL, batch] + row_in_batch]
+        if boundary[row] > offsets[row + 1] - offsets[row] and bad_row < 0:
+            bad_row = row
+    return bad_row
 
 
 @kernel
-def copy_bits(memory: Bytes, values: Int64s, batches: Int64s, firsts: Int64s, offsets: Int64s, flags: Bytes) -> None:
+def gather_bits(memory: Bytes, values: Int64s, batches: Int64s, firsts: Int64s, offsets: Int64s, flags: Bytes) -> None:
     """Fill `flags` with 0 and 1, eight at a time; bytes written past a row are overwritten by the next.
 
     In Arrow the first bit of a byte is its lowest.
@@ -138,21 +138,21 @@ def copy_bits(memory: Bytes, values: Int64s, batches: Int64s, firsts: Int64s, of
     for row in range(len(batches)):
         source, shift = memory[values[batches[row]] + (firsts[row] >> 3) :], np.uint64(firsts[row] & 7)
         length = offsets[row + 1] - offsets[row]
-        for place in range(0, length, 8):
-            pair = np.uint64(source[place >> 3])
-            if np.int64(shift) + length - place > 8:
-                pair |= np.uint64(source[(place >> 3) + 1]) << _8
+        for position in range(0, length, 8):
+            pair = np.uint64(source[position >> 3])
+            if np.int64(shift) + length - position > 8:
+                pair |= np.uint64(source[(position >> 3) + 1]) << _8
             bits = pair >> shift & np.uint64(0xFF)
             chosen = (bits * _SPREAD) & _BIT_OF_BYTE
-            store8(flags, offsets[row] + place, ((chosen + _LOW_SEVEN) >> _7 | chosen >> _7) & _SPREAD)
+            store8(flags, offsets[row] + position, ((chosen + _LOW_SEVEN) >> _7 | chosen >> _7) & _SPREAD)
 
 
 UNREAD, READ, SOUND = 0, 1, 2  # what is known of a record batch
-FEW_BATCHES = 16  # are checked at once, in a millisecond or two
-_PLAIN = {"example_id": np.uint64, "boundary": np.uint16, "label": np.uint8}  # as the kernels number them
+MAX_BATCHES_AT_ONCE = 16  # are checked at once, in a millisecond or two
+_FIXED_WIDTH = {"example_id": np.uint64, "boundary": np.uint16, "label": np.uint8}  # as the kernels number them
 
 
-class ReadRows(NamedTuple):
+class ExampleRows(NamedTuple):
     """n examples, end to end."""
 
     ids: Ids
@@ -166,13 +166,13 @@ class ReadRows(NamedTuple):
 class _ListColumn(NamedTuple):
     """A column of lists, by record batch: where its offsets and its values begin in the memory, how many values."""
 
-    kind: Any
-    bounds: Int64s
-    values: Int64s
+    dtype: Any
+    offset_starts: Int64s
+    value_starts: Int64s
     counts: Int64s
 
 
-class _Lists(NamedTuple):
+class _ListRows(NamedTuple):
     """Lists of n rows: the record batch of each, its first value in that, and where it begins end to end."""
 
     batches: Int64s
@@ -180,7 +180,7 @@ class _Lists(NamedTuple):
     offsets: Int64s
 
 
-class Columns:
+class ExampleColumns:
     """The columns of a split, to gather from. Raises Damaged where a file is not what its manifest says.
 
     shards: those to open, ascending; None: all
@@ -188,12 +188,12 @@ class Columns:
 
     def __init__(self, shard_set: ShardSet, shards: Sequence[int] | None = None) -> None:
         folder, schema = shard_set.manifest.stage_folder, shard_set.schema
-        names = [name for name in schema.names if name not in HELD]
+        names = [name for name in schema.names if name not in DOCUMENT_COLUMNS]
         self._set = shard_set
         self._vocab_size: int = shard_set.manifest.facts["vocab_size"]
         mapped, starts = list[MappedBatch](), list[int]()
         for shard in range(len(shard_set.parts)) if shards is None else shards:
-            first, part = shard_set.first_example(shard), shard_set.parts[shard]
+            first, part = shard_set.find_first_example(shard), shard_set.parts[shard]
             for batch in map_table(shard_set.place, folder, part, "examples", names):
                 mapped.append(batch)
                 starts.append(first)
@@ -208,43 +208,47 @@ class Columns:
         self._base = min(buffer.address for buffer in buffers if buffer.size) & ~7
         self._size = max(buffer.address + buffer.size for buffer in buffers) - self._base
         self._memories: dict[Any, npt.NDArray[Any]] = {}
-        self._lists = {name: self._list_column(name) for name in names if pa.types.is_list(schema.field(name).type)}
-        self._plain = np.stack([self._begins(name, 1, kind) for name, kind in _PLAIN.items() if name in names])
+        self._lists = {name: self._locate_lists(name) for name in names if pa.types.is_list(schema.field(name).type)}
+        self._fixed_starts = np.stack(
+            [self._locate(name, 1, kind) for name, kind in _FIXED_WIDTH.items() if name in names]
+        )
         self._has_labels = "label" in names
 
-    def gather(self, examples: Int64s, words: bool) -> ReadRows:
+    def read_rows(self, examples: Int64s, with_word_starts: bool) -> ExampleRows:
         """Examples by number. words: whether word starts are read; where not, all of them are 0"""
-        ids, lists = self._values("ids", examples, self._vocab_size)
+        ids, lists = self._read_values("ids", examples, self._vocab_size)
         num = len(examples)
         example_ids, boundary = np.empty(num, np.uint64), np.empty(num, np.int64)
         labels = np.empty(num if self._has_labels else 0, np.int64)
-        late = copy_plain(
-            self._memory(np.uint64), self._memory(np.uint16), self._memory(np.uint8), self._plain, self._starts,
+        bad_row = gather_fixed_width(
+            self._view(np.uint64), self._view(np.uint16), self._view(np.uint8), self._fixed_starts, self._starts,
             examples, lists.batches, lists.offsets, example_ids, boundary, labels,
         )  # fmt: skip
-        self._refuse(late, examples, "the second segment of an example begins past its end")
-        starts = self._word_starts(lists) if words else np.zeros(len(ids), np.uint8)
-        return ReadRows(ids, starts, lists.offsets, example_ids, boundary, labels if self._has_labels else None)
+        self._refuse(bad_row, examples, "the second segment of an example begins past its end")
+        starts = self._read_word_starts(lists) if with_word_starts else np.zeros(len(ids), np.uint8)
+        return ExampleRows(ids, starts, lists.offsets, example_ids, boundary, labels if self._has_labels else None)
 
-    def lengths(self, examples: Int64s) -> Int64s:
+    def find_lengths(self, examples: Int64s) -> Int64s:
         """Tokens of examples, without reading them."""
-        return np.diff(self._find("ids", examples).offsets)
+        return np.diff(self._find_lists("ids", examples).offsets)
 
-    def masks(self, examples: Int64s, rows: ReadRows) -> Masks:
+    def read_masks(self, examples: Int64s, rows: ExampleRows) -> Masks:
         """The static masks of rows."""
-        positions, lists = self._values("mask_positions", examples, LONGEST_MASKED)
-        replacements, others = self._values("mask_ids", examples, self._vocab_size)
-        torn = np.diff(lists.offsets) != np.diff(others.offsets)
-        self._refuse(_first(torn), examples, "an example has other numbers of masked places and of what is seen there")
+        positions, lists = self._read_values("mask_positions", examples, MAX_MASKED_LENGTH)
+        replacements, others = self._read_values("mask_ids", examples, self._vocab_size)
+        differs = np.diff(lists.offsets) != np.diff(others.offsets)
+        self._refuse(
+            _find_first(differs), examples, "an example has other numbers of masked places and of what is seen there"
+        )
         owners = np.repeat(np.arange(len(examples)), np.diff(lists.offsets))
-        late = _first(positions >= np.diff(rows.offsets)[owners])
+        late = _find_first(positions >= np.diff(rows.offsets)[owners])
         self._refuse(int(owners[late]) if late >= 0 else -1, examples, "a masked place is past the end of its example")
         return Masks(positions, lists.offsets, replacements)
 
-    def sample(self, name: str, most: int) -> list[npt.NDArray[Any]]:
+    def sample_values(self, name: str, num_values: int) -> list[npt.NDArray[Any]]:
         """About `most` values of a list column, or all of a shorter one: of record batches at equal distances."""
-        num_values = sum(len(batch.column(name).flatten()) for batch in self._batches)
-        numbers = np.arange(0, len(self._batches), max(1, num_values // most))
+        total = sum(len(batch.column(name).flatten()) for batch in self._batches)
+        numbers = np.arange(0, len(self._batches), max(1, total // num_values))
         self._note_read(numbers)
         return [self._batches[number].column(name).flatten().to_numpy() for number in numbers.tolist()]
 
@@ -266,7 +270,7 @@ class Columns:
         if not len(new):
             return
         self._states[new] = READ
-        if np.count_nonzero(self._states) <= FEW_BATCHES:
+        if np.count_nonzero(self._states) <= MAX_BATCHES_AT_ONCE:
             self.check_read()
         elif self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._check_aside, daemon=True)
@@ -278,61 +282,63 @@ class Columns:
         except Damaged as damage:
             self._damage = damage
 
-    def _find(self, name: str, examples: Int64s) -> _Lists:
+    def _find_lists(self, name: str, examples: Int64s) -> _ListRows:
         """Find where the lists of a column lie."""
         num, column = len(examples), self._lists[name]
-        lists = _Lists(np.empty(num, np.int64), np.empty(num, np.int64), np.empty(num + 1, np.int64))
-        lost = find_lists(self._memory(np.int32), column.bounds, column.counts, self._starts, examples, *lists)
-        self._refuse(lost, examples, f"a list of column {name} is not among the column's values")
+        lists = _ListRows(np.empty(num, np.int64), np.empty(num, np.int64), np.empty(num + 1, np.int64))
+        bad_row = locate_lists(
+            self._view(np.int32), column.offset_starts, column.counts, self._starts, examples, *lists
+        )
+        self._refuse(bad_row, examples, f"a list of column {name} is not among the column's values")
         self._note_read(lists.batches)
         return lists
 
-    def _values(self, name: str, examples: Int64s, below: int) -> tuple[Any, _Lists]:
+    def _read_values(self, name: str, examples: Int64s, limit: int) -> tuple[Any, _ListRows]:
         """The lists of a column, all values below a bound, end to end; and where they lie."""
-        column, lists = self._lists[name], self._find(name, examples)
-        values = np.empty(lists.offsets[-1], column.kind)
-        high = copy_lists(self._memory(column.kind), column.values, below, *lists, values)
-        row = int(np.searchsorted(lists.offsets, high, side="right")) - 1
-        self._refuse(row, examples, f"column {name} holds a number that is not below {below}")
+        column, lists = self._lists[name], self._find_lists(name, examples)
+        values = np.empty(lists.offsets[-1], column.dtype)
+        bad_value = gather_lists(self._view(column.dtype), column.value_starts, limit, *lists, values)
+        row = int(np.searchsorted(lists.offsets, bad_value, side="right")) - 1
+        self._refuse(row, examples, f"column {name} holds a number that is not below {limit}")
         return values, lists
 
-    def _word_starts(self, lists: _Lists) -> Bytes:
+    def _read_word_starts(self, lists: _ListRows) -> Bytes:
         """The flags of the tokens of lists, 0 or 1 each."""
-        flags = np.empty(lists.offsets[-1] + FLAGS_ROOM, np.uint8)
-        copy_bits(self._memory(np.uint8), self._lists["word_starts"].values, *lists, flags)
-        return flags[:-FLAGS_ROOM]
+        flags = np.empty(lists.offsets[-1] + FLAG_PADDING_BYTES, np.uint8)
+        gather_bits(self._view(np.uint8), self._lists["word_starts"].value_starts, *lists, flags)
+        return flags[:-FLAG_PADDING_BYTES]
 
-    def _refuse(self, row: int, examples: Int64s, what: str) -> None:
+    def _refuse(self, row: int, examples: Int64s, problem: str) -> None:
         """Raise Damaged where `row` is one."""
         if row >= 0:
-            raise Damaged(self._set.path_of(int(examples[row])), what)
+            raise Damaged(self._set.find_path(int(examples[row])), problem)
 
-    def _list_column(self, name: str) -> _ListColumn:
+    def _locate_lists(self, name: str) -> _ListColumn:
         """Locate a list column. Raises Damaged where its buffers do not hold what its record batch says."""
-        kind = self._set.schema.field(name).type.value_type
-        dtype = np.uint8 if pa.types.is_boolean(kind) else kind.to_pandas_dtype()
+        value_type = self._set.schema.field(name).type.value_type
+        dtype = np.uint8 if pa.types.is_boolean(value_type) else value_type.to_pandas_dtype()
         counts = np.array([len(batch.column(name).values) for batch in self._batches])
-        return _ListColumn(dtype, self._begins(name, 1, np.int32), self._begins(name, 3, dtype), counts)
+        return _ListColumn(dtype, self._locate(name, 1, np.int32), self._locate(name, 3, dtype), counts)
 
-    def _begins(self, name: str, buffer: int, dtype: npt.DTypeLike) -> Int64s:
+    def _locate(self, name: str, buffer: int, dtype: npt.DTypeLike) -> Int64s:
         """Return where a column's buffer begins in every record batch, in values of a type from the base on."""
         columns = [batch.column(name) for batch in self._batches]
         assert all(column.offset == 0 for column in columns), "a file's columns begin where their buffers do"
         buffers = [column.buffers()[buffer] for column in columns]
         addresses = [b.address if b is not None and b.size else self._base for b in buffers]  # nothing is read there
-        begins: Int64s = (np.array(addresses, np.int64) - self._base) // np.dtype(dtype).itemsize
-        return begins
+        starts: Int64s = (np.array(addresses, np.int64) - self._base) // np.dtype(dtype).itemsize
+        return starts
 
-    def _memory(self, kind: Any) -> npt.NDArray[Any]:
+    def _view(self, item_type: Any) -> npt.NDArray[Any]:
         """The stretch of the address space that holds all buffers, as values of a type. Between them is nothing."""
-        if kind not in self._memories:
-            dtype = np.dtype(kind)
+        if item_type not in self._memories:
+            dtype = np.dtype(item_type)
             shape = (-(-self._size // dtype.itemsize),)
             interface = {"data": (self._base, True), "shape": shape, "typestr": dtype.str, "version": 3}
-            self._memories[kind] = np.asarray(SimpleNamespace(__array_interface__=interface))
-        return self._memories[kind]
+            self._memories[item_type] = np.asarray(SimpleNamespace(__array_interface__=interface))
+        return self._memories[item_type]
 
 
-def _first(flags: npt.NDArray[np.bool_]) -> int:
+def _find_first(flags: npt.NDArray[np.bool_]) -> int:
     """The place of the first flag that is set, or -1."""
     return int(flags.argmax()) if flags.any() else -1

@@ -23,9 +23,9 @@ from corpora.store.leases import Hold
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
 from corpora.store.tables import open_table, read_table
-from shards.schema import Example, example_schema, id_type
+from shards.schema import Example, build_example_schema, choose_id_type
 
-HELD = ("documents", "revisions")
+DOCUMENT_COLUMNS = ("documents", "revisions")
 RowKey = tuple[bytes, int, int]  # id, revision, generation whose parts hold the row
 
 
@@ -50,8 +50,8 @@ class ShardSet:
     def schema(self) -> pa.Schema:
         """The schema of a row."""
         facts = self.manifest.facts
-        return example_schema(
-            id_type(facts["vocab_size"]),
+        return build_example_schema(
+            choose_id_type(facts["vocab_size"]),
             labels=facts["pair_labels"],
             pairs=facts["segments"] == 2,
             static_masks=facts["masking"] == "static",
@@ -73,8 +73,8 @@ class ShardSet:
         """The example with this number. Raises IndexError; a deleted one can still be looked at by number."""
         if not 0 <= index < len(self):
             raise IndexError(f"example {index} of {len(self)}")
-        part, row = self.part_of(index)
-        return example_of(self._read(part, self.schema.names, range(row, row + 1)))
+        part, row = self.locate_row(index)
+        return to_example(self._read(part, self.schema.names, range(row, row + 1)))
 
     @cached_property
     def deleted_rows(self) -> frozenset[RowKey]:
@@ -84,36 +84,37 @@ class ShardSet:
         return frozenset((row["id"], row["revision"], row["generation"]) for row in rows)
 
     @cached_property
-    def live(self) -> Bools:
+    def is_live(self) -> Bools:
         """For every example, whether it may be read: bool [len]."""
         if not self.deleted_rows:
             return np.ones(len(self), bool)
         live = [
-            _live_rows(self._read(part, HELD), int(part.labels["generation"]), self.deleted_rows) for part in self.parts
+            _find_live_rows(self._read(part, DOCUMENT_COLUMNS), int(part.labels["generation"]), self.deleted_rows)
+            for part in self.parts
         ]
         return np.concatenate([np.zeros(0, bool), *live])
 
-    def examples(self) -> Iterator[Example]:
+    def iter_live_examples(self) -> Iterator[Example]:
         """Live examples in order."""
-        return (self[int(index)] for index in np.flatnonzero(self.live))
+        return (self[int(index)] for index in np.flatnonzero(self.is_live))
 
-    def part_of(self, index: int) -> tuple[Part, int]:
+    def locate_row(self, index: int) -> tuple[Part, int]:
         """The shard that holds an example, and its row in that."""
         part = int(np.searchsorted(self._starts, index, side="right")) - 1
         return self.parts[part], index - int(self._starts[part])
 
-    def first_example(self, shard: int) -> int:
+    def find_first_example(self, shard: int) -> int:
         """The number of a shard's first example."""
         return int(self._starts[shard])
 
-    def path_of(self, index: int) -> str:
+    def find_path(self, index: int) -> str:
         """The file that holds an example, in the store."""
-        part, row = self.part_of(index)
+        part, row = self.locate_row(index)
         files = [file for file in part.files if file.table == "examples"]
         ends = np.cumsum([file.content.rows for file in files])
         return f"{self.manifest.stage_folder}/{files[int(np.searchsorted(ends, row, side='right'))].path}"
 
-    def examples_of(self, document: bytes) -> list[int]:
+    def find_examples_with_document(self, document: bytes) -> list[int]:
         """The numbers of all examples that hold a document, as the first or as another."""
         wanted = pa.scalar(document, pa.binary(len(document)))
         numbers: list[int] = []
@@ -124,34 +125,38 @@ class ShardSet:
         return numbers
 
 
-def _live_rows(table: pa.Table, generation: int, deleted: frozenset[RowKey]) -> Bools:
+def _find_live_rows(table: pa.Table, generation: int, deleted: frozenset[RowKey]) -> Bools:
     """Tell for every row whether none of its documents is deleted."""
     gone = [id + revision.to_bytes(8, "little", signed=True) for id, revision, held in deleted if held == generation]
     live = np.ones(table.num_rows, bool)
     if gone:
         ids, revisions = (table.column(name).combine_chunks() for name in ("documents", "revisions"))
-        keys = row_keys(ids.flatten(), revisions.flatten())
-        hits = pc.is_in(keys, value_set=pa.array(gone, keys.type)).to_numpy(zero_copy_only=False)
-        live[pc.list_parent_indices(ids).to_numpy()[hits]] = False
+        keys = build_row_keys(ids.flatten(), revisions.flatten())
+        is_deleted = pc.is_in(keys, value_set=pa.array(gone, keys.type)).to_numpy(zero_copy_only=False)
+        live[pc.list_parent_indices(ids).to_numpy()[is_deleted]] = False
     return live
 
 
-def row_keys(ids: pa.Array, revisions: pa.Array) -> pa.Array:
+def build_row_keys(ids: pa.Array, revisions: pa.Array) -> pa.Array:
     """Ids and revisions end to end, 24 bytes each."""
-    numbers = revisions.to_numpy().astype("<i8").view(np.uint8).reshape(-1, 8)
-    return fixed_width(np.concatenate([fixed_bytes(ids), numbers], axis=1), ID_BYTES + 8)
+    revision_bytes = revisions.to_numpy().astype("<i8").view(np.uint8).reshape(-1, 8)
+    return fixed_width(np.concatenate([fixed_bytes(ids), revision_bytes], axis=1), ID_BYTES + 8)
 
 
-def example_of(row: pa.Table) -> Example:
+def to_example(row: pa.Table) -> Example:
     """The view of a table of one row."""
-    lists = {f.name: _values(row, f.name) for f in row.schema if pa.types.is_list(f.type) and f.name not in HELD}
+    lists = {
+        f.name: _read_list(row, f.name)
+        for f in row.schema
+        if pa.types.is_list(f.type) and f.name not in DOCUMENT_COLUMNS
+    }
     plain: dict[str, Any] = row.select([name for name in row.column_names if name not in lists]).to_pylist()[0]
-    held: dict[str, Any] = {name: tuple(plain.pop(name)) for name in HELD}
+    held: dict[str, Any] = {name: tuple(plain.pop(name)) for name in DOCUMENT_COLUMNS}
     lists.setdefault("mask_positions", np.zeros(0, np.uint16))
     lists.setdefault("mask_ids", np.zeros(0, lists["ids"].dtype))
     return Example(**{"label": None, "second_document": None, **plain}, **held, **lists)
 
 
-def _values(row: pa.Table, name: str) -> Any:
+def _read_list(row: pa.Table, name: str) -> Any:
     """The list of a table's one row, as a numpy array."""
     return row.column(name).chunk(0).flatten().to_numpy(zero_copy_only=False)

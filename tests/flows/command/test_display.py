@@ -81,7 +81,7 @@ def test_manifest_tells_its_names_rows_and_settings(store: Run) -> None:
 def test_example_without_colour_still_tells_everything(store: Run) -> None:
     words = read_vocabulary(store.place, store.outcome.vocabulary)
     texts = set()
-    for example in ShardSet(store.place, store.outcome.shards).examples():
+    for example in ShardSet(store.place, store.outcome.shards).iter_live_examples():
         label, a, b = shown(show_example(example, words)).rstrip("\n").split("\n")
         assert label.startswith(("B follows A;", "B is from another document;")[example.label])
         pieces = [*a.removeprefix("A: ").split(), *b.removeprefix("B: ").split()]

@@ -153,9 +153,9 @@ def test_deleted_examples_are_not_exported(masked: Artifact, tmp_path: Path) -> 
     export(masked, tmp_path / "a", ExportSettings(splits=("train",)))
     found = pq.read_table(tmp_path / "a" / "data").to_pylist()
     shards = ShardSet(masked.place, masked.manifest)
-    assert [row["example_id"] for row in found] == [example.example_id for example in shards.examples()]
+    assert [row["example_id"] for row in found] == [example.example_id for example in shards.iter_live_examples()]
     assert 0 < len(found) < len(shards)
-    first = next(shards.examples())
+    first = next(shards.iter_live_examples())
     assert found[0]["mask_positions"] == first.mask_positions.tolist()
     assert found[0]["mask_ids"] == first.mask_ids.tolist()
     assert not [*(tmp_path / "a" / "data").glob("validation*")]

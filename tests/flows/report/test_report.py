@@ -25,8 +25,8 @@ from flows.report.page import build_page
 from flows.report.texts import duplicate_pairs, missing_by_source, read_removals, reasons_of
 from flows.run.record.ledger_balance import Edge, StepAccount
 from flows.run.record.lengths import spread
-from shards.masks.masking import MaskSettings, ShardVocabulary, vocabulary_facts
-from shards.masks.plain import masks_plain
+from shards.masks.masking import MaskSettings, ShardVocabulary, build_mask_vocabulary
+from shards.masks.plain import draw_masks_plain
 from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
 
@@ -220,13 +220,13 @@ def test_steps_and_edges_that_do_not_add_up_say_so() -> None:
 
 def test_shown_masks_are_those_that_training_sees(store: Run, static_store: Run) -> None:
     shards = store.outcome.shards
-    words = vocabulary_facts(ShardVocabulary(shards.facts["vocab_size"], shards.facts["special_ids"]))
+    words = build_mask_vocabulary(ShardVocabulary(shards.facts["vocab_size"], shards.facts["special_ids"]))
     drawn = 0
     shard_set = ShardSet(store.place, shards)
-    for example in list(shard_set.examples())[:20]:
+    for example in list(shard_set.iter_live_examples())[:20]:
         offsets, id = np.array([0, len(example.ids)]), np.array([example.example_id], np.uint64)
         starts = example.word_starts.astype(np.uint8)
-        plain = masks_plain(example.ids, offsets, starts, id, 0, MaskSettings(), words)
+        plain = draw_masks_plain(example.ids, offsets, starts, id, 0, MaskSettings(), words)
         shown = example_masks(shard_set, example)
         assert shown.positions.tolist() == plain.positions.tolist()
         assert shown.replacements.tolist() == plain.replacements.tolist()
@@ -241,7 +241,7 @@ def test_shown_masks_are_those_that_training_sees(store: Run, static_store: Run)
 def test_shown_tokens_tell_what_the_model_sees_and_must_guess(static_store: Run) -> None:
     words = read_vocabulary(static_store.place, static_store.outcome.vocabulary)
     kinds = set()
-    for example in ShardSet(static_store.place, static_store.outcome.shards).examples():
+    for example in ShardSet(static_store.place, static_store.outcome.shards).iter_live_examples():
         tokens = shown_tokens(example, words, stored_masks(example))
         assert [words.id_of(token.text) for token in tokens] == example.ids.tolist()
         seen = example.ids.copy()

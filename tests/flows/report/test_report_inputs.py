@@ -60,7 +60,10 @@ def test_a_trace_tells_each_kind_of_example(store: Run, kind: str) -> None:
     none, or does not name every document that it holds."""
     artifact = Artifact(place=store.place, manifest=store.outcome.shard_sets[kind])
     shard_set = ShardSet(store.place, artifact.manifest)
-    chosen = {(example.label, example.boundary < len(example.ids)): n for n, example in enumerate(shard_set.examples())}
+    chosen = {
+        (example.label, example.boundary < len(example.ids)): n
+        for n, example in enumerate(shard_set.iter_live_examples())
+    }
     for (label, has_second), number in chosen.items():
         console = Console(file=io.StringIO(), width=100, soft_wrap=True)
         show_example_trace(console, artifact, number, "train")

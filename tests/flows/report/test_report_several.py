@@ -188,8 +188,8 @@ def test_every_shard_set_stands_there_with_its_numbers(store: Run, html: str) ->
     for name, entry in store.outcome.shard_sets.items():
         for split in ("train", "held-out"):
             shard_set = ShardSet(store.place, entry, split)
-            tokens = sum(len(example.ids) for example in shard_set.examples())
-            pairs = Counter(example.label for example in shard_set.examples())
+            tokens = sum(len(example.ids) for example in shard_set.iter_live_examples())
+            pairs = Counter(example.label for example in shard_set.iter_live_examples())
             labels = f"{pairs[0]:,} {pairs[1]:,} " if name != "packed" else ""
             pattern = rf"Shards {name} .*? {split} \d+ [\d,]+ {len(shard_set):,} {labels}{tokens:,} "
             assert re.search(pattern, text), (name, split)

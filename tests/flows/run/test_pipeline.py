@@ -95,8 +95,8 @@ def test_a_generation_of_one_document_makes_no_example(small: World, masks: str)
     assert len(shard_set) == sum(
         part.rows("examples") for part in run.outcome.shards.parts if part.labels["split"] == "train"
     )
-    assert np.all(shard_set.live)
-    assert all(len(example.ids) for example in shard_set.examples())
+    assert np.all(shard_set.is_live)
+    assert all(len(example.ids) for example in shard_set.iter_live_examples())
 
 
 @pytest.mark.parametrize("empty", ["\n\n", '{"body": "short", "title": "x"}\n'])

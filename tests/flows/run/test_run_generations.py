@@ -57,7 +57,7 @@ def example_documents(run: Run) -> Iterator[tuple[str, bool, bytes, int]]:
     for split in ("train", "held-out"):
         shard_set = ShardSet(run.place, run.outcome.shards, split)
         for index in range(len(shard_set)):
-            example, live = shard_set[index], bool(shard_set.live[index])
+            example, live = shard_set[index], bool(shard_set.is_live[index])
             for document, revision in zip(example.documents, example.revisions, strict=True):
                 yield split, live, document, revision
 

@@ -95,7 +95,7 @@ def test_merged_parts_change_no_row(finished: Run, world: World, monkeypatch: py
     """Fails where many parts, which are merged before they are read, give another vocabulary or other examples."""
     monkeypatch.setattr("corpora.store.merging.MANY", 2)
     monkeypatch.setattr("corpora.store.merging.FEWEST", 2)
-    monkeypatch.setattr("shards.tokens.RANGE_TOKENS", 500)
+    monkeypatch.setattr("shards.tokens.TOKENS_PER_RANGE", 500)
     run = world.run()
     assert [len(stage.manifest.parts) for kind in ("totals", "merges") for stage in run.of(kind)] == [3, 3]
     for kind in ("vocabularies", "measures", "tokens", "shards"):

@@ -19,7 +19,7 @@ from small_documents import (
 from tiers import examples
 
 from shards.builders.contract import BuiltExamples, Common
-from shards.builders.pieces.electra import ElectraInput, electra_examples, electra_plain
+from shards.builders.pieces.electra import ElectraInput, build_electra, build_electra_plain
 
 
 @given(shapes, word_shares, st.integers(5, 30), st.integers(1, 3), st.sampled_from([0.0, 0.05, 0.5, 1.0]))
@@ -30,8 +30,8 @@ def test_kernel_equals_the_plain_twin(
     """Fails also where a token is lost, doubled or out of order, or documents are joined."""
     columns, common = documents_of(lengths, word_share), Common(length, copies, 7)
     own = ElectraInput(short_sequence_probability=share, one_segment_probability=1 - share)
-    built = electra_examples(columns, own, common, PAIRED)
-    assert_same(built, electra_plain(columns, own, common, PAIRED))
+    built = build_electra(columns, own, common, PAIRED)
+    assert_same(built, build_electra_plain(columns, own, common, PAIRED))
     assert assert_sound(columns, built, length, copies) == [columns.ids.tolist()] * copies
     assert {len(documents) for documents in held(built.examples)} == {1}
     assert set(built.examples.second_document.tolist()) == {0} and built.examples.label is None
@@ -42,7 +42,7 @@ def test_kernel_equals_the_plain_twin(
 
 
 def built_of(lengths: list[list[int]], length: int, copies: int = 1, **probabilities: float) -> BuiltExamples:
-    return electra_examples(documents_of(lengths), ElectraInput(**probabilities), Common(length, copies, 7), PAIRED)
+    return build_electra(documents_of(lengths), ElectraInput(**probabilities), Common(length, copies, 7), PAIRED)
 
 
 def test_worked_by_hand() -> None:

@@ -11,7 +11,7 @@ from tiers import examples
 from corpora.errors import InputError
 from corpora.store.ledger import Ledger
 from shards.builders.contract import Examples
-from shards.builders.pieces.packing import PackSettings, pack_sentences, packs_plain
+from shards.builders.pieces.packing import PackSettings, pack_sentences, pack_sentences_plain
 from shards.settings import ShardSettings, read_shard_settings
 
 
@@ -29,7 +29,7 @@ def test_kernel_equals_the_plain_twin(
     columns = documents_of(documents, word_share)
     config = PackSettings(length=length, crosses=crosses, copies=copies, seed=seed)
     ours, ledgers = pack_sentences(columns, config, cls_id=CLS, sep_id=SEP)
-    plain, plain_ledgers = packs_plain(columns, config, cls_id=CLS, sep_id=SEP)
+    plain, plain_ledgers = pack_sentences_plain(columns, config, cls_id=CLS, sep_id=SEP)
     assert_equal(ours, plain)
     assert ledgers == plain_ledgers
 

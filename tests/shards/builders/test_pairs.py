@@ -17,7 +17,7 @@ from corpora.kernels.arrays import Int64s
 from corpora.store.ledger import Ledger
 from shards.builders.contract import DocumentTokens
 from shards.builders.segments.pairs import PairSettings, build_pairs
-from shards.builders.segments.pairs_plain import pairs_plain
+from shards.builders.segments.pairs_plain import build_pairs_plain
 from shards.builders.segments.plan import SegmentPairs
 
 
@@ -48,7 +48,7 @@ def test_kernel_equals_the_plain_twin(
     columns = documents_of(documents, word_share)
     config = PairSettings(length=length, short_sequence_probability=short, copies=copies, seed=seed)
     pairs, ledgers = build(columns, config)
-    plain_pairs, plain_ledgers = pairs_plain(columns, config, cls_id=CLS, sep_id=SEP)
+    plain_pairs, plain_ledgers = build_pairs_plain(columns, config, cls_id=CLS, sep_id=SEP)
     assert_equal(pairs, plain_pairs)
     assert ledgers == plain_ledgers
 
@@ -61,7 +61,7 @@ def test_kernel_equals_the_plain_twin_on_long_sentences(dtype: npt.DTypeLike) ->
     config = PairSettings(length=32, copies=4)
     pairs, ledgers = build(columns, config)
     assert pairs.ids.dtype == dtype and len(pairs.label) > 100
-    plain, plain_ledgers = pairs_plain(columns, config, cls_id=CLS, sep_id=SEP)
+    plain, plain_ledgers = build_pairs_plain(columns, config, cls_id=CLS, sep_id=SEP)
     assert_equal(pairs, plain)
     assert ledgers == plain_ledgers
 
@@ -71,9 +71,9 @@ def test_kernel_equals_the_plain_twin_where_runs_are_too_many(most: int, monkeyp
     """Fails where the share of the sentences that begin a run is another one, or their order."""
     columns, config = many_documents(30, 8, 9), PairSettings(length=40)
     every, _ = build(columns, config)
-    monkeypatch.setattr("shards.builders.segments.partners.MOST_RUNS", most)
+    monkeypatch.setattr("shards.builders.segments.partners.MAX_RUNS", most)
     pairs, ledgers = build(columns, config)
-    plain, plain_ledgers = pairs_plain(columns, config, cls_id=CLS, sep_id=SEP)
+    plain, plain_ledgers = build_pairs_plain(columns, config, cls_id=CLS, sep_id=SEP)
     assert_equal(pairs, plain)
     assert ledgers == plain_ledgers
     assert pairs.partner.tolist() != every.partner.tolist()

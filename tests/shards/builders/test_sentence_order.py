@@ -10,15 +10,20 @@ from tiers import examples
 
 from corpora.store.ledger import Ledger
 from shards.builders.contract import Common, DocumentTokens
-from shards.builders.segments.plan import SegmentPairs, of_pairs, written
-from shards.builders.segments.sentence_order import kept_plain, kept_sentences, orders_plain, plan_all
+from shards.builders.segments.plan import SegmentPairs, to_examples, write_pairs
+from shards.builders.segments.sentence_order import (
+    build_sentence_orders_plain,
+    find_kept_sentences,
+    find_kept_sentences_plain,
+    plan_sentence_orders,
+)
 
 
 def build(
     columns: DocumentTokens, length: int, copies: int = 1, short: float = 0.1, seed: int = 42
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
-    planned = plan_all(columns, Common(length, copies, seed), short)
-    return written(columns, planned.plans, cls_id=CLS, sep_id=SEP), tuple(planned.ledgers)
+    planned = plan_sentence_orders(columns, Common(length, copies, seed), short)
+    return write_pairs(columns, planned.plans, cls_id=CLS, sep_id=SEP), tuple(planned.ledgers)
 
 
 @given(
@@ -31,7 +36,7 @@ def build(
 def test_the_kernel_equals_its_definition(documents: list[list[int]], length: int, short: float, seed: int) -> None:
     columns, common = documents_of(documents, 0.7), Common(length, 2, seed)
     orders, ledgers = build(columns, length, 2, short, seed)
-    plain, plain_ledgers = orders_plain(columns, common, short=short, cls_id=CLS, sep_id=SEP)
+    plain, plain_ledgers = build_sentence_orders_plain(columns, common, short=short, cls_id=CLS, sep_id=SEP)
     assert_equal(orders, plain)
     assert ledgers == plain_ledgers
 
@@ -52,8 +57,8 @@ def test_the_ends_that_are_left_out_equal_their_definition(
     sentences = [[[first, 9], *([look] * length for look, length in body)] for first, body in documents]
     columns = documents_of([[len(sentence) for sentence in document] for document in sentences])
     columns = columns._replace(ids=np.array([id for document in sentences for each in document for id in each]))
-    kept = kept_sentences(columns, room)
-    plain = kept_plain(columns, room)
+    kept = find_kept_sentences(columns, room)
+    plain = find_kept_sentences_plain(columns, room)
     assert [columns.sentences[first:last].tolist() for first, last in kept] == [[s.start for s in d] for d in plain]
     assert all(plain)
 
@@ -80,7 +85,7 @@ def test_segments_follow_one_another_or_are_swapped_and_look_alike_at_every_cut(
 
 
 def test_one_document_is_enough_and_both_segments_are_of_it() -> None:
-    examples = of_pairs(build(documents_of([[5] * 40], 0.7), 40)[0])
+    examples = to_examples(build(documents_of([[5] * 40], 0.7), 40)[0])
     assert len(examples.example_id) > 4 and set(examples.documents.tolist()) == {0}
     assert examples.second_document is not None and not examples.second_document.any()
     assert set(examples.label.tolist() if examples.label is not None else ()) == {0, 1}

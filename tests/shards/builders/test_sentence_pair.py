@@ -22,8 +22,8 @@ from small_documents import (
 from tiers import examples
 
 from shards.builders.contract import BuiltExamples, Common, DocumentTokens, Examples
-from shards.builders.pieces.sentence_pair import sentence_pairs, sentence_pairs_plain
-from shards.surfaces import Segments, count_surfaces, surface_accuracy, surface_rows
+from shards.builders.pieces.sentence_pair import build_sentence_pairs, build_sentence_pairs_plain
+from shards.surfaces import Segments, count_surfaces, measure_surface_accuracy, to_surface_rows
 
 
 @given(shapes, word_shares, st.integers(5, 40), st.integers(1, 3), st.integers(0, 9))
@@ -33,8 +33,8 @@ def test_kernel_equals_the_plain_twin(
 ) -> None:
     """Fails also where a token is in two examples of a copy, or a label is not what the documents say."""
     columns, common = documents_of(lengths, word_share), Common(length, copies, seed)
-    built = sentence_pairs(columns, common, LABELLED)
-    assert_same(built, sentence_pairs_plain(columns, common, LABELLED))
+    built = build_sentence_pairs(columns, common, LABELLED)
+    assert_same(built, build_sentence_pairs_plain(columns, common, LABELLED))
     for tokens in assert_sound(columns, built, length, copies):
         assert len(set(tokens)) == len(tokens)
     assert_cut_at_words(columns, built.examples, (length - 3) // 2)
@@ -60,7 +60,7 @@ def assert_pairs(columns: DocumentTokens, examples: Examples, room: int) -> None
 
 
 def built_of(lengths: list[list[int]], length: int = 64, copies: int = 1) -> BuiltExamples:
-    return sentence_pairs(documents_of(lengths), Common(length, copies, 7), LABELLED)
+    return build_sentence_pairs(documents_of(lengths), Common(length, copies, 7), LABELLED)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_the_surface_does_not_tell_the_label(lengths: list[list[int]]) -> None:
     Fails if random Bs are longer or shorter than true ones, or are cut more often.
     """
     columns, length = documents_of(lengths), 64
-    examples = sentence_pairs(columns, Common(length, 2, 7), LABELLED).examples
+    examples = build_sentence_pairs(columns, Common(length, 2, 7), LABELLED).examples
     assert examples.label is not None
     a_length, a_start = examples.boundary - 2, examples.offsets[:-1] + 1
     b_start = examples.offsets[:-1] + examples.boundary
@@ -120,9 +120,9 @@ def test_the_surface_does_not_tell_the_label(lengths: list[list[int]]) -> None:
     places = (examples.ids[start].astype(np.int64) - FIRST_ID for start in (a_start, b_start))
     segments = Segments(next(places), a_length.astype(np.int64), next(places), b_length)
     counts = count_surfaces(columns.sentences, segments, examples.label, examples.example_id, room=length - 3)
-    looks = surface_rows(counts)
+    looks = to_surface_rows(counts)
     assert all(len(looks.column(name).unique()) == 2 for name in ("a_begins", "a_ends", "b_begins", "b_ends"))
-    guessed = surface_accuracy({"train": looks})
+    guessed = measure_surface_accuracy({"train": looks})
     assert guessed is not None and guessed.examples > 800 and guessed.accuracy < 0.54
     assert abs(examples.label.mean() - 0.5) < 2 / len(examples.label) + 1e-9
 

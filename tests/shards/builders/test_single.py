@@ -18,7 +18,7 @@ from tiers import examples
 
 from corpora.errors import InputError
 from shards.builders.contract import Common
-from shards.builders.pieces.single import SingleInput, single_examples, single_plain
+from shards.builders.pieces.single import SingleInput, build_single, build_single_plain
 from shards.settings import read_shard_settings
 
 
@@ -28,8 +28,8 @@ def test_kernel_equals_the_plain_twin(
     lengths: list[list[int]], word_share: float, length: int, copies: int, least: int
 ) -> None:
     columns, own, common = documents_of(lengths, word_share), SingleInput(min_tokens=least), Common(length, copies, 7)
-    built = single_examples(columns, own, common, SINGLE)
-    assert_same(built, single_plain(columns, own, common, SINGLE))
+    built = build_single(columns, own, common, SINGLE)
+    assert_same(built, build_single_plain(columns, own, common, SINGLE))
     tokens = assert_sound(columns, built, length, copies)
     assert all(copy == (columns.ids.tolist() if least == 1 else copy) for copy in tokens)
     assert all(len(documents) == 1 for documents in held(built.examples))
@@ -41,11 +41,11 @@ def test_worked_by_hand() -> None:
     """A document that fits is one example; a longer one is cut at words; what is short is counted."""
     columns = documents_of([[2, 3], [1], [9]])
     columns.word_starts[-4:] = 0
-    built = single_examples(columns, SingleInput(), Common(8, 2, 7), SINGLE)
+    built = build_single(columns, SingleInput(), Common(8, 2, 7), SINGLE)
     assert spelt(built.examples) == ["cxxxxx/", "cx/", "cxxxx/", "cxxxxx/"] * 2
     assert built.examples.ordinal.tolist() == [0, 0, 0, 1] * 2 and built.examples.boundary.tolist()[:2] == [7, 3]
     assert built.ledgers[0].figures == {"too_short": 0, "cuts": 1}
-    longer = single_examples(columns, SingleInput(min_tokens=5), Common(8, 1, 7), SINGLE)
+    longer = build_single(columns, SingleInput(min_tokens=5), Common(8, 1, 7), SINGLE)
     assert spelt(longer.examples) == ["cxxxxx/", "cxxxxx/"]
     assert longer.ledgers[0].account("tokens").outcomes == {"placed": 10, "truncated": 0, "left_over": 5}
     assert longer.ledgers[0].figures == {"too_short": 2, "cuts": 1}

@@ -13,16 +13,16 @@ from shards.masks.masking import (
     Masks,
     MaskSettings,
     ShardVocabulary,
+    build_mask_vocabulary,
+    compute_length_shares,
     draw_masks,
-    length_shares,
-    masked_places,
-    vocabulary_facts,
+    to_flat_positions,
 )
 
 CLS, SEP, MASK = 0, 1, 2
 
 
-FACTS = vocabulary_facts(ShardVocabulary(500, {"cls": CLS, "sep": SEP, "mask": MASK}))
+FACTS = build_mask_vocabulary(ShardVocabulary(500, {"cls": CLS, "sep": SEP, "mask": MASK}))
 
 
 class Texts:
@@ -43,7 +43,7 @@ class Texts:
     def chosen(self, masks: Masks) -> Int64s:
         """0 or 1 for every token, [examples, length]."""
         flags = np.zeros(len(self.ids), np.int64)
-        flags[masked_places(self.offsets, masks)] = 1
+        flags[to_flat_positions(self.offsets, masks)] = 1
         return flags.reshape(self.num, self.length)
 
 
@@ -95,7 +95,7 @@ def test_lengths_of_ngrams_are_as_the_papers_say(unit: str, longest: int | None)
         for masked, group in groupby(row)
         if masked
     ]
-    shares = np.concatenate([[0.0], length_shares(settings)])
+    shares = np.concatenate([[0.0], compute_length_shares(settings)])
     expected, several = np.zeros(60), np.array([1.0])
     for number in range(1, 6):
         several = np.convolve(several, shares)
@@ -110,9 +110,9 @@ def test_lengths_of_ngrams_are_as_the_papers_say(unit: str, longest: int | None)
 
 def test_the_mean_length_of_spans_is_the_papers() -> None:
     """Joshi et al. say 3.8 words; Lan et al. give 6/11, 3/11 and 2/11."""
-    spans = length_shares(MaskSettings(unit="span"))
+    spans = compute_length_shares(MaskSettings(unit="span"))
     assert round(float(spans @ np.arange(1, 11)), 1) == 3.8
-    np.testing.assert_allclose(length_shares(MaskSettings(unit="n-gram")), np.array([6, 3, 2]) / 11)
+    np.testing.assert_allclose(compute_length_shares(MaskSettings(unit="n-gram")), np.array([6, 3, 2]) / 11)
 
 
 def test_a_span_is_replaced_as_one_and_spans_are_split_as_asked() -> None:
@@ -121,7 +121,7 @@ def test_a_span_is_replaced_as_one_and_spans_are_split_as_asked() -> None:
     for unit in ("span", "n-gram"):
         texts = Texts(300, 1_002)
         masks = texts.masks(MaskSettings(unit=unit, longest=4, **settings))  # type: ignore[arg-type]
-        places = masked_places(texts.offsets, masks)
+        places = to_flat_positions(texts.offsets, masks)
         labels = texts.ids[places]
         kinds = np.where(masks.replacements == MASK, 0, np.where(masks.replacements == labels, 2, 1))
         runs = np.split(kinds, np.flatnonzero(np.diff(places) != 1) + 1)

@@ -16,11 +16,11 @@ from shards.masks import masking
 from shards.masks.masking import (
     Masks,
     MaskSettings,
+    build_mask_vocabulary,
     draw_masks,
-    masked_places,
-    vocabulary_facts,
+    to_flat_positions,
 )
-from shards.masks.plain import masks_plain
+from shards.masks.plain import draw_masks_plain
 
 PAD, CLS, SEP, MASK, UNK = 0, 7, 8, 9, 20
 SPECIALS = {"pad": PAD, "cls": CLS, "sep": SEP, "mask": MASK, "unk": UNK}
@@ -35,7 +35,7 @@ class Vocabulary:
 
 
 WORDS = Vocabulary(1000, SPECIALS)
-FACTS = vocabulary_facts(WORDS)
+FACTS = build_mask_vocabulary(WORDS)
 UNITS = ("token", "whole-word", "n-gram", "span")
 ORDINARY = np.setdiff1d(np.arange(1000), list(SPECIALS.values()))
 
@@ -53,7 +53,7 @@ class Batch:
         return draw_masks(self.ids, self.offsets, self.word_starts, self.example_ids, epoch, config, FACTS)
 
     def plain(self, epoch: int, config: MaskSettings) -> Masks:
-        return masks_plain(self.ids, self.offsets, self.word_starts, self.example_ids, epoch, config, FACTS)
+        return draw_masks_plain(self.ids, self.offsets, self.word_starts, self.example_ids, epoch, config, FACTS)
 
     def take(self, rows: list[int]) -> "Batch":
         """The examples of these rows, in this order."""
@@ -134,16 +134,16 @@ def test_kernel_equals_the_plain_twin(
 @pytest.mark.parametrize("special", [[3], [0, 1, 2, 3, 4], [0, 1, 2, 3, 999], list(range(0, 40, 2))])
 def test_special_ids_are_found_however_they_lie(special: list[int]) -> None:
     """Fails where runs of special ids, or many of them, are counted wrongly: then another number is masked."""
-    facts = vocabulary_facts(Vocabulary(1000, {"mask": special[-1], **{f"<{id}>": id for id in special[:-1]}}))
+    facts = build_mask_vocabulary(Vocabulary(1000, {"mask": special[-1], **{f"<{id}>": id for id in special[:-1]}}))
     random = np.random.default_rng(5)
     offsets = np.arange(41) * 50
     for dtype in (np.uint16, np.uint32):
         ids = random.integers(0, 60, 2000).astype(dtype)
         ids[random.random(2000) < 0.2] = special[-1]
         columns = (ids, offsets, np.ones(2000, np.uint8), np.arange(40, dtype=np.uint64))
-        masks, plain = (draw(*columns, 3, MaskSettings(rate=0.4), facts) for draw in (draw_masks, masks_plain))
+        masks, plain = (draw(*columns, 3, MaskSettings(rate=0.4), facts) for draw in (draw_masks, draw_masks_plain))
         assert rows_of(masks) == rows_of(plain) and masks.replacements.dtype == dtype
-        assert not np.isin(ids[masked_places(offsets, masks)], special).any() and len(masks.positions) > 300
+        assert not np.isin(ids[to_flat_positions(offsets, masks)], special).any() and len(masks.positions) > 300
 
 
 def test_golden() -> None:
@@ -181,7 +181,7 @@ def test_masks_do_not_depend_on_how_many_are_drawn_at_once(unit: str, monkeypatc
     columns = (batch.ids, batch.offsets, batch.word_starts, batch.example_ids, epochs, config, FACTS, rates)
     whole = draw_masks(*columns)
     for at_once in (1, 90, 600):
-        monkeypatch.setattr(masking, "TOKENS_AT_ONCE", at_once)
+        monkeypatch.setattr(masking, "TOKENS_PER_CHUNK", at_once)
         for left, right in zip(draw_masks(*columns), whole, strict=True):
             assert left.dtype == right.dtype
             np.testing.assert_array_equal(left, right)
@@ -198,9 +198,9 @@ def test_the_address_counts() -> None:
             0, MaskSettings()
         ),
     }
-    places = masked_places(batch.offsets, here)
+    places = to_flat_positions(batch.offsets, here)
     for name, there in others.items():
-        common = len(np.intersect1d(places, masked_places(batch.offsets, there)))
+        common = len(np.intersect1d(places, to_flat_positions(batch.offsets, there)))
         assert deviation(common, len(places), 0.15) < 4, name
 
 
@@ -228,7 +228,7 @@ def test_the_number_of_masks_is_the_rounded_share(rate: float, cap: int | None) 
 def test_shares_of_mask_random_and_kept(shares: tuple[float, float]) -> None:
     batch = batch_of([128] * 4000, special_share=0)
     masks = batch.masks(2, MaskSettings(mask_share=shares[0], random_share=shares[1]))
-    labels = batch.ids[masked_places(batch.offsets, masks)]
+    labels = batch.ids[to_flat_positions(batch.offsets, masks)]
     total = len(labels)
     assert total == 4000 * 19
     masked = int((masks.replacements == MASK).sum())
@@ -248,7 +248,7 @@ def test_whole_words_are_masked_whole() -> None:
     batch = batch_of([100] * 500, word_share=0.6, special_share=0.02)
     masks = batch.masks(0, MaskSettings(unit="whole-word"))
     chosen = np.zeros(len(batch.ids), bool)
-    chosen[masked_places(batch.offsets, masks)] = True
+    chosen[to_flat_positions(batch.offsets, masks)] = True
     special = FACTS.is_special[batch.ids] == 1
     continues = (batch.word_starts[1:] == 0) & ~special[1:] & ~special[:-1]
     assert continues.sum() > 10_000

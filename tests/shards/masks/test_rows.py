@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from shards.masks.masking import MaskSettings, ShardVocabulary, put_masks, vocabulary_facts
-from shards.reading.records import IGNORED, rows_plain, to_rows
+from shards.masks.masking import MaskSettings, ShardVocabulary, build_mask_vocabulary, mask_tokens
+from shards.reading.records import IGNORED, to_rows, to_rows_plain
 
-FACTS = vocabulary_facts(ShardVocabulary(300, {"pad": 7, "mask": 3}))
+FACTS = build_mask_vocabulary(ShardVocabulary(300, {"pad": 7, "mask": 3}))
 
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
@@ -22,8 +22,8 @@ def test_rows_are_those_of_the_definition(dtype: type, lengths: list[int], epoch
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
     ids = np.random.default_rng(epoch).integers(8, 300, offsets[-1]).astype(dtype)
     seen, names = ids.copy(), np.arange(len(lengths), dtype=np.uint64)
-    masked = put_masks(seen, offsets, np.zeros(0, np.uint8), names, epoch, MaskSettings(rate=0.4), FACTS)
-    found, plain = to_rows(seen, offsets, masked, 7), rows_plain(seen, offsets, masked, 7)
+    masked = mask_tokens(seen, offsets, np.zeros(0, np.uint8), names, epoch, MaskSettings(rate=0.4), FACTS)
+    found, plain = to_rows(seen, offsets, masked, 7), to_rows_plain(seen, offsets, masked, 7)
     for one, other in zip(found, plain, strict=True):
         assert one.dtype == np.int64 and one.shape == (len(lengths), max(lengths, default=0))
         np.testing.assert_array_equal(one, other)

@@ -5,8 +5,8 @@ import pytest
 
 from corpora.errors import InputError
 from corpora.store.settings import bind, settings_json
-from shards.masks.masking import MaskSettings, RateSchedule, ShardVocabulary, draw_masks, vocabulary_facts
-from shards.masks.plain import masks_plain, settings_at
+from shards.masks.masking import MaskSettings, RateSchedule, ShardVocabulary, build_mask_vocabulary, draw_masks
+from shards.masks.plain import draw_masks_plain, with_rate_at
 
 
 @pytest.mark.parametrize(
@@ -20,32 +20,32 @@ def test_the_rate_goes_from_point_to_point(shape: str, expected: list[float]) ->
     """Fails where a rate begins an epoch or a step too early or too late, or epochs are taken for steps."""
     settings = MaskSettings(rate=0.3, schedule=RateSchedule(points=((4, 0.2), (8, 0.1)), shape=shape))
     epochs, slots = np.array([9, *range(10)]), np.full(11, 10**6)
-    np.testing.assert_allclose(settings.rates(epochs, slots), [0.1, *expected])
+    np.testing.assert_allclose(settings.compute_rates(epochs, slots), [0.1, *expected])
     steps = RateSchedule(points=((4, 0.2), (8, 0.1)), shape=shape, by="step", batch=7)
-    by_step = MaskSettings(rate=0.3, schedule=steps).rates(np.zeros(70, np.int64), np.arange(70))
+    by_step = MaskSettings(rate=0.3, schedule=steps).compute_rates(np.zeros(70, np.int64), np.arange(70))
     np.testing.assert_allclose(by_step, np.repeat(expected, 7))
 
 
 def test_the_number_of_masks_follows_the_rate() -> None:
     """Fails where kernels and definition disagree about the rate of an example, or all have the same."""
     settings = MaskSettings(rate=0.4, schedule=RateSchedule(points=((1, 0.2), (3, 0.1))))
-    facts = vocabulary_facts(ShardVocabulary(100, {"mask": 0}))
+    facts = build_mask_vocabulary(ShardVocabulary(100, {"mask": 0}))
     ids, offsets = np.arange(1, 51, dtype=np.uint16).repeat(4), np.arange(5) * 50
     epochs, starts, names = np.arange(4), np.ones(200, np.uint8), np.arange(4, dtype=np.uint64)
-    rates = settings.rates(epochs, epochs)
+    rates = settings.compute_rates(epochs, epochs)
     masks = draw_masks(ids, offsets, starts, names, epochs, settings, facts, rates)
     assert np.diff(masks.offsets).tolist() == [20, 10, 10, 5]
     for epoch in range(4):
         own = slice(epoch * 50, (epoch + 1) * 50)
-        now = settings_at(settings, epoch, 0)
-        plain = masks_plain(ids[own], offsets[:2], starts[own], names[epoch : epoch + 1], epoch, now, facts)
+        now = with_rate_at(settings, epoch, 0)
+        plain = draw_masks_plain(ids[own], offsets[:2], starts[own], names[epoch : epoch + 1], epoch, now, facts)
         assert plain.positions.tolist() == masks.positions[masks.offsets[epoch] : masks.offsets[epoch + 1]].tolist()
 
 
 def test_held_out_examples_are_read_at_the_last_rate() -> None:
     settings = MaskSettings(rate=0.3, unit="span", schedule=RateSchedule(points=((2, 0.2), (9, 0.15))))
-    assert settings.last == MaskSettings(rate=0.15, unit="span")
-    assert MaskSettings(rate=0.3).last == MaskSettings(rate=0.3)
+    assert settings.held_out_settings == MaskSettings(rate=0.15, unit="span")
+    assert MaskSettings(rate=0.3).held_out_settings == MaskSettings(rate=0.3)
 
 
 def test_a_schedule_is_read_from_a_recipe_and_enters_fingerprints_only_where_there_is_one() -> None:

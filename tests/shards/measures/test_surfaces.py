@@ -10,7 +10,7 @@ from shards.builders.contract import Common, DocumentTokens
 from shards.builders.segments.pairs import SegmentPairInput
 from shards.builders.segments.sentence_order import SentenceOrderInput
 from shards.masks.masking import ShardVocabulary
-from shards.surfaces import SUSPECT, Segments, count_surfaces, surface_accuracy, surface_rows
+from shards.surfaces import SUSPECT_ACCURACY, Segments, count_surfaces, measure_surface_accuracy, to_surface_rows
 
 VOCABULARY = ShardVocabulary(1 << 20, {"pad": 0, "cls": 1, "sep": 2, "mask": 3, "unk": 4})
 
@@ -43,7 +43,7 @@ def test_the_labels_of_pairs_are_not_on_the_surface(kind: str) -> None:
     columns, length = KINDS[kind]
     built = SegmentPairInput().build(columns, Common(length, 2, 42), VOCABULARY)
     assert built.surfaces is not None and built.examples.label is not None
-    guessed = surface_accuracy({"train": surface_rows(built.surfaces)})
+    guessed = measure_surface_accuracy({"train": to_surface_rows(built.surfaces)})
     assert guessed is not None and guessed.examples > 100 and not guessed.held_out
     assert abs(guessed.accuracy - 0.5) < 4 * 0.5 / np.sqrt(guessed.examples)
     assert guessed.accuracy <= 0.58 or guessed.examples < 1000
@@ -61,7 +61,7 @@ def test_an_order_is_not_on_the_surface(kind: str) -> None:
     columns, length = KINDS[kind] if kind in KINDS else (greetings, 64)
     built = SentenceOrderInput().build(columns, Common(length, 2, 42), VOCABULARY)
     assert built.surfaces is not None
-    guessed = surface_accuracy({"train": surface_rows(built.surfaces)})
+    guessed = measure_surface_accuracy({"train": to_surface_rows(built.surfaces)})
     assert guessed is not None and guessed.examples > 100
     assert abs(guessed.accuracy - 0.5) < 4 * 0.5 / np.sqrt(guessed.examples)
 
@@ -80,26 +80,37 @@ def leaking(num: int, seed: int) -> Int64s:
 
 def test_a_leak_is_found_and_called_so() -> None:
     """Fails where a flag of the surface does not reach the regression."""
-    guessed = surface_accuracy({"train": surface_rows(leaking(4000, 1)), "held-out": surface_rows(leaking(2000, 2))})
+    guessed = measure_surface_accuracy(
+        {"train": to_surface_rows(leaking(4000, 1)), "held-out": to_surface_rows(leaking(2000, 2))}
+    )
     assert guessed is not None and guessed.held_out and guessed.examples == 2000
-    assert abs(guessed.accuracy - 0.9) < 0.03 and guessed.at_least > SUSPECT
+    assert abs(guessed.accuracy - 0.9) < 0.03 and guessed.lower_bound > SUSPECT_ACCURACY
 
 
 def test_rows_of_several_shards_count_as_their_sum() -> None:
     """Fails where the accuracy depends on how examples are spread over shards."""
     one, other = leaking(3000, 1), leaking(3000, 2)
-    apart = pa.concat_tables([surface_rows(one), surface_rows(other)])
-    together, spread = surface_accuracy({"train": surface_rows(one + other)}), surface_accuracy({"train": apart})
+    apart = pa.concat_tables([to_surface_rows(one), to_surface_rows(other)])
+    together, spread = (
+        measure_surface_accuracy({"train": to_surface_rows(one + other)}),
+        measure_surface_accuracy({"train": apart}),
+    )
     assert together is not None and spread is not None
     assert together.examples == spread.examples and together.accuracy == spread.accuracy
     assert apart.column("examples").to_numpy().sum() == 6000
 
 
 def test_a_small_held_out_split_judges_nothing() -> None:
-    guessed = surface_accuracy({"train": surface_rows(leaking(4000, 1)), "held-out": surface_rows(leaking(900, 2))})
+    guessed = measure_surface_accuracy(
+        {"train": to_surface_rows(leaking(4000, 1)), "held-out": to_surface_rows(leaking(900, 2))}
+    )
     assert guessed is not None and not guessed.held_out and 800 < guessed.examples < 1200
 
 
 def test_without_examples_there_is_no_accuracy() -> None:
-    empty = surface_rows(np.zeros_like(leaking(10, 1)))
-    assert empty.num_rows == 0 and surface_accuracy({"train": empty}) is None and surface_accuracy({}) is None
+    empty = to_surface_rows(np.zeros_like(leaking(10, 1)))
+    assert (
+        empty.num_rows == 0
+        and measure_surface_accuracy({"train": empty}) is None
+        and measure_surface_accuracy({}) is None
+    )

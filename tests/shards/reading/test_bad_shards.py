@@ -13,7 +13,7 @@ from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from shards.masks.masking import MaskSettings
-from shards.reading.files.columns import Columns
+from shards.reading.files.columns import ExampleColumns
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from shards.settings import ShardSettings
@@ -35,7 +35,7 @@ def opened(built: tuple[Path, Manifest], tmp_path: Path) -> ShardSet:
 
 def shard_file(shard_set: ShardSet) -> Path:
     """The file of the first shard."""
-    return Path(shard_set.place.full_path(shard_set.path_of(0)))
+    return Path(shard_set.place.full_path(shard_set.find_path(0)))
 
 
 def with_number(column: str, buffer: int, kind: type[np.generic], place: int, value: int) -> Callable[[Path], None]:
@@ -71,9 +71,9 @@ def test_what_cannot_be_is_refused_where_it_is_read(
 
     Rows may be read before their record batch is checked; so nothing of it is checked here.
     """
-    monkeypatch.setattr(Columns, "_note_read", lambda *_: None)
+    monkeypatch.setattr(ExampleColumns, "_note_read", lambda *_: None)
     harm, said = WRONG[case]
-    path = opened.path_of(0)
+    path = opened.find_path(0)
     harm(shard_file(opened))
     with pytest.raises(Damaged, match=said) as raised:
         Loader(opened, 1).gather(range(len(opened)))

@@ -8,8 +8,15 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from corpora.kernels.arrays import Bools, Int64s
-from shards.reading.budgets import BatchShape, cut_plain, cut_step, fitting_shape, round_up, whole_share
-from shards.reading.order import examples_at, step_slots
+from shards.reading.budgets import (
+    BatchShape,
+    compute_max_share_tokens,
+    plan_micro_batches,
+    plan_micro_batches_plain,
+    round_shape_up,
+    round_up,
+)
+from shards.reading.order import find_global_examples, step_slots
 
 
 class Given(NamedTuple):
@@ -32,8 +39,8 @@ def steps(draw: st.DrawFn) -> Given:
 @examples(300)
 def test_the_kernel_cuts_as_its_definition_does(given: Given) -> None:
     """Fails where the heap gives another micro-batch than a look at all of them."""
-    found = cut_step(np.array(given.lengths, np.int64), given.ranks, given.budget)
-    assert (found.tokens.tolist(), found.bins.tolist()) == cut_plain(*given)
+    found = plan_micro_batches(np.array(given.lengths, np.int64), given.ranks, given.budget)
+    assert (found.capacities.tolist(), found.bins.tolist()) == plan_micro_batches_plain(*given)
 
 
 @given(steps())
@@ -41,16 +48,16 @@ def test_the_kernel_cuts_as_its_definition_does(given: Given) -> None:
 def test_every_slot_is_in_one_micro_batch_within_the_budget(given: Given) -> None:
     """Fails where processes differ in number or tokens of micro-batches, or a slot is read twice or nowhere."""
     lengths, ranks, budget = np.array(given.lengths, np.int64), given.ranks, given.budget
-    found = cut_step(lengths, ranks, budget)
-    shares = [found.of(rank) for rank in range(ranks)]
-    assert {len(own) for own in shares} == {len(found.tokens)}
+    found = plan_micro_batches(lengths, ranks, budget)
+    shares = [found.list_micro_batches(rank) for rank in range(ranks)]
+    assert {len(own) for own in shares} == {len(found.capacities)}
     assert sorted(int(place) for own in shares for places in own for place in places) == list(range(len(lengths)))
     for own in shares:
-        for places, capacity in zip(own, found.tokens.tolist(), strict=True):
+        for places, capacity in zip(own, found.capacities.tolist(), strict=True):
             assert lengths[places].sum() <= capacity <= budget
             assert lengths[places].tolist() == sorted(lengths[places], reverse=True)
-    assert {*found.tokens.tolist()} <= {-(-part * budget // 8) for part in range(1, 9)}
-    assert len(found.tokens) <= 2 * lengths.sum() / (ranks * budget) + 2
+    assert {*found.capacities.tolist()} <= {-(-part * budget // 8) for part in range(1, 9)}
+    assert len(found.capacities) <= 2 * lengths.sum() / (ranks * budget) + 2
 
 
 def test_lengths_of_texts_leave_little_room() -> None:
@@ -59,10 +66,10 @@ def test_lengths_of_texts_leave_little_room() -> None:
     short = np.clip(draw.lognormal(3.2, 0.6, 5120).astype(np.int64), 4, 128)
     prose = np.where(draw.random(5120) < 0.5, 512, draw.integers(8, 512, 5120))
     for lengths, budget in ((short, 2048), (prose, 8192)):
-        cuts = [cut_step(lengths[first : first + 256], 2, budget) for first in range(0, 5120, 256)]
+        cuts = [plan_micro_batches(lengths[first : first + 256], 2, budget) for first in range(0, 5120, 256)]
         least = sum(-(-int(lengths[n * 256 : (n + 1) * 256].sum()) // (2 * budget)) for n in range(20))
-        held = sum(2 * int(found.tokens.sum()) for found in cuts)
-        assert sum(len(found.tokens) for found in cuts) <= 1.05 * least
+        held = sum(2 * int(found.capacities.sum()) for found in cuts)
+        assert sum(len(found.capacities) for found in cuts) <= 1.05 * least
         assert 0.93 < lengths.sum() / held <= 1
 
 
@@ -117,7 +124,7 @@ def test_each_live_example_is_read_once_an_epoch(
             read[now] = again
         step += run.steps - min(run.lost, run.steps)
     found = [number for now in sorted(read) for number in read[now]]
-    slots = examples_at(np.arange(batch * len(read), dtype=np.int64), len(lengths), seed)
+    slots = find_global_examples(np.arange(batch * len(read), dtype=np.int64), len(lengths), seed)
     epochs = len(slots) // len(lengths)
     assert epochs >= 2
     for number in np.flatnonzero(live).tolist():
@@ -126,10 +133,15 @@ def test_each_live_example_is_read_once_an_epoch(
 
 def read_step(step: int, batch: int, ranks: int, budget: int, live: Bools, sizes: Int64s, seed: int) -> list[int]:
     """The live examples that all processes read of a step, each of which knows only all lengths."""
-    examples = examples_at(np.array(step_slots(step, batch), np.int64), len(sizes), seed)
+    examples = find_global_examples(np.array(step_slots(step, batch), np.int64), len(sizes), seed)
     lengths = np.where(live[examples], sizes[examples], 0)
-    effective = min(budget, whole_share(batch, ranks, 40))
-    places = [p for rank in range(ranks) for own in cut_step(lengths, ranks, effective).of(rank) for p in own]
+    effective = min(budget, compute_max_share_tokens(batch, ranks, 40))
+    places = [
+        p
+        for rank in range(ranks)
+        for own in plan_micro_batches(lengths, ranks, effective).list_micro_batches(rank)
+        for p in own
+    ]
     assert len(places) == batch
     return [int(example) for example in examples[places] if live[example]]
 
@@ -149,17 +161,21 @@ def test_a_shape_holds_what_it_is_for(lengths: list[int], num_masked: int, room:
     """Fails where examples, masks or what fills up the tokens do not go in, or a dummy has no position for a token."""
     positions = max([1, *lengths]) + more
     capacity = max(1, sum(lengths) + room)
-    shape = fitting_shape(held(lengths, num_masked), capacity, positions)
-    assert shape.tokens == capacity and shape.masked >= num_masked and positions >= shape.longest >= max([1, *lengths])
-    dummies = shape.sequences - len(lengths)
-    assert dummies * shape.longest >= capacity - sum(lengths) >= 0 <= dummies
+    shape = round_shape_up(held(lengths, num_masked), capacity, positions)
+    assert (
+        shape.num_tokens == capacity
+        and shape.num_masked >= num_masked
+        and positions >= shape.max_length >= max([1, *lengths])
+    )
+    dummies = shape.num_sequences - len(lengths)
+    assert dummies * shape.max_length >= capacity - sum(lengths) >= 0 <= dummies
 
 
 def test_shapes_are_few() -> None:
     """Fails where the list grows with what is in the micro-batches: any 1,000 of them have at most some tens."""
     draw = np.random.default_rng(3)
     shapes = {
-        fitting_shape(held(draw.integers(4, 129, 60).tolist(), int(draw.integers(500, 700))), 8192, 512)
+        round_shape_up(held(draw.integers(4, 129, 60).tolist(), int(draw.integers(500, 700))), 8192, 512)
         for _ in range(1000)
     }
     assert len(shapes) <= 12 and BatchShape(8192, 96, 640, 128) in shapes

@@ -5,10 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from shards.build import example_rows
-from shards.documents import ShardRange, documents_plain
-from shards.masks.masking import MaskSettings, ShardVocabulary, vocabulary_facts
-from shards.schema import example_schema, token_schema
+from shards.build import to_example_table
+from shards.documents import DocumentSelection, select_documents_plain
+from shards.masks.masking import MaskSettings, ShardVocabulary, build_mask_vocabulary
+from shards.schema import build_example_schema, build_token_schema
 from shards.settings import ShardSettings
 from tokenizers_train.vocabularies.bert import SPECIAL_TOKENS
 from tokenizers_train.vocabularies.vocabulary import bert_vocabulary
@@ -31,13 +31,13 @@ def test_one_document_alone_gives_an_empty_table(kind: str, tmp_path: Path) -> N
                 "sentence_lengths": [2, 2],
             }
         ],
-        token_schema(pa.uint16()),
+        build_token_schema(pa.uint16()),
     )
-    documents = documents_plain(table, ShardRange(held_out=True))
+    documents = select_documents_plain(table, DocumentSelection(held_out=True))
     settings = ShardSettings(masking=MaskSettings(kind=kind))
     built = settings.own.build(documents.tokens, settings.common, ShardVocabulary(words.size, words.special_ids))
     [ledger] = built.ledgers
     assert ledger.account("tokens").outcomes["left_over"] == 4
-    rows = example_rows(built, documents, settings, words, vocabulary_facts(words))
+    rows = to_example_table(built, documents, settings, words, build_mask_vocabulary(words))
     assert rows.num_rows == 0
-    assert rows.schema == example_schema(pa.uint16(), labels=True, pairs=True, static_masks=kind == "static")
+    assert rows.schema == build_example_schema(pa.uint16(), labels=True, pairs=True, static_masks=kind == "static")

@@ -14,8 +14,8 @@ from tiers import examples
 from corpora.store.places.place import Place
 from shards.masks.masking import MaskSettings
 from shards.reading.files.shard_set import ShardSet
-from shards.reading.loader import GatheredExamples, Loader, ahead, gather_plain
-from shards.reading.order import share
+from shards.reading.loader import GatheredExamples, Loader, gather_plain, prefetch
+from shards.reading.order import take_rank_share
 from shards.settings import ShardSettings
 
 KINDS = {
@@ -63,7 +63,7 @@ def test_word_starts_are_those_of_the_targets(tmp_path: Path, kind: str) -> None
     """Fails where asking for word starts changes what is gathered, or where they are those of other places."""
     place = Place(str(tmp_path))
     shard_set = ShardSet(place, put_shards(place, KINDS[kind], vocabulary_size=60).shards)  # most words are cut
-    asked = Loader(shard_set, 5, words=True).gather(range(40))
+    asked = Loader(shard_set, 5, with_word_starts=True).gather(range(40))
     assert_equal(Loader(shard_set, 5).gather(range(40)), dataclasses.replace(asked, word_starts=None))
     examples = map(shard_set.__getitem__, range(len(shard_set)))
     stored = {example.example_id: example.word_starts for example in examples}
@@ -78,13 +78,13 @@ def test_lengths_are_those_of_what_is_gathered(shard_sets: dict[str, ShardSet], 
     """Fails where a length is another example's, where a deleted one has any, or where some slots are not as all."""
     loader = Loader(shard_sets[kind], 3)
     slots = np.random.default_rng(1).permutation(2 * len(loader))[: len(loader)]
-    lengths, found = loader.lengths(slots), loader.gather(slots)
+    lengths, found = loader.find_lengths(slots), loader.gather(slots)
     assert lengths.dtype == np.int64 and lengths[lengths > 0].tolist() == np.diff(found.offsets).tolist()
-    assert len(slots) - np.count_nonzero(lengths) == found.deleted and len(loader.lengths(range(4, 4))) == 0
+    assert len(slots) - np.count_nonzero(lengths) == found.deleted and len(loader.find_lengths(range(4, 4))) == 0
     alone = [loader.gather(range(slot, slot + 1)) for slot in slots.tolist()]
     assert lengths.tolist() == [len(one.ids) for one in alone]
     assert found.ids.tolist() == [token for one in alone for token in one.ids.tolist()]
-    assert np.array_equal(loader.lengths(range(5, 50)), loader.lengths(np.arange(5, 50)))
+    assert np.array_equal(loader.find_lengths(range(5, 50)), loader.find_lengths(np.arange(5, 50)))
 
 
 def test_what_the_kinds_are(shard_sets: dict[str, ShardSet]) -> None:
@@ -92,7 +92,7 @@ def test_what_the_kinds_are(shard_sets: dict[str, ShardSet]) -> None:
     for name, shard_set in shard_sets.items():
         found = Loader(shard_set, 1).gather(range(len(shard_set)))
         assert len(shard_set) > 20 and len(shard_set.parts) == 2
-        assert len(found.masked) > 20 and found.longest <= 32
+        assert len(found.masked) > 20 and found.max_length <= 32
         assert (found.deleted > 0) == (name == "dynamic")
         assert (found.labels is None) == (name == "full-sentences")
         if found.labels is None:
@@ -107,7 +107,7 @@ def test_an_epoch_holds_every_live_example_once(shard_sets: dict[str, ShardSet])
     loader = Loader(shard_set, 9)
     for epoch in range(2):
         found = loader.gather(range(epoch * len(loader), (epoch + 1) * len(loader)))
-        assert sorted(found.example_ids.tolist()) == sorted(e.example_id for e in shard_set.examples())
+        assert sorted(found.example_ids.tolist()) == sorted(e.example_id for e in shard_set.iter_live_examples())
         assert found.deleted == len(loader) - found.num_examples > 0
         assert {*found.epochs.tolist()} == {epoch}
 
@@ -136,7 +136,7 @@ def test_ranks_read_what_one_reads(shard_sets: dict[str, ShardSet], ranks: int) 
     """Fails where an example or its masks depend on how many ranks there are."""
     loader, slots = Loader(shard_sets["dynamic"], 5), range(50, 83)
     whole = loader.gather(slots)
-    shares = [loader.gather(share(slots, rank, ranks)) for rank in range(ranks)]
+    shares = [loader.gather(take_rank_share(slots, rank, ranks)) for rank in range(ranks)]
     assert np.array_equal(np.concatenate([part.example_ids for part in shares]), whole.example_ids)
     assert np.array_equal(np.concatenate([part.ids for part in shares]), whole.ids)
     assert np.array_equal(np.concatenate([part.targets for part in shares]), whole.targets)
@@ -150,8 +150,8 @@ def test_token_counts(shard_sets: dict[str, ShardSet]) -> None:
     expected = np.bincount(rows, minlength=shard_set.manifest.facts["vocab_size"])
     expected[list(shard_set.manifest.facts["special_ids"].values())] = 0
     loader = Loader(shard_set, 1)
-    assert np.array_equal(loader.token_counts(10**9), expected) and expected.sum() > 300
-    assert 0 < loader.token_counts(len(rows) // 2).sum() < expected.sum()
+    assert np.array_equal(loader.sample_token_counts(10**9), expected) and expected.sum() > 300
+    assert 0 < loader.sample_token_counts(len(rows) // 2).sum() < expected.sum()
 
 
 def test_the_next_one_is_prepared_ahead() -> None:
@@ -164,7 +164,7 @@ def test_the_next_one_is_prepared_ahead() -> None:
             second.set()
         return cut * cut
 
-    found = ahead(range(4), prepare)
+    found = prefetch(range(4), prepare)
     assert next(found) == 0
     assert second.wait(120) and begun[:2] == [0, 1]
     assert list(found) == [1, 4, 9] and begun == [0, 1, 2, 3]
@@ -178,7 +178,7 @@ def test_what_fails_ahead_is_raised_where_it_is_asked_for() -> None:
             raise KeyError("gone")
         return cut
 
-    found = ahead(range(3), prepare)
+    found = prefetch(range(3), prepare)
     assert next(found) == 0
     with pytest.raises(KeyError, match="gone"):
         next(found)

@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from shards.reading.order import cut, example_plain, examples_at, first_slots, share, step_slots
+from shards.reading.order import (
+    compute_first_slots,
+    find_example_plain,
+    find_global_examples,
+    split_slots,
+    step_slots,
+    take_rank_share,
+)
 
 SIZES = st.integers(1, 5_000) | st.sampled_from([2**k + d for k in range(1, 12) for d in (-1, 0, 1)])
 
@@ -16,22 +23,22 @@ SIZES = st.integers(1, 5_000) | st.sampled_from([2**k + d for k in range(1, 12) 
 def test_every_epoch_is_a_permutation(num_examples: int, seed: int, epoch: int) -> None:
     """Fails where an example is read twice in an epoch, or never."""
     slots = np.arange(epoch * num_examples, (epoch + 1) * num_examples)
-    assert np.array_equal(np.sort(examples_at(slots, num_examples, seed)), np.arange(num_examples))
+    assert np.array_equal(np.sort(find_global_examples(slots, num_examples, seed)), np.arange(num_examples))
 
 
 @examples(60)
 @given(SIZES, st.integers(0, 2**63), st.lists(st.integers(0, 2**40), min_size=1, max_size=20))
 def test_the_kernel_gives_what_its_definition_gives(num_examples: int, seed: int, slots: list[int]) -> None:
     """Fails where compiled and plain order differ, also where slots are out of order and of many epochs."""
-    found = examples_at(np.array(slots), num_examples, seed)
-    assert found.tolist() == [example_plain(slot, num_examples, seed) for slot in slots]
+    found = find_global_examples(np.array(slots), num_examples, seed)
+    assert found.tolist() == [find_example_plain(slot, num_examples, seed) for slot in slots]
 
 
 def test_orders_differ_by_epoch_and_seed_and_are_no_pattern() -> None:
     """Fails where two epochs share their order, or neighbours stay neighbours."""
     num = 10_007
-    epochs = [examples_at(np.arange(e * num, (e + 1) * num), num, 3) for e in range(3)] + [
-        examples_at(np.arange(num), num, 4)
+    epochs = [find_global_examples(np.arange(e * num, (e + 1) * num), num, 3) for e in range(3)] + [
+        find_global_examples(np.arange(num), num, 4)
     ]
     for one in range(4):
         for other in range(one):
@@ -44,7 +51,7 @@ def test_orders_differ_by_epoch_and_seed_and_are_no_pattern() -> None:
 def test_every_example_is_as_probable_at_every_place() -> None:
     """Fails where the network favours places in a small set (by five sigma)."""
     num, epochs = 7, 20_000
-    orders = examples_at(np.arange(num * epochs), num, 11).reshape(epochs, num)
+    orders = find_global_examples(np.arange(num * epochs), num, 11).reshape(epochs, num)
     for place in range(num):
         counts = np.bincount(orders[:, place], minlength=num)
         assert np.all(np.abs(counts - epochs / num) < 5 * np.sqrt(epochs / num))
@@ -54,24 +61,24 @@ def test_examples_of_a_huge_set() -> None:
     """Fails where numbers beyond 32 bits are cut."""
     num = 3 * 2**40 + 1
     slots = np.arange(2**50, 2**50 + 2_000)
-    found = examples_at(slots, num, 1)
+    found = find_global_examples(slots, num, 1)
     assert len({*found.tolist()}) == 2_000 and 2**40 < found.max() < num
-    assert found[:20].tolist() == [example_plain(int(slot), num, 1) for slot in slots[:20]]
+    assert found[:20].tolist() == [find_example_plain(int(slot), num, 1) for slot in slots[:20]]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8])
 def test_shares_are_the_step(ranks: int) -> None:
     """Fails where a slot of a step is read by no rank or by two."""
     for slots in (range(100, 107), range(3), step_slots(4, 32, 1_000)):
-        shares = [share(slots, rank, ranks) for rank in range(ranks)]
+        shares = [take_rank_share(slots, rank, ranks) for rank in range(ranks)]
         assert [slot for part in shares for slot in part] == list(slots)
         assert max(map(len, shares)) - min(map(len, shares)) <= 1
         size, num = 2, -(-max(map(len, shares)) // 2)
         for part in shares:
-            pieces = cut(part, size, num)
+            pieces = split_slots(part, size, num)
             assert len(pieces) == num and [slot for piece in pieces for slot in piece] == list(part)
 
 
 def test_a_phase_goes_on_where_the_last_one_of_its_set_ended() -> None:
     """Fails where two phases on one shard set read the same slots."""
-    assert first_slots(["a", "b", "a", "a"], [10, 20, 30, 40]) == [0, 0, 10, 40]
+    assert compute_first_slots(["a", "b", "a", "a"], [10, 20, 30, 40]) == [0, 0, 10, 40]

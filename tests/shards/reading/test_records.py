@@ -15,7 +15,7 @@ from corpora.store.places.place import Place
 from shards.masks.masking import MaskSettings
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
-from shards.reading.records import IGNORED, ExampleRecords, padded
+from shards.reading.records import IGNORED, ExampleRecords, pad_examples
 from shards.settings import ShardSettings
 
 SEED = 5
@@ -37,9 +37,9 @@ def test_numbers_are_the_live_slots_in_their_order(name: str, sets: dict[str, Sh
     """Three epochs from the third on: each has each live example once."""
     shard_set = sets[name]
     source = ExampleRecords(shard_set, seed=SEED, epochs=3, first=2)
-    live, size = int(shard_set.live.sum()), len(shard_set)
+    live, size = int(shard_set.is_live.sum()), len(shard_set)
     assert len(source) == 3 * live and (live < size) == (name == "gaps")
-    slots = source.slots_of(np.arange(len(source)))
+    slots = source.to_slots(np.arange(len(source)))
     assert np.all(np.diff(slots) > 0) and slots[0] >= 2 * size
     for epoch in range(3):
         numbers = np.arange(epoch * live, (epoch + 1) * live)
@@ -68,7 +68,7 @@ def test_records_are_what_the_loader_gathers(wide: bool, sets: dict[str, ShardSe
         assert len(guessed) and (guessed + start).tolist() == gathered.masked[here].tolist()
         assert record["labels"][guessed].tolist() == gathered.targets[here].tolist()
         assert record["next_sentence_label"] == gathered.labels[number]
-        assert set(record["input_ids"][size:].tolist()) <= {source.names.pad_id}
+        assert set(record["input_ids"][size:].tolist()) <= {source.format.pad_id}
 
 
 def test_examples_without_masks_guess_every_token(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_examples_without_masks_guess_every_token(tmp_path: Path) -> None:
     chosen = ShardSettings(length=32, input="full-sentences", masking=MaskSettings(kind="none"))
     source = ExampleRecords(ShardSet(place, put_shards(place, chosen).shards))
     gathered = source.gather(np.arange(5))
-    rows = padded(gathered, source.names, 40)
+    rows = pad_examples(gathered, source.format, 40)
     assert "next_sentence_label" not in rows and rows["labels"].shape == (5, 40)
     for row, label in zip(rows["input_ids"].tolist(), rows["labels"].tolist(), strict=True):
         assert [a if b else IGNORED for a, b in zip(row, np.array(label) != IGNORED, strict=True)] == label

@@ -45,9 +45,9 @@ def test_examples_by_number_are_the_rows_in_order(tmp_path: Path, split: str, st
         assert example.word_starts.tolist() == expected["word_starts"]
         assert example.mask_positions.tolist() == expected.get("mask_positions", [])
         assert example.mask_ids.tolist() == expected.get("mask_ids", [])
-        part, at = shard_set.part_of(index)
+        part, at = shard_set.locate_row(index)
         assert sum(p.rows("examples") for p in chosen[: chosen.index(part)]) + at == index
-    assert [example.example_id for example in shard_set.examples()] == [row["example_id"] for row in rows]
+    assert [example.example_id for example in shard_set.iter_live_examples()] == [row["example_id"] for row in rows]
 
 
 @pytest.mark.parametrize("number", [-1, 10**6])
@@ -70,9 +70,9 @@ def test_opening_reads_nothing_of_the_shards(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr("shards.reading.files.shard_set.open_table", noted)
     monkeypatch.setattr("corpora.store.tables.open_table", noted)
-    assert len(plain) and plain.live.all() and plain.part_of(3)
+    assert len(plain) and plain.is_live.all() and plain.locate_row(3)
     assert opened == []
-    assert not with_list.live.all()
+    assert not with_list.is_live.all()
     assert opened == [("deleted", ("id", "revision", "generation")), *[("examples", ("documents", "revisions"))] * 2]
 
 
@@ -81,16 +81,18 @@ def test_deleted_examples_keep_their_number_and_are_not_live(tmp_path: Path) -> 
     neighbour."""
     gone = (1, 2, 30)
     before, after = build_set(tmp_path / "a"), build_set(tmp_path / "b", gone=gone)
-    assert [e.example_id for e in before.examples()] == [after[n].example_id for n in range(len(after))]
+    assert [e.example_id for e in before.iter_live_examples()] == [after[n].example_id for n in range(len(after))]
     ids = {row(n, "")["id"] for n in gone}
     expected = [not ids & set(after[n].documents) for n in range(len(after))]
-    assert after.live.tolist() == expected
+    assert after.is_live.tolist() == expected
     assert 0 < sum(expected) < len(expected)
     assert any(
-        after[n].document not in ids for n in np.flatnonzero(~after.live).tolist()
+        after[n].document not in ids for n in np.flatnonzero(~after.is_live).tolist()
     )  # gone for its neighbour's sake
-    assert [e.example_id for e in after.examples()] == [after[n].example_id for n in np.flatnonzero(expected).tolist()]
-    assert before.live.all() and before.deleted_rows == frozenset()
+    assert [e.example_id for e in after.iter_live_examples()] == [
+        after[n].example_id for n in np.flatnonzero(expected).tolist()
+    ]
+    assert before.is_live.all() and before.deleted_rows == frozenset()
 
 
 def test_a_deletion_is_of_one_generation_s_row(tmp_path: Path) -> None:
@@ -98,8 +100,8 @@ def test_a_deletion_is_of_one_generation_s_row(tmp_path: Path) -> None:
     shard_set = build_set(tmp_path, gone=(1,))
     assert {generation for _, _, generation in shard_set.deleted_rows} == {1}
     anchor = row(1, "")["id"]
-    held = shard_set.examples_of(anchor)
-    assert held and not shard_set.live[held].any()
+    held = shard_set.find_examples_with_document(anchor)
+    assert held and not shard_set.is_live[held].any()
 
 
 def test_examples_of_a_document(tmp_path: Path) -> None:
@@ -108,11 +110,11 @@ def test_examples_of_a_document(tmp_path: Path) -> None:
     documents = {shard_set[n].document for n in range(len(shard_set))}
     for document in documents:
         expected = [n for n in range(len(shard_set)) if document in shard_set[n].documents]
-        assert shard_set.examples_of(document) == expected
-    assert shard_set.examples_of(b"\0" * 16) == []
+        assert shard_set.find_examples_with_document(document) == expected
+    assert shard_set.find_examples_with_document(b"\0" * 16) == []
 
 
 def test_a_split_that_is_not_there_is_empty(tmp_path: Path) -> None:
     """Fails where nothing cannot be counted or walked."""
     shard_set = build_set(tmp_path, split="test")
-    assert (len(shard_set), shard_set.live.tolist(), list(shard_set.examples())) == (0, [], [])
+    assert (len(shard_set), shard_set.is_live.tolist(), list(shard_set.iter_live_examples())) == (0, [], [])

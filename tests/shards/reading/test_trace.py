@@ -13,7 +13,7 @@ from corpora.store.manifest import Parent
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage
 from corpora.store.tables import _Mapped
-from shards.reading.epoch_rows import corpus_of, find_document, trace_example
+from shards.reading.epoch_rows import find_document, open_corpus, trace_example
 from shards.reading.files.shard_set import ShardSet
 from shards.settings import ShardSettings
 
@@ -94,4 +94,4 @@ def test_a_corpus_that_is_gone_is_said(corpus: Corpus) -> None:
     with pytest.raises(
         InputError, match=r"The corpus small/0{24} of these shards is not in the store .*: run the recipe"
     ):
-        corpus_of(corpus.place, shards)
+        open_corpus(corpus.place, shards)

@@ -148,7 +148,7 @@ def test_the_formula_of_flops_is_what_torch_counts(objective: dict[str, Any]) ->
 def test_dummies_are_outside_all_sums() -> None:
     """Fails where a token that fills a batch is compared with the teacher's, or moves a weight."""
     teacher, batch = teacher_of(), batch_of_tokens()
-    more = filled(batch, BatchShape(tokens=80, sequences=9, masked=20, longest=24), 1, TARGETS)
+    more = filled(batch, BatchShape(num_tokens=80, num_sequences=9, num_masked=20, max_length=24), 1, TARGETS)
     found = []
     for each in (batch, more):
         student = student_of(teacher)

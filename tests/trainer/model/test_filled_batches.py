@@ -15,9 +15,9 @@ from trainer.model.masked import MaskedModel
 
 PAD = 1
 # five sequences of 54 tokens, 18 of them masked; more of everything, and exactly as much as there is
-WIDE = BatchShape(tokens=128, sequences=14, masked=24, longest=24)
-EXACT = BatchShape(tokens=54, sequences=5, masked=18, longest=20)
-EMPTIES = BatchShape(tokens=54, sequences=8, masked=19, longest=40)
+WIDE = BatchShape(num_tokens=128, num_sequences=14, num_masked=24, max_length=24)
+EXACT = BatchShape(num_tokens=54, num_sequences=5, num_masked=18, max_length=20)
+EMPTIES = BatchShape(num_tokens=54, num_sequences=8, num_masked=19, max_length=40)
 
 
 def learnt(model: MaskedModel, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -44,9 +44,9 @@ def test_dummies_are_outside_losses_counts_and_gradients(
     model = small_model(small_settings(family=family), small_inputs(family, pair_labels=True)).double()
     batch = small_batch()
     more = filled(batch, shape, PAD, TARGETS)
-    assert more.shape == shape and int(more.boundaries[-1]) == shape.tokens
-    assert len(more.targets["masked"]) == shape.masked and len(more.targets["pair"]) == shape.sequences
-    assert int(more.boundaries.diff().max()) <= shape.longest and int(more.positions().max()) < shape.longest
+    assert more.shape == shape and int(more.boundaries[-1]) == shape.num_tokens
+    assert len(more.targets["masked"]) == shape.num_masked and len(more.targets["pair"]) == shape.num_sequences
+    assert int(more.boundaries.diff().max()) <= shape.max_length and int(more.positions().max()) < shape.max_length
     (losses, gradients), (wanted, expected) = learnt(model, more), learnt(model, batch)
     assert len(losses) == (1 if family == "roberta" else 2)
     torch.testing.assert_close(losses, wanted, rtol=1e-6, atol=0)
@@ -59,7 +59,9 @@ def test_dummies_are_outside_losses_counts_and_gradients(
 def test_a_batch_without_an_example_is_dummies_alone() -> None:
     """Fails where a process without a share has losses, or gradients that are not zeros."""
     model = small_model(small_settings(), small_inputs("bert", pair_labels=True))
-    empty = filled(small_batch(()), BatchShape(tokens=16, sequences=8, masked=8, longest=10), PAD, TARGETS)
+    empty = filled(
+        small_batch(()), BatchShape(num_tokens=16, num_sequences=8, num_masked=8, max_length=10), PAD, TARGETS
+    )
     losses, gradients = learnt(model, empty)
     assert losses.tolist() == [[0.0, 0.0], [0.0, 0.0]]
     assert gradients and all(gradient.eq(0).all() for gradient in gradients.values())

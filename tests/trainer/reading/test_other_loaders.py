@@ -12,7 +12,7 @@ from small_shards import put_shards
 from corpora.store.places.place import Place
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
-from shards.reading.records import ExampleRecords, padded
+from shards.reading.records import ExampleRecords, pad_examples
 from shards.settings import ShardSettings
 
 SEED = 42
@@ -48,7 +48,7 @@ def rows_of(batches: Iterable[dict[str, Any]]) -> list[tuple[tuple[int, ...], ..
 def expected(shard_set: ShardSet, epochs: int) -> list[tuple[tuple[int, ...], ...]]:
     source = ExampleRecords(shard_set)
     found = Loader(shard_set, SEED).gather(range(epochs * len(shard_set)))
-    return rows_of([padded(found, source.names, 32)])
+    return rows_of([pad_examples(found, source.format, 32)])
 
 
 def test_grain_reads_epochs_in_shares(grain: Any, shard_set: ShardSet) -> None:

@@ -97,7 +97,7 @@ def test_micro_batches_of_one_number_have_one_size(store: SmallStore, tmp_path: 
             assert len({len(piece.batch.ids) for piece in pieces}) == 1
     batches = [piece.batch for step in steps for own in step for piece in own]
     shapes = {batch.shape for batch in batches}
-    assert len(shapes) <= 16 < len(batches) and {shape.longest for shape in shapes} == {32}
+    assert len(shapes) <= 16 < len(batches) and {shape.max_length for shape in shapes} == {32}
 
 
 def test_a_budget_larger_than_a_step_is_the_steps(store: SmallStore, tmp_path: Path) -> None:

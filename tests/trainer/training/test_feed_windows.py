@@ -10,7 +10,7 @@ from corpora.errors import InputError
 from corpora.store.settings import settings_json
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
-from shards.reading.order import share, step_slots
+from shards.reading.order import step_slots, take_rank_share
 from trainer.feed import Feed
 from trainer.launching.copies import with_local_shards
 from trainer.settings.phases import PhaseSettings
@@ -29,7 +29,8 @@ def test_a_feed_reads_in_the_order_of_its_settings(tmp_path: Path, ranks: int) -
     for rank in range(ranks):
         feed = Feed(job, 0, as_rank(rank, ranks))
         windowed, mixed = (
-            [loader.gather(share(step_slots(step, 8), rank, ranks)).ids for step in range(6)] for loader in loaders
+            [loader.gather(take_rank_share(step_slots(step, 8), rank, ranks)).ids for step in range(6)]
+            for loader in loaders
         )
         for first in (0, 4):
             found = [micro_batch.batch.ids for [micro_batch] in read_by(feed, first, first * 8)]

@@ -9,7 +9,7 @@ from small_training import SmallStore, flip_tokens, on_ranks, put_store, said, s
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
-from shards.reading.files.columns import Columns
+from shards.reading.files.columns import ExampleColumns
 from trainer import pretrain
 from trainer.jobs.job import TrainingJob
 from trainer.launching import launch
@@ -96,7 +96,7 @@ def test_a_rank_that_a_damaged_shard_kills_is_explained(
 ) -> None:
     """Fails where the user is told of a signal or a traceback (of a label that is none), and of no file."""
     spoil_labels(Path(store.place.full_path(trained_shard(store.shards))))
-    monkeypatch.setattr(Columns, "_note_read", lambda *_: None)  # as if the check were slower than the rank
+    monkeypatch.setattr(ExampleColumns, "_note_read", lambda *_: None)  # as if the check were slower than the rank
     with pytest.raises(Damaged) as refusal:
         replayed(small_job(store, tmp_path / "work"), monkeypatch, capfd)
     assert refusal.value.path == trained_shard(store.shards)

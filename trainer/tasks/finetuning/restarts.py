@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from corpora.generic_types import Json
-from shards.reading.loader import TALLIES
-from shards.reading.order import cut, examples_at, share
+from shards.reading.loader import TALLY_NAMES
+from shards.reading.order import find_global_examples, split_slots, take_rank_share
 from trainer.huggingface.checkpoints import Pretrained
 from trainer.learn import STEP_COUNTS, MicroBatch, TrainState
 from trainer.ranks import FIRST_SECONDS, Ranks
@@ -125,12 +125,12 @@ def cut_slots(
 
     slots: of all epochs, each a place in the order of an epoch's items
     """
-    mine = share(slots, ranks.rank, ranks.count)
+    mine = take_rank_share(slots, ranks.rank, ranks.count)
     places = np.arange(mine.start, mine.stop, dtype=np.int64)
-    examples = shortest_first(items, examples_at(places, len(items), seed))
+    examples = shortest_first(items, find_global_examples(places, len(items), seed))
     largest = -(-len(slots) // ranks.count)  # of any process: all have as many micro-batches
     size = min(micro_batch or largest, largest)
-    pieces = cut(range(len(examples)), size, -(-largest // size))
+    pieces = split_slots(range(len(examples)), size, -(-largest // size))
     return [pack_items([items[examples[at]] for at in piece] or [void(items[0])], task, ranks) for piece in pieces]
 
 
@@ -143,5 +143,5 @@ def pack_items(items: Sequence[TaskItem], task: Task, ranks: Ranks) -> MicroBatc
         batch=batch.pinned() if ranks.device.type == "cuda" else batch,
         guessed=np.empty(0, np.int64),
         counts=np.array([*(counts.get(name, 0) for name in STEP_COUNTS), *of_terms], np.int64),
-        tallies=np.empty((0, len(TALLIES)), np.int64),
+        tallies=np.empty((0, len(TALLY_NAMES)), np.int64),
     )

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
-from shards.reading.order import share
+from shards.reading.order import take_rank_share
 from trainer.families.contract import ClassHeadShape, EncoderShape, TokenHeadShape
 from trainer.huggingface.checkpoints import Pretrained
 from trainer.model.batches import Batch
@@ -184,7 +184,7 @@ def answers_of(
     model.eval()
     for first in range(0, len(items), ITEMS_AT_ONCE * ranks.count):
         together = range(first, min(first + ITEMS_AT_ONCE * ranks.count, len(items)))
-        numbers = [int(order[place]) for place in share(together, ranks.rank, ranks.count)]
+        numbers = [int(order[place]) for place in take_rank_share(together, ranks.rank, ranks.count)]
         some = [items[number] for number in numbers]
         batch = batch_of_items(some or [void(items[0])]).to(ranks.device)
         if judging:

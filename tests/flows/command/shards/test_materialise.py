@@ -66,7 +66,7 @@ def test_the_rows_of_an_epoch_are_what_the_loader_gives(
 ) -> None:
     """Fails where an id, a mask, a label or the order is another, a deleted example is there, or one is lost."""
     monkeypatch.setattr(materialise, "FILE_ROWS", 20)
-    monkeypatch.setattr(materialised, "ROWS", 9)
+    monkeypatch.setattr(materialised, "EXAMPLES_PER_BATCH", 9)
     artifact = artifacts[kind]
     shard_set = ShardSet(artifact.place, artifact.manifest, split)
     loader, num = Loader(shard_set, 5), len(shard_set)
@@ -74,11 +74,13 @@ def test_the_rows_of_an_epoch_are_what_the_loader_gives(
         expected = rows_of(loader.gather(range(epoch * num, (epoch + 1) * num)))
         lines = write_epoch(artifact, epoch, str(tmp_path / f"read-{epoch}"), split, 5).lines()
         assert written(tmp_path / f"read-{epoch}") == expected
-        assert len(expected) == shard_set.live.sum() and (("left out" in lines[0]) == (len(expected) < num))
+        assert len(expected) == shard_set.is_live.sum() and (("left out" in lines[0]) == (len(expected) < num))
         if kind != "by-step" or split == "held-out":
             write_epoch(artifact, epoch, str(tmp_path / f"stored-{epoch}"), split, None)
             stored = written(tmp_path / f"stored-{epoch}")
-            assert [row["example_id"] for row in stored] == [example.example_id for example in shard_set.examples()]
+            assert [row["example_id"] for row in stored] == [
+                example.example_id for example in shard_set.iter_live_examples()
+            ]
             assert sorted(stored, key=repr) == sorted(expected, key=repr)
     if split == "train":
         assert len(list((tmp_path / "read-0").iterdir())) > 1 and num > 30
@@ -114,7 +116,7 @@ def test_a_split_that_has_nothing_left_is_an_empty_file(
     artifacts: dict[str, Artifact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fails where there is no file, or no schema in it."""
-    monkeypatch.setattr(ShardSet, "live", property(lambda shard_set: np.zeros(len(shard_set), bool)))
+    monkeypatch.setattr(ShardSet, "is_live", property(lambda shard_set: np.zeros(len(shard_set), bool)))
     write_epoch(artifacts["dynamic"], 0, str(tmp_path / "rows"), "train", None)
     [file] = (tmp_path / "rows").iterdir()
     assert written(tmp_path / "rows") == [] and "targets" in pa.ipc.open_file(file).schema.names
