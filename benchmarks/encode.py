@@ -24,11 +24,11 @@ from benchmarks.measuring import Report, Side, cleaned, main, side_by_side, size
 from benchmarks.vocabulary import GPT2_PATTERN
 from corpora.text.buffers import text_buffers
 from tokenizers_train.build import train_vocabulary
-from tokenizers_train.encoding.encoder import Encoder, text_tokenizer
+from tokenizers_train.encoding.encoder import Encoder, build_text_tokenizer
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
 from tokenizers_train.vocabularies.settings import BYTE_BPE, VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
-from tokenizers_train.words.counts import count_by
+from tokenizers_train.words.counts import count_words
 
 VOCABULARIES = (VocabularySettings(), VocabularySettings(algorithm=BYTE_BPE, size=50265))
 
@@ -60,8 +60,8 @@ def compare(texts: Texts, settings: VocabularySettings, rounds: int) -> Report:
     column = text_column(texts)
     offsets = text_buffers(column).offsets
     documents = (column, offsets[:-1], offsets[1:])
-    vocabulary = train_vocabulary(count_by(settings.word_rule, column), settings)
-    warm, tokenizer = Encoder(vocabulary), text_tokenizer(vocabulary)
+    vocabulary = train_vocabulary(count_words(settings.word_rule, column), settings)
+    warm, tokenizer = Encoder(vocabulary), build_text_tokenizer(vocabulary)
     ours = warm.encode_sentences(*documents)
     theirs = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
     assert np.array_equal(ours.ids, [number for encoding in theirs for number in encoding.ids]), "ids differ"
@@ -134,7 +134,7 @@ def _tiktoken(vocabulary: Vocabulary) -> Peer:
 
 
 def _gigatoken(vocabulary: Vocabulary) -> Peer:
-    tokenizer = import_module("gigatoken").Tokenizer(text_tokenizer(vocabulary))
+    tokenizer = import_module("gigatoken").Tokenizer(build_text_tokenizer(vocabulary))
     return Peer(
         name="gigatoken encode_batch",
         encode=lambda texts: tokenizer.encode_batch([*texts], parallel=False),

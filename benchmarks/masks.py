@@ -38,7 +38,7 @@ from tokenizers_train.learning.wordpiece import train_wordpiece
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from tokenizers_train.words.bert import BertWords
-from tokenizers_train.words.counts import count_by
+from tokenizers_train.words.counts import count_words
 
 BATCH_ROWS = 256
 TOKENS, COINS = MaskSettings(), MaskSettings(count="independent")
@@ -85,7 +85,7 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
 def example_batches(texts: Sequence[str]) -> tuple[list[Batch], Vocabulary]:
     """Return examples of texts, pairs of up to 128 tokens, in batches, and a vocabulary learnt from the same texts."""
     column, number = text_column(texts), len(texts)
-    vocabulary = train_wordpiece(count_by(BertWords(lowercase=True), column), VocabularySettings())
+    vocabulary = train_wordpiece(count_words(BertWords(lowercase=True), column), VocabularySettings())
     ids = np.random.default_rng(0).bytes(16 * number)
     documents = pa.record_batch(
         {
@@ -161,7 +161,7 @@ def their_collator(vocabulary: Vocabulary) -> Callable[[list[Any]], Any]:
     transformers = import_module("transformers")
     roles = ("pad", "unk", "cls", "sep", "mask")
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=vocabulary.tokenizer(),
+        tokenizer_object=vocabulary.to_tokenizer(),
         **{f"{role}_token": vocabulary.tokens[vocabulary.special_ids[role]] for role in roles},
     )
     collator: Callable[[list[Any]], Any] = transformers.DataCollatorForLanguageModeling(

@@ -13,15 +13,15 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from benchmarks.measuring import Report, Side, cleaned, main, side_by_side, text_column
 from tokenizers_train.learning.byte_bpe import train_byte_bpe
-from tokenizers_train.learning.wordpiece import spell, train_wordpiece
+from tokenizers_train.learning.wordpiece import spell_letters, train_wordpiece
 from tokenizers_train.vocabularies.bert import SPECIAL_TOKENS
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
 from tokenizers_train.vocabularies.roberta import SPECIAL_TOKENS as ROBERTA_TOKENS
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
-from tokenizers_train.words.bert import BertWords, bert_pre_tokenizer
-from tokenizers_train.words.counts import count_by
-from tokenizers_train.words.gpt2 import gpt2_pre_tokenizer
+from tokenizers_train.words.bert import BertWords, build_bert_pre_tokenizer
+from tokenizers_train.words.counts import count_words
+from tokenizers_train.words.gpt2 import build_gpt2_pre_tokenizer
 from tokenizers_train.words.table import WordCounts
 
 # GPT-2's words (Radford et al. 2019, the encoder published with the paper), for trainers that take a pattern.
@@ -38,9 +38,9 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
 def compare_wordpiece(texts: Sequence[str], rounds: int) -> Report:
     """Compare WordPiece, lower-cased, of BERT's size."""
     settings = VocabularySettings()
-    counts = count_by(settings.word_rule, text_column(texts))
+    counts = count_words(settings.word_rule, text_column(texts))
     ours = train_wordpiece(counts, settings)
-    letters = spell(counts, settings.limit_alphabet).letters
+    letters = spell_letters(counts, settings.limit_alphabet).letters
     assert list(ours.tokens) == wordpiece_reference(texts, settings, letters), "tokens differ from the trainer's"
     alone = wordpiece_reference(texts, settings, [])
     apart = len({*ours.tokens} ^ {*alone})
@@ -55,7 +55,7 @@ def compare_wordpiece(texts: Sequence[str], rounds: int) -> Report:
 def compare_byte_bpe(texts: Sequence[str], rounds: int) -> Report:
     """Compare byte-level BPE of RoBERTa's size."""
     settings = VocabularySettings(algorithm="byte-bpe", size=50265)
-    counts = count_by(settings.word_rule, text_column(texts))
+    counts = count_words(settings.word_rule, text_column(texts))
     ours = train_byte_bpe(counts, settings)
     assert list(ours.tokens) == byte_bpe_reference(texts, settings), "tokens differ from the trainer's"
     notes = [f"all {ours.size} tokens, from {counts.num_rows} words, equal the trainer's"]
@@ -75,10 +75,10 @@ def sides_of(
 ) -> list[Side]:
     """Return our counting and training, together and apart, and the reference's."""
     column = text_column(texts)
-    counts = count_by(settings.word_rule, column)
+    counts = count_words(settings.word_rule, column)
     return [
-        Side(name="counting and training", call=lambda _: train(count_by(settings.word_rule, column), settings)),
-        Side(name="  counting", call=lambda _: count_by(settings.word_rule, column)),
+        Side(name="counting and training", call=lambda _: train(count_words(settings.word_rule, column), settings)),
+        Side(name="  counting", call=lambda _: count_words(settings.word_rule, column)),
         Side(name="  training", call=lambda _: train(counts, settings)),
         Side(name="tokenizers' trainer", call=lambda _: reference()),
     ]
@@ -108,7 +108,7 @@ def compared_with_rustbpe(ours: Vocabulary, theirs: Sequence[bytes]) -> str:
 def wordpiece_reference(texts: Sequence[str], settings: VocabularySettings, letters: list[str]) -> list[str]:
     """Return WordPieceTrainer's tokens in the order of their ids."""
     tokenizer = Tokenizer(models.WordPiece(unk_token=SPECIAL_TOKENS["unk"]))
-    tokenizer.normalizer, tokenizer.pre_tokenizer = BertWords(lowercase=True).normalizer, bert_pre_tokenizer()
+    tokenizer.normalizer, tokenizer.pre_tokenizer = BertWords(lowercase=True).normalizer, build_bert_pre_tokenizer()
     trainer = trainers.WordPieceTrainer(
         vocab_size=settings.size,
         min_frequency=settings.min_frequency,
@@ -125,7 +125,7 @@ def byte_bpe_reference(texts: Sequence[str], settings: VocabularySettings) -> li
     """Return BpeTrainer's tokens in the order of their ids; <mask> comes last, so the trainer gets only the others."""
     *first, mask = ROBERTA_TOKENS.values()
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = gpt2_pre_tokenizer()
+    tokenizer.pre_tokenizer = build_gpt2_pre_tokenizer()
     trainer = trainers.BpeTrainer(
         vocab_size=settings.size - 1,
         min_frequency=settings.min_frequency,

@@ -18,8 +18,8 @@ import tokenizers
 from cloze.inputs import texts_of
 from corpora.errors import InputError
 from corpora.store.settings import check_choice
-from tokenizers_train.vocabularies.borders import keep_spaces, without_spaces
-from tokenizers_train.vocabularies.files import refused_by_tokenizers
+from tokenizers_train.vocabularies.borders import keep_spaces, trim_spaces
+from tokenizers_train.vocabularies.files import translate_tokenizers_errors
 
 NO_LENGTH = 10**20  # of a folder that sets no longest text, as transformers has it
 PADDINGS = {False: "do_not_pad", True: "longest"}
@@ -128,7 +128,7 @@ class TokenizerCall:
         rows = _pairs(text, pair) if batched else [(text, pair) if pair else text]
         if not rows:
             return Encoding({name: [] for name in self.names})
-        with self._lock, refused_by_tokenizers("A text cannot be encoded by this vocabulary's tokenizer"):
+        with self._lock, translate_tokenizers_errors("A text cannot be encoded by this vocabulary's tokenizer"):
             self._set_lengths(options)
             encoded = self.tokenizer.encode_batch(
                 rows, add_special_tokens=options.add_special_tokens, is_pretokenized=options.is_split_into_words
@@ -219,7 +219,7 @@ class TokenizerCall:
             if side is not None:
                 text = texts[side][word] if options.is_split_into_words else texts[side]
                 prefixed = bool(self._prefix) and (side != before or place[0] == 0)
-                place = without_spaces(text, token, place, prefixed)
+                place = trim_spaces(text, token, place, prefixed)
             places.append(place)
             before = side
         return places

@@ -20,7 +20,7 @@ from corpora.store.manifest import Manifest
 from flows.recipes.guesses.fitted_defaults import proposed_next_to
 from flows.recipes.recipe import Recipe
 from flows.run.examples import make_vocabularies
-from tokenizers_train.build import plan_brought, read_vocabulary
+from tokenizers_train.build import plan_given_vocabulary, read_vocabulary
 from tokenizers_train.vocabularies.files import CONFIG, ROLES
 from tokenizers_train.vocabularies.vocabulary import Vocabulary as Words
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary as load_words
@@ -39,8 +39,8 @@ class Vocabulary:
     def __init__(self, words: Words, tables: Tables | None = None, made: tuple[Workspace, Manifest] | None = None):
         """For the functions of this package. made: where the vocabulary was trained, and its artifact there."""
         self._words, self._tables, self._made = words, tables or {}, made
-        config = json.loads(words.files().get(CONFIG, b"{}"))
-        self._call = TokenizerCall(words.tokenizer(), config, dict(words.special_tokens))
+        config = json.loads(words.to_files().get(CONFIG, b"{}"))
+        self._call = TokenizerCall(words.to_tokenizer(), config, dict(words.special_tokens))
 
     def __call__(
         self,
@@ -94,7 +94,7 @@ class Vocabulary:
         """Return the id of a token, or of each; of what is no token that of the unknown one."""
         if not isinstance(tokens, str):
             return [self.convert_tokens_to_ids(token) for token in tokens]
-        return self._words.id_of(tokens) if tokens in self._words else self.special_ids.get("unk")
+        return self._words.find_id(tokens) if tokens in self._words else self.special_ids.get("unk")
 
     def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
         """Return the tokens with these ids. Raises IndexError."""
@@ -250,6 +250,6 @@ def manifest_of(vocabulary: Vocabulary, workspace: Workspace, recipe: Recipe) ->
     """Return a vocabulary's artifact in a workspace, which takes in one that was made elsewhere. Raises InputError."""
     if vocabulary._made is not None and vocabulary._made[0].place.address == workspace.place.address:
         return vocabulary._made[1]
-    vocabulary._words.require_roles("The vocabulary")
-    [manifest] = workspace.perform([plan_brought(recipe.artifact_name(""), vocabulary._words.framing())])
+    vocabulary._words.check_roles("The vocabulary")
+    [manifest] = workspace.perform([plan_given_vocabulary(recipe.artifact_name(""), vocabulary._words.with_template())])
     return manifest

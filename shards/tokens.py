@@ -172,7 +172,7 @@ def tokenize_batch(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, s
     buffers = text_buffers(texts)
     languages = batch.column("language").to_pylist()
     starts, ends, sentence_rows = sentence_offsets(buffers.data, buffers.offsets, languages)
-    starts = encoder.sentence_starts(buffers.data, starts, sentence_rows)
+    starts = encoder.include_leading_spaces(buffers.data, starts, sentence_rows)
     encoded = encoder.encode_sentences(texts, starts, ends)
     lengths = np.diff(encoded.offsets)
     token_rows = encoded.offsets[sentence_rows]

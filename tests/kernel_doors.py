@@ -30,19 +30,23 @@ from corpora.text.ngram_kernels import hash_ngrams
 from corpora.text.sentences.splitter import sentence_offsets
 from shards.schema import build_token_schema, choose_id_type
 from shards.tokens import tokenize_batch
-from tokenizers_train.encoding.encoder import Encoder, encode_plainly
+from tokenizers_train.encoding.encoder import Encoder, encode_plain
 from tokenizers_train.learning.byte_bpe import train_byte_bpe
 from tokenizers_train.learning.unigram import UnigramSettings, count_characters, train_unigram
 from tokenizers_train.learning.wordpiece import train_wordpiece
-from tokenizers_train.measures.measure import cut_words
+from tokenizers_train.measures.measure import encode_counted_words
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
 from tokenizers_train.vocabularies.settings import BYTE_BPE, VocabularySettings
-from tokenizers_train.vocabularies.vocabulary import albert_vocabulary, bert_vocabulary, roberta_vocabulary
+from tokenizers_train.vocabularies.vocabulary import (
+    build_albert_vocabulary,
+    build_bert_vocabulary,
+    build_roberta_vocabulary,
+)
 from tokenizers_train.words.bert import BertWords
-from tokenizers_train.words.counts import count_by, merge_counts
+from tokenizers_train.words.counts import count_words, merge_counts
 from tokenizers_train.words.gpt2 import Gpt2Words
 from tokenizers_train.words.sentencepiece import SentencePieceWords
-from tokenizers_train.words.table import COUNTS
+from tokenizers_train.words.table import COUNTS_SCHEMA
 
 PAGE = mmap.PAGESIZE
 PIECES = (
@@ -64,10 +68,12 @@ INVALID = (
 )
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-WORDPIECE = Encoder(bert_vocabulary((*SPECIALS, "the", "t", "##h", "##e", "x", "##x", ".", "\u4e2d", "\u00e9")))
-BYTES = Encoder(roberta_vocabulary(("<s>", "<pad>", "</s>", "<unk>", *BYTE_LETTERS, "th", "<mask>"), (("t", "h"),)))
+WORDPIECE = Encoder(build_bert_vocabulary((*SPECIALS, "the", "t", "##h", "##e", "x", "##x", ".", "\u4e2d", "\u00e9")))
+BYTES = Encoder(
+    build_roberta_vocabulary(("<s>", "<pad>", "</s>", "<unk>", *BYTE_LETTERS, "th", "<mask>"), (("t", "h"),))
+)
 UNIGRAM = Encoder(
-    albert_vocabulary([("\u2581", -2.0), ("\u2581the", -3.0), ("x", -2.5), ("xx", -4.0), ("\u4e2d", -5.0)])
+    build_albert_vocabulary([("\u2581", -2.0), ("\u2581the", -3.0), ("x", -2.5), ("xx", -4.0), ("\u4e2d", -5.0)])
 )
 ITEMS = index_items([Item("set", 1, "the the the the the the the the")], ContaminationSettings(n=8))
 QUESTIONS = index_questions([("the", "x", "the", "y")])
@@ -84,7 +90,7 @@ EVERY_LINE = LineSettings(
 def _encoded(encoder: Encoder) -> Callable[[pa.Array], object]:
     def door(texts: pa.Array) -> object:
         _, offsets = text_buffers(texts)
-        plainly = encode_plainly(encoder.vocabulary, texts, offsets[:-1], offsets[1:])
+        plainly = encode_plain(encoder.vocabulary, texts, offsets[:-1], offsets[1:])
         found = encoder.encode_sentences(texts, offsets[:-1], offsets[1:])
         assert found.ids.tolist() == plainly.ids.tolist(), "other ids"
         return found
@@ -94,7 +100,7 @@ def _encoded(encoder: Encoder) -> Callable[[pa.Array], object]:
 
 def _counted(texts: pa.Array) -> pa.Table:
     """The texts as though each were a word that occurs once."""
-    return pa.table([texts, np.ones(len(texts), np.int64)], schema=COUNTS)
+    return pa.table([texts, np.ones(len(texts), np.int64)], schema=COUNTS_SCHEMA)
 
 
 def _tokenised(texts: pa.Array) -> pa.Table:
@@ -141,7 +147,7 @@ DOORS: dict[str, Callable[[pa.Array], object]] = {
     "tokenizers_train.encoding.encoder.encode_sentences": lambda texts: [
         _encoded(encoder)(texts) for encoder in (WORDPIECE, BYTES, UNIGRAM)
     ],
-    "tokenizers_train.encoding.encoder.encode_plainly": _encoded(WORDPIECE),
+    "tokenizers_train.encoding.encoder.encode_plain": _encoded(WORDPIECE),
     "tokenizers_train.learning.byte_bpe.lay_out_words": _settled(
         lambda words: train_byte_bpe(words, VocabularySettings(algorithm=BYTE_BPE, size=300))
     ),
@@ -149,14 +155,16 @@ DOORS: dict[str, Callable[[pa.Array], object]] = {
     "tokenizers_train.learning.unigram.spell_characters": _settled(
         lambda words: train_unigram(words, UnigramSettings(size=60))
     ),
-    "tokenizers_train.learning.wordpiece.spell": _settled(
+    "tokenizers_train.learning.wordpiece.spell_letters": _settled(
         lambda words: train_wordpiece(words, VocabularySettings(size=200))
     ),
-    "tokenizers_train.measures.measure.cut_words": lambda texts: cut_words(UNIGRAM, _counted(texts)),
+    "tokenizers_train.measures.measure.encode_counted_words": lambda texts: encode_counted_words(
+        UNIGRAM, _counted(texts)
+    ),
     "tokenizers_train.measures.texts._measure_column": _encoded(BYTES),
-    "tokenizers_train.words.counts.merge_two": lambda texts: merge_counts([_counted(texts), _counted(texts)]),
-    "tokenizers_train.words.counts.count_by": lambda texts: [
-        count_by(rule, texts) for rule in (BertWords(lowercase=True), Gpt2Words(), SentencePieceWords())
+    "tokenizers_train.words.counts.merge_two_counts": lambda texts: merge_counts([_counted(texts), _counted(texts)]),
+    "tokenizers_train.words.counts.count_words": lambda texts: [
+        count_words(rule, texts) for rule in (BertWords(lowercase=True), Gpt2Words(), SentencePieceWords())
     ],
 }
 """By the function that asks for a column's buffers: how it is called."""

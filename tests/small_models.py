@@ -7,7 +7,7 @@ import torch
 
 from corpora.store.checked_folder import COMPLETE
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
-from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary, roberta_vocabulary
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, build_bert_vocabulary, build_roberta_vocabulary
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.huggingface.checkpoints import export
 from trainer.model.objective import build_model
@@ -19,12 +19,12 @@ LETTERS = tuple("abcdefghijklmnopqrstuvwxyz0123456789'-")
 
 def bert_words() -> Vocabulary:
     pieces = [*LETTERS, *(word for word in WORDS if word not in LETTERS), *(f"##{letter}" for letter in LETTERS)]
-    return bert_vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces))
+    return build_bert_vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces))
 
 
 def roberta_bytes() -> Vocabulary:
     """Every byte a token."""
-    return roberta_vocabulary(("<s>", "<pad>", "</s>", "<unk>", *BYTE_LETTERS, "<mask>"))
+    return build_roberta_vocabulary(("<s>", "<pad>", "</s>", "<unk>", *BYTE_LETTERS, "<mask>"))
 
 
 VOCABULARIES = {

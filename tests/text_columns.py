@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tokenizers_train.words.table import COUNTS, WordCounts
+from tokenizers_train.words.table import COUNTS_SCHEMA, WordCounts
 
 
 def column(texts: Sequence[str | None]) -> pa.Array:
@@ -17,7 +17,7 @@ def column(texts: Sequence[str | None]) -> pa.Array:
 def table(counts: Mapping[str, int]) -> WordCounts:
     """Words with their counts, in order."""
     words = sorted(counts)
-    return pa.table([words, [counts[word] for word in words]], schema=COUNTS)
+    return pa.table([words, [counts[word] for word in words]], schema=COUNTS_SCHEMA)
 
 
 def assert_equal(found: Any, expected: Any) -> None:

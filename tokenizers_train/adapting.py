@@ -52,21 +52,21 @@ from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
 from tokenizers_train.vocabularies.settings import BYTE_BPE, UNIGRAM, WORDPIECE
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from tokenizers_train.words.counts import WordRule
-from tokenizers_train.words.sentencepiece import MARK
+from tokenizers_train.words.sentencepiece import WORD_MARK
 from tokenizers_train.words.table import WordCounts
 
 Pieces = tuple[str, ...]
 
-LITTLE = 1e-3  # by which a new Unigram piece is better than the pieces it is made of; survives float32
+SCORE_MARGIN = 1e-3  # by which a new Unigram piece is better than the pieces it is made of; survives float32
 
 
-class WholeWordCuts(Protocol):
+class WordCutter(Protocol):
     """Cuts of words by an algorithm in which a token can be added by itself."""
 
     def cut(self, word: str) -> Pieces:
         """The pieces of a word."""
 
-    def unknown(self, pieces: Pieces) -> bool:
+    def is_unknown(self, pieces: Pieces) -> bool:
         """True if these pieces lose what the word was."""
 
     def __contains__(self, token: object) -> bool: ...
@@ -78,33 +78,33 @@ class WholeWordCuts(Protocol):
         """Take an added token out again."""
 
 
-class WordPieceCuts:
+class WordPieceCutter:
     """The longest piece first, then on with what continues (Wu et al. 2016, as BERT's tokenizer has it)."""
 
     def __init__(self, tokens: Collection[str], unknown: str, prefix: str, max_word_length: int) -> None:
         self._tokens = set(tokens)
-        self._unknown, self._prefix, self._max_word_length = (unknown,), prefix, max_word_length
-        self._longest = max(map(len, tokens), default=0)
+        self._unknown_pieces, self._prefix, self._max_word_length = (unknown,), prefix, max_word_length
+        self._max_token_length = max(map(len, tokens), default=0)
 
     def cut(self, word: str) -> Pieces:
         """The pieces of a word; the unknown token alone where a part of it has none."""
         if len(word) > self._max_word_length:
-            return self._unknown
+            return self._unknown_pieces
         pieces, start = [], 0
         while start < len(word):
             prefix = self._prefix if start else ""
-            for end in range(min(len(word), start + self._longest), start, -1):
+            for end in range(min(len(word), start + self._max_token_length), start, -1):
                 if prefix + word[start:end] in self._tokens:
                     break
             else:
-                return self._unknown
+                return self._unknown_pieces
             pieces.append(prefix + word[start:end])
             start = end
         return tuple(pieces)
 
-    def unknown(self, pieces: Pieces) -> bool:
+    def is_unknown(self, pieces: Pieces) -> bool:
         """True if the word is the unknown token."""
-        return pieces == self._unknown
+        return pieces == self._unknown_pieces
 
     def __contains__(self, token: object) -> bool:
         return token in self._tokens
@@ -112,14 +112,14 @@ class WordPieceCuts:
     def add(self, token: str) -> None:
         """Add a token."""
         self._tokens.add(token)
-        self._longest = max(self._longest, len(token))
+        self._max_token_length = max(self._max_token_length, len(token))
 
     def remove(self, token: str) -> None:
         """Take a token out again."""
         self._tokens.remove(token)
 
 
-class UnigramCuts:
+class UnigramCutter:
     """The pieces with the largest sum of scores (Kudo 2018); the first found of equal ones, as tokenizers has it.
 
     A token that is added scores what its pieces score together and LITTLE more, and never less than the least
@@ -128,26 +128,26 @@ class UnigramCuts:
 
     def __init__(self, scores: Mapping[str, float]) -> None:
         self.scores = dict(scores)
-        self._least = min(self.scores.values())
-        self._longest = max(map(len, self.scores))
+        self._lowest_score = min(self.scores.values())
+        self._max_token_length = max(map(len, self.scores))
 
     def cut(self, word: str) -> Pieces:
         """The pieces of a word; characters without a piece are together one."""
-        best: list[tuple[float, int, bool] | None] = [(0.0, 0, True), *[None] * len(word)]
+        paths: list[tuple[float, int, bool] | None] = [(0.0, 0, True), *[None] * len(word)]
         for start in range(len(word)):
-            before = best[start]
-            assert before is not None, "every character ends a path"
-            single = False
-            for end in range(start + 1, min(len(word), start + self._longest) + 1):
+            path = paths[start]
+            assert path is not None, "every character ends a path"
+            has_character_piece = False
+            for end in range(start + 1, min(len(word), start + self._max_token_length) + 1):
                 score = self.scores.get(word[start:end])
                 if score is not None:
-                    single |= end == start + 1
-                    _better(best, end, score + before[0], start, True)
-            if not single:
-                _better(best, start + 1, self._least - UNKNOWN_PENALTY + before[0], start, False)
-        return _path(word, best)
+                    has_character_piece |= end == start + 1
+                    _keep_better_path(paths, end, score + path[0], start, True)
+            if not has_character_piece:
+                _keep_better_path(paths, start + 1, self._lowest_score - UNKNOWN_PENALTY + path[0], start, False)
+        return _trace_best_path(word, paths)
 
-    def unknown(self, pieces: Pieces) -> bool:
+    def is_unknown(self, pieces: Pieces) -> bool:
         """True if a piece is not in the vocabulary."""
         return any(piece not in self.scores for piece in pieces)
 
@@ -156,39 +156,41 @@ class UnigramCuts:
 
     def add(self, token: str) -> None:
         """Add a token, with a score by the rule above."""
-        self.scores[token] = self.score(self.cut(token))
-        self._longest = max(self._longest, len(token))
+        self.scores[token] = self.compute_score(self.cut(token))
+        self._max_token_length = max(self._max_token_length, len(token))
 
     def remove(self, token: str) -> None:
         """Take a token out again."""
         del self.scores[token]
 
-    def score(self, pieces: Pieces) -> float:
+    def compute_score(self, pieces: Pieces) -> float:
         """Return the score of a token of these pieces."""
-        together = sum(self.scores.get(piece, self._least) for piece in pieces)
-        return max(together + LITTLE, self._least)
+        together = sum(self.scores.get(piece, self._lowest_score) for piece in pieces)
+        return max(together + SCORE_MARGIN, self._lowest_score)
 
 
-def _better(best: list[tuple[float, int, bool] | None], end: int, score: float, start: int, covered: bool) -> None:
+def _keep_better_path(
+    paths: list[tuple[float, int, bool] | None], end: int, score: float, start: int, is_known: bool
+) -> None:
     """Enter a path to `end` where it is better than the one so far."""
-    current = best[end]
+    current = paths[end]
     if current is None or score > current[0]:
-        best[end] = (score, start, covered)
+        paths[end] = (score, start, is_known)
 
 
-def _path(word: str, best: list[tuple[float, int, bool] | None]) -> Pieces:
+def _trace_best_path(word: str, paths: list[tuple[float, int, bool] | None]) -> Pieces:
     """The pieces of the best path, unknown ones that meet joined."""
     pieces: list[str] = []
-    end, joins = len(word), False
+    end, after_unknown = len(word), False
     while end:
-        step = best[end]
+        step = paths[end]
         assert step is not None
-        _, start, covered = step
-        if not covered and joins:
+        _, start, is_known = step
+        if not is_known and after_unknown:
             pieces[-1] = word[start:end] + pieces[-1]
         else:
             pieces.append(word[start:end])
-        end, joins = start, not covered
+        end, after_unknown = start, not is_known
     return tuple(reversed(pieces))
 
 
@@ -197,71 +199,73 @@ class Merge(NamedTuple):
 
     left: str
     right: str
-    drawn: int
-    saved: int
+    eligible_count: int
+    saved_tokens: int
 
 
-class MergeCuts:
+class WordMerger:
     """Words of pieces, merged further (Sennrich et al. 2016; continued: Purason et al. 2025)."""
 
-    def __init__(self, words: list[Pieces], counts: list[int], draws: list[bool], tokens: Collection[str]) -> None:
+    def __init__(
+        self, words: list[Pieces], counts: list[int], are_eligible: list[bool], tokens: Collection[str]
+    ) -> None:
         """The words as the old merges leave them; tokens are drawn from those with `draws`."""
-        self._words, self._counts, self._draws = list(words), counts, draws
+        self._words, self._counts, self._are_eligible = list(words), counts, are_eligible
         self._tokens = set(tokens)
-        self.pairs: Counter[tuple[str, str]] = Counter()
-        self._where: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+        self.pair_counts: Counter[tuple[str, str]] = Counter()
+        self._words_with_pair: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
         for number in range(len(words)):
-            self._enter(number, 1)
+            self._add_pairs(number, 1)
 
-    def _enter(self, number: int, sign: int) -> None:
+    def _add_pairs(self, number: int, sign: int) -> None:
         """Count the pairs of a word in, or out."""
         for pair in pairwise(self._words[number]):
-            self._where[pair].add(number)
-            if self._draws[number]:
-                self.pairs[pair] += sign * self._counts[number]
+            self._words_with_pair[pair].add(number)
+            if self._are_eligible[number]:
+                self.pair_counts[pair] += sign * self._counts[number]
 
-    def may_join(self, pair: tuple[str, str]) -> bool:
+    def can_join(self, pair: tuple[str, str]) -> bool:
         """True if the pair makes a piece that is no token yet."""
         return "".join(pair) not in self._tokens
 
-    def join(self, pair: tuple[str, str], report: Callable[[tuple[str, str], int], None]) -> Merge:
+    def join(self, pair: tuple[str, str], on_higher_count: Callable[[tuple[str, str], int], None]) -> Merge:
         """Make the pair one piece in every word; calls `report` with each pair there is more of now, and how many."""
-        count, saved, touched = self.pairs[pair], 0, set[tuple[str, str]]()
+        count, saved_tokens, new_pairs = self.pair_counts[pair], 0, set[tuple[str, str]]()
         self._tokens.add("".join(pair))
-        for number in sorted(self._where.pop(pair)):
+        for number in sorted(self._words_with_pair.pop(pair)):
             before = self._words[number]
-            after = joined(before, pair)
+            after = join_pair(before, pair)
             if after != before:
-                self._enter(number, -1)
+                self._add_pairs(number, -1)
                 self._words[number] = after
-                self._enter(number, 1)
-                saved += self._counts[number] * (len(before) - len(after))
-                touched.update(new for new in pairwise(after) if "".join(pair) in new)
-        self._where.pop(pair, None)
-        for new in sorted(touched):
-            report(new, self.pairs[new])
-        return Merge(*pair, count, saved)
+                self._add_pairs(number, 1)
+                saved_tokens += self._counts[number] * (len(before) - len(after))
+                new_pairs.update(new for new in pairwise(after) if "".join(pair) in new)
+        self._words_with_pair.pop(pair, None)
+        for new in sorted(new_pairs):
+            on_higher_count(new, self.pair_counts[new])
+        return Merge(*pair, count, saved_tokens)
 
 
-def joined(pieces: Pieces, pair: tuple[str, str]) -> Pieces:
+def join_pair(pieces: Pieces, pair: tuple[str, str]) -> Pieces:
     """The pieces with each occurrence of the pair, from the left, made one.
 
-    >>> joined(("a", "a", "a"), ("a", "a"))
+    >>> join_pair(("a", "a", "a"), ("a", "a"))
     ('aa', 'a')
     """
-    done: list[str] = []
+    joined: list[str] = []
     for piece in pieces:
-        if done and (done[-1], piece) == pair:
-            done[-1] += piece
+        if joined and (joined[-1], piece) == pair:
+            joined[-1] += piece
         else:
-            done.append(piece)
-    return tuple(done)
+            joined.append(piece)
+    return tuple(joined)
 
 
 LETTERS, LETTERS_AND_DIGITS = "letters", "letters-digits"
 FILL, APPEND = "fill", "append"
 
-SLOT = re.compile(r"\[unused\d+\]|madeupword\d{4}")  # BERT's and RoBERTa's tokens that stand for nothing
+SLOT_PATTERN = re.compile(r"\[unused\d+\]|madeupword\d{4}")  # BERT's and RoBERTa's tokens that stand for nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,10 +289,10 @@ class AdaptSettings:
         for name, least in (("min_count", 1), ("min_length", 1), ("max_length", self.min_length)):
             check_range(name, getattr(self, name), least, remedy=f"; it must be {least} or more.")
 
-    def allows(self, text: str) -> bool:
+    def is_eligible(self, word: str) -> bool:
         """True if tokens may be drawn from this word, given without what marks its beginning."""
-        fits = self.min_length <= len(text) <= self.max_length
-        return fits and (text.isalpha() if self.characters == LETTERS else text.isalnum())
+        fits = self.min_length <= len(word) <= self.max_length
+        return fits and (word.isalpha() if self.characters == LETTERS else word.isalnum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,13 +309,13 @@ class Choice:
     token: str
     count: int
     pieces: Pieces
-    saved: int
-    rescued: int = 0
+    saved_tokens: int
+    rescued_words: int = 0
     score: float = 0.0
 
 
-def choose_words(
-    vocabulary: Vocabulary, counts: WordCounts, wanted: int, settings: AdaptSettings | None = None
+def choose_tokens(
+    vocabulary: Vocabulary, counts: WordCounts, max_tokens: int, settings: AdaptSettings | None = None
 ) -> list[Choice]:
     """The tokens to add, in the order in which they are chosen: at most `wanted`, fewer where no more save anything.
 
@@ -321,16 +325,16 @@ def choose_words(
     chosen.
     """
     settings = settings or AdaptSettings()
-    rule = known_rule(vocabulary)
+    rule = require_word_rule(vocabulary)
     words, numbers = counts["word"].to_pylist(), counts["count"].to_pylist()
     if vocabulary.algorithm == BYTE_BPE:
-        choices = _choose_merges(vocabulary, words, numbers, settings)
+        choices = _iter_merge_choices(vocabulary, words, numbers, settings)
     else:
-        choices = _WholeWords(vocabulary, rule, settings, words, numbers).choose()
-    return list(islice(choices, wanted))
+        choices = _TokenChooser(vocabulary, rule, settings, words, numbers).iter_choices()
+    return list(islice(choices, max_tokens))
 
 
-def known_rule(vocabulary: Vocabulary) -> WordRule:
+def require_word_rule(vocabulary: Vocabulary) -> WordRule:
     """Return the rule of the vocabulary's words. Raises InputError where it is unknown, so it cannot be adapted."""
     rule = vocabulary.word_rule
     if rule is None:
@@ -345,14 +349,14 @@ def known_rule(vocabulary: Vocabulary) -> WordRule:
 # Whole words: WordPiece and Unigram.
 
 
-class _Cut(NamedTuple):
+class _WordCut(NamedTuple):
     """The cut of a word, and whether a part of it is unknown then."""
 
     pieces: Pieces
-    unknown: bool
+    is_unknown: bool
 
 
-class _WholeWords:
+class _TokenChooser:
     """The words that are more than one piece, in ascending order, and how they are cut at present."""
 
     def __init__(
@@ -365,88 +369,93 @@ class _WholeWords:
     ) -> None:
         self._rule, self._settings = rule, settings
         self._algorithm = vocabulary.algorithm
-        self._cuts = whole_word_cuts(vocabulary)
-        rows = sorted((word, count) for word, count in zip(words, counts, strict=True) if word not in self._cuts)
+        self._cutter = build_word_cutter(vocabulary)
+        rows = sorted((word, count) for word, count in zip(words, counts, strict=True) if word not in self._cutter)
         self._words, self._counts = [word for word, _ in rows], [count for _, count in rows]
-        self._cut = [self._cut_now(word) for word in self._words]
+        self._current_cuts = [self._cut_word(word) for word in self._words]
 
-    def choose(self) -> Iterator[Choice]:
+    def iter_choices(self) -> Iterator[Choice]:
         """The best token, the best next to it, and so on: an older gain is counted again when it comes to the top."""
-        occurrences = self._candidates()
+        candidates = self._count_candidates()
         heap = [
-            (-self._gain(token), token) for token, count in occurrences.items() if count >= self._settings.min_count
+            (-self._compute_gain(token), token)
+            for token, count in candidates.items()
+            if count >= self._settings.min_count
         ]
         heapq.heapify(heap)
         while heap:
             token = heapq.heappop(heap)[1]
-            gain = self._gain(token)
+            gain = self._compute_gain(token)
             if gain > 0 and heap and (-gain, token) > heap[0]:
                 heapq.heappush(heap, (-gain, token))
-            elif gain > 0 and self._is_word(token):
-                yield self._take(token, occurrences[token])
+            elif gain > 0 and self._is_one_word(token):
+                yield self._add_token(token, candidates[token])
 
-    def _candidates(self) -> Counter[str]:
+    def _count_candidates(self) -> Counter[str]:
         """The tokens there may be, and how often each occurs."""
         occurrences = Counter[str]()
         for word, count in zip(self._words, self._counts, strict=True):
-            token = word if self._algorithm == WORDPIECE else _letters_of(word, self._settings)
-            if self._settings.allows(token.removeprefix(MARK)) and token not in self._cuts:
+            token = word if self._algorithm == WORDPIECE else _keep_leading_letters(word, self._settings)
+            if self._settings.is_eligible(token.removeprefix(WORD_MARK)) and token not in self._cutter:
                 occurrences[token] += count
         return occurrences
 
-    def _is_word(self, token: str) -> bool:
+    def _is_one_word(self, token: str) -> bool:
         """True if the token's text is that one word, as texts are cut into words."""
-        return self._rule.split(token.removeprefix(MARK)) == [token]
+        return self._rule.split(token.removeprefix(WORD_MARK)) == [token]
 
-    def _cut_now(self, word: str) -> _Cut:
-        pieces = self._cuts.cut(word)
-        return _Cut(pieces, self._cuts.unknown(pieces))
+    def _cut_word(self, word: str) -> _WordCut:
+        pieces = self._cutter.cut(word)
+        return _WordCut(pieces, self._cutter.is_unknown(pieces))
 
-    def _changed(self, token: str) -> dict[int, _Cut]:
+    def _find_changed_cuts(self, token: str) -> dict[int, _WordCut]:
         """The words that a token changes, by number, as they are cut with it. All of them begin with it."""
         first = bisect_left(self._words, token)
         last = bisect_right(self._words, token, lo=first, key=lambda word: word[: len(token)])
-        self._cuts.add(token)
-        cuts = [(number, self._cut_now(self._words[number])) for number in range(first, last)]
-        self._cuts.remove(token)
-        return {number: cut for number, cut in cuts if cut.pieces != self._cut[number].pieces}
+        self._cutter.add(token)
+        cuts = [(number, self._cut_word(self._words[number])) for number in range(first, last)]
+        self._cutter.remove(token)
+        return {number: cut for number, cut in cuts if cut.pieces != self._current_cuts[number].pieces}
 
-    def _gain(self, token: str) -> int:
+    def _compute_gain(self, token: str) -> int:
         """Return what a token saves in addition to those taken."""
         return sum(
-            self._counts[number] * (self._worth(number, self._cut[number]) - self._worth(number, cut))
-            for number, cut in self._changed(token).items()
+            self._counts[number]
+            * (self._compute_cost(number, self._current_cuts[number]) - self._compute_cost(number, cut))
+            for number, cut in self._find_changed_cuts(token).items()
         )
 
-    def _worth(self, number: int, cut: _Cut) -> int:
-        return len(self._words[number]) if cut.unknown else len(cut.pieces)
+    def _compute_cost(self, number: int, cut: _WordCut) -> int:
+        return len(self._words[number]) if cut.is_unknown else len(cut.pieces)
 
-    def _take(self, token: str, count: int) -> Choice:
+    def _add_token(self, token: str, count: int) -> Choice:
         """Add a token for good."""
-        before, saved, rescued = self._cuts.cut(token), 0, 0
-        for number, cut in self._changed(token).items():
-            saved += self._counts[number] * (len(self._cut[number].pieces) - len(cut.pieces))
-            rescued += self._counts[number] * (self._cut[number].unknown - cut.unknown)
-            self._cut[number] = cut
-        self._cuts.add(token)
-        score = self._cuts.scores[token] if isinstance(self._cuts, UnigramCuts) else 0.0
-        return Choice(token=token, count=count, pieces=before, saved=saved, rescued=rescued, score=score)
+        before, saved_tokens, rescued_words = self._cutter.cut(token), 0, 0
+        for number, cut in self._find_changed_cuts(token).items():
+            saved_tokens += self._counts[number] * (len(self._current_cuts[number].pieces) - len(cut.pieces))
+            rescued_words += self._counts[number] * (self._current_cuts[number].is_unknown - cut.is_unknown)
+            self._current_cuts[number] = cut
+        self._cutter.add(token)
+        score = self._cutter.scores[token] if isinstance(self._cutter, UnigramCutter) else 0.0
+        return Choice(
+            token=token, count=count, pieces=before, saved_tokens=saved_tokens, rescued_words=rescued_words, score=score
+        )
 
 
-def _letters_of(word: str, settings: AdaptSettings) -> str:
+def _keep_leading_letters(word: str, settings: AdaptSettings) -> str:
     """A word of SentencePiece's up to the first mark: they end at white space, `word,` is one."""
-    body = word.removeprefix(MARK)
-    plain = str.isalpha if settings.characters == LETTERS else str.isalnum
-    end = next((place for place, letter in enumerate(body) if not plain(letter)), len(body))
-    return word[: len(word) - len(body) + end]
+    without_mark = word.removeprefix(WORD_MARK)
+    is_allowed = str.isalpha if settings.characters == LETTERS else str.isalnum
+    end = next((place for place, letter in enumerate(without_mark) if not is_allowed(letter)), len(without_mark))
+    return word[: len(word) - len(without_mark) + end]
 
 
-def whole_word_cuts(vocabulary: Vocabulary) -> WholeWordCuts:
+def build_word_cutter(vocabulary: Vocabulary) -> WordCutter:
     """The cuts of a WordPiece or Unigram vocabulary's model. No text holds a special token."""
     model, special = vocabulary.content["model"], {vocabulary.tokens[n] for n in vocabulary.special_ids.values()}
     if vocabulary.algorithm == UNIGRAM:
-        return UnigramCuts({piece: score for piece, score in model["vocab"] if piece not in special})
-    return WordPieceCuts(
+        return UnigramCutter({piece: score for piece, score in model["vocab"] if piece not in special})
+    return WordPieceCutter(
         model["vocab"], model["unk_token"], model["continuing_subword_prefix"], model["max_input_chars_per_word"]
     )
 
@@ -454,36 +463,39 @@ def whole_word_cuts(vocabulary: Vocabulary) -> WholeWordCuts:
 # Merges: byte-level BPE.
 
 
-def _choose_merges(
+def _iter_merge_choices(
     vocabulary: Vocabulary, words: Sequence[str], counts: Sequence[int], settings: AdaptSettings
 ) -> Iterator[Choice]:
     """Continue merging: the most frequent pair of the words to draw from, again and again."""
-    model = vocabulary.tokenizer().model
-    cut = (tuple(piece.value for piece in model.tokenize(spelled(vocabulary, word))) for word in words)
-    allowed = (settings.allows(word.removeprefix(" ")) for word in words)
-    rows = [row for row in zip(cut, counts, allowed, strict=True) if len(row[0]) > 1]
-    merging = MergeCuts([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows], vocabulary.tokens)
-    heap = [(-count, pair) for pair, count in merging.pairs.items() if merging.may_join(pair)]
+    model = vocabulary.to_tokenizer().model
+    cuts = (tuple(piece.value for piece in model.tokenize(spell_for_model(vocabulary, word))) for word in words)
+    are_eligible = (settings.is_eligible(word.removeprefix(" ")) for word in words)
+    rows = [row for row in zip(cuts, counts, are_eligible, strict=True) if len(row[0]) > 1]
+    merger = WordMerger([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows], vocabulary.tokens)
+    heap = [(-count, pair) for pair, count in merger.pair_counts.items() if merger.can_join(pair)]
     heapq.heapify(heap)
     while heap:
         count, pair = heapq.heappop(heap)
-        now = merging.pairs[pair]
-        if -count != now or not merging.may_join(pair):
-            if 0 < now < -count:
-                heapq.heappush(heap, (-now, pair))
+        current_count = merger.pair_counts[pair]
+        if -count != current_count or not merger.can_join(pair):
+            if 0 < current_count < -count:
+                heapq.heappush(heap, (-current_count, pair))
             continue
-        if now < settings.min_count:
+        if current_count < settings.min_count:
             return
-        merge = merging.join(pair, lambda new, many: heapq.heappush(heap, (-many, new)))
+        merge = merger.join(pair, lambda new, many: heapq.heappush(heap, (-many, new)))
         yield Choice(
-            token=merge.left + merge.right, count=merge.drawn, pieces=(merge.left, merge.right), saved=merge.saved
+            token=merge.left + merge.right,
+            count=merge.eligible_count,
+            pieces=(merge.left, merge.right),
+            saved_tokens=merge.saved_tokens,
         )
 
 
 # The new vocabulary.
 
 
-def new_vocabulary(vocabulary: Vocabulary, choices: Sequence[Choice], mode: str = FILL) -> Vocabulary:
+def with_added_tokens(vocabulary: Vocabulary, choices: Sequence[Choice], mode: str = FILL) -> Vocabulary:
     """The vocabulary with the chosen tokens.
 
     mode: "fill": in the place of [unusedN] tokens (RoBERTa: of madeupwordNNNN), the first ones first, and after the
@@ -491,34 +503,34 @@ def new_vocabulary(vocabulary: Vocabulary, choices: Sequence[Choice], mode: str 
     Raises InputError for a token that exists already or that no text reaches, and for unknown rules.
     """
     check_choice("mode", mode, (FILL, APPEND))
-    known_rule(vocabulary)
+    require_word_rule(vocabulary)
     present = next((choice.token for choice in choices if choice.token in vocabulary), None)
     if present is not None:
         raise InputError(f"The token {present!r} is in the vocabulary already: choose among those it lacks.")
     if not choices:
         return vocabulary
-    tokens, slots = list(vocabulary.tokens), slots_of(vocabulary) if mode == FILL else []
+    tokens, slots = list(vocabulary.tokens), list_slot_ids(vocabulary) if mode == FILL else []
     for number, choice in zip(slots, choices, strict=False):
         tokens[number] = choice.token
     tokens += [choice.token for choice in choices[len(slots) :]]
-    made = Vocabulary.from_files(_files(vocabulary, tokens, choices))
-    _check_reached(made, choices)
-    return made
+    adapted = Vocabulary.from_files(_build_files(vocabulary, tokens, choices))
+    _check_reachable(adapted, choices)
+    return adapted
 
 
-def slots_of(vocabulary: Vocabulary) -> list[int]:
+def list_slot_ids(vocabulary: Vocabulary) -> list[int]:
     """The ids of the tokens that stand for nothing and may be filled, ascending."""
     if vocabulary.algorithm == UNIGRAM:
         return []
-    made = {left + right for left, right in vocabulary.merges}
-    made |= {token["content"] for token in vocabulary.content["added_tokens"]}
-    return [n for n, token in enumerate(vocabulary.tokens) if SLOT.fullmatch(token) and token not in made]
+    needed = {left + right for left, right in vocabulary.merges}
+    needed |= {token["content"] for token in vocabulary.content["added_tokens"]}
+    return [n for n, token in enumerate(vocabulary.tokens) if SLOT_PATTERN.fullmatch(token) and token not in needed]
 
 
-def _files(vocabulary: Vocabulary, tokens: Sequence[str], choices: Sequence[Choice]) -> dict[str, bytes]:
+def _build_files(vocabulary: Vocabulary, tokens: Sequence[str], choices: Sequence[Choice]) -> dict[str, bytes]:
     """The vocabulary's files with the new tokens, as far as they name tokens; a SentencePiece model is left out."""
-    content, files = json.loads(vocabulary.definition), dict(vocabulary.files())
-    _edit(content["model"], vocabulary.algorithm, tokens, choices)
+    content, files = json.loads(vocabulary.definition), dict(vocabulary.to_files())
+    _edit_model(content["model"], vocabulary.algorithm, tokens, choices)
     files["tokenizer.json"] = json.dumps(content, ensure_ascii=False).encode()
     ids = {token: number for number, token in enumerate(tokens)}
     merges = "".join(f"{left} {right}\n" for left, right in content["model"].get("merges", ()))
@@ -532,7 +544,7 @@ def _files(vocabulary: Vocabulary, tokens: Sequence[str], choices: Sequence[Choi
     return {name: data for name, data in files.items() if not name.endswith(".model")}
 
 
-def _edit(model: dict[str, Any], algorithm: str, tokens: Sequence[str], choices: Sequence[Choice]) -> None:
+def _edit_model(model: dict[str, Any], algorithm: str, tokens: Sequence[str], choices: Sequence[Choice]) -> None:
     """Put the tokens into the model of a tokenizer.json, with what else it needs for the new ones.
 
     Special tokens that were only added next to the model go into it at their ids, for ids after them to stay free.
@@ -546,13 +558,13 @@ def _edit(model: dict[str, Any], algorithm: str, tokens: Sequence[str], choices:
         model["merges"] = [*model["merges"], *(list(choice.pieces) for choice in choices)]
 
 
-def _check_reached(vocabulary: Vocabulary, choices: Sequence[Choice]) -> None:
+def _check_reachable(vocabulary: Vocabulary, choices: Sequence[Choice]) -> None:
     """Raise InputError for a token that the tokenizer does not give for the token's own text."""
-    tokenizer, whole = vocabulary.tokenizer(), vocabulary.algorithm != BYTE_BPE
+    tokenizer, is_whole_word = vocabulary.to_tokenizer(), vocabulary.algorithm != BYTE_BPE
     lost = [
         choice.token
         for choice in choices
-        if _encoded(tokenizer, choice.token, whole) != [vocabulary.id_of(choice.token)]
+        if _encode_token(tokenizer, choice.token, is_whole_word) != [vocabulary.find_id(choice.token)]
     ]
     if lost:
         raise InputError(
@@ -562,31 +574,31 @@ def _check_reached(vocabulary: Vocabulary, choices: Sequence[Choice]) -> None:
         )
 
 
-def _encoded(tokenizer: Tokenizer, token: str, whole: bool) -> list[int]:
+def _encode_token(tokenizer: Tokenizer, token: str, is_whole_word: bool) -> list[int]:
     """The ids of a token's text: as a text of its own where it is a word, else as the model alone gives them."""
-    if whole:
-        ids: list[int] = tokenizer.encode(token.removeprefix(MARK), add_special_tokens=False).ids
+    if is_whole_word:
+        ids: list[int] = tokenizer.encode(token.removeprefix(WORD_MARK), add_special_tokens=False).ids
         return ids
     return [piece.id for piece in tokenizer.model.tokenize(token)]
 
 
-def pieces_before(old: Vocabulary, new: Vocabulary) -> dict[int, tuple[int, ...]]:
+def find_old_pieces(old: Vocabulary, new: Vocabulary) -> dict[int, tuple[int, ...]]:
     """For each token of `new` that is not at its place in `old`, by id: the ids of its pieces in `old`.
 
     Raises InputError where a token of `old` that stands for something has another id in `new`.
     """
-    before, after, slots = old.tokens, new.tokens, {*slots_of(old)}
+    before, after, slots = old.tokens, new.tokens, {*list_slot_ids(old)}
     moved = [n for n, token in enumerate(before) if n not in slots and after[n : n + 1] != (token,)]
     if moved:
         raise InputError(
             f"The token {before[moved[0]]!r} has the id {moved[0]} in the old vocabulary and not in the new one: the "
             "rows of a model could not stay where they are. Give a vocabulary that was adapted from the old one."
         )
-    model = old.tokenizer().model
+    model = old.to_tokenizer().model
     rows = (n for n, token in enumerate(after) if before[n : n + 1] != (token,))
     return {number: tuple(piece.id for piece in model.tokenize(after[number])) for number in rows}
 
 
-def spelled(vocabulary: Vocabulary, word: str) -> str:
+def spell_for_model(vocabulary: Vocabulary, word: str) -> str:
     """A counted word as the model is given it: in byte-level BPE a letter for each byte, else as it is."""
     return "".join(map(BYTE_LETTERS.__getitem__, word.encode())) if vocabulary.algorithm == BYTE_BPE else word

@@ -29,27 +29,27 @@ from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, Stage, library_versions, manifest_at
 from corpora.store.tables import open_table, stored_files
 from corpora.views import PartView, read_part
-from tokenizers_train.encoding.encoder import slow_words
+from tokenizers_train.encoding.encoder import describe_slow_rules
 from tokenizers_train.learning.byte_bpe import train_byte_bpe
 from tokenizers_train.learning.unigram import UnigramSettings, train_unigram
 from tokenizers_train.learning.wordpiece import train_wordpiece
 from tokenizers_train.vocabularies.settings import BYTE_BPE, UNIGRAM, VocabularySettings
-from tokenizers_train.vocabularies.vocabulary import Vocabulary, albert_vocabulary
-from tokenizers_train.words.counts import WordRule, count_by, merge_counts
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, build_albert_vocabulary
+from tokenizers_train.words.counts import WordRule, count_words, merge_counts
 from tokenizers_train.words.sentencepiece import SentencePieceWords
-from tokenizers_train.words.table import COUNTS, WordCounts
+from tokenizers_train.words.table import COUNTS_SCHEMA, WordCounts
 
 COUNTS_VERSION = 1
 TOTALS_VERSION = 1
 VOCABULARY_VERSION = 1
 UNIGRAM_VERSION = 2  # 2: scores of at most 15 digits
-ADDED_VERSION = 2  # of vocabularies that `_brought_version` names; 2: the ids are those of tokenizers
+ADDED_TOKENS_VERSION = 2  # of vocabularies that `_brought_version` names; 2: the ids are those of tokenizers
 
-TOGETHER_BYTES = 16_000_000
+BATCH_BYTES = 16_000_000
 
-TOKENS = pa.schema([pa.field("token", pa.string(), nullable=False)])
+TOKENS_SCHEMA = pa.schema([pa.field("token", pa.string(), nullable=False)])
 
-COUNTED = ("id", "held_out", "text")  # columns of the corpus that are read
+COUNT_COLUMNS = ("id", "held_out", "text")  # columns of the corpus that are read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,26 +92,30 @@ def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Count the words of one part."""
     job: CountJob = plan.job
     deleted = delete_list_at(writer.place, job.corpus)
-    seen = Counter[str]()
+    documents_seen = Counter[str]()
 
     def texts() -> Iterator[pa.Array]:
-        for live in each_batch(read_part(writer.place, job.view, COUNTED, deleted=deleted)):
-            train = live.filter(pc.invert(live.column("held_out")))
-            seen.update({"counted": train.num_rows, "held out": live.num_rows - train.num_rows})
-            yield train.column("text")
+        for live in each_batch(read_part(writer.place, job.view, COUNT_COLUMNS, deleted=deleted)):
+            counted = live.filter(pc.invert(live.column("held_out")))
+            documents_seen.update({"counted": counted.num_rows, "held out": live.num_rows - counted.num_rows})
+            yield counted.column("text")
 
-    figures = _write_counts(writer, merge_counts(count_by(job.rule, column) for column in put_together(texts())))
+    figures = _write_counts(writer, merge_counts(count_words(job.rule, column) for column in batch_columns(texts())))
     total = job.view.num_rows
-    outcomes = {"counted": seen["counted"], "held out": seen["held out"], "deleted": total - seen.total()}
+    outcomes = {
+        "counted": documents_seen["counted"],
+        "held out": documents_seen["held out"],
+        "deleted": total - documents_seen.total(),
+    }
     return Ledger(accounts=(Account(unit="documents", total=total, outcomes=outcomes),), figures=figures)
 
 
-def put_together(columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
+def batch_columns(columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
     """Columns in fewer ones of about `TOGETHER_BYTES`: the distinct words of each are sorted and merged."""
     waiting: list[pa.Array] = []
     for column in columns:
         waiting.append(column)
-        if sum(each.nbytes for each in waiting) >= TOGETHER_BYTES:
+        if sum(each.nbytes for each in waiting) >= BATCH_BYTES:
             yield pa.concat_arrays(waiting)
             waiting = []
     if waiting:
@@ -120,7 +124,7 @@ def put_together(columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
 
 def _write_counts(writer: PartWriter, counts: WordCounts) -> dict[str, int]:
     """Write counts as the table of a part; return its figures."""
-    with writer.table("counts", COUNTS) as sink:
+    with writer.table("counts", COUNTS_SCHEMA) as sink:
         sink.write(counts)
     return {"words": int(pc.sum(counts.column("count")).as_py() or 0), "distinct words in parts": counts.num_rows}
 
@@ -143,7 +147,7 @@ def build_totals_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 def read_counts(place: Place, stage_folder: str, parts: Iterable[Part]) -> Iterator[WordCounts]:
     """The counts of parts, one after another. Raises Damaged."""
     for part in parts:
-        yield pa.Table.from_batches(open_table(place, stage_folder, part, "counts", COUNTS.names), COUNTS)
+        yield pa.Table.from_batches(open_table(place, stage_folder, part, "counts", COUNTS_SCHEMA.names), COUNTS_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,12 +166,12 @@ def plan_vocabulary(name: str, counts: Manifest, settings: VocabularySettings, w
     weights: source -> weight of its counts (default 1)
     """
     job = VocabularyJob(counts=counts.address, settings=settings, weights=weights)
-    named = {source: weight for source, weight in sorted(weights.items()) if weight != 1.0}
+    set_weights = {source: weight for source, weight in sorted(weights.items()) if weight != 1.0}
     return Stage(
         kind="vocabularies",
         name=name,
         build_version=UNIGRAM_VERSION if settings.algorithm == UNIGRAM else VOCABULARY_VERSION,
-        settings={**settings_json(settings), "weights": named},
+        settings={**settings_json(settings), "weights": set_weights},
         parents=(counts.as_parent(),),
         libraries=library_versions("tokenizers"),
         parts=(PartPlan(name="vocabulary", key=counts.content, job=job),),
@@ -178,25 +182,25 @@ def plan_vocabulary(name: str, counts: Manifest, settings: VocabularySettings, w
 def build_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Train on the merged counts and write the folder."""
     job: VocabularyJob = plan.job
-    counted = manifest_at(writer.place, job.counts)
-    weights = [job.weights.get(part.labels.get("source", ""), 1.0) for part in counted.parts]
-    counts = merge_counts(read_counts(writer.place, counted.stage_folder, counted.parts), weights)
+    manifest = manifest_at(writer.place, job.counts)
+    weights = [job.weights.get(part.labels.get("source", ""), 1.0) for part in manifest.parts]
+    counts = merge_counts(read_counts(writer.place, manifest.stage_folder, manifest.parts), weights)
     if not counts.num_rows:
         raise InputError(
-            f"The corpus {counted.name!r} has no words to train a vocabulary on: every document was dropped or "
+            f"The corpus {manifest.name!r} has no words to train a vocabulary on: every document was dropped or "
             "held out. `cloze inspect` on its documents says by which rule; loosen that rule or add text."
         )
-    return _write(writer, train_vocabulary(counts, job.settings), {"distinct words": counts.num_rows})
+    return _write_vocabulary(writer, train_vocabulary(counts, job.settings), {"distinct words": counts.num_rows})
 
 
 def train_vocabulary(counts: WordCounts, settings: VocabularySettings) -> Vocabulary:
     """Train a vocabulary by the algorithm of its settings."""
     if settings.algorithm == UNIGRAM:
-        return train_albert(counts, settings)
+        return train_unigram_vocabulary(counts, settings)
     return train_byte_bpe(counts, settings) if settings.algorithm == BYTE_BPE else train_wordpiece(counts, settings)
 
 
-def train_albert(counts: WordCounts, settings: VocabularySettings) -> Vocabulary:
+def train_unigram_vocabulary(counts: WordCounts, settings: VocabularySettings) -> Vocabulary:
     """Train a Unigram vocabulary of at most `settings.size` tokens, the special ones among them."""
     reserved = len(settings.family_tokens) + len(settings.special_tokens)
     unigram = UnigramSettings(
@@ -209,60 +213,64 @@ def train_albert(counts: WordCounts, settings: VocabularySettings) -> Vocabulary
     pieces = [(piece, score) for piece, score in train_unigram(counts, unigram) if piece not in special]
     words = settings.word_rule
     assert isinstance(words, SentencePieceWords), "the words of another algorithm"
-    return albert_vocabulary(pieces, words=words, further=settings.special_tokens)
+    return build_albert_vocabulary(pieces, words=words, additional=settings.special_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BroughtJob:
+class GivenVocabularyJob:
     """The files of a vocabulary that exists already."""
 
     files: Mapping[str, bytes]
 
 
-def plan_brought(name: str, vocabulary: Vocabulary) -> Stage:
+def plan_given_vocabulary(name: str, vocabulary: Vocabulary) -> Stage:
     """The stage that takes a vocabulary into the store as it is: one part, named by the bytes of its files."""
-    files = vocabulary.files()
+    files = vocabulary.to_files()
     digest = hashlib.sha256()
     for file, data in sorted(files.items()):
         digest.update(f"{file}\0{len(data)}\0".encode() + data)
     return Stage(
         kind="vocabularies",
         name=name,
-        build_version=_brought_version(vocabulary),
+        build_version=_choose_build_version(vocabulary),
         settings={"algorithm": vocabulary.algorithm, "size": vocabulary.size, "files": digest.hexdigest()},
         parents=(),
         libraries=library_versions("tokenizers"),
-        parts=(PartPlan(name="vocabulary", key=digest.hexdigest(), job=BroughtJob(files=files)),),
-        build=build_brought_part,
-        facts={"notice": slow_words(vocabulary)} if vocabulary.word_rule is None else {},
+        parts=(PartPlan(name="vocabulary", key=digest.hexdigest(), job=GivenVocabularyJob(files=files)),),
+        build=build_given_vocabulary_part,
+        facts={"notice": describe_slow_rules(vocabulary)} if vocabulary.word_rule is None else {},
     )
 
 
-def _brought_version(vocabulary: Vocabulary) -> int:
+def _choose_build_version(vocabulary: Vocabulary) -> int:
     """The version of a brought vocabulary: raised only for those whose ids may once have been others than tokenizers'.
 
     These have tokens next to the model, ordinary added tokens, special ones that are words, or unknown bytes that fuse.
     """
     model, special = vocabulary.content["model"], set(vocabulary.special_tokens.values())
     pieces = {piece for piece, _ in model["vocab"]} if vocabulary.algorithm == UNIGRAM else model["vocab"].keys()
-    beside = any(token["content"] not in pieces for token in vocabulary.content["added_tokens"])
-    ordinary = any(not token["special"] for token in vocabulary.content["added_tokens"])
-    words = any(token.isalnum() for token in {*vocabulary.further_special_tokens, *special})
-    fuses = bool(model.get("fuse_unk")) and vocabulary.word_rule is None
-    return ADDED_VERSION if beside or ordinary or words or fuses else VOCABULARY_VERSION
+    has_outside_tokens = any(token["content"] not in pieces for token in vocabulary.content["added_tokens"])
+    has_ordinary_tokens = any(not token["special"] for token in vocabulary.content["added_tokens"])
+    has_word_tokens = any(token.isalnum() for token in {*vocabulary.additional_special_tokens, *special})
+    fuses_unknown = bool(model.get("fuse_unk")) and vocabulary.word_rule is None
+    return (
+        ADDED_TOKENS_VERSION
+        if has_outside_tokens or has_ordinary_tokens or has_word_tokens or fuses_unknown
+        else VOCABULARY_VERSION
+    )
 
 
-def build_brought_part(writer: PartWriter, plan: PartPlan) -> Ledger:
+def build_given_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Write the folder of a vocabulary that was brought."""
-    job: BroughtJob = plan.job
-    return _write(writer, Vocabulary.from_files(job.files), {})
+    job: GivenVocabularyJob = plan.job
+    return _write_vocabulary(writer, Vocabulary.from_files(job.files), {})
 
 
-def _write(writer: PartWriter, vocabulary: Vocabulary, figures: Mapping[str, int]) -> Ledger:
+def _write_vocabulary(writer: PartWriter, vocabulary: Vocabulary, figures: Mapping[str, int]) -> Ledger:
     """Write a vocabulary's tokens and its folder."""
-    with writer.table("tokens", TOKENS) as sink:
-        sink.write(pa.table([pa.array(vocabulary.tokens, pa.string())], schema=TOKENS))
-    for name, data in vocabulary.files().items():
+    with writer.table("tokens", TOKENS_SCHEMA) as sink:
+        sink.write(pa.table([pa.array(vocabulary.tokens, pa.string())], schema=TOKENS_SCHEMA))
+    for name, data in vocabulary.to_files().items():
         writer.file(name, data)
     return Ledger(figures={**figures, "tokens": vocabulary.size})
 

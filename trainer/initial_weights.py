@@ -20,7 +20,7 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
-from tokenizers_train.vocabularies.files import check_ids
+from tokenizers_train.vocabularies.files import collect_ids
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import check_shared, from_huggingface, load, read_weights, with_first_part
 from trainer.huggingface.config import CONFIG, read_config, tokenizer_files
@@ -133,5 +133,5 @@ def load_teacher(folder: Path) -> MaskedModel:
 def _tokens(job: TrainingJob) -> list[str]:
     """Return the tokens of the job's vocabulary, by id."""
     files = tokenizer_files(Place(job.store), job.vocabulary.folder, job.model.positions)
-    ids = check_ids(json.loads(files["tokenizer.json"]), "The vocabulary")
+    ids = collect_ids(json.loads(files["tokenizer.json"]), "The vocabulary")
     return sorted(ids, key=ids.__getitem__)

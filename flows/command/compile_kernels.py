@@ -65,10 +65,10 @@ def _keep_tables() -> None:
 
     from corpora.text.words import word_tables
     from tokenizers_train.vocabularies.settings import ALGORITHMS, VocabularySettings
-    from tokenizers_train.words.counts import count_by
+    from tokenizers_train.words.counts import count_words
 
     for algorithm in ALGORITHMS:
-        count_by(VocabularySettings(algorithm=algorithm).word_rule, pa.array(["A word."], pa.large_string()))
+        count_words(VocabularySettings(algorithm=algorithm).word_rule, pa.array(["A word."], pa.large_string()))
     word_tables()
 
 

@@ -55,7 +55,7 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
             console.print(f"{score.name}: {score.value:.4g} {score.unit}", markup=False)
     if manifest.kind == "vocabularies":
         vocabulary = read_vocabulary(place, manifest)
-        console.print(" ".join(map(vocabulary.display, range(min(TOKENS, vocabulary.size)))), markup=False)
+        console.print(" ".join(map(vocabulary.format_token, range(min(TOKENS, vocabulary.size)))), markup=False)
     if manifest.kind == "shards":
         vocabulary = vocabulary_of(artifact)
         for split in SPLITS:

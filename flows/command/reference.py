@@ -26,7 +26,7 @@ from flows.recipes.meanings import SETTINGS, meanings, self_telling
 from flows.recipes.recipe import SourceEntry
 from shards.inputs import INPUTS
 from shards.settings import ShardSettings
-from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
+from tokenizers_train.vocabularies.settings import GivenVocabulary, VocabularySettings
 from trainer.settings.phases import PhaseSettings, Schedule
 from trainer.settings.training import TrainingSettings
 
@@ -168,8 +168,8 @@ def _recipe() -> Iterator[str]:
         if settings is ShardSettings:
             yield from _inputs()
         if settings is VocabularySettings:
-            yield f"{summary(BroughtVocabulary)} Its keys, in place of those above:"
-            yield table(ROW, settings_rows(BroughtVocabulary))
+            yield f"{summary(GivenVocabulary)} Its keys, in place of those above:"
+            yield table(ROW, settings_rows(GivenVocabulary))
         if settings is TrainingSettings:
             yield from _section("#### [[training.phase]]", PhaseSettings)
             yield from _section("#### schedule", Schedule)

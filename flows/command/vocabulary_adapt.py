@@ -32,16 +32,22 @@ from tokenizers_train.adapting import (
     FILL,
     AdaptSettings,
     Choice,
-    choose_words,
-    known_rule,
-    new_vocabulary,
-    pieces_before,
-    slots_of,
+    choose_tokens,
+    find_old_pieces,
+    list_slot_ids,
+    require_word_rule,
+    with_added_tokens,
 )
 from tokenizers_train.encoding.encoder import Encoder
-from tokenizers_train.measures.measure import Measures, cut_words, measure, measure_sources, unknown_id
+from tokenizers_train.measures.measure import (
+    Measures,
+    encode_counted_words,
+    find_unknown_id,
+    measure_sources,
+    measure_words,
+)
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
-from tokenizers_train.words.counts import count_by, merge_counts
+from tokenizers_train.words.counts import count_words, merge_counts
 from tokenizers_train.words.table import WordCounts
 
 CORPORA = "corpora"
@@ -75,14 +81,14 @@ def count_domain(addresses: Sequence[str], vocabulary: Vocabulary, store: str, t
     Raises InputError where an address cannot be read, where no text has a word, and where nobody knows the
     vocabulary's rule for words.
     """
-    rule = known_rule(vocabulary)
+    rule = require_word_rule(vocabulary)
     parts: dict[str, list[WordCounts]] = {}
     texts, unread = 0, Counter[str]()
     for address in addresses:
         before, unread_before = texts, unread["records"]
         for name, column in _texts(address, store, text, unread):
             waiting = parts.setdefault(name, [])
-            waiting.append(count_by(rule, mask_private(column, OUT)[0]))
+            waiting.append(count_words(rule, mask_private(column, OUT)[0]))
             texts += len(column)
             if len(waiting) >= MOST_TABLES:
                 parts[name] = [merge_counts(waiting)]
@@ -161,7 +167,7 @@ def number_wanted(vocabulary: Vocabulary, tokens: int | None, fill: bool) -> int
         if tokens < 1:
             raise InputError(f"--tokens {tokens}: ask for one token or more.")
         return tokens
-    slots = len(slots_of(vocabulary))
+    slots = len(list_slot_ids(vocabulary))
     if not slots:
         raise InputError(
             "--fill: the vocabulary has no unused slots ([unused0], ...) left to fill. Give --tokens N: then tokens "
@@ -177,14 +183,14 @@ def adapt_vocabulary(
 
     Raises InputError if no word of the domain is worth a token.
     """
-    choices = choose_words(vocabulary, domain.together, wanted, settings)
+    choices = choose_tokens(vocabulary, domain.together, wanted, settings)
     if not choices:
         raise InputError(
             f"No word of the corpus that the vocabulary cuts occurs {settings.min_count} times and is of "
             f"{settings.min_length} to {settings.max_length} {settings.characters}: it fits as it is. Lower "
             "--min-count, or give more text."
         )
-    new = new_vocabulary(vocabulary, choices, APPEND if append else FILL)
+    new = with_added_tokens(vocabulary, choices, APPEND if append else FILL)
     appended = new.size - vocabulary.size
     return new, {
         "size": {"before": vocabulary.size, "after": new.size},
@@ -200,27 +206,27 @@ def adapt_vocabulary(
 
 def _added(old: Vocabulary, new: Vocabulary, choices: Sequence[Choice]) -> list[dict[str, Any]]:
     """Return the tokens that were added, each with the pieces that its text had before."""
-    pieces = pieces_before(old, new)
+    pieces = find_old_pieces(old, new)
     return [
         {
-            "token": new.display(number),
+            "token": new.format_token(number),
             "id": number,
             "count": choice.count,
-            "saved": choice.saved,
-            "pieces": [*map(old.display, pieces[number])],
+            "saved": choice.saved_tokens,
+            "pieces": [*map(old.format_token, pieces[number])],
         }
         for choice in choices
-        for number in [new.id_of(choice.token)]
+        for number in [new.find_id(choice.token)]
     ]
 
 
 def _fit(vocabulary: Vocabulary, domain: DomainCounts) -> dict[str, Any]:
     """Measure a vocabulary on a domain whose words were counted by its rule. Every distinct word is encoded once."""
-    pieces = cut_words(Encoder(vocabulary), domain.together)
-    unknown, size = unknown_id(vocabulary), vocabulary.size
+    pieces = encode_counted_words(Encoder(vocabulary), domain.together)
+    unknown, size = find_unknown_id(vocabulary), vocabulary.size
     sources = measure_sources(pieces, unknown, size, sorted(domain.sources.items()))
     return {
-        **_measure_facts(measure(pieces, unknown, size)),
+        **_measure_facts(measure_words(pieces, unknown, size)),
         "sources": {name: _measure_facts(measures) for name, measures in sources.items()},
     }
 

@@ -17,9 +17,9 @@ from flows.run.record.releases import release_address
 from flows.run.store_address import find_artifacts, is_short, newest
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.encoding.encoder import Encoder
-from tokenizers_train.measures.measure import longest_pieces, ordinary_ids, overlap
-from tokenizers_train.measures.texts import TextMeasures, cut_apart, cut_text, measure_lines
-from tokenizers_train.vocabularies.files import bounded_bytes
+from tokenizers_train.measures.measure import compute_overlap, list_longest_pieces, list_ordinary_ids
+from tokenizers_train.measures.texts import TextMeasures, cut_text, find_cut_differences, measure_lines
+from tokenizers_train.vocabularies.files import read_bounded_bytes
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 
 Facts = dict[str, Any]
@@ -120,14 +120,14 @@ WORDS_APART, LONGEST = 12, 8
 
 def vocabulary_facts(vocabulary: Vocabulary) -> Facts:
     """Return the facts of a vocabulary."""
-    special = [*vocabulary.special_tokens.values(), *vocabulary.further_special_tokens]
+    special = [*vocabulary.special_tokens.values(), *vocabulary.additional_special_tokens]
     return {
         "size": vocabulary.size,
         "algorithm": vocabulary.algorithm,
         "words": vocabulary.word_rule.settings if vocabulary.word_rule is not None else None,
-        "special_tokens": {token: vocabulary.id_of(token) for token in special},
-        "ordinary": len(ordinary_ids(vocabulary)),
-        "longest": [vocabulary.tokens[id] for id in longest_pieces(vocabulary, LONGEST)],
+        "special_tokens": {token: vocabulary.find_id(token) for token in special},
+        "ordinary": len(list_ordinary_ids(vocabulary)),
+        "longest": [vocabulary.tokens[id] for id in list_longest_pieces(vocabulary, LONGEST)],
     }
 
 
@@ -146,7 +146,7 @@ def measures_facts(measures: TextMeasures) -> Facts:
     return {
         **asdict(measures),
         "tokens_a_word": measures.fertility,
-        "bytes_a_token": measures.bytes_a_token,
+        "bytes_a_token": measures.bytes_per_token,
         "unknown_share": measures.unknown_share,
     }
 
@@ -162,10 +162,10 @@ def comparison_facts(
             {"name": name, **vocabulary_facts(each), "text": measures_facts(measures)}
             for name, each, measures in zip(names, vocabularies, figures, strict=True)
         ],
-        "overlap": asdict(overlap(*vocabularies)),
+        "overlap": asdict(compute_overlap(*vocabularies)),
         "cut_apart": [
             {"word": word, "pieces": [[*ours], [*theirs]]}
-            for word, (ours, theirs) in cut_apart(first, second, WORDS_APART).items()
+            for word, (ours, theirs) in find_cut_differences(first, second, WORDS_APART).items()
         ],
     }
 
@@ -215,8 +215,8 @@ def _from_file(path: Path) -> Vocabulary:
     """Return the vocabulary of one file, whose name tells its form."""
     merges = path.with_name(path.name.replace("encoder.json", "vocab.bpe"))
     if merges != path and merges.is_file():
-        files = {"vocab.json": bounded_bytes(path), "merges.txt": bounded_bytes(merges)}
-        return Vocabulary.from_files(files, where=str(path))
+        files = {"vocab.json": read_bounded_bytes(path), "merges.txt": read_bounded_bytes(merges)}
+        return Vocabulary.from_files(files, origin=str(path))
     if merges != path:
         raise InputError(f"{path}: its merges are missing. They belong next to it, in {merges.name} of {path.parent}.")
     if path.name == "vocab.json":

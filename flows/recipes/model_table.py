@@ -9,13 +9,13 @@ from typing import Any, get_type_hints
 from corpora.errors import InputError
 from corpora.store.settings import bind, check_keys, convert
 from flows.recipes.tables import resolved_path
-from tokenizers_train.vocabularies.settings import BroughtVocabulary
+from tokenizers_train.vocabularies.settings import GivenVocabulary
 from trainer.objectives.distillation import DistillationObjective
 from trainer.settings.model import ModelSettings
 from trainer.settings.training import TrainingSettings
 
 TEACHER = "model.objective.teacher"
-OF_START = BroughtVocabulary(path="")  # the vocabulary of the model that training begins with, wherever that is
+OF_START = GivenVocabulary(path="")  # the vocabulary of the model that training begins with, wherever that is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

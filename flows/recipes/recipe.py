@@ -50,7 +50,7 @@ from flows.recipes.tables import (
 )
 from flows.recipes.task_table import TaskEntry, read_tasks
 from shards.settings import ShardSettings, read_shard_settings
-from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
+from tokenizers_train.vocabularies.settings import GivenVocabulary, VocabularySettings
 from trainer.settings.training import TrainingSettings
 
 TABLES = (
@@ -110,7 +110,7 @@ class VocabularyEntry:
     """One `[[vocabulary]]`. `name`: what it is called in the recipe, "" where it is the only one."""
 
     name: str
-    settings: VocabularySettings | BroughtVocabulary
+    settings: VocabularySettings | GivenVocabulary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,7 +275,7 @@ def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Re
     )
 
 
-def _vocabulary(section: Mapping[str, Any], where: str, path: Path) -> VocabularySettings | BroughtVocabulary:
+def _vocabulary(section: Mapping[str, Any], where: str, path: Path) -> VocabularySettings | GivenVocabulary:
     """Return a vocabulary to train, or with `path` an existing one, looked for next to the recipe."""
     if "path" not in section:
         return bind(VocabularySettings, section, where)
@@ -285,7 +285,7 @@ def _vocabulary(section: Mapping[str, Any], where: str, path: Path) -> Vocabular
             f"{where}.{strange} is given with {where}.path: an existing vocabulary is used as it is, and only "
             "`lowercase` can be set, for a bare vocab.txt. Leave out one or the other."
         )
-    brought = bind(BroughtVocabulary, section, where)
+    brought = bind(GivenVocabulary, section, where)
     return replace(brought, path=resolved_path(brought.path, path))
 
 

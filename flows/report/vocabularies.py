@@ -15,7 +15,7 @@ from corpora.store.manifest import Manifest
 from flows.report.run import RunView, View
 from flows.run.record.ledger_balance import made_from, of_kind
 from tokenizers_train.measures.build import read_measures
-from tokenizers_train.measures.measure import ordinary_ids, unused_pieces
+from tokenizers_train.measures.measure import list_ordinary_ids, list_unused_pieces
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 SPLITS, PIECE_CHARACTERS, WORD_CHARACTERS = 12, 60, 60
@@ -55,7 +55,7 @@ def _facts(vocabulary: Vocabulary) -> View:
         "size": vocabulary.size,
         "specials": [vocabulary.tokens[id] for id in vocabulary.special_ids.values()],
         "unknown": vocabulary.special_tokens.get("unk", "none"),
-        "beginning": sum(vocabulary.begins_word(id) for id in ordinary_ids(vocabulary)),
+        "beginning": sum(vocabulary.is_word_start(id) for id in list_ordinary_ids(vocabulary)),
     }
 
 
@@ -79,7 +79,7 @@ def measured_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary) -> V
             key=lambda source: (-(source[1].fertility or 0.0), source[0]),
         ),
         "sizes": dict(sorted({**measured.sizes, vocabulary.size: measured.corpus}.items())) if measured.sizes else {},
-        "unused": len(unused_pieces(vocabulary, measured.counts)),
+        "unused": len(list_unused_pieces(vocabulary, measured.counts)),
         "splits": _split_rows(run, vocabulary, measured.splits),
     }
 
@@ -91,7 +91,7 @@ def _split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Mapping[s
     return [
         {
             "word": run.privacy.show(split["word"].strip(), WORD_CHARACTERS),
-            "pieces": [run.privacy.show(vocabulary.display(id), PIECE_CHARACTERS) for id in split["ids"]],
+            "pieces": [run.privacy.show(vocabulary.format_token(id), PIECE_CHARACTERS) for id in split["ids"]],
             "count": split["count"],
         }
         for split in islice(splits, SPLITS)

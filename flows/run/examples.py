@@ -11,9 +11,9 @@ from corpora.store.stage import Stage, read_manifest
 from flows.recipes.recipe import Recipe
 from shards.build import plan_shards
 from shards.tokens import plan_merges, plan_tokens
-from tokenizers_train.build import plan_brought, plan_counts, plan_totals, plan_vocabulary, read_vocabulary
+from tokenizers_train.build import plan_counts, plan_given_vocabulary, plan_totals, plan_vocabulary, read_vocabulary
 from tokenizers_train.measures.build import plan_measures
-from tokenizers_train.vocabularies.settings import BroughtVocabulary
+from tokenizers_train.vocabularies.settings import GivenVocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 from tokenizers_train.words.counts import WordRule
 
@@ -33,8 +33,8 @@ def make_vocabularies(
     stages = []
     for entry in recipe.vocabularies:
         name = recipe.artifact_name(entry.name)
-        if isinstance(entry.settings, BroughtVocabulary):
-            stages.append(plan_brought(name, existing[entry.name]))
+        if isinstance(entry.settings, GivenVocabulary):
+            stages.append(plan_given_vocabulary(name, existing[entry.name]))
         else:
             stages.append(plan_vocabulary(name, counts[entry.name], entry.settings, weights))
     vocabularies = dict(zip((entry.name for entry in recipe.vocabularies), perform(stages), strict=True))
@@ -60,7 +60,7 @@ def word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[str, 
     """The rule by which words are counted for each vocabulary, by name; of some that are brought it is unknown."""
     rules = {}
     for entry in recipe.vocabularies:
-        settings = existing[entry.name] if isinstance(entry.settings, BroughtVocabulary) else entry.settings
+        settings = existing[entry.name] if isinstance(entry.settings, GivenVocabulary) else entry.settings
         if (rule := settings.word_rule) is not None:
             rules[entry.name] = rule
     return rules
@@ -76,14 +76,14 @@ def merged(
 
 def existing_vocabularies(recipe: Recipe) -> dict[str, Vocabulary]:
     """Load the vocabularies of a recipe that exist already, by name. Raises InputError."""
-    return {e.name: brought(e.settings) for e in recipe.vocabularies if isinstance(e.settings, BroughtVocabulary)}
+    return {e.name: brought(e.settings) for e in recipe.vocabularies if isinstance(e.settings, GivenVocabulary)}
 
 
-def brought(settings: BroughtVocabulary) -> Vocabulary:
+def brought(settings: GivenVocabulary) -> Vocabulary:
     """Load a vocabulary that exists already. Raises InputError where it cannot serve a masked language model."""
     vocabulary = load_vocabulary(Path(settings.path), settings.lowercase)
-    vocabulary.require_roles(settings.path)
-    return vocabulary.framing()
+    vocabulary.check_roles(settings.path)
+    return vocabulary.with_template()
 
 
 def build_shard_sets(

@@ -24,7 +24,7 @@ from shards.reading.loader import Loader, gather_plain
 from shards.settings import ShardSettings
 from shards.tokens import compute_shuffle_keys, plan_tokens
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
-from tokenizers_train.encoding.encoder import text_tokenizer
+from tokenizers_train.encoding.encoder import build_text_tokenizer
 from tokenizers_train.vocabularies.settings import VocabularySettings
 
 LENGTH = 32
@@ -69,7 +69,7 @@ def table_rows(bench: Bench, manifest: Manifest, table: str) -> list[dict[str, A
 
 def test_tokens_are_those_of_the_encoder_sorted_by_shuffle(bench: Bench) -> None:
     """Fails where a row's tokens are another's after the sort, or a part is not in the order that shards read."""
-    tokenizer = text_tokenizer(read_vocabulary(bench.place, bench.vocabulary))  # the reference, a text at a time
+    tokenizer = build_text_tokenizer(read_vocabulary(bench.place, bench.vocabulary))  # the reference, a text at a time
     texts = {document.id: document.text for document in bench.corpus.documents()}
     for part in bench.tokens.parts:
         rows = table_rows(bench, bench.tokens.with_parts((part,)), "tokens")

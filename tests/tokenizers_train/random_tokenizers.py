@@ -11,7 +11,7 @@ from strange_text import MARKS, ODD, WORDS
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
-from tokenizers_train.words.sentencepiece import albert_normalizer, metaspace
+from tokenizers_train.words.sentencepiece import build_albert_normalizer, build_metaspace
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "</s>", "<pad>", "<mask>", "[E1]", "unk", "mask")
 STRINGS = (
@@ -124,7 +124,7 @@ def _rules(draw: Random, family: str) -> tuple[Any, Any]:
     usual = {
         "wordpiece": (_bert(draw), pre_tokenizers.BertPreTokenizer()),
         "bytes": (None, pre_tokenizers.ByteLevel(add_prefix_space=draw.random() < 0.5)),
-        "unigram": (albert_normalizer(draw.random() < 0.5, draw.random() < 0.5), metaspace()),
+        "unigram": (build_albert_normalizer(draw.random() < 0.5, draw.random() < 0.5), build_metaspace()),
     }[family]
     normalizer = draw.choice(
         (

@@ -16,7 +16,7 @@ from corpora.store.tables import read_table
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.words.bert import BertWords
-from tokenizers_train.words.counts import count_by
+from tokenizers_train.words.counts import count_words
 from tokenizers_train.words.gpt2 import Gpt2Words
 
 SETTINGS = VocabularySettings(size=120)
@@ -37,7 +37,7 @@ def counted(place: Place, corpus: Corpus, settings: VocabularySettings = SETTING
 
 
 def by_hand(texts: list[str], lowercase: bool = True) -> Counter[str]:
-    table = count_by(BertWords(lowercase=lowercase), pa.array(texts, pa.large_string()))
+    table = count_words(BertWords(lowercase=lowercase), pa.array(texts, pa.large_string()))
     return Counter({entry["word"]: entry["count"] for entry in table.to_pylist()})
 
 

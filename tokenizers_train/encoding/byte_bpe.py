@@ -29,22 +29,22 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Ids, Int64s
 from corpora.text.buffers import check_texts, read_only
 from tokenizers_train.encoding.byte_bpe_kernels import (
-    NONE,
-    SHORT,
-    ByteBpe,
+    MAX_SCAN_BYTES,
+    NO_VALUE,
+    ByteBpeModel,
     Progress,
     encode_ranges,
-    enter_byte_pairs,
-    enter_pairs,
+    fill_byte_pairs,
+    fill_pair_table,
 )
-from tokenizers_train.encoding.encoded import Encoded, id_dtype
-from tokenizers_train.encoding.piece_cache import new_piece_cache
+from tokenizers_train.encoding.encoded import EncodedSentences, choose_id_dtype
+from tokenizers_train.encoding.piece_cache import build_piece_cache
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
-from tokenizers_train.words.gpt2 import Gpt2Words, character_classes, kernel_buffer
-from tokenizers_train.words.gpt2_kernels import NOT_BEGUN
+from tokenizers_train.words.gpt2 import Gpt2Words, load_character_classes, to_kernel_buffer
+from tokenizers_train.words.gpt2_kernels import NOT_STARTED
 
-_LEAST_ROOM = 1 << 10
-_REMEMBERED = 1 << 18  # short words, of 32 bytes each
+_MIN_ROOM = 1 << 10
+_CACHED_WORDS = 1 << 18  # short words, of 32 bytes each
 _BYTES_PER_TOKEN = 3  # English has four and more; where there are fewer, the room is made larger on the way
 
 
@@ -67,81 +67,83 @@ class ByteBpeEngine:
         Raises InputError where a merge, or an `unknown` that is needed, names a token that does not exist.
         """
         self._words = words
-        self._dtype = id_dtype(max(ids.values(), default=0) + 1)
-        self._bpe = _byte_bpe(ids, merges, unknown)
-        self._merges = len(merges)
-        self._cache = new_piece_cache(_REMEMBERED)
+        self._dtype = choose_id_dtype(max(ids.values(), default=0) + 1)
+        self._bpe = _build_model(ids, merges, unknown)
+        self._num_merges = len(merges)
+        self._cache = build_piece_cache(_CACHED_WORDS)
 
-    def without_last(self, number: int) -> "ByteBpeEngine":
+    def without_last_tokens(self, num_tokens: int) -> "ByteBpeEngine":
         """Return the engine of the same vocabulary without its last merges, whose ids are otherwise the same."""
-        smaller, first = copy(self), np.uint64((self._merges - number) << 32)
+        smaller, first = copy(self), np.uint64((self._num_merges - num_tokens) << 32)
         pairs, byte_pairs = self._bpe.pairs.copy(), self._bpe.byte_pairs.copy()
         for values in (pairs[1::2], byte_pairs):
-            values[values >= first] = NONE
+            values[values >= first] = NO_VALUE
         smaller._bpe = self._bpe._replace(pairs=pairs, byte_pairs=byte_pairs)
-        smaller._merges, smaller._cache = self._merges - number, new_piece_cache()
+        smaller._num_merges, smaller._cache = self._num_merges - num_tokens, build_piece_cache()
         return smaller
 
-    def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> Encoded:
+    def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
         """Encode the sentences data[starts[s]:ends[s]]: whole UTF-8 characters, in any order, inside of the data.
 
         Raises InputError where a sentence does not lie inside of the data.
         """
         check_texts(data, starts, ends)
-        data, starts, ends = kernel_buffer(data), read_only(starts), read_only(ends)
-        room = max(_LEAST_ROOM, int((ends - starts).sum()) // _BYTES_PER_TOKEN)
+        data, starts, ends = to_kernel_buffer(data), read_only(starts), read_only(ends)
+        room = max(_MIN_ROOM, int((ends - starts).sum()) // _BYTES_PER_TOKEN)
         ids: Ids = np.empty(room, self._dtype)
         begins, offsets = np.empty(room, np.uint8), np.zeros(len(starts) + 1, np.int64)
-        progress = Progress(np.array([0, NOT_BEGUN], np.int64), np.zeros(1, np.int64))
-        settings = (character_classes(), self._words.add_prefix_space, self._bpe, self._cache)
+        progress = Progress(np.array([0, NOT_STARTED], np.int64), np.zeros(1, np.int64))
+        settings = (load_character_classes(), self._words.add_prefix_space, self._bpe, self._cache)
         while more := encode_ranges(data, starts, ends, *settings, ids, begins, offsets, progress):
             used = int(progress.used[0])
             room = used + more + len(ids) // 2
-            ids, begins = _longer(ids, used, room), _longer(begins, used, room)
+            ids, begins = _extend_array(ids, used, room), _extend_array(begins, used, room)
         used = int(progress.used[0])
-        return Encoded(ids[:used], offsets, begins[:used])
+        return EncodedSentences(ids[:used], offsets, begins[:used])
 
 
-def _longer(array: npt.NDArray[Any], used: int, room: int) -> npt.NDArray[Any]:
+def _extend_array(array: npt.NDArray[Any], used: int, size: int) -> npt.NDArray[Any]:
     """An array of `room` entries that begins with the first `used` of another."""
-    longer = np.empty(room, array.dtype)
+    longer = np.empty(size, array.dtype)
     longer[:used] = array[:used]
     return longer
 
 
-def merge_plainly(pieces: Sequence[int], joined: Mapping[tuple[int, int], tuple[int, int]]) -> list[int]:
+def merge_pieces_plain(pieces: Sequence[int], merge_table: Mapping[tuple[int, int], tuple[int, int]]) -> list[int]:
     """Apply the rule itself to the ids of a word's bytes, and return the ids that remain.
 
     joined: for each pair of ids its rank and the id of the two joined
 
-    >>> merge_plainly([0, 0, 0, 1], {(0, 0): (1, 2), (0, 1): (0, 3)})
+    >>> merge_pieces_plain([0, 0, 0, 1], {(0, 0): (1, 2), (0, 1): (0, 3)})
     [2, 3]
     """
     pieces = list(pieces)
-    while ranks := [joined[pair][0] for pair in pairwise(pieces) if pair in joined]:
-        at = next(i for i, pair in enumerate(pairwise(pieces)) if joined.get(pair, (-1,))[0] == min(ranks))
-        pieces[at : at + 2] = [joined[pieces[at], pieces[at + 1]][1]]
+    while ranks := [merge_table[pair][0] for pair in pairwise(pieces) if pair in merge_table]:
+        position = next(i for i, pair in enumerate(pairwise(pieces)) if merge_table.get(pair, (-1,))[0] == min(ranks))
+        pieces[position : position + 2] = [merge_table[pieces[position], pieces[position + 1]][1]]
     return pieces
 
 
-def joined_pairs(ids: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> dict[tuple[int, int], tuple[int, int]]:
+def build_merge_table(
+    ids: Mapping[str, int], merges: Sequence[tuple[str, str]]
+) -> dict[tuple[int, int], tuple[int, int]]:
     """For each pair of ids its rank and the id of the two joined. Of a pair that occurs twice the later rank holds.
 
     Raises InputError where a merge names a token that does not exist.
     """
-    joined = {}
+    table = {}
     for rank, (left, right) in enumerate(merges):
         try:
-            joined[ids[left], ids[right]] = rank, ids[left + right]
+            table[ids[left], ids[right]] = rank, ids[left + right]
         except KeyError as error:
             raise InputError(
                 f"The merge of {left!r} and {right!r} is of tokens that the vocabulary lacks: {error.args[0]!r}. Its "
                 "tokens and its merges belong to different vocabularies: bring both from one."
             ) from error
-    return joined
+    return table
 
 
-def _byte_bpe(ids: Mapping[str, int], merges: Sequence[tuple[str, str]], unknown: str | None) -> ByteBpe:
+def _build_model(ids: Mapping[str, int], merges: Sequence[tuple[str, str]], unknown: str | None) -> ByteBpeModel:
     """The vocabulary as the kernels read it."""
     missing = [letter for letter in BYTE_LETTERS if letter not in ids]
     if missing and unknown is not None and unknown not in ids:
@@ -149,19 +151,19 @@ def _byte_bpe(ids: Mapping[str, int], merges: Sequence[tuple[str, str]], unknown
             f"The vocabulary lacks the letters of {len(missing)} bytes ({missing[0]!r}) and the unknown token "
             f"{unknown!r} for them: name one that it has, or none, and such a byte gives no token."
         )
-    rest = -1 if unknown is None else ids.get(unknown, -1)
-    joined = joined_pairs(ids, merges)
-    keys = np.fromiter((left << 32 | right for left, right in joined), np.uint64, len(joined))
-    values = np.fromiter((rank << 32 | number for rank, number in joined.values()), np.uint64, len(joined))
-    pairs = np.full(4 << len(joined).bit_length(), NONE, np.uint64)  # at most half filled
-    enter_pairs(pairs, keys, values)
-    byte_ids = np.array([ids.get(letter, rest) for letter in BYTE_LETTERS], np.int64)
-    byte_pairs = np.full(1 << 16, NONE, np.uint64)
-    enter_byte_pairs(byte_pairs, byte_ids, pairs)
-    return ByteBpe(
+    unknown_id = -1 if unknown is None else ids.get(unknown, -1)
+    merge_table = build_merge_table(ids, merges)
+    keys = np.fromiter((left << 32 | right for left, right in merge_table), np.uint64, len(merge_table))
+    values = np.fromiter((rank << 32 | number for rank, number in merge_table.values()), np.uint64, len(merge_table))
+    pairs = np.full(4 << len(merge_table).bit_length(), NO_VALUE, np.uint64)  # at most half filled
+    fill_pair_table(pairs, keys, values)
+    byte_ids = np.array([ids.get(letter, unknown_id) for letter in BYTE_LETTERS], np.int64)
+    byte_pairs = np.full(1 << 16, NO_VALUE, np.uint64)
+    fill_byte_pairs(byte_pairs, byte_ids, pairs)
+    return ByteBpeModel(
         byte_ids=byte_ids,
         byte_pairs=byte_pairs,
         pairs=pairs,
-        pieces=np.empty(SHORT, np.uint32),
-        values=np.empty(SHORT, np.uint64),
+        pieces=np.empty(MAX_SCAN_BYTES, np.uint32),
+        values=np.empty(MAX_SCAN_BYTES, np.uint64),
     )

@@ -19,17 +19,32 @@ from corpora.kernels.arrays import Bytes, Ids, Int64s, UInt32s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import GOLDEN_RATIO
 from corpora.kernels.packed import store8
-from tokenizers_train.encoding.piece_cache import LONGEST, PieceCache, find, num_ids, packed_ids, remember
-from tokenizers_train.words.gpt2_kernels import BLANK, NOT_BEGUN, eight, halves, odd_word_end, plain_length, spaced
+from tokenizers_train.encoding.piece_cache import (
+    MAX_CACHED_BYTES,
+    PieceCache,
+    count_ids,
+    find_entry,
+    get_packed_ids,
+    remember,
+)
+from tokenizers_train.words.gpt2_kernels import (
+    BLANK,
+    NOT_STARTED,
+    compute_plain_length,
+    load8_padded,
+    load16_padded,
+    locate_word_end,
+    prepend_space,
+)
 
-SHORT = 32  # bytes of a word that is merged without a heap
-ROOM = 8  # ids that a store of eight bytes may write after the last one
-NONE = np.uint64(0xFFFFFFFFFFFFFFFF)
+MAX_SCAN_BYTES = 32  # bytes of a word that is merged without a heap
+STORE_SLACK = 8  # ids that a store of eight bytes may write after the last one
+NO_VALUE = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 _HALF, _LOW_HALF, _ONE = np.uint64(32), np.uint64(0xFFFFFFFF), np.uint64(1)
 
 
-class ByteBpe(NamedTuple):
+class ByteBpeModel(NamedTuple):
     """A vocabulary as the kernels read it, and room to merge a short word in.
 
     byte_ids:   int64, the id of each byte; -1 for one that gives no token
@@ -54,42 +69,42 @@ class Progress(NamedTuple):
     used:     int64, one entry: how many ids are written
     """
 
-    range_at: Int64s
+    position: Int64s
     used: Int64s
 
 
 @kernel
-def enter_pairs(pairs: UInt64s, keys: UInt64s, values: UInt64s) -> None:
+def fill_pair_table(pairs: UInt64s, keys: UInt64s, values: UInt64s) -> None:
     """Put distinct pairs into an empty table that has more entries than them."""
     for k in range(len(keys)):
-        entry = _first_entry(pairs, keys[k])
-        while pairs[entry] != NONE:
+        entry = _locate_entry(pairs, keys[k])
+        while pairs[entry] != NO_VALUE:
             entry = (entry + 2) & (len(pairs) - 1)
         pairs[entry], pairs[entry + 1] = keys[k], values[k]
 
 
 @kernel
-def _first_entry(pairs: UInt64s, key: np.uint64) -> int:
+def _locate_entry(pairs: UInt64s, key: np.uint64) -> int:
     """The entry at which the search for a pair begins."""
     return int(np.int64(key * GOLDEN_RATIO >> _HALF)) & (len(pairs) // 2 - 1) << 1
 
 
 @kernel
-def _pair_value(pairs: UInt64s, left: np.uint32, right: np.uint32) -> np.uint64:
+def _find_pair_value(pairs: UInt64s, left: np.uint32, right: np.uint32) -> np.uint64:
     """Rank and joined id of two ids that are side by side; `NONE` where they are not to be joined."""
     key = np.uint64(left) << _HALF | np.uint64(right)
-    entry = _first_entry(pairs, key)
-    while pairs[entry] != key and pairs[entry] != NONE:
+    entry = _locate_entry(pairs, key)
+    while pairs[entry] != key and pairs[entry] != NO_VALUE:
         entry = (entry + 2) & (len(pairs) - 1)
     value: np.uint64 = pairs[entry + 1]
     return value
 
 
 @kernel
-def _spell(byte_ids: Int64s, data: Bytes, at: int, end: int, pieces: UInt32s) -> int:
+def _write_byte_ids(byte_ids: Int64s, data: Bytes, start: int, end: int, pieces: UInt32s) -> int:
     """Write the ids of bytes; returns their number."""
     count = 0
-    for i in range(at, end):
+    for i in range(start, end):
         number = byte_ids[data[i]]
         if number >= 0:
             pieces[count] = number
@@ -98,12 +113,12 @@ def _spell(byte_ids: Int64s, data: Bytes, at: int, end: int, pieces: UInt32s) ->
 
 
 @kernel
-def enter_byte_pairs(byte_pairs: UInt64s, byte_ids: Int64s, pairs: UInt64s) -> None:
+def fill_byte_pairs(byte_pairs: UInt64s, byte_ids: Int64s, pairs: UInt64s) -> None:
     """Look up the value of each byte followed by each; those that give no token have none."""
     for left in range(256):
         for right in range(256):
             if byte_ids[left] >= 0 and byte_ids[right] >= 0:
-                value = _pair_value(pairs, np.uint32(byte_ids[left]), np.uint32(byte_ids[right]))
+                value = _find_pair_value(pairs, np.uint32(byte_ids[left]), np.uint32(byte_ids[right]))
                 byte_pairs[left << 8 | right] = value
 
 
@@ -114,7 +129,7 @@ def _merge_short(
     pieces: UInt32s,
     values: UInt64s,
     data: Bytes,
-    at: int,
+    start: int,
     length: int,
     count: int,
 ) -> int:
@@ -124,32 +139,32 @@ def _merge_short(
     """
     for i in range(count - 1):
         if count == length:
-            values[i] = byte_pairs[np.int64(data[at + i]) << 8 | np.int64(data[at + i + 1])]
+            values[i] = byte_pairs[np.int64(data[start + i]) << 8 | np.int64(data[start + i + 1])]
         else:
-            values[i] = _pair_value(pairs, pieces[i], pieces[i + 1])
-    best, place = _lowest(values, count - 1)
-    while best != NONE:
+            values[i] = _find_pair_value(pairs, pieces[i], pieces[i + 1])
+    best, lowest = _find_lowest(values, count - 1)
+    while best != NO_VALUE:
         count -= 1
-        pieces[place] = best & _LOW_HALF
-        for i in range(place + 1, count):
+        pieces[lowest] = best & _LOW_HALF
+        for i in range(lowest + 1, count):
             pieces[i] = pieces[i + 1]
             values[i - 1] = values[i]
-        if place + 1 < count:
-            values[place] = _pair_value(pairs, pieces[place], pieces[place + 1])
-        if place > 0:
-            values[place - 1] = _pair_value(pairs, pieces[place - 1], pieces[place])
-        best, place = _lowest(values, count - 1)
+        if lowest + 1 < count:
+            values[lowest] = _find_pair_value(pairs, pieces[lowest], pieces[lowest + 1])
+        if lowest > 0:
+            values[lowest - 1] = _find_pair_value(pairs, pieces[lowest - 1], pieces[lowest])
+        best, lowest = _find_lowest(values, count - 1)
     return count
 
 
 @kernel
-def _lowest(values: UInt64s, count: int) -> tuple[np.uint64, int]:
+def _find_lowest(values: UInt64s, count: int) -> tuple[np.uint64, int]:
     """The lowest of the first `count` values and where it first is; `NONE` where there are none."""
-    best, at = NONE, 0
+    best, place = NO_VALUE, 0
     for i in range(count):
         if values[i] < best:
-            best, at = values[i], i
-    return best, at
+            best, place = values[i], i
+    return best, place
 
 
 @kernel
@@ -158,11 +173,11 @@ def _merge_long(pairs: UInt64s, pieces: UInt32s, count: int) -> int:
 
     An entry of the heap is rank * 2^32 + place. It is out of date where the pair at its place has another rank.
     """
-    values = np.full(count, NONE, np.uint64)
-    before, behind = np.arange(-1, count - 1), np.arange(1, count + 1)
+    values = np.full(count, NO_VALUE, np.uint64)
+    previous, following = np.arange(-1, count - 1), np.arange(1, count + 1)
     for i in range(count - 1):
-        values[i] = _pair_value(pairs, pieces[i], pieces[i + 1])
-    heap = [values[i] & ~_LOW_HALF | np.uint64(i) for i in range(count) if values[i] != NONE]
+        values[i] = _find_pair_value(pairs, pieces[i], pieces[i + 1])
+    heap = [values[i] & ~_LOW_HALF | np.uint64(i) for i in range(count) if values[i] != NO_VALUE]
     heapq.heapify(heap)
     while len(heap):
         entry = heapq.heappop(heap)
@@ -170,58 +185,66 @@ def _merge_long(pairs: UInt64s, pieces: UInt32s, count: int) -> int:
         if values[at] >> _HALF != entry >> _HALF:
             continue
         pieces[at] = values[at] & _LOW_HALF
-        joined = int(behind[at])
-        behind[at], values[joined] = behind[joined], NONE
-        if behind[at] < count:
-            before[behind[at]] = at
-        values[at] = _push(heap, pairs, pieces, at, behind[at])
-        if before[at] >= 0:
-            values[before[at]] = _push(heap, pairs, pieces, before[at], at)
-    at, left = 0, 0
+        joined = int(following[at])
+        following[at], values[joined] = following[joined], NO_VALUE
+        if following[at] < count:
+            previous[following[at]] = at
+        values[at] = _push_pair(heap, pairs, pieces, at, following[at])
+        if previous[at] >= 0:
+            values[previous[at]] = _push_pair(heap, pairs, pieces, previous[at], at)
+    at, num_left = 0, 0
     while at < count:
-        pieces[left] = pieces[at]
-        at = behind[at]
-        left += 1
-    return left
+        pieces[num_left] = pieces[at]
+        at = following[at]
+        num_left += 1
+    return num_left
 
 
 @kernel
-def _push(heap: list[np.uint64], pairs: UInt64s, pieces: UInt32s, left: int, right: int) -> np.uint64:
+def _push_pair(heap: list[np.uint64], pairs: UInt64s, pieces: UInt32s, left: int, right: int) -> np.uint64:
     """Enter the pair of two neighbours, if there is a right one, into the heap; returns its value."""
     if right >= len(pieces):
-        return NONE
-    value = _pair_value(pairs, pieces[left], pieces[right])
-    if value != NONE:
+        return NO_VALUE
+    value = _find_pair_value(pairs, pieces[left], pieces[right])
+    if value != NO_VALUE:
         heapq.heappush(heap, value & ~_LOW_HALF | np.uint64(left))
     return value
 
 
 @kernel
-def _write_pieces(pieces: UInt32s, count: int, ids: Ids, begins: Bytes, used: int) -> np.uint64:
+def _write_pieces(pieces: UInt32s, count: int, ids: Ids, word_starts: Bytes, used: int) -> np.uint64:
     """Write the ids of a word after the first `used`, and where it begins; returns the first ones packed."""
     packed = np.uint64(0)
     for i in range(count):
         ids[used + i] = pieces[i]
-        begins[used + i] = 0
+        word_starts[used + i] = 0
         if i * ids.itemsize < 8:
             packed |= np.uint64(pieces[i]) << np.uint64(8 * ids.itemsize * i)
-    begins[used] = 1  # room is there even after the last id
+    word_starts[used] = 1  # room is there even after the last id
     return packed
 
 
 @kernel
-def _encode_long(bpe: ByteBpe, data: Bytes, at: int, end: int, ids: Ids, begins: Bytes, used: int) -> int:
+def _encode_long(bpe: ByteBpeModel, data: Bytes, start: int, end: int, ids: Ids, word_starts: Bytes, used: int) -> int:
     """Write the ids of the word data[at:end], of any length; returns their number."""
-    pieces = np.empty(end - at, np.uint32)
-    num_letters = _spell(bpe.byte_ids, data, at, end, pieces)
+    pieces = np.empty(end - start, np.uint32)
+    num_letters = _write_byte_ids(bpe.byte_ids, data, start, end, pieces)
     count = _merge_long(bpe.pairs, pieces[:num_letters], num_letters)
-    _write_pieces(pieces, count, ids, begins, used)
+    _write_pieces(pieces, count, ids, word_starts, used)
     return count
 
 
 @kernel
 def _encode_short(
-    data: Bytes, classes: Bytes, bpe: ByteBpe, cache: PieceCache, ids: Ids, begins: Bytes, at: int, end: int, used: int
+    data: Bytes,
+    classes: Bytes,
+    bpe: ByteBpeModel,
+    cache: PieceCache,
+    ids: Ids,
+    word_starts: Bytes,
+    at: int,
+    end: int,
+    used: int,
 ) -> tuple[int, int, int]:
     """Write the ids of short words up to `end`, or to the first that is longer, or until there is no room.
 
@@ -231,28 +254,28 @@ def _encode_short(
     references are counted for each array it is given, which costs more than the word itself.
     """
     byte_ids, byte_pairs, pairs, pieces, values = bpe
-    stop, most = at, len(ids) - SHORT - ROOM
-    going = (at < end) & (used <= most)
-    while going:
-        length = plain_length(eight(data, at), end - at)
-        stop = min(at + length, end) if length else odd_word_end(data, at, end, classes, False)
+    stop, max_used = at, len(ids) - MAX_SCAN_BYTES - STORE_SLACK
+    goes_on = (at < end) & (used <= max_used)
+    while goes_on:
+        length = compute_plain_length(load8_padded(data, at), end - at)
+        stop = min(at + length, end) if length else locate_word_end(data, at, end, classes, False)
         length = stop - at
-        low, high = halves(data, at, length)
-        entry = find(cache, low, high, length)
+        low, high = load16_padded(data, at, length)
+        entry = find_entry(cache, low, high, length)
         if entry >= 0:
-            store8(ids, used, packed_ids(cache, entry))
-            store8(begins, used, _ONE)
-            used += num_ids(cache, entry)
+            store8(ids, used, get_packed_ids(cache, entry))
+            store8(word_starts, used, _ONE)
+            used += count_ids(cache, entry)
             at = stop
-        elif length <= SHORT:
-            count = _spell(byte_ids, data, at, stop, pieces)
+        elif length <= MAX_SCAN_BYTES:
+            count = _write_byte_ids(byte_ids, data, at, stop, pieces)
             count = _merge_short(byte_pairs, pairs, pieces, values, data, at, length, count)
-            packed = _write_pieces(pieces, count, ids, begins, used)
-            if length <= LONGEST and count * ids.itemsize <= 8:
+            packed = _write_pieces(pieces, count, ids, word_starts, used)
+            if length <= MAX_CACHED_BYTES and count * ids.itemsize <= 8:
                 remember(cache, low, high, length, packed, count)
             used += count
             at = stop
-        going = (length <= SHORT) & (at < end) & (used <= most)
+        goes_on = (length <= MAX_SCAN_BYTES) & (at < end) & (used <= max_used)
     return at, stop, used
 
 
@@ -263,38 +286,38 @@ def encode_ranges(
     ends: Int64s,
     classes: Bytes,
     add_prefix_space: bool,
-    bpe: ByteBpe,
+    bpe: ByteBpeModel,
     cache: PieceCache,
     ids: Ids,
-    begins: Bytes,
+    word_starts: Bytes,
     offsets: Int64s,
     progress: Progress,
 ) -> int:
     """Encode the ranges from where `progress` is; returns how many more ids there must be room for, or 0."""
-    used, begun = progress.used[0], progress.range_at[1]
-    for r in range(progress.range_at[0], len(starts)):
-        at, end = starts[r] if begun == NOT_BEGUN else begun, ends[r]
-        if add_prefix_space and begun == NOT_BEGUN and at < end and data[at] != BLANK:
-            stop = odd_word_end(data, at, end, classes, True)
-            more: int = stop - at + 1 + SHORT + ROOM
-            if used + more > len(ids):
-                progress.range_at[0], progress.range_at[1], progress.used[0] = r, NOT_BEGUN, used
-                return more
-            word, length = spaced(data, at, stop), stop - at + 1
-            done, _, used = _encode_short(word, classes, bpe, cache, ids, begins, 0, length, used)
+    used, first_byte = progress.used[0], progress.position[1]
+    for r in range(progress.position[0], len(starts)):
+        at, end = starts[r] if first_byte == NOT_STARTED else first_byte, ends[r]
+        if add_prefix_space and first_byte == NOT_STARTED and at < end and data[at] != BLANK:
+            stop = locate_word_end(data, at, end, classes, True)
+            missing: int = stop - at + 1 + MAX_SCAN_BYTES + STORE_SLACK
+            if used + missing > len(ids):
+                progress.position[0], progress.position[1], progress.used[0] = r, NOT_STARTED, used
+                return missing
+            word, length = prepend_space(data, at, stop), stop - at + 1
+            done, _, used = _encode_short(word, classes, bpe, cache, ids, word_starts, 0, length, used)
             if done < length:
-                used += _encode_long(bpe, word, 0, length, ids, begins, used)
+                used += _encode_long(bpe, word, 0, length, ids, word_starts, used)
             at = stop
         while at < end:
-            at, stop, used = _encode_short(data, classes, bpe, cache, ids, begins, at, end, used)
+            at, stop, used = _encode_short(data, classes, bpe, cache, ids, word_starts, at, end, used)
             if at == end:
                 break
-            more = stop - at + SHORT + ROOM
-            if used + more > len(ids):
-                progress.range_at[0], progress.range_at[1], progress.used[0] = r, at, used
-                return more
-            used += _encode_long(bpe, data, at, stop, ids, begins, used)
+            missing = stop - at + MAX_SCAN_BYTES + STORE_SLACK
+            if used + missing > len(ids):
+                progress.position[0], progress.position[1], progress.used[0] = r, at, used
+                return missing
+            used += _encode_long(bpe, data, at, stop, ids, word_starts, used)
             at = stop
-        offsets[r + 1], begun = used, NOT_BEGUN
+        offsets[r + 1], first_byte = used, NOT_STARTED
     progress.used[0] = used
     return 0

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from corpora.kernels.arrays import Bytes, Ids, Int64s
 
 
-class Encoded(NamedTuple):
+class EncodedSentences(NamedTuple):
     """The tokens of sentences: those of sentence s are ids[offsets[s]:offsets[s + 1]].
 
     ids:         uint16 where the vocabulary has at most 65,536 tokens, else uint32
@@ -28,10 +28,10 @@ class Encoded(NamedTuple):
 class Engine(Protocol):
     """Turns ranges of a UTF-8 buffer into ids. It belongs to one thread and may remember the words it has met."""
 
-    def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> Encoded:
+    def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
         """Encode the sentences data[starts[s]:ends[s]]: whole UTF-8 characters, in any order, inside of the data."""
 
 
-def id_dtype(size: int) -> npt.DTypeLike:
+def choose_id_dtype(size: int) -> npt.DTypeLike:
     """The type of the ids of a vocabulary of `size` tokens: two bytes where they fit."""
     return np.uint16 if size <= 1 << 16 else np.uint32

@@ -50,62 +50,62 @@ from tokenizers import Encoding, Tokenizer, models
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.text.buffers import check_texts, text_buffers
 from tokenizers_train.encoding.byte_bpe import ByteBpeEngine
-from tokenizers_train.encoding.encoded import Encoded, Engine, id_dtype
+from tokenizers_train.encoding.encoded import EncodedSentences, Engine, choose_id_dtype
 from tokenizers_train.encoding.unigram import UnigramEngine
 from tokenizers_train.encoding.wordpiece import WordPieceEngine
-from tokenizers_train.vocabularies.files import refused_by_tokenizers
+from tokenizers_train.vocabularies.files import translate_tokenizers_errors
 from tokenizers_train.vocabularies.settings import BYTE_BPE, UNIGRAM
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from tokenizers_train.words.bert import BertWords
 from tokenizers_train.words.gpt2 import Gpt2Words
 from tokenizers_train.words.sentencepiece import SentencePieceWords
 
-_BYTE = re.compile("<0x[0-9A-F]{2}>")
-_HIDDEN = f" {secrets.token_hex(16)}"  # no document can know it; no word of the engines' rules holds a space
+_BYTE_TOKEN = re.compile("<0x[0-9A-F]{2}>")
+_HIDDEN_SUFFIX = f" {secrets.token_hex(16)}"  # no document can know it; no word of the engines' rules holds a space
 
 
-def document_content(vocabulary: Vocabulary) -> dict[str, Any]:
+def hide_special_tokens(vocabulary: Vocabulary) -> dict[str, Any]:
     """The parsed tokenizer.json of a vocabulary, its special tokens renamed to what no text holds."""
     content = vocabulary.content
     pieces = content["model"]["vocab"]
     tokens = {piece for piece, _ in pieces} if isinstance(pieces, list) else pieces.keys()
     special = (vocabulary.tokens[number] for number in vocabulary.special_ids.values())
-    names = {token: token + _HIDDEN for token in special if token not in tokens or not _is_letter(token)}
+    names = {token: token + _HIDDEN_SUFFIX for token in special if token not in tokens or not _is_letter(token)}
     added = [
         {**token, "content": names.get(token["content"], token["content"]), "special": _is_special(token, names)}
         for token in content["added_tokens"]
     ]
-    model = _renamed(content["model"], names)
-    return {**content, "added_tokens": added, "model": model, "post_processor": _offsets_only(content)}
+    model = _rename_pieces(content["model"], names)
+    return {**content, "added_tokens": added, "model": model, "post_processor": _keep_offset_processor(content)}
 
 
 def _is_letter(token: str) -> bool:
     """True if a piece is one that texts are spelt with."""
-    return len(token) == 1 or _BYTE.fullmatch(token) is not None
+    return len(token) == 1 or _BYTE_TOKEN.fullmatch(token) is not None
 
 
 def _is_special(token: Mapping[str, Any], names: Mapping[str, str]) -> bool:
     return token["special"] or token["content"] in names
 
 
-def _renamed(model: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def _rename_pieces(model: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """A model whose pieces have other names. What merges make a renamed one of, or it into, they no longer do."""
     if isinstance(model["vocab"], list):
         return {**model, "vocab": [[names.get(piece, piece), score] for piece, score in model["vocab"]]}
-    made = {**model, "vocab": {names.get(piece, piece): number for piece, number in model["vocab"].items()}}
+    renamed = {**model, "vocab": {names.get(piece, piece): number for piece, number in model["vocab"].items()}}
     if model.get("unk_token") is not None:
-        made["unk_token"] = names.get(model["unk_token"], model["unk_token"])
+        renamed["unk_token"] = names.get(model["unk_token"], model["unk_token"])
     if "merges" in model:
         prefix = model.get("continuing_subword_prefix") or ""
-        made["merges"] = [
+        renamed["merges"] = [
             (left, right)
             for left, right in model["merges"]
             if names.keys().isdisjoint((left, right, left + right[len(prefix) :]))
         ]
-    return made
+    return renamed
 
 
-def _offsets_only(content: Mapping[str, Any]) -> dict[str, Any] | None:
+def _keep_offset_processor(content: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what the post-processor says of where tokens begin, without templates: a text could be in one twice."""
     post = content.get("post_processor") or {}
     parts = [part for part in post.get("processors", [post]) if part.get("type") in ("ByteLevel", "RobertaProcessing")]
@@ -124,28 +124,30 @@ class ReferenceEngine:
 
     def __init__(self, tokenizer: Tokenizer, size: int) -> None:
         self._tokenizer = tokenizer
-        self._dtype = id_dtype(size)
+        self._dtype = choose_id_dtype(size)
 
-    def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> Encoded:
+    def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
         """Encode the sentences data[starts[s]:ends[s]]. Raises InputError for a text that tokenizers gives up on."""
-        ids, begins = [np.zeros(0, self._dtype)], [np.zeros(0, np.uint8)]
+        ids, word_starts = [np.zeros(0, self._dtype)], [np.zeros(0, np.uint8)]
         lengths: list[int] = []
-        for sentences in _batches(data, starts, ends):
-            with refused_by_tokenizers("A text cannot be encoded by this vocabulary's tokenizer"):
+        for sentences in _iter_batches(data, starts, ends):
+            with translate_tokenizers_errors("A text cannot be encoded by this vocabulary's tokenizer"):
                 encoded = self._tokenizer.encode_batch(sentences, add_special_tokens=False)
             lengths += [len(sentence.ids) for sentence in encoded]
             ids.append(np.array([number for sentence in encoded for number in sentence.ids], self._dtype))
-            begins.append(np.array([begin for sentence in encoded for begin in word_begins(sentence)], np.uint8))
+            word_starts.append(
+                np.array([begin for sentence in encoded for begin in mark_word_starts(sentence)], np.uint8)
+            )
         offsets = np.cumsum([0, *lengths], dtype=np.int64)
-        return Encoded(np.concatenate(ids), offsets, np.concatenate(begins))
+        return EncodedSentences(np.concatenate(ids), offsets, np.concatenate(word_starts))
 
 
-def word_begins(encoding: Encoding) -> list[bool]:
+def mark_word_starts(encoding: Encoding) -> list[bool]:
     """For each token whether it is the first of a word."""
     return [word != before for before, word in pairwise([None, *encoding.word_ids])]
 
 
-def _batches(data: Bytes, starts: Int64s, ends: Int64s) -> Iterator[list[str]]:
+def _iter_batches(data: Bytes, starts: Int64s, ends: Int64s) -> Iterator[list[str]]:
     """The sentences as strings, some `BATCH_BYTES` of them at a time."""
     batch: list[str] = []
     size = 0
@@ -167,19 +169,19 @@ class Encoder:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
-        self._engine = engine_of(vocabulary)
+        self._engine = build_engine(vocabulary)
 
-    def beginning(self, size: int) -> "Encoder":
+    def with_size(self, size: int) -> "Encoder":
         """Return an encoder whose ids are those of a vocabulary that stopped growing at `size` tokens.
 
         Of byte-level BPE the tokens after its pieces keep their ids. For a vocabulary that was trained here to merge.
         """
         assert isinstance(self._engine, (WordPieceEngine, ByteBpeEngine)), "only what grows by merges has beginnings"
         smaller = copy(self)
-        smaller._engine = self._engine.without_last(self.vocabulary.size - size)
+        smaller._engine = self._engine.without_last_tokens(self.vocabulary.size - size)
         return smaller
 
-    def encode_sentences(self, texts: pa.Array, starts: Int64s, ends: Int64s) -> Encoded:
+    def encode_sentences(self, texts: pa.Array, starts: Int64s, ends: Int64s) -> EncodedSentences:
         """Encode the sentences data[starts[s]:ends[s]] of the column's data (`text_buffers(texts).data`).
 
         texts: large_string without nulls
@@ -190,7 +192,7 @@ class Encoder:
         check_texts(data, starts, ends)
         return self._engine.encode(data, starts, ends)
 
-    def sentence_starts(
+    def include_leading_spaces(
         self,
         data: Bytes,
         starts: Int64s,
@@ -202,34 +204,34 @@ class Encoder:
         """
         if self.vocabulary.algorithm != BYTE_BPE:
             return starts
-        follows = np.ones(len(starts), np.bool_)
-        follows[rows[:-1][np.diff(rows) > 0]] = False
-        spaced = np.flatnonzero(follows)
-        spaced = spaced[data[starts[spaced] - 1] == ord(" ")]
+        is_continued = np.ones(len(starts), np.bool_)
+        is_continued[rows[:-1][np.diff(rows) > 0]] = False
+        after_space = np.flatnonzero(is_continued)
+        after_space = after_space[data[starts[after_space] - 1] == ord(" ")]
         moved = starts.copy()
-        moved[spaced] -= 1
+        moved[after_space] -= 1
         return moved
 
 
-def engine_of(vocabulary: Vocabulary) -> Engine:
+def build_engine(vocabulary: Vocabulary) -> Engine:
     """The engine of a vocabulary: kernels where its rules are known, else tokenizers with a line in the log."""
     rule = vocabulary.word_rule
     if rule is None:
-        logger.warning(slow_words(vocabulary))
-        return ReferenceEngine(text_tokenizer(vocabulary), vocabulary.size)
-    content = document_content(vocabulary)
+        logger.warning(describe_slow_rules(vocabulary))
+        return ReferenceEngine(build_text_tokenizer(vocabulary), vocabulary.size)
+    content = hide_special_tokens(vocabulary)
     model = content["model"]
     if isinstance(rule, SentencePieceWords):
         return UnigramEngine([(piece, score) for piece, score in model["vocab"]], model["unk_id"], rule)
     ids = model["vocab"] | {token["content"]: token["id"] for token in content["added_tokens"]}
     if isinstance(rule, BertWords):
-        longest = model["max_input_chars_per_word"]
-        return WordPieceEngine(ids, rule, model["unk_token"], model["continuing_subword_prefix"], longest)
+        max_word_length = model["max_input_chars_per_word"]
+        return WordPieceEngine(ids, rule, model["unk_token"], model["continuing_subword_prefix"], max_word_length)
     assert isinstance(rule, Gpt2Words), "a rule without an engine"
     return ByteBpeEngine(ids, model["merges"], rule, model["unk_token"])
 
 
-def slow_words(vocabulary: Vocabulary) -> str:
+def describe_slow_rules(vocabulary: Vocabulary) -> str:
     """Return the log's message on a vocabulary whose rules no kernel knows."""
     return (
         f"The tokenizer of this vocabulary (a {vocabulary.algorithm} of {vocabulary.size} tokens) has rules that the "
@@ -237,16 +239,16 @@ def slow_words(vocabulary: Vocabulary) -> str:
     )
 
 
-def encode_plainly(vocabulary: Vocabulary, texts: pa.Array, starts: Int64s, ends: Int64s) -> Encoded:
+def encode_plain(vocabulary: Vocabulary, texts: pa.Array, starts: Int64s, ends: Int64s) -> EncodedSentences:
     """Encode each sentence by the vocabulary's tokenizer: the definition of `Encoder.encode_sentences`."""
     data, _ = text_buffers(texts)
     check_texts(data, starts, ends)
-    return ReferenceEngine(text_tokenizer(vocabulary), vocabulary.size).encode(data, starts, ends)
+    return ReferenceEngine(build_text_tokenizer(vocabulary), vocabulary.size).encode(data, starts, ends)
 
 
-def text_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
+def build_text_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
     """The vocabulary's tokenizer, to which a special token written out in a text is text."""
-    content = document_content(vocabulary)
+    content = hide_special_tokens(vocabulary)
     model = content["model"]
     tokenizer = Tokenizer.from_str(json.dumps(content))
     if vocabulary.algorithm == UNIGRAM:  # the numbers themselves: what is written in JSON is not read to the last bit

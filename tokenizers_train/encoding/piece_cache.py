@@ -21,14 +21,14 @@ from corpora.kernels.arrays import UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import GOLDEN_RATIO
 
-LONGEST = 16  # bytes of a word that can be remembered
+MAX_CACHED_BYTES = 16  # bytes of a word that can be remembered
 
 _ENTRY = 4  # 64-bit words of an entry: two of the word's bytes, its ids, its length and number of ids
 _BUCKET = 2 * _ENTRY
 _SPREAD_HIGH = np.uint64(0xC2B2AE3D27D4EB4F)
-_TOP = np.uint64(32)  # the topmost bits of the product choose a bucket
+_TOP_SHIFT = np.uint64(32)  # the topmost bits of the product choose a bucket
 _COUNT_BITS = np.uint64(8)
-_COUNT = np.uint64(0xFF)
+_COUNT_MASK = np.uint64(0xFF)
 _LINE_BYTES = 64
 
 
@@ -42,7 +42,7 @@ class PieceCache(NamedTuple):
     entries: UInt64s
 
 
-def new_piece_cache(num_words: int = 1 << 17) -> PieceCache:
+def build_piece_cache(num_words: int = 1 << 17) -> PieceCache:
     """An empty cache with room for a number of words, a power of two from 2 to 2^25."""
     assert 2 <= num_words <= 1 << 25 and num_words & (num_words - 1) == 0, "the room is a power of two"
     line = _LINE_BYTES // 8
@@ -52,35 +52,35 @@ def new_piece_cache(num_words: int = 1 << 17) -> PieceCache:
 
 
 @kernel
-def find(cache: PieceCache, low: np.uint64, high: np.uint64, length: int) -> int:
+def find_entry(cache: PieceCache, low: np.uint64, high: np.uint64, length: int) -> int:
     """The entry of a word of 1 to 16 bytes, or -1."""
     entries = cache.entries
-    entry = _bucket(entries, low, high)
-    if _holds(entries, entry, low, high, np.uint64(length)):
+    entry = _locate_bucket(entries, low, high)
+    if _has_word(entries, entry, low, high, np.uint64(length)):
         return entry
-    if _holds(entries, entry + _ENTRY, low, high, np.uint64(length)):
+    if _has_word(entries, entry + _ENTRY, low, high, np.uint64(length)):
         return entry + _ENTRY
     return -1
 
 
 @kernel
-def packed_ids(cache: PieceCache, entry: int) -> np.uint64:
+def get_packed_ids(cache: PieceCache, entry: int) -> np.uint64:
     """The ids of an entry, the first lowest; nothing but zeros after the last."""
     ids: np.uint64 = cache.entries[entry + 2]
     return ids
 
 
 @kernel
-def num_ids(cache: PieceCache, entry: int) -> int:
+def count_ids(cache: PieceCache, entry: int) -> int:
     """The number of ids of an entry."""
-    return int(np.int64(cache.entries[entry + 3] & _COUNT))
+    return int(np.int64(cache.entries[entry + 3] & _COUNT_MASK))
 
 
 @kernel
 def remember(cache: PieceCache, low: np.uint64, high: np.uint64, length: int, ids: np.uint64, count: int) -> None:
     """Keep the `count` ids, packed, of a word that `find` has not found."""
     entries = cache.entries
-    entry = _bucket(entries, low, high)
+    entry = _locate_bucket(entries, low, high)
     if entries[entry + 3] != 0:
         entry += _ENTRY
     entries[entry] = low
@@ -90,14 +90,14 @@ def remember(cache: PieceCache, low: np.uint64, high: np.uint64, length: int, id
 
 
 @kernel
-def _bucket(entries: UInt64s, low: np.uint64, high: np.uint64) -> int:
+def _locate_bucket(entries: UInt64s, low: np.uint64, high: np.uint64) -> int:
     """The first entry of the bucket in which a word is kept, if it is kept."""
     mixed = (low ^ high * _SPREAD_HIGH) * GOLDEN_RATIO
-    return int(np.int64((mixed >> _TOP) * np.uint64(len(entries) // _BUCKET) >> _TOP)) * _BUCKET
+    return int(np.int64((mixed >> _TOP_SHIFT) * np.uint64(len(entries) // _BUCKET) >> _TOP_SHIFT)) * _BUCKET
 
 
 @kernel
-def _holds(entries: UInt64s, entry: int, low: np.uint64, high: np.uint64, length: np.uint64) -> bool:
+def _has_word(entries: UInt64s, entry: int, low: np.uint64, high: np.uint64, length: np.uint64) -> bool:
     """True if an entry is that of a word: one comparison, so that there is one branch to foresee."""
     other = (entries[entry] ^ low) | (entries[entry + 1] ^ high) | ((entries[entry + 3] >> _COUNT_BITS) ^ length)
     return bool(other == 0)

@@ -26,10 +26,10 @@ from corpora.text.buffers import read_only
 MAX_VALUE = (1 << 27) - 2
 
 _LABEL_BITS, _VALUE_BITS = 9, 27
-_LABELS, _VALUES = (1 << _LABEL_BITS) - 1, (1 << _VALUE_BITS) - 1
+_LABEL_MASK, _VALUE_MASK = (1 << _LABEL_BITS) - 1, (1 << _VALUE_BITS) - 1
 _EMPTY = 1 << 8  # the label of a cell that is no node's child: no byte is equal to it
-_ALPHABET = 256
-_MAX_LOOKS = 512  # cells looked at for a place among others, before one is taken after all of them
+_NUM_LABELS = 256
+_MAX_CELLS_TRIED = 512  # cells looked at for a place among others, before one is taken after all of them
 
 
 class Trie(NamedTuple):
@@ -43,7 +43,7 @@ class Trie(NamedTuple):
     roots: Int64s
 
 
-def make_trie(
+def build_trie(
     pieces: Sequence[bytes], ids: Sequence[int], roots: Sequence[int] | None = None, *, num_roots: int = 1
 ) -> Trie:
     """The trie in which piece p, below root roots[p] (0 unless given), has the value ids[p].
@@ -51,28 +51,32 @@ def make_trie(
     An empty piece is the value of its root. Raises InputError where a root has the same piece twice, and where an
     id lies outside of 0 to MAX_VALUE.
     """
-    belongs = np.zeros(len(pieces), np.int64) if roots is None else np.array(roots, np.int64)
-    assert len(ids) == len(pieces) == len(belongs), "each piece has one id and one root"
-    table = pa.table({"root": belongs, "piece": pa.array(pieces, pa.large_binary()), "id": np.array(ids, np.int64)})
+    root_of_piece = np.zeros(len(pieces), np.int64) if roots is None else np.array(roots, np.int64)
+    assert len(ids) == len(pieces) == len(root_of_piece), "each piece has one id and one root"
+    table = pa.table(
+        {"root": root_of_piece, "piece": pa.array(pieces, pa.large_binary()), "id": np.array(ids, np.int64)}
+    )
     table = table.sort_by([("root", "ascending"), ("piece", "ascending")]).combine_chunks()
-    order, sorted_roots = table["piece"].combine_chunks(), table["root"].to_numpy()
-    twice = pc.equal(order[1:], order[:-1]).to_numpy(zero_copy_only=False) & (np.diff(sorted_roots) == 0)
-    if twice.any():
-        piece = order[int(twice.argmax())].as_py()
+    sorted_pieces, sorted_roots = table["piece"].combine_chunks(), table["root"].to_numpy()
+    is_repeated = pc.equal(sorted_pieces[1:], sorted_pieces[:-1]).to_numpy(zero_copy_only=False) & (
+        np.diff(sorted_roots) == 0
+    )
+    if is_repeated.any():
+        piece = sorted_pieces[int(is_repeated.argmax())].as_py()
         raise InputError(f"The piece {piece!r} occurs twice in the vocabulary: each piece has one id.")
     values = table["id"].to_numpy()
     if len(values) and not 0 <= values.min() <= values.max() <= MAX_VALUE:
         raise InputError(f"Ids run from 0 to {MAX_VALUE} at most, and here from {values.min()} to {values.max()}.")
     _, offsets, data = (
         np.frombuffer(each or b"", kind)
-        for each, kind in zip(order.buffers(), (np.uint8, np.int64, np.uint8), strict=True)
+        for each, kind in zip(sorted_pieces.buffers(), (np.uint8, np.int64, np.uint8), strict=True)
     )
     first_of_root = np.searchsorted(sorted_roots, np.arange(num_roots + 1)).astype(np.int64)
     assert first_of_root[-1] == len(pieces), "roots are numbered from 0 to num_roots - 1"
-    return _build(data, offsets, values, first_of_root)
+    return _build_sorted(data, offsets, values, first_of_root)
 
 
-def _build(
+def _build_sorted(
     data: Bytes,
     offsets: Int64s,
     values: Int64s,
@@ -80,45 +84,46 @@ def _build(
 ) -> Trie:
     """The trie of sorted pieces, in as many cells as it turns out to need."""
     num_roots = len(first_of_root) - 1
-    num_cells = len(data) + 8 * _ALPHABET
+    num_cells = len(data) + 8 * _NUM_LABELS
     while True:
         cells = np.full(num_cells, _EMPTY, np.int64)
         roots = np.empty(num_roots, np.int64)
-        used = place_pieces(data, offsets, values, first_of_root, cells, roots)
+        used = fill_cells(data, offsets, values, first_of_root, cells, roots)
         if used >= 0:
-            trie = Trie(cells[: used + _ALPHABET].copy(), roots)
+            trie = Trie(cells[: used + _NUM_LABELS].copy(), roots)
             for array in trie:
                 array.flags.writeable = False
             return trie
         num_cells *= 2
 
 
-def values_below(trie: Trie, limit: int) -> Trie:
+def keep_values_below(trie: Trie, limit: int) -> Trie:
     """Return a trie of the pieces whose ids are below a limit, with the ways to the others, which end without a value.
 
     It costs a copy, whatever the number of pieces.
     """
     arrays = (
-        np.where(nodes >> _LABEL_BITS & _VALUES > limit, nodes & ~(_VALUES << _LABEL_BITS), nodes) for nodes in trie
+        np.where(nodes >> _LABEL_BITS & _VALUE_MASK > limit, nodes & ~(_VALUE_MASK << _LABEL_BITS), nodes)
+        for nodes in trie
     )
     return Trie(*map(read_only, arrays))
 
 
 @kernel
-def step(trie: Trie, node: int, byte: int) -> int:
+def find_child(trie: Trie, node: int, byte: int) -> int:
     """The node to which a byte leads from a node; -1 where no piece continues so."""
     child = trie.cells[(node >> (_LABEL_BITS + _VALUE_BITS)) + byte]
-    return child if child & _LABELS == byte else -1
+    return child if child & _LABEL_MASK == byte else -1
 
 
 @kernel
-def value(node: int) -> int:
+def get_value(node: int) -> int:
     """The id of the piece that ends at a node; -1 where none does."""
-    return (node >> _LABEL_BITS & _VALUES) - 1
+    return (node >> _LABEL_BITS & _VALUE_MASK) - 1
 
 
 @kernel
-def place_pieces(
+def fill_cells(
     data: Bytes,
     offsets: Int64s,
     values: Int64s,
@@ -130,32 +135,32 @@ def place_pieces(
 
     Returns how many cells are used; -1 where there are too few.
     """
-    limit = len(cells) - 2 * _ALPHABET
-    taken = np.zeros(len(cells), np.uint8)
+    limit = len(cells) - 2 * _NUM_LABELS
+    used_bases = np.zeros(len(cells), np.uint8)
     # Nodes that wait: the pieces below them (from, to), how deep they are, and their cell, or ~root.
-    waiting = np.empty((len(data) + len(roots), 4), np.int64)
+    queue = np.empty((len(data) + len(roots), 4), np.int64)
     for root in range(len(roots)):
-        waiting[root, 0], waiting[root, 1] = first_of_root[root], first_of_root[root + 1]
-        waiting[root, 2], waiting[root, 3] = 0, ~root
+        queue[root, 0], queue[root, 1] = first_of_root[root], first_of_root[root + 1]
+        queue[root, 2], queue[root, 3] = 0, ~root
     done, queued = 0, len(roots)
-    low, top = _ALPHABET + 1, 2 * _ALPHABET  # cells 0 to 255 stay empty: the children of those that have none
-    labels = np.empty(_ALPHABET, np.int64)
+    low, top = _NUM_LABELS + 1, 2 * _NUM_LABELS  # cells 0 to 255 stay empty: the children of those that have none
+    labels = np.empty(_NUM_LABELS, np.int64)
     while done < queued:
-        first, last, depth, cell = waiting[done]
+        first, last, depth, cell = queue[done]
         done += 1
-        content = _EMPTY if cell < 0 else cells[cell] & _LABELS
+        content = _EMPTY if cell < 0 else cells[cell] & _LABEL_MASK
         if first < last and offsets[first + 1] - offsets[first] == depth:
             content |= (values[first] + 1) << _LABEL_BITS
             first += 1
         if first < last:
-            num_labels = _labels_at(data, offsets, first, last, depth, labels)
-            base, low = _free_place(cells, taken, labels, num_labels, low, top)
-            top = max(top, base + _ALPHABET)
+            num_labels = _list_labels(data, offsets, first, last, depth, labels)
+            base, low = _find_free_base(cells, used_bases, labels, num_labels, low, top)
+            top = max(top, base + _NUM_LABELS)
             if top > limit:
                 return -1
-            taken[base] = 1
+            used_bases[base] = 1
             content |= base << (_LABEL_BITS + _VALUE_BITS)
-            _queue_children(data, offsets, first, last, depth, labels[:num_labels], base, waiting, queued)
+            _queue_children(data, offsets, first, last, depth, labels[:num_labels], base, queue, queued)
             for label in labels[:num_labels]:
                 cells[base + label] = label
             queued += num_labels
@@ -175,12 +180,12 @@ def _queue_children(
     depth: int,
     labels: Int64s,
     base: int,
-    waiting: Int64s,
+    queue: Int64s,
     queued: int,
 ) -> None:
     """Let the children of a node wait, each with its share of the sorted pieces from first to last."""
     for number, label in enumerate(labels):
-        entry = waiting[queued + number]
+        entry = queue[queued + number]
         entry[0] = first
         while first < last and data[offsets[first] + depth] == label:
             first += 1
@@ -188,7 +193,7 @@ def _queue_children(
 
 
 @kernel
-def _labels_at(
+def _list_labels(
     data: Bytes,
     offsets: Int64s,
     first: int,
@@ -207,9 +212,9 @@ def _labels_at(
 
 
 @kernel
-def _free_place(
+def _find_free_base(
     cells: Int64s,
-    taken: Bytes,
+    used_bases: Bytes,
     labels: Int64s,
     num_labels: int,
     low: int,
@@ -221,11 +226,11 @@ def _free_place(
     """
     while low < top and cells[low] != _EMPTY:
         low += 1
-    first = max(low, _ALPHABET + labels[0])
-    last = min(first + _MAX_LOOKS, top)
+    first = max(low, _NUM_LABELS + labels[0])
+    last = min(first + _MAX_CELLS_TRIED, top)
     for cell in range(first, last):
         base = cell - labels[0]
-        fits = taken[base] == 0 and cells[cell] == _EMPTY
+        fits = used_bases[base] == 0 and cells[cell] == _EMPTY
         for label in labels[1:num_labels]:
             fits = fits and cells[base + label] == _EMPTY
         if fits:

@@ -21,15 +21,15 @@ import numpy as np
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Ids, Int64s
 from corpora.text.buffers import check_texts, read_only
-from tokenizers_train.encoding.encoded import Encoded, id_dtype
-from tokenizers_train.encoding.piece_cache import new_piece_cache
-from tokenizers_train.encoding.trie import make_trie
+from tokenizers_train.encoding.encoded import EncodedSentences, choose_id_dtype
+from tokenizers_train.encoding.piece_cache import build_piece_cache
+from tokenizers_train.encoding.trie import build_trie
 from tokenizers_train.encoding.unigram_kernels import UnigramModel, encode_ranges
 from tokenizers_train.vocabularies.albert import UNKNOWN_PENALTY
 from tokenizers_train.words.sentencepiece import SentencePieceWords
 
-_HUGE = 1e100  # so that the sum of a text's scores is a number
-_BYTES_A_TOKEN = 3  # fewer than in any language's prose: where tokens are shorter, the arrays are made longer
+_MAX_SCORE = 1e100  # so that the sum of a text's scores is a number
+_BYTES_PER_TOKEN = 3  # fewer than in any language's prose: where tokens are shorter, the arrays are made longer
 
 
 class UnigramEngine:
@@ -51,46 +51,46 @@ class UnigramEngine:
         _check_scores(pieces, lowest)
         self._words = words
         self._model = UnigramModel(
-            trie=make_trie([token.encode() for token, _ in pieces], range(len(pieces))),
+            trie=build_trie([token.encode() for token, _ in pieces], range(len(pieces))),
             scores=np.array([score for _, score in pieces], np.float64),
             unknown_id=unknown_id,
             unknown_score=lowest - UNKNOWN_PENALTY,
         )
-        self._dtype = id_dtype(len(pieces))
-        self._cache = new_piece_cache()
+        self._dtype = choose_id_dtype(len(pieces))
+        self._cache = build_piece_cache()
 
-    def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> Encoded:
+    def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
         """Encode the sentences data[starts[s]:ends[s]]: whole UTF-8 characters, in any order, inside of the data.
 
         Raises InputError for offsets outside of the data.
         """
         check_texts(data, starts, ends)
         data, starts, ends = read_only(data), read_only(starts), read_only(ends)
-        room = int((ends - starts).sum()) // _BYTES_A_TOKEN + 64
+        room = int((ends - starts).sum()) // _BYTES_PER_TOKEN + 64
         ids: Ids = np.empty(room, self._dtype)
-        begins, offsets = np.zeros(room, np.uint8), np.zeros(len(starts) + 1, np.int64)
+        word_starts, offsets = np.zeros(room, np.uint8), np.zeros(len(starts) + 1, np.int64)
         state = np.array([0, -1, 0], np.int64)
         rules, lowercase = self._words.character_rules, self._words.lowercase
         while not encode_ranges(
-            data, starts, ends, rules, lowercase, self._model, self._cache, ids, begins, offsets, state
+            data, starts, ends, rules, lowercase, self._model, self._cache, ids, word_starts, offsets, state
         ):
-            ids, begins = _longer(ids, begins, int(state[2]))
+            ids, word_starts = _extend_arrays(ids, word_starts, int(state[2]))
         num_tokens = int(state[2])
-        return Encoded(ids[:num_tokens], offsets, begins[:num_tokens])
+        return EncodedSentences(ids[:num_tokens], offsets, word_starts[:num_tokens])
 
 
 def _check_scores(pieces: Sequence[tuple[str, float]], lowest: float) -> None:
     """Refuse scores with which several unknown characters would be more probable than one."""
     for token, score in pieces:
-        if not abs(score) < _HUGE or lowest > UNKNOWN_PENALTY:
+        if not abs(score) < _MAX_SCORE or lowest > UNKNOWN_PENALTY:
             raise InputError(
                 f"The score of the token {token!r} is {score}, and scores are logarithms of probabilities: bring the "
                 "files of the vocabulary again."
             )
 
 
-def _longer(ids: Ids, begins: Bytes, used: int) -> tuple[Ids, Bytes]:
+def _extend_arrays(ids: Ids, word_starts: Bytes, used: int) -> tuple[Ids, Bytes]:
     """Arrays of twice the length that begin with what was used of these."""
-    more_ids, more_begins = np.empty(2 * len(ids), ids.dtype), np.zeros(2 * len(ids), np.uint8)
-    more_ids[:used], more_begins[:used] = ids[:used], begins[:used]
-    return more_ids, more_begins
+    more_ids, more_starts = np.empty(2 * len(ids), ids.dtype), np.zeros(2 * len(ids), np.uint8)
+    more_ids[:used], more_starts[:used] = ids[:used], word_starts[:used]
+    return more_ids, more_starts

@@ -15,23 +15,23 @@ import numpy as np
 from corpora.kernels.arrays import Bytes, Float64s, Ids, Int32s, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import lowered, store8
-from tokenizers_train.encoding.piece_cache import PieceCache, find, num_ids, packed_ids, remember
-from tokenizers_train.encoding.trie import Trie, step, value
+from tokenizers_train.encoding.piece_cache import PieceCache, count_ids, find_entry, get_packed_ids, remember
+from tokenizers_train.encoding.trie import Trie, find_child, get_value
 from tokenizers_train.words.sentencepiece_kernels import (
     MARK_BYTES,
-    MOST_BYTES,
+    MAX_EXPANSION,
     CharacterRules,
-    chunk_end,
     is_ascii_space,
     is_chunk_end,
-    next_word,
-    short_chunk,
+    load_short_chunk,
+    locate_chunk_end,
+    write_next_word,
 )
 
-_MOST_KEPT = 4  # ids that one store writes, of two bytes each
+_MAX_CACHED_IDS = 4  # ids that one store writes, of two bytes each
 _STORE_BYTES = 8
 _NOT_REACHED = -np.inf  # less than any sum
-_USUAL_BYTES = 64  # a chunk with more is given room of its own
+_MAX_SHARED_BYTES = 64  # a chunk with more is given room of its own
 
 
 class UnigramModel(NamedTuple):
@@ -65,19 +65,19 @@ class BestPaths(NamedTuple):
 
 
 @kernel
-def new_paths(num_bytes: int) -> BestPaths:
+def build_paths(num_bytes: int) -> BestPaths:
     """Room for the words of a chunk of a number of bytes."""
-    most = MARK_BYTES + MOST_BYTES * num_bytes
+    num_places = MARK_BYTES + MAX_EXPANSION * num_bytes
     return BestPaths(
-        np.empty(most, np.uint8),
-        np.empty(most + 1, np.float64),
-        np.empty(most + 1, np.int32),
-        np.empty(most + 1, np.int32),
+        np.empty(num_places, np.uint8),
+        np.empty(num_places + 1, np.float64),
+        np.empty(num_places + 1, np.int32),
+        np.empty(num_places + 1, np.int32),
     )
 
 
 @kernel
-def best_pieces(model: UnigramModel, length: int, paths: BestPaths, ids: Ids, to: int) -> int:
+def write_best_pieces(model: UnigramModel, length: int, paths: BestPaths, ids: Ids, used: int) -> int:
     """Write the ids of the best pieces of paths.word[:length] from ids[to] on: at most one for each byte.
 
     Returns their number.
@@ -86,49 +86,49 @@ def best_pieces(model: UnigramModel, length: int, paths: BestPaths, ids: Ids, to
     for place in range(1, length + 1):
         scores[place] = _NOT_REACHED
     scores[0] = 0.0
-    at = 0
-    while at < length:
-        so_far, covered = scores[at], False
-        after = _next_character(word, at)
-        node, place = model.trie.roots[0], at
+    start = 0
+    while start < length:
+        score_here, has_piece = scores[start], False
+        next_start = _locate_next_character(word, start)
+        node, place = model.trie.roots[0], start
         while place < length:
-            node = step(model.trie, node, word[place])
+            node = find_child(model.trie, node, word[place])
             if node < 0:
                 break
             place += 1
-            number = value(node)
+            number = get_value(node)
             if number >= 0:
-                score = model.scores[number] + so_far
+                score = model.scores[number] + score_here
                 if score > scores[place]:
-                    scores[place], starts[place], last_ids[place] = score, at, number
-                covered = covered or place == after
-        if not covered:
-            score = model.unknown_score + so_far
-            if score > scores[after]:
-                scores[after], starts[after], last_ids[after] = score, at, model.unknown_id
-        at = after
-    return _write_path(model.unknown_id, paths, length, ids, to)
+                    scores[place], starts[place], last_ids[place] = score, start, number
+                has_piece = has_piece or place == next_start
+        if not has_piece:
+            score = model.unknown_score + score_here
+            if score > scores[next_start]:
+                scores[next_start], starts[next_start], last_ids[next_start] = score, start, model.unknown_id
+        start = next_start
+    return _write_path(model.unknown_id, paths, length, ids, used)
 
 
 @kernel
-def _next_character(word: Bytes, at: int) -> int:
+def _locate_next_character(word: Bytes, at: int) -> int:
     """Return where the character after that at `at` begins."""
     first = word[at]
     return at + (1 if first < 0x80 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4)
 
 
 @kernel
-def _write_path(unknown_id: int, paths: BestPaths, length: int, ids: Ids, to: int) -> int:
+def _write_path(unknown_id: int, paths: BestPaths, length: int, ids: Ids, used: int) -> int:
     """Write the ids of the best pieces, those unknown that follow each other once; returns their number."""
-    number, place, before = 0, length, -1
+    number, place, next_id = 0, length, -1
     while place > 0:
-        last = paths.ids[place]
-        if last != unknown_id or before != unknown_id:
-            ids[to + number] = last
+        piece = paths.ids[place]
+        if piece != unknown_id or next_id != unknown_id:
+            ids[used + number] = piece
             number += 1
-        before, place = last, paths.starts[place]
+        next_id, place = piece, paths.starts[place]
     for i in range(number // 2):
-        ids[to + i], ids[to + number - 1 - i] = ids[to + number - 1 - i], ids[to + i]
+        ids[used + i], ids[used + number - 1 - i] = ids[used + number - 1 - i], ids[used + i]
     return number
 
 
@@ -142,7 +142,7 @@ def encode_ranges(
     model: UnigramModel,
     cache: PieceCache,
     ids: Ids,
-    begins: Bytes,
+    word_starts: Bytes,
     offsets: Int64s,
     state: Int64s,
 ) -> bool:
@@ -151,18 +151,18 @@ def encode_ranges(
     state: range, place in it (-1 for its beginning) and ids written; (0, -1, 0) at first
     Returns False where there is no room for more: bring longer arrays and continue.
     """
-    paths = new_paths(_USUAL_BYTES)
-    to = state[2]
+    paths = build_paths(_MAX_SHARED_BYTES)
+    used = state[2]
     for r in range(state[0], len(starts)):
         at, end = starts[r], ends[r]
         if r == state[0] and state[1] >= 0:
             at = state[1]
-        at, to = encode_range(data, at, end, rules, lowercase, model, cache, paths, ids, begins, to)
+        at, used = encode_range(data, at, end, rules, lowercase, model, cache, paths, ids, word_starts, used)
         if at < end:
-            state[0], state[1], state[2] = r, at, to
+            state[0], state[1], state[2] = r, at, used
             return False
-        offsets[r + 1] = to
-    state[2] = to
+        offsets[r + 1] = used
+    state[2] = used
     return True
 
 
@@ -177,37 +177,37 @@ def encode_range(
     cache: PieceCache,
     paths: BestPaths,
     ids: Ids,
-    begins: Bytes,
-    to: int,
+    word_starts: Bytes,
+    used: int,
 ) -> tuple[int, int]:
     """Write the ids of data[at:end] from ids[to] on; returns the ends of what was read, and of what was written."""
     while at < end:
         if is_ascii_space(data[at]):
             at += 1
             continue
-        low, high, length = short_chunk(data, at, end)
-        short = length > 0 and is_chunk_end(data, at + length, end)
+        low, high, length = load_short_chunk(data, at, end)
+        is_short = length > 0 and is_chunk_end(data, at + length, end)
         if lowercase:
             low, high = lowered(low), lowered(high)
-        if short and to + _MOST_KEPT <= len(ids):
-            entry = find(cache, low, high, length)
+        if is_short and used + _MAX_CACHED_IDS <= len(ids):
+            entry = find_entry(cache, low, high, length)
             if entry >= 0:
-                store8(ids, to, packed_ids(cache, entry))
-                begins[to] = 1
-                to += num_ids(cache, entry)
+                store8(ids, used, get_packed_ids(cache, entry))
+                word_starts[used] = 1
+                used += count_ids(cache, entry)
                 at += length
                 continue
-        last = at + length if short else chunk_end(data, at, end)
-        if last - at <= _USUAL_BYTES:
-            after, num_words = encode_chunk(data, at, last, rules, model, paths, ids, begins, to)
+        last = at + length if is_short else locate_chunk_end(data, at, end)
+        if last - at <= _MAX_SHARED_BYTES:
+            after, num_words = encode_chunk(data, at, last, rules, model, paths, ids, word_starts, used)
         else:
-            after, num_words = encode_long_chunk(data, at, last, rules, model, ids, begins, to)
+            after, num_words = encode_long_chunk(data, at, last, rules, model, ids, word_starts, used)
         if after < 0:
-            return at, to
-        if short and num_words == 1 and after - to <= _STORE_BYTES // ids.itemsize:
-            remember(cache, low, high, length, _packed(ids, to, after), after - to)
-        at, to = last, after
-    return at, to
+            return at, used
+        if is_short and num_words == 1 and after - used <= _STORE_BYTES // ids.itemsize:
+            remember(cache, low, high, length, _pack_ids(ids, used, after), after - used)
+        at, used = last, after
+    return at, used
 
 
 @kernel
@@ -219,26 +219,26 @@ def encode_chunk(
     model: UnigramModel,
     paths: BestPaths,
     ids: Ids,
-    begins: Bytes,
-    to: int,
+    word_starts: Bytes,
+    used: int,
 ) -> tuple[int, int]:
     """Write the ids of the words of the chunk data[at:end] from ids[to] on, in which `begins` is zero.
 
     Returns the place after the last, or -1 where there is no room for all, with `begins` as it was; and how many
     words the chunk has.
     """
-    first, num_words, within = to, 0, 0
+    first, num_words, num_read = used, 0, 0
     while at < end:
-        at, within, length = next_word(data, at, end, within, rules, paths.word)
+        at, num_read, length = write_next_word(data, at, end, num_read, rules, paths.word)
         if length == 0:
             break
-        if to + length > len(ids):
-            begins[first:to] = 0
+        if used + length > len(ids):
+            word_starts[first:used] = 0
             return -1, 0
-        begins[to] = 1
-        to += best_pieces(model, length, paths, ids, to)
+        word_starts[used] = 1
+        used += write_best_pieces(model, length, paths, ids, used)
         num_words += 1
-    return to, num_words
+    return used, num_words
 
 
 @kernel
@@ -249,15 +249,15 @@ def encode_long_chunk(
     rules: CharacterRules,
     model: UnigramModel,
     ids: Ids,
-    begins: Bytes,
-    to: int,
+    word_starts: Bytes,
+    used: int,
 ) -> tuple[int, int]:
     """The same for a chunk of any length."""
-    return encode_chunk(data, at, end, rules, model, new_paths(end - at), ids, begins, to)
+    return encode_chunk(data, at, end, rules, model, build_paths(end - at), ids, word_starts, used)
 
 
 @kernel
-def _packed(ids: Ids, first: int, last: int) -> np.uint64:
+def _pack_ids(ids: Ids, first: int, last: int) -> np.uint64:
     """The ids from first to last as one word, the first lowest."""
     packed = np.uint64(0)
     for i in range(last - 1, first - 1, -1):

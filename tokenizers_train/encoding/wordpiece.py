@@ -22,23 +22,23 @@ import numpy as np
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.text.buffers import check_texts
-from tokenizers_train.encoding.encoded import Encoded, id_dtype
-from tokenizers_train.encoding.piece_cache import new_piece_cache
-from tokenizers_train.encoding.trie import Trie, make_trie, values_below
+from tokenizers_train.encoding.encoded import EncodedSentences, choose_id_dtype
+from tokenizers_train.encoding.piece_cache import build_piece_cache
+from tokenizers_train.encoding.trie import Trie, build_trie, keep_values_below
 from tokenizers_train.encoding.wordpiece_kernels import (
-    BEGINNING,
-    CONTINUING,
+    ROOT_BEGINNING,
+    ROOT_CONTINUING,
     SLACK,
     Output,
     WordPieceModel,
     encode_ranges,
     encode_words,
 )
-from tokenizers_train.words.bert import BertWords, asked_words, read_only_ranges, room_for_words, word_rules
-from tokenizers_train.words.bert_kernels import ASKS, DONE, WANTS_ROOM, WANTS_SCRATCH
+from tokenizers_train.words.bert import BertWords, build_ranges, build_word_buffer, build_word_rules, split_by_reference
+from tokenizers_train.words.bert_kernels import DONE, NEEDS_BUFFER, NEEDS_REFERENCE, NEEDS_ROOM
 
-_ENDLESS = 1 << 62  # characters
-_BYTES_OF_TOKEN = 3  # at first; English has 4.4, and room grows
+_NO_LIMIT = 1 << 62  # characters
+_BYTES_PER_TOKEN = 3  # at first; English has 4.4, and room grows
 
 
 class WordPieceEngine:
@@ -67,70 +67,70 @@ class WordPieceEngine:
                 "the token that does, or add it to the vocabulary."
             )
         self._words = words
-        self._rules = word_rules(words.characters)
-        reachable = ids if max_word_length > 0 else {}
-        own_ids = np.array([reachable.get(chr(code), ids[unknown]) for code in range(128)], np.int64)
+        self._rules = build_word_rules(words.characters)
+        word_ids = ids if max_word_length > 0 else {}
+        standalone_ids = np.array([word_ids.get(chr(code), ids[unknown]) for code in range(128)], np.int64)
         self._model = WordPieceModel(
-            _trie(tuple(ids.items()), prefix), own_ids, ids[unknown], min(max_word_length, _ENDLESS)
+            _build_trie(tuple(ids.items()), prefix), standalone_ids, ids[unknown], min(max_word_length, _NO_LIMIT)
         )
         self._size = max(ids.values()) + 1
-        self._dtype = id_dtype(self._size)
-        self._cache = new_piece_cache()
-        self._written = room_for_words()
+        self._dtype = choose_id_dtype(self._size)
+        self._cache = build_piece_cache()
+        self._buffer = build_word_buffer()
 
-    def without_last(self, number: int) -> "WordPieceEngine":
+    def without_last_tokens(self, num_tokens: int) -> "WordPieceEngine":
         """Return the engine of the same vocabulary without its last tokens. The unknown token stays."""
         model, smaller = self._model, copy(self)
-        size = self._size - number
-        own_ids = np.where(model.own_ids < size, model.own_ids, model.unknown)
-        smaller._model = model._replace(trie=values_below(model.trie, size), own_ids=own_ids)
-        smaller._size, smaller._cache = size, new_piece_cache()
+        size = self._size - num_tokens
+        standalone_ids = np.where(model.standalone_ids < size, model.standalone_ids, model.unknown_id)
+        smaller._model = model._replace(trie=keep_values_below(model.trie, size), standalone_ids=standalone_ids)
+        smaller._size, smaller._cache = size, build_piece_cache()
         return smaller
 
-    def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> Encoded:
+    def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
         """Encode the sentences data[starts[s]:ends[s]]: whole UTF-8 characters, in any order, inside of the data.
 
         Raises InputError for offsets outside of the data.
         """
         check_texts(data, starts, ends)
-        ranges, output = read_only_ranges(data, starts, ends), self._new_output(ends - starts)
+        ranges, output = build_ranges(data, starts, ends), self._build_output(ends - starts)
         state = np.array([0, starts[0] if len(starts) else 0, 0], np.int64)
         fixed = (self._rules, self._model, self._cache)
-        while (why := encode_ranges(ranges, *fixed, output, self._written, state)) != DONE:
-            if why == ASKS:
-                asked, stop = asked_words(self._words, ranges, state, self._rules)
-                output = self._with_words(output, asked, state)
+        while (stop_reason := encode_ranges(ranges, *fixed, output, self._buffer, state)) != DONE:
+            if stop_reason == NEEDS_REFERENCE:
+                words, stop = split_by_reference(self._words, ranges, state, self._rules)
+                output = self._append_words(output, words, state)
                 state[1] = stop
             else:
-                output = self._with_room(output, why)
+                output = self._make_room(output, stop_reason)
         for array in (output.ids, output.word_starts):
             array.resize(int(state[2]), refcheck=False)  # gives back the rest; nothing else refers to it
-        return Encoded(output.ids, output.offsets, output.word_starts)
+        return EncodedSentences(output.ids, output.offsets, output.word_starts)
 
-    def _with_words(self, output: Output, words: list[str], state: Int64s) -> Output:
+    def _append_words(self, output: Output, words: list[str], state: Int64s) -> Output:
         """The output with the pieces of a few words after it; state[2] advances."""
         encoded = [word.encode() for word in words]
         ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
         starts = ends - np.array([len(word) for word in encoded], np.int64)
-        ranges = read_only_ranges(np.frombuffer(b"".join(encoded), np.uint8), starts, ends)
-        written = np.array([0, 0, state[2]], np.int64)
-        while (why := encode_words(ranges, self._model, output, written)) != DONE:
-            output = self._with_room(output, why)
-        state[2] = written[2]
+        ranges = build_ranges(np.frombuffer(b"".join(encoded), np.uint8), starts, ends)
+        progress = np.array([0, 0, state[2]], np.int64)
+        while (stop_reason := encode_words(ranges, self._model, output, progress)) != DONE:
+            output = self._make_room(output, stop_reason)
+        state[2] = progress[2]
         return output
 
-    def _new_output(self, lengths: Int64s) -> Output:
+    def _build_output(self, lengths: Int64s) -> Output:
         """Room for the tokens of ranges of so many bytes, as English has them."""
-        size = int(lengths.sum()) // _BYTES_OF_TOKEN + 2 * SLACK
+        size = int(lengths.sum()) // _BYTES_PER_TOKEN + 2 * SLACK
         offsets = np.zeros(len(lengths) + 1, np.int64)
         return Output(np.empty(size, self._dtype), np.empty(size, np.uint8), offsets)
 
-    def _with_room(self, output: Output, why: int) -> Output:
+    def _make_room(self, output: Output, stop_reason: int) -> Output:
         """The output, or what words are written out to, with twice the room, as the kernel wants it."""
-        if why == WANTS_SCRATCH:
-            self._written = room_for_words(2 * len(self._written.text))
+        if stop_reason == NEEDS_BUFFER:
+            self._buffer = build_word_buffer(2 * len(self._buffer.text))
             return output
-        assert why == WANTS_ROOM
+        assert stop_reason == NEEDS_ROOM
         size = len(output.ids)
         ids, word_starts = np.empty(2 * size, self._dtype), np.empty(2 * size, np.uint8)
         ids[:size], word_starts[:size] = output.ids, output.word_starts
@@ -138,19 +138,19 @@ class WordPieceEngine:
 
 
 @lru_cache(maxsize=4)
-def _trie(ids: tuple[tuple[str, int], ...], prefix: str) -> Trie:
+def _build_trie(ids: tuple[tuple[str, int], ...], prefix: str) -> Trie:
     """The pieces below two roots: all tokens may begin a word, and those with the prefix continue one without it.
 
     Kept, for every part and every thread has an engine of its own, and making it takes 0.1 s.
     """
     tokens = [token.encode() for token, _ in ids]
-    begin = prefix.encode()
+    encoded_prefix = prefix.encode()
     continuing = [
-        (token[len(begin) :], number)
+        (token[len(encoded_prefix) :], number)
         for token, (_, number) in zip(tokens, ids, strict=True)
-        if token.startswith(begin) and token != begin
+        if token.startswith(encoded_prefix) and token != encoded_prefix
     ]
     pieces = [*tokens, *(token for token, _ in continuing)]
     numbers = [*(number for _, number in ids), *(number for _, number in continuing)]
-    roots = [BEGINNING] * len(ids) + [CONTINUING] * len(continuing)
-    return make_trie(pieces, numbers, roots, num_roots=2)
+    roots = [ROOT_BEGINNING] * len(ids) + [ROOT_CONTINUING] * len(continuing)
+    return build_trie(pieces, numbers, roots, num_roots=2)

@@ -12,25 +12,25 @@ import numpy as np
 from corpora.kernels.arrays import Bytes, Ids, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import store8
-from tokenizers_train.encoding.piece_cache import PieceCache, find, num_ids, packed_ids, remember
-from tokenizers_train.encoding.trie import Trie, step, value
+from tokenizers_train.encoding.piece_cache import PieceCache, count_ids, find_entry, get_packed_ids, remember
+from tokenizers_train.encoding.trie import Trie, find_child, get_value
 from tokenizers_train.words.bert_kernels import (
     DONE,
-    OTHER,
-    SHORT,
-    WANTS_ROOM,
+    MAX_PACKED_BYTES,
+    NEEDS_ROOM,
+    UNCLASSIFIED,
     Ranges,
+    WordBuffer,
     WordRules,
-    Written,
-    ascii_word,
-    kind_behind,
-    packed_word,
+    classify_word_end,
+    load_ascii_word,
+    pack_word,
     write_words,
 )
-from tokenizers_train.words.characters import LETTER, OWN, SPACE
+from tokenizers_train.words.characters import LETTER, SPACE, STANDALONE
 
 SLACK = 32  # ids and word starts that must have room after what is written: a short word's, and a store of eight bytes
-BEGINNING, CONTINUING = 0, 1  # the roots of the trie
+ROOT_BEGINNING, ROOT_CONTINUING = 0, 1  # the roots of the trie
 
 _FIRST_ONLY = np.uint64(1)  # word starts of a word's pieces, packed
 
@@ -45,8 +45,8 @@ class WordPieceModel(NamedTuple):
     """
 
     trie: Trie
-    own_ids: Int64s
-    unknown: int
+    standalone_ids: Int64s
+    unknown_id: int
     max_characters: int
 
 
@@ -65,7 +65,7 @@ def encode_ranges(
     model: WordPieceModel,
     cache: PieceCache,
     output: Output,
-    written: Written,
+    buffer: WordBuffer,
     state: Int64s,
 ) -> int:
     """Encode the ranges from where `state` (range, place, tokens written) says; returns why it stopped."""
@@ -73,47 +73,47 @@ def encode_ranges(
     ids, word_starts, offsets = output
     r, at, total = state[0], state[1], state[2]
     room = len(ids) - SLACK
-    packable = len(data) - SHORT + 1  # so far a short word may begin: what comes after is written out
+    packable = len(data) - MAX_PACKED_BYTES + 1  # so far a short word may begin: what comes after is written out
     while r < len(starts):
         end = ends[r]
         while at < end:
             if total > room:
-                return _stopped(state, r, at, total, WANTS_ROOM)
-            kind = rules.kinds[data[at]]
+                return _save_state(state, r, at, total, NEEDS_ROOM)
+            kind = rules.byte_classes[data[at]]
             if kind == LETTER and at < packable:
-                length, low, high = ascii_word(data, at, rules.folds)
-                behind = kind_behind(data, at + length, end, rules)
-                if behind != OTHER:
-                    entry = find(cache, low, high, length)
+                length, low, high = load_ascii_word(data, at, rules.case_bits)
+                next_kind = classify_word_end(data, at + length, end, rules)
+                if next_kind != UNCLASSIFIED:
+                    entry = find_entry(cache, low, high, length)
                     if entry >= 0:
-                        store8(ids, total, packed_ids(cache, entry))
+                        store8(ids, total, get_packed_ids(cache, entry))
                         store8(word_starts, total, _FIRST_ONLY)
-                        total += num_ids(cache, entry)
+                        total += count_ids(cache, entry)
                     else:
-                        total = _put_new_word(low, high, length, model, cache, output, total, written)
-                    at += length + (behind == SPACE)
+                        total = _write_new_word(low, high, length, model, cache, output, total, buffer)
+                    at += length + (next_kind == SPACE)
                     continue
             elif kind == SPACE:
                 at += 1
                 continue
-            elif kind == OWN:
-                ids[total] = model.own_ids[data[at]]
+            elif kind == STANDALONE:
+                ids[total] = model.standalone_ids[data[at]]
                 word_starts[total] = 1
                 total += 1
                 at += 1
                 continue
-            onwards, words, why = write_words(data, at, end, rules, written, model.max_characters)
-            if words == 0 and why != DONE:
-                return _stopped(state, r, onwards, total, why)
-            if words > 0 and total + written.ends[words - 1] > room:
-                return _stopped(state, r, at, total, WANTS_ROOM)
-            total = _put_written(written, words, model, cache, output, total)
-            at = onwards
+            next_at, num_words, stop_reason = write_words(data, at, end, rules, buffer, model.max_characters)
+            if num_words == 0 and stop_reason != DONE:
+                return _save_state(state, r, next_at, total, stop_reason)
+            if num_words > 0 and total + buffer.ends[num_words - 1] > room:
+                return _save_state(state, r, at, total, NEEDS_ROOM)
+            total = _write_buffered_words(buffer, num_words, model, cache, output, total)
+            at = next_at
         r += 1
         offsets[r] = total
         if r < len(starts):
             at = starts[r]
-    return _stopped(state, r, at, total, DONE)
+    return _save_state(state, r, at, total, DONE)
 
 
 @kernel
@@ -123,62 +123,62 @@ def encode_words(words: Ranges, model: WordPieceModel, output: Output, state: In
     for w in range(state[0], len(starts)):
         if state[2] + ends[w] - starts[w] > len(output.ids) - SLACK:
             state[0] = w
-            return WANTS_ROOM
+            return NEEDS_ROOM
         characters = 0
         for i in range(starts[w], ends[w]):
             characters += data[i] & 0xC0 != 0x80
-        state[2] = match_pieces(data, starts[w], ends[w], characters, model, output, state[2])
+        state[2] = write_longest_pieces(data, starts[w], ends[w], characters, model, output, state[2])
     return DONE
 
 
 @kernel
-def match_pieces(
+def write_longest_pieces(
     text: Bytes, start: int, end: int, characters: int, model: WordPieceModel, output: Output, total: int
 ) -> int:
     """Write the longest pieces of the word text[start:end], from left to right; return the tokens so far."""
     ids, word_starts, _ = output
-    at, first, root = start, total, BEGINNING
+    at, first, root = start, total, ROOT_BEGINNING
     while at < end and characters <= model.max_characters:
         node, i, best, best_end = model.trie.roots[root], at, -1, at
         while i < end:
-            node = step(model.trie, node, text[i])
+            node = find_child(model.trie, node, text[i])
             if node < 0:
                 break
             i += 1
-            if value(node) >= 0:
-                best, best_end = value(node), i
+            if get_value(node) >= 0:
+                best, best_end = get_value(node), i
         if best < 0:
             break
         ids[total] = best
         word_starts[total] = total == first
         total += 1
-        at, root = best_end, CONTINUING
+        at, root = best_end, ROOT_CONTINUING
     if at == end:
         return total
-    ids[first] = model.unknown
+    ids[first] = model.unknown_id
     word_starts[first] = 1
     return first + 1
 
 
 @kernel
-def _put_written(
-    written: Written, words: int, model: WordPieceModel, cache: PieceCache, output: Output, total: int
+def _write_buffered_words(
+    buffer: WordBuffer, num_words: int, model: WordPieceModel, cache: PieceCache, output: Output, total: int
 ) -> int:
     """Write the pieces of words that were written out; returns how many tokens there are then."""
-    text, word_ends, characters = written
+    text, word_ends, characters = buffer
     ids, word_starts, _ = output
     start = 0
-    for w in range(words):
+    for w in range(num_words):
         end = word_ends[w]
-        low, high = packed_word(text, start, end - start)
-        entry = find(cache, low, high, end - start) if end - start <= SHORT else -1
+        low, high = pack_word(text, start, end - start)
+        entry = find_entry(cache, low, high, end - start) if end - start <= MAX_PACKED_BYTES else -1
         if entry >= 0:
-            store8(ids, total, packed_ids(cache, entry))
+            store8(ids, total, get_packed_ids(cache, entry))
             store8(word_starts, total, _FIRST_ONLY)
-            total += num_ids(cache, entry)
+            total += count_ids(cache, entry)
         else:
-            after = match_pieces(text, start, end, characters[w], model, output, total)
-            if end - start <= SHORT:
+            after = write_longest_pieces(text, start, end, characters[w], model, output, total)
+            if end - start <= MAX_PACKED_BYTES:
                 _remember_pieces(cache, low, high, end - start, ids, total, after)
             total = after
         start = end
@@ -186,7 +186,7 @@ def _put_written(
 
 
 @kernel
-def _put_new_word(
+def _write_new_word(
     low: np.uint64,
     high: np.uint64,
     length: int,
@@ -194,12 +194,12 @@ def _put_new_word(
     cache: PieceCache,
     output: Output,
     total: int,
-    written: Written,
+    buffer: WordBuffer,
 ) -> int:
     """Write the pieces of a word of ASCII letters that is not remembered; returns how many tokens there are then."""
-    store8(written.text, 0, low)
-    store8(written.text, 8, high)
-    after = match_pieces(written.text, 0, length, length, model, output, total)
+    store8(buffer.text, 0, low)
+    store8(buffer.text, 8, high)
+    after = write_longest_pieces(buffer.text, 0, length, length, model, output, total)
     _remember_pieces(cache, low, high, length, output.ids, total, after)
     return after
 
@@ -218,7 +218,7 @@ def _remember_pieces(
 
 
 @kernel
-def _stopped(state: Int64s, r: int, at: int, total: int, why: int) -> int:
+def _save_state(state: Int64s, r: int, at: int, total: int, stop_reason: int) -> int:
     """Note where the kernel stops."""
     state[0], state[1], state[2] = r, at, total
-    return why
+    return stop_reason

@@ -42,7 +42,7 @@ from tokenizers_train.learning.merges_kernels import (
     BLOCK,
     EDGE,
     Cells,
-    Gathered,
+    MergeChanges,
     Pairs,
     count_pairs,
     join_pairs,
@@ -50,13 +50,13 @@ from tokenizers_train.learning.merges_kernels import (
 )
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS, SPECIAL_TOKENS
 from tokenizers_train.vocabularies.settings import VocabularySettings
-from tokenizers_train.vocabularies.vocabulary import Vocabulary, roberta_vocabulary
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, build_roberta_vocabulary
 from tokenizers_train.words.table import WordCounts
 
-MOST_CELLS = (1 << 31) - 1  # so that a place fits 32 bits
+MAX_CELLS = (1 << 31) - 1  # so that a place fits 32 bits
 
 
-class Words(NamedTuple):
+class SpelledWords(NamedTuple):
     """Distinct words as pieces.
 
     letters: what the first piece ids mean, in their order
@@ -65,10 +65,10 @@ class Words(NamedTuple):
 
     letters: list[str]
     cells: Cells
-    whole: Int64s
+    mergeable: Int64s
 
 
-def lay_out_words(counts: WordCounts, letters: list[str], ids: tuple[Int32s, Int32s], num_letters: int) -> Words:
+def lay_out_words(counts: WordCounts, letters: list[str], ids: tuple[Int32s, Int32s], num_letters: int) -> SpelledWords:
     """Spell the words, those of one count next to each other.
 
     ids:         for each code point its id as a word's first letter and as another one, -1 for one that is skipped; or
@@ -77,7 +77,7 @@ def lay_out_words(counts: WordCounts, letters: list[str], ids: tuple[Int32s, Int
     Raises InputError if there are more than 2^31 cells.
     """
     num_cells = num_letters + counts.num_rows + 1
-    if num_cells > MOST_CELLS:
+    if num_cells > MAX_CELLS:
         raise InputError(
             f"The distinct words have {num_letters} letters, and a vocabulary is learnt from two "
             "thousand million at most: leave a source out of the vocabulary, or train it on a part of the corpus."
@@ -85,32 +85,32 @@ def lay_out_words(counts: WordCounts, letters: list[str], ids: tuple[Int32s, Int
     data, offsets = text_buffers(counts["word"].combine_chunks())
     occurrences = counts["count"].to_numpy()
     order = np.argsort(occurrences, kind="stable")
-    firsts = np.append(np.flatnonzero(np.diff(occurrences[order], prepend=0)), len(order))
-    pieces, runs, whole = (
+    run_starts = np.append(np.flatnonzero(np.diff(occurrences[order], prepend=0)), len(order))
+    pieces, runs, mergeable = (
         np.empty(num_cells, np.int32),
-        np.empty(len(firsts), np.int64),
-        np.zeros(len(firsts) - 1, np.int64),
+        np.empty(len(run_starts), np.int64),
+        np.zeros(len(run_starts) - 1, np.int64),
     )
-    pieces = pieces[: spell_words(data, offsets, order, firsts, *ids, pieces, runs, whole)]
-    of_runs = occurrences[order[firsts[:-1]]]
+    pieces = pieces[: spell_words(data, offsets, order, run_starts, *ids, pieces, runs, mergeable)]
+    run_counts = occurrences[order[run_starts[:-1]]]
     starts = np.arange(0, len(pieces), BLOCK)
     first, last = (
         np.searchsorted(runs, at, "right") - 1 for at in (starts, np.minimum(starts + BLOCK, len(pieces)) - 1)
     )
-    blocks = np.where(first == last, of_runs[first], -1 - first)
-    return Words(letters, Cells(pieces, runs, of_runs, blocks), whole)
+    blocks = np.where(first == last, run_counts[first], -1 - first)
+    return SpelledWords(letters, Cells(pieces, runs, run_counts, blocks), mergeable)
 
 
-def learn_merges_plainly(words: Words, room: int, min_frequency: int) -> list[tuple[int, int]]:
+def learn_merges_plain(words: SpelledWords, max_merges: int, min_frequency: int) -> list[tuple[int, int]]:
     """Count all pairs again before every merge, and join the first of the order: the definition of `learn_merges`."""
     pieces, runs = words.cells.pieces, words.cells.runs
     edges = np.flatnonzero(pieces == EDGE)
-    spelt = [pieces[start + 1 : end].tolist() for start, end in pairwise(edges.tolist())]
+    spelled = [pieces[start + 1 : end].tolist() for start, end in pairwise(edges.tolist())]
     counts = words.cells.counts[np.searchsorted(runs, edges[:-1] + 1, "right") - 1].tolist()
     merges: list[tuple[int, int]] = []
-    while len(merges) < room:
+    while len(merges) < max_merges:
         pairs: Counter[tuple[int, int]] = Counter()
-        for word, count in zip(spelt, counts, strict=True):
+        for word, count in zip(spelled, counts, strict=True):
             for pair in pairwise(word):
                 pairs[pair] += count
         if not pairs:
@@ -119,12 +119,12 @@ def learn_merges_plainly(words: Words, room: int, min_frequency: int) -> list[tu
         if pairs[best] < min_frequency:
             break
         new = len(words.letters) + len(merges)
-        spelt = [_joined(word, best, new) for word in spelt]
+        spelled = [_join_pair(word, best, new) for word in spelled]
         merges.append(best)
     return merges
 
 
-def _joined(pieces: list[int], pair: tuple[int, int], new: int) -> list[int]:
+def _join_pair(pieces: list[int], pair: tuple[int, int], new: int) -> list[int]:
     """The pieces with each occurrence of the pair, from the left, made one."""
     joined: list[int] = []
     for piece in pieces:
@@ -135,30 +135,33 @@ def _joined(pieces: list[int], pair: tuple[int, int], new: int) -> list[int]:
     return joined
 
 
-def learn_merges(words: Words, room: int, min_frequency: int) -> Int64s:
+def learn_merges(words: SpelledWords, max_merges: int, min_frequency: int) -> Int64s:
     """The pairs of piece ids to join, a row for each, in order: at most `room`, none rarer than `min_frequency`.
 
     Merge k makes the piece with the id len(words.letters) + k. The words' cells are written over.
     """
-    num_ids, least = len(words.letters) + room, max(1, min_frequency, least_joined(words, room))
-    pairs = count_pairs(words.cells, _no_pairs(), least)
+    num_ids, min_count = (
+        len(words.letters) + max_merges,
+        max(1, min_frequency, compute_min_merged_count(words, max_merges)),
+    )
+    pairs = count_pairs(words.cells, _build_empty_pairs(), min_count)
     sizes = np.ones(num_ids, np.int32)
-    merges = np.empty((room, 2), np.int64)
-    num_merges = join_pairs(words.cells, sizes, pairs, _nothing_gathered(num_ids), least, merges)
+    merges = np.empty((max_merges, 2), np.int64)
+    num_merges = join_pairs(words.cells, sizes, pairs, _build_empty_changes(num_ids), min_count, merges)
     return merges[:num_merges]
 
 
-def least_joined(words: Words, room: int) -> int:
+def compute_min_merged_count(words: SpelledWords, max_merges: int) -> int:
     """A count that no pair falls below that one of `room` merges joins; 0 if nothing can be said.
 
     A word of two letters or more is one piece only after a merge that makes this very piece. If more words than there
     are merges occur so often, one of them has a pair at any time, and the pair is at least as frequent as the word.
     """
-    words_from = np.cumsum(words.whole[::-1])[::-1]  # words of each run, and of those with higher counts
-    return int(words.cells.counts[words_from > room].max(initial=0))
+    words_as_frequent = np.cumsum(words.mergeable[::-1])[::-1]  # words of each run, and of those with higher counts
+    return int(words.cells.counts[words_as_frequent > max_merges].max(initial=0))
 
 
-def _no_pairs() -> Pairs:
+def _build_empty_pairs() -> Pairs:
     """No pairs, and room for none; the kernels make it."""
     return Pairs(
         keys=np.empty(0, np.int64),
@@ -171,14 +174,14 @@ def _no_pairs() -> Pairs:
     )
 
 
-def _nothing_gathered(num_ids: int) -> Gathered:
+def _build_empty_changes(num_ids: int) -> MergeChanges:
     """Return what a merge gathers, empty, before the first one."""
-    return Gathered(
-        sums=np.zeros(4 * num_ids, np.int64),
+    return MergeChanges(
+        neighbour_sums=np.zeros(4 * num_ids, np.int64),
         lefts=np.empty(num_ids, np.int32),
         rights=np.empty(num_ids, np.int32),
-        beside=np.empty(0, np.int32),
-        twins=np.zeros(2, np.int64),
+        neighbours=np.empty(0, np.int32),
+        repeats=np.zeros(2, np.int64),
     )
 
 
@@ -189,16 +192,16 @@ def train_byte_bpe(counts: WordCounts, settings: VocabularySettings) -> Vocabula
     """
     words = spell_bytes(counts)
     first, last = list(SPECIAL_TOKENS.values())[:-1], SPECIAL_TOKENS["mask"]
-    room = settings.size - len(SPECIAL_TOKENS) - len(settings.special_tokens) - len(words.letters)
+    max_merges = settings.size - len(SPECIAL_TOKENS) - len(settings.special_tokens) - len(words.letters)
     pieces, merges = list(words.letters), []
-    for left, right in zip(*learn_merges(words, room, settings.min_frequency).T.tolist(), strict=True):
+    for left, right in zip(*learn_merges(words, max_merges, settings.min_frequency).T.tolist(), strict=True):
         merges.append((pieces[left], pieces[right]))
         pieces.append(pieces[left] + pieces[right])
     tokens = (*first, *pieces, *settings.special_tokens, last)
-    return roberta_vocabulary(tokens, tuple(merges), settings.special_tokens)
+    return build_roberta_vocabulary(tokens, tuple(merges), settings.special_tokens)
 
 
-def spell_bytes(counts: WordCounts) -> Words:
+def spell_bytes(counts: WordCounts) -> SpelledWords:
     """The words as bytes, each with the number of its letter in the order of letters.
 
     Raises InputError where there is no word at all.

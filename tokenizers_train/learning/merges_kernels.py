@@ -1,6 +1,6 @@
 """The kernels of learning merges: pairs are counted once, and after each merge only where it changed a word.
 
-Promise: the merges of `tokenizers_train.learning.byte_bpe.learn_merges_plainly`, in the same order.
+Promise: the merges of `tokenizers_train.learning.byte_bpe.learn_merges_plain`, in the same order.
 Cost: see `tokenizers_train.learning.byte_bpe`.
 
 All words are in one row of cells, a cell for each letter, with an edge between two words. A piece is known by
@@ -43,7 +43,7 @@ def count_letters(
     offsets: Int64s,
     counts: Int64s,
     totals: Int64s,
-    inside: Bools,
+    is_inner: Bools,
 ) -> int:
     """Count each code point, words weighted by their counts, and mark those after a word's first letter.
 
@@ -51,13 +51,13 @@ def count_letters(
     """
     num_letters = 0
     for word in range(len(counts)):
-        at = offsets[word]
-        while at < offsets[word + 1]:
-            code, width = decode(data, at)
+        position = offsets[word]
+        while position < offsets[word + 1]:
+            code, width = decode(data, position)
             totals[code] += counts[word]
-            if at > offsets[word]:
-                inside[code] = True
-            at += width
+            if position > offsets[word]:
+                is_inner[code] = True
+            position += width
             num_letters += 1
     return num_letters
 
@@ -67,12 +67,12 @@ def spell_words(
     data: Bytes,
     offsets: Int64s,
     order: Int64s,
-    firsts: Int64s,
+    run_starts: Int64s,
     first_ids: Int32s,
     inner_ids: Int32s,
     pieces: Int32s,
     runs: Int64s,
-    whole: Int64s,
+    mergeable: Int64s,
 ) -> int:
     """Fill `pieces` with an edge, and the ids of each word's letters and an edge; return how many they are.
 
@@ -83,21 +83,21 @@ def spell_words(
     whole:     words of two letters or more, none of them skipped, are added to it, run by run
     """
     pieces[0], total = EDGE, 1
-    for run in range(len(firsts) - 1):
+    for run in range(len(run_starts) - 1):
         runs[run] = total
-        for i in range(firsts[run], firsts[run + 1]):
-            at, end = offsets[order[i]], offsets[order[i] + 1]
-            ids, begin, num_letters = first_ids, total, 0
-            while at < end:
-                code, width = decode(data, at) if len(ids) > _NUM_BYTES else (int(data[at]), 1)
+        for i in range(run_starts[run], run_starts[run + 1]):
+            position, end = offsets[order[i]], offsets[order[i] + 1]
+            ids, first_cell, num_letters = first_ids, total, 0
+            while position < end:
+                code, width = decode(data, position) if len(ids) > _NUM_BYTES else (int(data[position]), 1)
                 if ids[code] >= 0:
                     pieces[total] = ids[code]
                     total += 1
-                at += width
+                position += width
                 ids = inner_ids
                 num_letters += 1
-            if total - begin == num_letters > 1:
-                whole[run] += 1
+            if total - first_cell == num_letters > 1:
+                mergeable[run] += 1
             pieces[total] = EDGE
             total += 1
     runs[-1] = total
@@ -107,7 +107,7 @@ def spell_words(
 _INNER = -2  # a cell between the first and the last one of a piece
 BLOCK = 64  # cells
 _HALF = np.uint64(32)
-_LEFT, _LEFT_PLACES, _RIGHT, _RIGHT_PLACES = 0, 1, 2, 3  # what is gathered for an id
+_LEFT, _LEFT_CELLS, _RIGHT, _RIGHT_CELLS = 0, 1, 2, 3  # what is gathered for an id
 
 
 class Cells(NamedTuple):
@@ -146,7 +146,7 @@ class Pairs(NamedTuple):
     used: Int64s
 
 
-class Gathered(NamedTuple):
+class MergeChanges(NamedTuple):
     """The changes that one merge has made, by the id of the neighbour.
 
     sums:    int64, four for each id: how often it is left of the new piece, weighted and not, and right of it
@@ -156,15 +156,15 @@ class Gathered(NamedTuple):
     twins:   int64, two: how often the new piece follows itself, weighted and not
     """
 
-    sums: Int64s
+    neighbour_sums: Int64s
     lefts: Int32s
     rights: Int32s
-    beside: Int32s
-    twins: Int64s
+    neighbours: Int32s
+    repeats: Int64s
 
 
 @kernel
-def _slot(slots: Int32s, keys: Int64s, key: Integer) -> np.int64:
+def _find_slot(slots: Int32s, keys: Int64s, key: Integer) -> np.int64:
     """The slot that holds the pair's number, or the empty one where it belongs."""
     value = np.uint64(key) * GOLDEN_RATIO
     mask = len(slots) - 1
@@ -175,7 +175,7 @@ def _slot(slots: Int32s, keys: Int64s, key: Integer) -> np.int64:
 
 
 @kernel
-def _key(left: Integer, right: Integer) -> np.int64:
+def _pack_key(left: Integer, right: Integer) -> np.int64:
     """Left id and right id in one number, ordered as the pair is."""
     return np.int64(left) << 32 | np.int64(right)
 
@@ -196,12 +196,12 @@ def _with_pair_room(pairs: Pairs, more: int) -> Pairs:
         begins[number], ends[number] = pairs.begins[number], pairs.ends[number]
     larger = Pairs(keys, counts, begins, ends, np.full(2 * size, -1, np.int32), pairs.places, pairs.used)
     for number in range(num_pairs):
-        larger.slots[_slot(larger.slots, keys, keys[number])] = number
+        larger.slots[_find_slot(larger.slots, keys, keys[number])] = number
     return larger
 
 
 @kernel
-def _with_place_room(cells: Int32s, sizes: Int32s, pairs: Pairs, more: int, least: int) -> Pairs:
+def _with_place_room(cells: Int32s, sizes: Int32s, pairs: Pairs, more: int, min_count: int) -> Pairs:
     """The pairs with room for some more places; what is of no use leaves the lists, if there is none."""
     if pairs.used[1] + more <= len(pairs.places):
         return pairs
@@ -210,7 +210,7 @@ def _with_place_room(cells: Int32s, sizes: Int32s, pairs: Pairs, more: int, leas
         left, right = pairs.keys[number] >> 32, pairs.keys[number] & 0xFFFFFFFF
         begin, end = pairs.begins[number], pairs.ends[number]
         pairs.begins[number] = at
-        if pairs.counts[number] >= least:  # else it is never joined again
+        if pairs.counts[number] >= min_count:  # else it is never joined again
             for i in range(begin, end):
                 place = places[i]
                 if cells[place] == left and cells[place + sizes[left]] == right:
@@ -225,10 +225,10 @@ def _with_place_room(cells: Int32s, sizes: Int32s, pairs: Pairs, more: int, leas
 
 
 @kernel
-def _enter(pairs: Pairs, key: Integer, count: Integer, num_places: Integer) -> np.int64:
+def _enter_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer) -> np.int64:
     """Number a new pair, its list empty with so many places set apart; there is room. Returns where they begin."""
     number, begin = pairs.used[0], pairs.used[1]
-    pairs.slots[_slot(pairs.slots, pairs.keys, key)] = number
+    pairs.slots[_find_slot(pairs.slots, pairs.keys, key)] = number
     pairs.keys[number], pairs.counts[number] = key, count
     pairs.begins[number] = begin
     pairs.ends[number] = begin + num_places
@@ -237,13 +237,13 @@ def _enter(pairs: Pairs, key: Integer, count: Integer, num_places: Integer) -> n
 
 
 @kernel
-def _word_count(cells: Cells, at: Integer) -> np.int64:
+def _find_word_count(cells: Cells, cell: Integer) -> np.int64:
     """The count of the word to which a cell belongs."""
-    count = cells.blocks[at // BLOCK]
+    count = cells.blocks[cell // BLOCK]
     if count > 0:
         return np.int64(count)
     run = -1 - count
-    while cells.runs[run + 1] <= at:
+    while cells.runs[run + 1] <= cell:
         run += 1
     return np.int64(cells.counts[run])
 
@@ -256,8 +256,8 @@ def _number_pairs(cells: Cells, pairs: Pairs, done: int) -> int:
         left, right = pieces[at], pieces[at + 1]
         if left < 0 or right < 0:
             continue
-        key = _key(left, right)
-        slot = _slot(pairs.slots, keys, key)
+        key = _pack_key(left, right)
+        slot = _find_slot(pairs.slots, keys, key)
         number = np.int64(pairs.slots[slot])
         if number < 0:
             number = used[0]
@@ -265,13 +265,13 @@ def _number_pairs(cells: Cells, pairs: Pairs, done: int) -> int:
                 return at
             pairs.slots[slot], keys[number], totals[number], ends[number] = number, key, 0, 0
             used[0] = number + 1
-        totals[number] += _word_count(cells, at)
+        totals[number] += _find_word_count(cells, at)
         ends[number] += 1
     return len(pieces)
 
 
 @kernel
-def count_pairs(cells: Cells, pairs: Pairs, least: int) -> Pairs:
+def count_pairs(cells: Cells, pairs: Pairs, min_count: int) -> Pairs:
     """All pairs of the letters with their counts, those that are frequent enough with the list of their places."""
     pieces, done = cells.pieces, 0
     while done < len(pieces):
@@ -279,7 +279,7 @@ def count_pairs(cells: Cells, pairs: Pairs, least: int) -> Pairs:
         done = _number_pairs(cells, pairs, done)
     total = 0
     for number in range(pairs.used[0]):
-        listed = pairs.ends[number] if pairs.counts[number] >= least else 0
+        listed = pairs.ends[number] if pairs.counts[number] >= min_count else 0
         pairs.begins[number] = pairs.ends[number] = total
         total += listed
     pairs.used[1] = total
@@ -287,29 +287,29 @@ def count_pairs(cells: Cells, pairs: Pairs, least: int) -> Pairs:
     for at in range(len(pieces) - 1):
         left, right = pieces[at], pieces[at + 1]
         if left >= 0 and right >= 0:
-            pair = pairs.slots[_slot(pairs.slots, pairs.keys, _key(left, right))]
-            if pairs.counts[pair] >= least:
+            pair = pairs.slots[_find_slot(pairs.slots, pairs.keys, _pack_key(left, right))]
+            if pairs.counts[pair] >= min_count:
                 places[pairs.ends[pair]] = at
                 pairs.ends[pair] += 1
     return Pairs(pairs.keys, pairs.counts, pairs.begins, pairs.ends, pairs.slots, places, pairs.used)
 
 
 @kernel
-def _join(
+def _join_places(
     cells: Cells,
     sizes: Int32s,
     places: Int32s,
     left: Integer,
     right: Integer,
     new: int,
-    gathered: Gathered,
+    changes: MergeChanges,
 ) -> tuple[int, int, int]:
     """Join a pair at its places, from the left; those that are joined are moved to the front of `places`.
 
     Returns how many they are, and how many ids are left and right of the new piece. What is gathered at the right
     of a new piece is what stood at that place before anything after it was joined.
     """
-    sums, lefts, rights, beside, twins = gathered
+    sums, lefts, rights, neighbours, repeats = changes
     pieces = cells.pieces
     joined = num_lefts = num_rights = 0
     size, right_size = sizes[left], sizes[right]
@@ -319,46 +319,46 @@ def _join(
         if pieces[at] != left or pieces[middle] != right:
             continue
         end = middle + right_size
-        count, before, behind = _word_count(cells, at), pieces[at - 1], pieces[end]
+        count, left_id, right_id = _find_word_count(cells, at), pieces[at - 1], pieces[end]
         pieces[middle - 1] = pieces[middle] = _INNER
         pieces[at] = pieces[end - 1] = new
-        if before == new:
-            twins[0] += count
-            twins[1] += 1
-            beside[2 * joined - 1] = new
-            before = EDGE
-        elif before >= 0:
-            if sums[4 * before + _LEFT_PLACES] == 0:
-                lefts[num_lefts] = before
+        if left_id == new:
+            repeats[0] += count
+            repeats[1] += 1
+            neighbours[2 * joined - 1] = new
+            left_id = EDGE
+        elif left_id >= 0:
+            if sums[4 * left_id + _LEFT_CELLS] == 0:
+                lefts[num_lefts] = left_id
                 num_lefts += 1
-            sums[4 * before + _LEFT] += count
-            sums[4 * before + _LEFT_PLACES] += 1
-        if behind >= 0:
-            if sums[4 * behind + _RIGHT_PLACES] == 0:
-                rights[num_rights] = behind
+            sums[4 * left_id + _LEFT] += count
+            sums[4 * left_id + _LEFT_CELLS] += 1
+        if right_id >= 0:
+            if sums[4 * right_id + _RIGHT_CELLS] == 0:
+                rights[num_rights] = right_id
                 num_rights += 1
-            sums[4 * behind + _RIGHT] += count
-            sums[4 * behind + _RIGHT_PLACES] += 1
-        beside[2 * joined], beside[2 * joined + 1] = before, behind
+            sums[4 * right_id + _RIGHT] += count
+            sums[4 * right_id + _RIGHT_CELLS] += 1
+        neighbours[2 * joined], neighbours[2 * joined + 1] = left_id, right_id
         places[joined] = at
         joined += 1
     return joined, num_lefts, num_rights
 
 
 @kernel
-def _discount(pairs: Pairs, key: Integer, count: Integer) -> None:
+def _lower_count(pairs: Pairs, key: Integer, count: Integer) -> None:
     """Take something off a pair's count, if the pair is noted."""
-    number = pairs.slots[_slot(pairs.slots, pairs.keys, key)]
+    number = pairs.slots[_find_slot(pairs.slots, pairs.keys, key)]
     if number >= 0:
         pairs.counts[number] -= count
 
 
 @kernel
-def _note_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer, least: int) -> Integer:
+def _note_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer, min_count: int) -> Integer:
     """Enter a new pair if it is frequent enough; returns where its list begins, or -1."""
-    if count < least or num_places == 0:
+    if count < min_count or num_places == 0:
         return -1
-    return _enter(pairs, key, count, num_places)
+    return _enter_pair(pairs, key, count, num_places)
 
 
 @kernel
@@ -367,30 +367,32 @@ def _note_neighbours(
     left: Integer,
     right: Integer,
     new: int,
-    gathered: Gathered,
+    changes: MergeChanges,
     num_lefts: int,
     num_rights: int,
-    least: int,
+    min_count: int,
 ) -> Integer:
     """Old pairs lose what the new ones, which are entered, have got; returns where twins of the new piece are listed.
 
     In `gathered.sums` the number of places gives way to where the next of them is listed.
     """
-    sums, twins = gathered.sums, gathered.twins
+    sums, repeats = changes.neighbour_sums, changes.repeats
     for i in range(num_lefts):
-        other = np.int64(gathered.lefts[i])
-        _discount(pairs, _key(other, left), sums[4 * other + _LEFT])
-        begin = _note_pair(pairs, _key(other, new), sums[4 * other + _LEFT], sums[4 * other + _LEFT_PLACES], least)
-        sums[4 * other + _LEFT], sums[4 * other + _LEFT_PLACES] = 0, begin
+        other = np.int64(changes.lefts[i])
+        _lower_count(pairs, _pack_key(other, left), sums[4 * other + _LEFT])
+        begin = _note_pair(
+            pairs, _pack_key(other, new), sums[4 * other + _LEFT], sums[4 * other + _LEFT_CELLS], min_count
+        )
+        sums[4 * other + _LEFT], sums[4 * other + _LEFT_CELLS] = 0, begin
     for i in range(num_rights):
-        other = np.int64(gathered.rights[i])
-        count, num_places = sums[4 * other + _RIGHT], sums[4 * other + _RIGHT_PLACES]
-        _discount(pairs, _key(right, other), count)
+        other = np.int64(changes.rights[i])
+        count, num_places = sums[4 * other + _RIGHT], sums[4 * other + _RIGHT_CELLS]
+        _lower_count(pairs, _pack_key(right, other), count)
         if other == left:  # some of those after have become new pieces themselves
-            count, num_places = count - twins[0], num_places - twins[1]
-        begin = _note_pair(pairs, _key(new, other), count, num_places, least)
-        sums[4 * other + _RIGHT], sums[4 * other + _RIGHT_PLACES] = 0, begin
-    return _note_pair(pairs, _key(new, new), twins[0], twins[1], least)
+            count, num_places = count - repeats[0], num_places - repeats[1]
+        begin = _note_pair(pairs, _pack_key(new, other), count, num_places, min_count)
+        sums[4 * other + _RIGHT], sums[4 * other + _RIGHT_CELLS] = 0, begin
+    return _note_pair(pairs, _pack_key(new, new), repeats[0], repeats[1], min_count)
 
 
 @kernel
@@ -399,27 +401,27 @@ def _list_places(
     joined: Int32s,
     sizes: Int32s,
     new: int,
-    twins_begin: Integer,
-    gathered: Gathered,
+    next_repeat: Integer,
+    changes: MergeChanges,
 ) -> None:
     """List the places of the new pairs, in ascending order."""
-    sums, places, beside = gathered.sums, pairs.places, gathered.beside
+    sums, places, neighbours = changes.neighbour_sums, pairs.places, changes.neighbours
     for i in range(len(joined)):
-        before, behind = np.int64(beside[2 * i]), np.int64(beside[2 * i + 1])
-        if before >= 0:
-            to = sums[4 * before + _LEFT_PLACES]
+        left_id, right_id = np.int64(neighbours[2 * i]), np.int64(neighbours[2 * i + 1])
+        if left_id >= 0:
+            to = sums[4 * left_id + _LEFT_CELLS]
             if to >= 0:
-                places[to] = joined[i] - sizes[before]
-                sums[4 * before + _LEFT_PLACES] = to + 1
-        if behind == new:
-            if twins_begin >= 0:
-                places[twins_begin] = joined[i]
-                twins_begin += 1
-        elif behind >= 0:
-            to = sums[4 * behind + _RIGHT_PLACES]
+                places[to] = joined[i] - sizes[left_id]
+                sums[4 * left_id + _LEFT_CELLS] = to + 1
+        if right_id == new:
+            if next_repeat >= 0:
+                places[next_repeat] = joined[i]
+                next_repeat += 1
+        elif right_id >= 0:
+            to = sums[4 * right_id + _RIGHT_CELLS]
             if to >= 0:
                 places[to] = joined[i]
-                sums[4 * behind + _RIGHT_PLACES] = to + 1
+                sums[4 * right_id + _RIGHT_CELLS] = to + 1
 
 
 @kernel
@@ -429,35 +431,35 @@ def _join_pair(
     pairs: Pairs,
     number: Integer,
     new: int,
-    gathered: Gathered,
-    least: int,
+    changes: MergeChanges,
+    min_count: int,
 ) -> Pairs:
     """Join pair `number` to the piece `new` in all words; returns the pairs, which may have moved."""
     left, right = pairs.keys[number] >> 32, pairs.keys[number] & 0xFFFFFFFF
     sizes[new] = sizes[left] + sizes[right]
-    gathered.twins[:] = 0
-    pairs = _with_place_room(cells.pieces, sizes, pairs, 2 * (pairs.ends[number] - pairs.begins[number]), least)
+    changes.repeats[:] = 0
+    pairs = _with_place_room(cells.pieces, sizes, pairs, 2 * (pairs.ends[number] - pairs.begins[number]), min_count)
     old = pairs.places[pairs.begins[number] : pairs.ends[number]]
-    num_joined, num_lefts, num_rights = _join(cells, sizes, old, left, right, new, gathered)
+    num_joined, num_lefts, num_rights = _join_places(cells, sizes, old, left, right, new, changes)
     pairs.counts[number] = 0
     pairs = _with_pair_room(pairs, num_lefts + num_rights + 1)
-    twins_begin = _note_neighbours(pairs, left, right, new, gathered, num_lefts, num_rights, least)
+    first_repeat = _note_neighbours(pairs, left, right, new, changes, num_lefts, num_rights, min_count)
     pairs.counts[number] = 0  # of a piece joined to itself something was taken off
-    _list_places(pairs, old[:num_joined], sizes, new, twins_begin, gathered)
+    _list_places(pairs, old[:num_joined], sizes, new, first_repeat, changes)
     for i in range(num_lefts):
-        gathered.sums[4 * np.int64(gathered.lefts[i]) + _LEFT_PLACES] = 0
+        changes.neighbour_sums[4 * np.int64(changes.lefts[i]) + _LEFT_CELLS] = 0
     for i in range(num_rights):
-        gathered.sums[4 * np.int64(gathered.rights[i]) + _RIGHT_PLACES] = 0
+        changes.neighbour_sums[4 * np.int64(changes.rights[i]) + _RIGHT_CELLS] = 0
     return pairs
 
 
 @kernel
-def _next_bound(pairs: Pairs, least: int) -> np.int64:
+def _compute_next_bound(pairs: Pairs, min_count: int) -> np.int64:
     """Three quarters of the highest count, `least` at least; 0 where no pair is frequent enough."""
     highest = np.int64(0)
     for number in range(pairs.used[0]):
         highest = max(highest, pairs.counts[number])
-    return max(highest * 3 // 4, np.int64(least)) if highest >= least else np.int64(0)
+    return max(highest * 3 // 4, np.int64(min_count)) if highest >= min_count else np.int64(0)
 
 
 @kernel
@@ -465,8 +467,8 @@ def join_pairs(
     cells: Cells,
     sizes: Int32s,
     pairs: Pairs,
-    gathered: Gathered,
-    least: int,
+    changes: MergeChanges,
+    min_count: int,
     merges: Int64s,
 ) -> int:
     """Fill `merges` and return how many there are; the cells are rewritten on the way.
@@ -478,7 +480,7 @@ def join_pairs(
     first_new, done, bound = len(sizes) - len(merges), 0, np.int64(0)
     while done < len(merges):
         if len(heap) == 0:
-            bound = _next_bound(pairs, least)
+            bound = _compute_next_bound(pairs, min_count)
             if bound == 0:
                 break
             for n in range(pairs.used[0]):
@@ -492,10 +494,10 @@ def join_pairs(
             continue
         merges[done, 0], merges[done, 1] = key >> 32, key & 0xFFFFFFFF
         first = pairs.used[0]
-        if 2 * (pairs.ends[number] - pairs.begins[number]) > len(gathered.beside):
-            beside = np.empty(4 * (pairs.ends[number] - pairs.begins[number]), np.int32)
-            gathered = Gathered(gathered.sums, gathered.lefts, gathered.rights, beside, gathered.twins)
-        pairs = _join_pair(cells, sizes, pairs, number, first_new + done, gathered, least)
+        if 2 * (pairs.ends[number] - pairs.begins[number]) > len(changes.neighbours):
+            neighbours = np.empty(4 * (pairs.ends[number] - pairs.begins[number]), np.int32)
+            changes = MergeChanges(changes.neighbour_sums, changes.lefts, changes.rights, neighbours, changes.repeats)
+        pairs = _join_pair(cells, sizes, pairs, number, first_new + done, changes, min_count)
         done += 1
         for n in range(first, pairs.used[0]):
             if pairs.counts[n] >= bound:

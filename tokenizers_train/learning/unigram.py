@@ -45,26 +45,26 @@ from tokenizers_train.learning.unigram_kernels import (
     KEEP,
     WEIGH,
     Lattice,
-    count_pieces,
-    expect_pieces,
+    compute_log_shares,
+    count_best_pieces,
+    count_expected_pieces,
+    fill_scores,
     judge_pieces,
-    log_shares,
-    score_pieces,
-    thin_out,
+    thin_lattice,
 )
 from tokenizers_train.learning.unigram_seeds_kernels import (
-    Stretches,
+    RepeatedStrings,
     count_suffixes,
-    find_repeated,
+    find_repeated_strings,
     match_pieces,
     sort_suffixes,
 )
-from tokenizers_train.vocabularies.albert import UNKNOWN_PENALTY, rounded
+from tokenizers_train.vocabularies.albert import UNKNOWN_PENALTY, round_score
 from tokenizers_train.words.counts import merge_counts
-from tokenizers_train.words.table import COUNTS, WordCounts
+from tokenizers_train.words.table import COUNTS_SCHEMA, WordCounts
 
-_LARGEST_TEXT = (1 << 31) - 1
-_SCORES = 1 << 16  # that are told apart when strings are counted; few have a higher one
+_MAX_TEXT_LENGTH = (1 << 31) - 1
+_NUM_SCORES = 1 << 16  # that are told apart when strings are counted; few have a higher one
 
 
 class Spelling(NamedTuple):
@@ -97,27 +97,27 @@ class SeedPieces(NamedTuple):
     values: Int64s
 
 
-def cut_words(counts: WordCounts, separators: list[str]) -> WordCounts:
+def cut_at_separators(counts: WordCounts, separators: list[str]) -> WordCounts:
     """The words cut where a separator is in them, the longest first; what is left is counted again.
 
-    >>> cut_words(pa.table([["(a)b", "b"], [2, 1]], schema=COUNTS), ["(", ")"]).to_pylist()
+    >>> cut_at_separators(pa.table([["(a)b", "b"], [2, 1]], schema=COUNTS_SCHEMA), ["(", ")"]).to_pylist()
     [{'word': 'a', 'count': 2}, {'word': 'b', 'count': 3}]
     """
     longest_first = sorted(separators, key=lambda separator: (-len(separator), separator))
     pattern = "|".join("".join(f"\\x{{{ord(letter):x}}}" for letter in separator) for separator in longest_first)
-    holds = pc.match_substring_regex(counts["word"], pattern) if separators else None
-    if holds is None or not pc.any(holds).as_py():
+    has_separator = pc.match_substring_regex(counts["word"], pattern) if separators else None
+    if has_separator is None or not pc.any(has_separator).as_py():
         return counts
-    whole, held = counts.filter(pc.invert(holds)), counts.filter(holds).combine_chunks()
+    whole, held = counts.filter(pc.invert(has_separator)), counts.filter(has_separator).combine_chunks()
     parts = pc.split_pattern_regex(held["word"].chunk(0), pattern)
     repeated = held["count"].chunk(0).take(pc.list_parent_indices(parts))
-    table = pa.table([pc.list_flatten(parts), repeated], schema=COUNTS)
+    table = pa.table([pc.list_flatten(parts), repeated], schema=COUNTS_SCHEMA)
     table = table.filter(pc.greater(pc.binary_length(table["word"]), 0))
     table = table.group_by("word", use_threads=False).aggregate([("count", "sum")]).sort_by("word")
-    return merge_counts([whole, pa.table([table["word"], table["count_sum"]], schema=COUNTS)])
+    return merge_counts([whole, pa.table([table["word"], table["count_sum"]], schema=COUNTS_SCHEMA)])
 
 
-def cut_at_rare(counts: WordCounts, coverage: float) -> WordCounts:
+def cut_at_rare_characters(counts: WordCounts, coverage: float) -> WordCounts:
     """The words cut at characters that are not needed to cover that share of the text.
 
     Characters are taken from the most frequent one (of equals the one with the smaller code point) until they make
@@ -128,14 +128,14 @@ def cut_at_rare(counts: WordCounts, coverage: float) -> WordCounts:
     order = codes[np.lexsort((codes, -totals[codes]))]
     before = np.cumsum(totals[order]) - totals[order]
     rare = order[before >= coverage * float(totals.sum())]
-    return cut_words(counts, [chr(code) for code in rare.tolist()])
+    return cut_at_separators(counts, [chr(code) for code in rare.tolist()])
 
 
 def count_characters(counts: WordCounts) -> tuple[Int64s, int]:
     """How often each code point occurs, and the number of characters of the distinct words."""
-    totals, inside = np.zeros(NUM_CODES, np.int64), np.zeros(NUM_CODES, np.bool_)
+    totals, is_inner = np.zeros(NUM_CODES, np.int64), np.zeros(NUM_CODES, np.bool_)
     words = text_buffers(counts["word"].combine_chunks())
-    return totals, count_letters(*words, counts["count"].to_numpy(), totals, inside)
+    return totals, count_letters(*words, counts["count"].to_numpy(), totals, is_inner)
 
 
 def spell_characters(counts: WordCounts) -> Spelling:
@@ -144,7 +144,7 @@ def spell_characters(counts: WordCounts) -> Spelling:
     Raises InputError if there are more than 2^31 characters in the distinct words.
     """
     totals, num_letters = count_characters(counts)
-    if num_letters + counts.num_rows >= _LARGEST_TEXT:
+    if num_letters + counts.num_rows >= _MAX_TEXT_LENGTH:
         raise InputError(
             f"The {counts.num_rows} distinct words have {num_letters} characters, and Unigram is trained on fewer than "
             "2^31: give it a part of the corpus, or count with a rule that cuts longer words."
@@ -153,58 +153,60 @@ def spell_characters(counts: WordCounts) -> Spelling:
     numbers = np.full(NUM_CODES, -1, np.int32)
     numbers[alphabet] = np.arange(-1, len(alphabet) - 1, dtype=np.int32)
     text = np.empty(num_letters + counts.num_rows + 1, np.int32)
-    order, runs, whole = np.arange(counts.num_rows), np.zeros(2, np.int64), np.zeros(1, np.int64)
+    order, runs, mergeable = np.arange(counts.num_rows), np.zeros(2, np.int64), np.zeros(1, np.int64)
     words, one_run = text_buffers(counts["word"].combine_chunks()), np.array([0, counts.num_rows])
-    spell_words(*words, order, one_run, numbers, numbers, text, runs, whole)
+    spell_words(*words, order, one_run, numbers, numbers, text, runs, mergeable)
     text = text[1:]
     text += 1  # an edge becomes the number of no character
     starts = np.append(0, np.flatnonzero(text == 0) + 1)
     return Spelling(text, starts, counts["count"].to_numpy(), alphabet, totals[alphabet])
 
 
-def find_seeds(spelling: Spelling, longest: int, most: int) -> tuple[SeedPieces, Lattice]:
+def find_seeds(spelling: Spelling, max_length: int, max_pieces: int) -> tuple[SeedPieces, Lattice]:
     """The first pieces, characters and at most `most` in all (but at least one string), and where they are."""
     order = np.arange(len(spelling.text), dtype=np.int32)[spelling.text != 0]
-    sort_suffixes(spelling.text, order, longest + 1)
-    characters, values = _characters(spelling, order)
-    strings, string_values = _strings(spelling, order, longest, max(1, most - len(values)))
-    both = Stretches(
+    sort_suffixes(spelling.text, order, max_length + 1)
+    characters, values = _find_character_seeds(spelling, order)
+    strings, string_values = _find_string_seeds(spelling, order, max_length, max(1, max_pieces - len(values)))
+    both = RepeatedStrings(
         order,
         np.concatenate((characters.lefts, strings.lefts)),
         np.concatenate((characters.rights, strings.rights)),
         np.concatenate((characters.lengths, strings.lengths)),
     )
     pieces = SeedPieces(order[both.lefts].astype(np.int64), both.lengths, np.concatenate((values, string_values)))
-    return pieces, _lattice(spelling, both)
+    return pieces, _build_lattice(spelling, both)
 
 
-def _characters(spelling: Spelling, order: Int32s) -> tuple[Stretches, Int64s]:
+def _find_character_seeds(spelling: Spelling, order: Int32s) -> tuple[RepeatedStrings, Int64s]:
     """The characters, frequent ones first, and how often they occur."""
     ends = np.cumsum(count_suffixes(spelling.text, np.zeros(len(spelling.alphabet), np.int64)))
     by_count = np.lexsort((spelling.alphabet[1:], spelling.occurrences[1:]))[::-1] + 1
     lefts, rights = (ends[numbers].astype(np.int32) for numbers in (by_count - 1, by_count))
     ones = np.ones(len(by_count), np.uint8)
-    return Stretches(order, lefts, rights, ones), spelling.occurrences[by_count]
+    return RepeatedStrings(order, lefts, rights, ones), spelling.occurrences[by_count]
 
 
-def _strings(spelling: Spelling, order: Int32s, longest: int, most: int) -> tuple[Stretches, Int64s]:
+def _find_string_seeds(
+    spelling: Spelling, order: Int32s, max_length: int, max_strings: int
+) -> tuple[RepeatedStrings, Int64s]:
     """The strings with the highest scores, and these.
 
     Strings are counted by their scores first, so that those that are certainly too many take no memory.
     """
-    by_score, none = np.zeros(_SCORES, np.int64), np.empty(0, np.int32)
-    find_repeated(spelling.text, order, longest, 0, by_score, none, none, np.empty(0, np.uint8))
-    as_high = np.cumsum(by_score[::-1])[::-1]  # strings that score so or higher
-    least = int(np.flatnonzero(as_high >= min(most, as_high[0]))[-1])
-    lefts, rights = np.empty(as_high[least], np.int32), np.empty(as_high[least], np.int32)
-    lengths = np.empty(as_high[least], np.uint8)
-    find_repeated(spelling.text, order, longest, least, by_score, lefts, rights, lengths)
+    by_score, no_room = np.zeros(_NUM_SCORES, np.int64), np.empty(0, np.int32)
+    find_repeated_strings(spelling.text, order, max_length, 0, by_score, no_room, no_room, np.empty(0, np.uint8))
+    num_as_high = np.cumsum(by_score[::-1])[::-1]  # strings that score so or higher
+    min_score = int(np.flatnonzero(num_as_high >= min(max_strings, num_as_high[0]))[-1])
+    lefts, rights = np.empty(num_as_high[min_score], np.int32), np.empty(num_as_high[min_score], np.int32)
+    lengths = np.empty(num_as_high[min_score], np.uint8)
+    find_repeated_strings(spelling.text, order, max_length, min_score, by_score, lefts, rights, lengths)
     scores = (rights - lefts).astype(np.int64) * lengths
-    chosen = np.lexsort((lefts.astype(np.int64) << 8 | lengths, scores))[::-1][:most]
-    return Stretches(order, lefts[chosen], rights[chosen], lengths[chosen]), scores[chosen]
+    chosen = np.lexsort((lefts.astype(np.int64) << 8 | lengths, scores))[::-1][:max_strings]
+    return RepeatedStrings(order, lefts[chosen], rights[chosen], lengths[chosen]), scores[chosen]
 
 
-def _lattice(spelling: Spelling, stretches: Stretches) -> Lattice:
+def _build_lattice(spelling: Spelling, stretches: RepeatedStrings) -> Lattice:
     """Make the lattice of where the stretches are, their numbers for ids."""
     by_left = np.argsort(stretches.lefts.astype(np.int64) << 8 | stretches.lengths, kind="stable").astype(np.int32)
     longest, parents = np.full(len(spelling.text), -1, np.int32), np.empty(len(by_left), np.int32)
@@ -213,10 +215,10 @@ def _lattice(spelling: Spelling, stretches: Stretches) -> Lattice:
 
 
 # As the reference has them by default.
-LONGEST_PIECE = 16  # characters
-MOST_SEEDS = 1_000_000  # pieces to begin with
-IMPROVEMENTS = 2  # expectation-maximisation steps in a round
-LEFT_SHARE = 0.75  # of the pieces, that a round leaves
+MAX_PIECE_LENGTH = 16  # characters
+MAX_SEEDS = 1_000_000  # pieces to begin with
+STEPS_PER_ROUND = 2  # expectation-maximisation steps in a round
+KEPT_SHARE = 0.75  # of the pieces, that a round leaves
 
 PENALTY_STEP = 0.0001  # between the scores of characters that training had dropped
 
@@ -248,12 +250,12 @@ class UnigramSettings:
             raise InputError(f"symbols = {self.symbols}: leave out the empty string, and name each only once.")
 
     @property
-    def most(self) -> int:
+    def pruning_bound(self) -> int:
         """The bound of pruning, which continues while there are more pieces than this, the unknown one among them."""
         return (self.size + self.reserved) * 11 // 10
 
 
-LONGEST_WORD_BYTES = 4192  # of a word that is learnt from: sentencepiece leaves out longer sentences
+MAX_WORD_BYTES = 4192  # of a word that is learnt from: sentencepiece leaves out longer sentences
 
 
 def train_unigram(counts: WordCounts, settings: UnigramSettings) -> list[tuple[str, float]]:
@@ -262,40 +264,40 @@ def train_unigram(counts: WordCounts, settings: UnigramSettings) -> list[tuple[s
     There are fewer than `settings.size` where the words repeat too few strings.
     Raises InputError where there are no words or too few, or more characters than pieces.
     """
-    spelling = spell_characters(_prepared(counts, settings))
-    room = settings.size - len(settings.symbols)
-    _check(spelling, settings, room)
-    pieces, lattice = find_seeds(spelling, LONGEST_PIECE, MOST_SEEDS)
-    scores = log_shares(pieces.values)
+    spelling = spell_characters(_prepare_words(counts, settings))
+    max_pieces = settings.size - len(settings.symbols)
+    _check_trainable(spelling, settings, max_pieces)
+    pieces, lattice = find_seeds(spelling, MAX_PIECE_LENGTH, MAX_SEEDS)
+    scores = compute_log_shares(pieces.values)
     while True:
-        for _ in range(IMPROVEMENTS):
-            scores = _improve(lattice, scores, LONGEST_PIECE)
-            lattice, pieces, scores = _select(lattice, pieces, scores, np.flatnonzero(scores > -np.inf))
-        if len(scores) + 1 <= settings.most:
+        for _ in range(STEPS_PER_ROUND):
+            scores = _improve_scores(lattice, scores, MAX_PIECE_LENGTH)
+            lattice, pieces, scores = _select_pieces(lattice, pieces, scores, np.flatnonzero(scores > -np.inf))
+        if len(scores) + 1 <= settings.pruning_bound:
             break
-        kept = prune(lattice, pieces, scores, settings)
+        kept = choose_kept_pieces(lattice, pieces, scores, settings)
         if len(kept) == len(scores):
             break
-        lattice, pieces, scores = _select(lattice, pieces, scores, kept)
-    learnt = _finished(spelling, pieces, scores, room)
+        lattice, pieces, scores = _select_pieces(lattice, pieces, scores, kept)
+    learnt = _finish_pieces(spelling, pieces, scores, max_pieces)
     return [*((symbol, 0.0) for symbol in settings.symbols), *learnt]
 
 
-def _prepared(counts: WordCounts, settings: UnigramSettings) -> WordCounts:
+def _prepare_words(counts: WordCounts, settings: UnigramSettings) -> WordCounts:
     """The words without symbols, rare characters and U+0000, which is no part of any piece; none of enormous length."""
     has_zero = bool(pc.any(pc.match_substring(counts["word"], "\0")).as_py())
-    counts = cut_words(counts, [*settings.symbols, *(["\0"] if has_zero else [])])
-    fitting = pc.less_equal(pc.binary_length(counts["word"]), LONGEST_WORD_BYTES)
+    counts = cut_at_separators(counts, [*settings.symbols, *(["\0"] if has_zero else [])])
+    fitting = pc.less_equal(pc.binary_length(counts["word"]), MAX_WORD_BYTES)
     counts = counts if pc.all(fitting).as_py() else counts.filter(fitting)
-    return cut_at_rare(counts, settings.character_coverage) if settings.character_coverage < 1.0 else counts
+    return cut_at_rare_characters(counts, settings.character_coverage) if settings.character_coverage < 1.0 else counts
 
 
-def _check(spelling: Spelling, settings: UnigramSettings, room: int) -> None:
+def _check_trainable(spelling: Spelling, settings: UnigramSettings, max_pieces: int) -> None:
     """Raise InputError where training could not begin."""
     num_characters = len(spelling.alphabet) - 1
     if num_characters == 0:
         raise InputError("There are no words to learn pieces from: the sources gave no text, or symbols alone.")
-    if num_characters > room:
+    if num_characters > max_pieces:
         raise InputError(
             f"size = {settings.size + settings.reserved}: the words have {num_characters} different characters, which "
             f"have to be pieces besides {len(settings.symbols)} symbols and {settings.reserved} special tokens. Raise "
@@ -304,19 +306,19 @@ def _check(spelling: Spelling, settings: UnigramSettings, room: int) -> None:
         )
 
 
-def unknown_score(scores: Float64s) -> float:
+def compute_unknown_score(scores: Float64s) -> float:
     """The score of a character that is no piece."""
     return float(scores.min()) - UNKNOWN_PENALTY
 
 
-def _improve(lattice: Lattice, scores: Float64s, longest: int) -> Float64s:
+def _improve_scores(lattice: Lattice, scores: Float64s, max_length: int) -> Float64s:
     """One step of expectation-maximisation: new scores, -inf for a piece that is expected too rarely.
 
     Raises InputError where all are.
     """
-    expected = expect_pieces(lattice, scores, unknown_score(scores), longest)
+    expected = count_expected_pieces(lattice, scores, compute_unknown_score(scores), max_length)
     improved = np.empty_like(scores)
-    score_pieces(expected, improved)
+    fill_scores(expected, improved)
     if not (improved > -np.inf).any():
         raise InputError(
             "The words are too few to learn pieces from: no piece is expected even half a time. Give more text."
@@ -324,30 +326,32 @@ def _improve(lattice: Lattice, scores: Float64s, longest: int) -> Float64s:
     return improved
 
 
-def prune(lattice: Lattice, pieces: SeedPieces, scores: Float64s, settings: UnigramSettings) -> Int64s:
+def choose_kept_pieces(lattice: Lattice, pieces: SeedPieces, scores: Float64s, settings: UnigramSettings) -> Int64s:
     """The pieces that stay: those without alternative, then the others, by what their removal would lose."""
-    unknown = unknown_score(scores)
-    counts, unknowns = count_pieces(lattice, scores, unknown)
+    unknown = compute_unknown_score(scores)
+    counts, unknowns = count_best_pieces(lattice, scores, unknown)
     losses = np.zeros(len(scores), np.float64)
     verdicts = judge_pieces(lattice, pieces.places, scores, unknown, counts, unknowns, losses)
-    kept, weighed = np.flatnonzero(verdicts == KEEP), np.flatnonzero(verdicts == WEIGH)
-    share = int((len(scores) + 1) * LEFT_SHARE)
-    room = max(settings.most, share) - 1 - len(kept)
-    by_loss = weighed[np.argsort(-losses[weighed], kind="stable")]
+    kept, removable = np.flatnonzero(verdicts == KEEP), np.flatnonzero(verdicts == WEIGH)
+    share = int((len(scores) + 1) * KEPT_SHARE)
+    room = max(settings.pruning_bound, share) - 1 - len(kept)
+    by_loss = removable[np.argsort(-losses[removable], kind="stable")]
     return np.concatenate((kept, by_loss[: max(0, room)]))
 
 
-def _select(
+def _select_pieces(
     lattice: Lattice, pieces: SeedPieces, scores: Float64s, kept: Int64s
 ) -> tuple[Lattice, SeedPieces, Float64s]:
     """The kept pieces in the order given, and the lattice thinned out to them."""
     chosen = SeedPieces(pieces.places[kept], pieces.sizes[kept], pieces.values[kept])
-    return thin_out(lattice, kept), chosen, scores[kept]
+    return thin_lattice(lattice, kept), chosen, scores[kept]
 
 
-def _finished(spelling: Spelling, pieces: SeedPieces, scores: Float64s, room: int) -> list[tuple[str, float]]:
+def _finish_pieces(
+    spelling: Spelling, pieces: SeedPieces, scores: Float64s, max_pieces: int
+) -> list[tuple[str, float]]:
     """All characters and the first pieces, best first; scores as every parser reads them."""
-    names = piece_names(spelling, pieces)
+    names = list_piece_texts(spelling, pieces)
     scored = dict(zip(names, scores.tolist(), strict=True))
     order = np.lexsort((spelling.alphabet[1:], -spelling.occurrences[1:])) + 1
     finished: dict[str, float] = {}
@@ -359,13 +363,13 @@ def _finished(spelling: Spelling, pieces: SeedPieces, scores: Float64s, room: in
             finished[character] = lowest + penalty
             penalty += PENALTY_STEP
     for name in names:
-        if len(finished) == room:
+        if len(finished) == max_pieces:
             break
         finished[name] = scored[name]
-    return sorted(((piece, rounded(score)) for piece, score in finished.items()), key=lambda piece: -piece[1])
+    return sorted(((piece, round_score(score)) for piece, score in finished.items()), key=lambda piece: -piece[1])
 
 
-def piece_names(spelling: Spelling, pieces: SeedPieces) -> list[str]:
+def list_piece_texts(spelling: Spelling, pieces: SeedPieces) -> list[str]:
     """The pieces as strings."""
     codes = spelling.alphabet[spelling.text]
     ends = (pieces.places + pieces.sizes).tolist()

@@ -79,10 +79,10 @@ def digamma(x: float) -> float:
     return total - 127.0 / 30720.0 * fourth * fourth
 
 
-_SMALL = 2.0**-200  # a probability below this is lifted
-_LIFT = 2.0**200
-_MOST_HERE = 256  # pieces that begin at a place: none is longer
-_LEAST = 0.5  # a piece expected less often is dropped
+_LIFT_BELOW = 2.0**-200  # a probability below this is lifted
+_LIFT_FACTOR = 2.0**200
+_MAX_PIECES_HERE = 256  # pieces that begin at a place: none is longer
+_MIN_EXPECTED = 0.5  # a piece expected less often is dropped
 DROP, KEEP, WEIGH = 0, 1, 2  # the outcomes of a piece: see `judge_pieces`
 
 
@@ -103,7 +103,7 @@ class Lattice(NamedTuple):
     sizes: Bytes
 
 
-class Room(NamedTuple):
+class WordScratch(NamedTuple):
     """Room for one word: probabilities (or scores) before and after each place, and the pieces of one place.
 
     ahead, behind: float64
@@ -114,117 +114,124 @@ class Room(NamedTuple):
     here:          int32, the pieces that begin at a place, the longest first
     """
 
-    ahead: Float64s
-    behind: Float64s
+    forward: Float64s
+    backward: Float64s
     lifts: Int64s
     values: Float64s
     ids: Int32s
     lengths: Int64s
-    here: Int32s
+    pieces_here: Int32s
 
 
 @kernel
-def _list_pieces(lattice: Lattice, place: int | np.int64, room: Room) -> int:
+def _list_pieces(lattice: Lattice, place: int | np.int64, scratch: WordScratch) -> int:
     """Write down the pieces that begin at a place; return how many they are."""
     number, piece = 0, lattice.longest[place]
     while piece >= 0:
-        room.here[number] = piece
+        scratch.pieces_here[number] = piece
         number += 1
         piece = lattice.parents[piece]
     return number
 
 
 @kernel
-def _has_character(lattice: Lattice, number: int, room: Room) -> bool:
+def _has_character(lattice: Lattice, number: int, scratch: WordScratch) -> bool:
     """True if the last of so many pieces is the character itself."""
-    return number > 0 and lattice.sizes[room.here[number - 1]] == 1
+    return number > 0 and lattice.sizes[scratch.pieces_here[number - 1]] == 1
 
 
 @kernel
-def _lift(values: Float64s) -> int:
+def _lift_values(values: Float64s) -> int:
     """Make all values larger by one lift, unless one is large already; returns the number of lifts."""
-    if values.max() > _LIFT:
+    if values.max() > _LIFT_FACTOR:
         return 0
     for i in range(len(values)):
-        values[i] *= _LIFT
+        values[i] *= _LIFT_FACTOR
     return 1
 
 
 @kernel
-def _weigh_ahead(lattice: Lattice, word: int, probabilities: Float64s, unknown: float, longest: int, room: Room) -> int:
+def _compute_forward(
+    lattice: Lattice,
+    word: int,
+    probabilities: Float64s,
+    unknown_probability: float,
+    max_length: int,
+    scratch: WordScratch,
+) -> int:
     """The probability of each beginning of a word, over all ways to cut it; returns the number of lifts."""
     start, size = lattice.starts[word], lattice.starts[word + 1] - lattice.starts[word] - 1
-    ahead, lifts = room.ahead, 0
-    ahead[0] = 1.0
-    ahead[1 : size + 1] = 0.0
+    forward, lifts = scratch.forward, 0
+    forward[0] = 1.0
+    forward[1 : size + 1] = 0.0
     for i in range(size):
-        if ahead[i] < _SMALL:
-            lifts += _lift(ahead[i : min(i + longest, size) + 1])
-        room.lifts[i] = lifts
-        number = _list_pieces(lattice, start + i, room)
-        if not _has_character(lattice, number, room):
-            ahead[i + 1] += ahead[i] * unknown
+        if forward[i] < _LIFT_BELOW:
+            lifts += _lift_values(forward[i : min(i + max_length, size) + 1])
+        scratch.lifts[i] = lifts
+        number = _list_pieces(lattice, start + i, scratch)
+        if not _has_character(lattice, number, scratch):
+            forward[i + 1] += forward[i] * unknown_probability
         for k in range(number - 1, -1, -1):
-            piece = room.here[k]
-            ahead[i + lattice.sizes[piece]] += ahead[i] * probabilities[piece]
+            piece = scratch.pieces_here[k]
+            forward[i + lattice.sizes[piece]] += forward[i] * probabilities[piece]
     return lifts
 
 
 @kernel
-def _weigh_behind(
+def _compute_backward(
     lattice: Lattice,
     word: int,
     probabilities: Float64s,
-    unknown: float,
-    longest: int,
+    unknown_probability: float,
+    max_length: int,
     lifts: int,
-    room: Room,
+    scratch: WordScratch,
     expected: Float64s,
 ) -> None:
     """Go through a word backwards, and add to each piece how often it is expected in it."""
     start, size = lattice.starts[word], lattice.starts[word + 1] - lattice.starts[word] - 1
-    behind = room.behind
-    behind[size] = 1.0
+    backward = scratch.backward
+    backward[size] = 1.0
     missing = lifts  # by how many lifts ahead[i] * behind[i] / ahead[size] is too small, less those of ahead[i]
     for i in range(size - 1, -1, -1):
-        weight = room.ahead[i] / room.ahead[size] * lattice.counts[word]
-        for _ in range(missing - room.lifts[i]):
-            weight *= _LIFT
-        for _ in range(room.lifts[i] - missing):
-            weight *= _SMALL
-        number = _list_pieces(lattice, start + i, room)
+        weight = scratch.forward[i] / scratch.forward[size] * lattice.counts[word]
+        for _ in range(missing - scratch.lifts[i]):
+            weight *= _LIFT_FACTOR
+        for _ in range(scratch.lifts[i] - missing):
+            weight *= _LIFT_BELOW
+        number = _list_pieces(lattice, start + i, scratch)
         total = 0.0
-        if not _has_character(lattice, number, room):
-            total = unknown * behind[i + 1]
+        if not _has_character(lattice, number, scratch):
+            total = unknown_probability * backward[i + 1]
         for k in range(number - 1, -1, -1):
-            piece = room.here[k]
-            rest = probabilities[piece] * behind[i + lattice.sizes[piece]]
+            piece = scratch.pieces_here[k]
+            rest = probabilities[piece] * backward[i + lattice.sizes[piece]]
             total += rest
             expected[piece] += weight * rest
-        behind[i] = total
-        if total < _SMALL:
-            missing -= _lift(behind[i : min(i + longest, size) + 1])
+        backward[i] = total
+        if total < _LIFT_BELOW:
+            missing -= _lift_values(backward[i : min(i + max_length, size) + 1])
 
 
 @kernel
-def _room(lattice: Lattice) -> Room:
+def _build_scratch(lattice: Lattice) -> WordScratch:
     """Room for the longest of the words."""
     places = 1
     for word in range(len(lattice.counts)):
         places = max(places, lattice.starts[word + 1] - lattice.starts[word])
-    return Room(
+    return WordScratch(
         np.empty(places, np.float64),
         np.empty(places, np.float64),
         np.empty(places, np.int64),
         np.empty(places, np.float64),
         np.empty(places, np.int32),
         np.empty(places, np.int64),
-        np.empty(_MOST_HERE, np.int32),
+        np.empty(_MAX_PIECES_HERE, np.int32),
     )
 
 
 @kernel
-def log_shares(values: Int64s) -> Float64s:
+def compute_log_shares(values: Int64s) -> Float64s:
     """The logarithms of the shares that positive values have of their sum."""
     scores = np.empty(len(values), np.float64)
     of_all = logarithm(float(values.sum()))
@@ -234,81 +241,83 @@ def log_shares(values: Int64s) -> Float64s:
 
 
 @kernel
-def expect_pieces(lattice: Lattice, scores: Float64s, unknown: float, longest: int) -> Float64s:
+def count_expected_pieces(lattice: Lattice, scores: Float64s, unknown_score: float, max_length: int) -> Float64s:
     """Count how often each piece is expected in all words, when they are cut as likely as the scores say."""
     probabilities = np.empty(len(scores), np.float64)
     for i in range(len(scores)):
         probabilities[i] = exponential(scores[i])
     expected = np.zeros(len(scores), np.float64)
-    room = _room(lattice)
+    scratch = _build_scratch(lattice)
     for word in range(len(lattice.counts)):
-        lifts = _weigh_ahead(lattice, word, probabilities, exponential(unknown), longest, room)
-        _weigh_behind(lattice, word, probabilities, exponential(unknown), longest, lifts, room, expected)
+        lifts = _compute_forward(lattice, word, probabilities, exponential(unknown_score), max_length, scratch)
+        _compute_backward(
+            lattice, word, probabilities, exponential(unknown_score), max_length, lifts, scratch, expected
+        )
     return expected
 
 
 @kernel
-def score_pieces(expected: Float64s, scores: Float64s) -> None:
+def fill_scores(expected: Float64s, scores: Float64s) -> None:
     """Fill in the logarithm of each piece's share of the expected ones, in digammas; -inf where there are too few."""
     total = 0.0
     for i in range(len(expected)):
-        if expected[i] >= _LEAST:
+        if expected[i] >= _MIN_EXPECTED:
             total += expected[i]
     of_all = digamma(total) if total > 0.0 else 0.0
     for i in range(len(expected)):
-        scores[i] = digamma(expected[i]) - of_all if expected[i] >= _LEAST else -np.inf
+        scores[i] = digamma(expected[i]) - of_all if expected[i] >= _MIN_EXPECTED else -np.inf
 
 
 @kernel
-def _best_cut(
+def _find_best_cut(
     lattice: Lattice,
     start: int | np.int64,
     size: int | np.int64,
     scores: Float64s,
-    unknown: float,
-    room: Room,
+    unknown_score: float,
+    scratch: WordScratch,
 ) -> float:
     """The best way to cut text[start:start + size] other than not at all; of equals the longer pieces first.
 
     Returns its score, and leaves in the room which piece ends where. A single character is left as it is.
     """
-    best = room.ahead
+    best = scratch.forward
     best[0] = 0.0
     best[1 : size + 1] = -np.inf
     for i in range(size):
-        number = _list_pieces(lattice, start + i, room)
-        if not _has_character(lattice, number, room):
-            if best[i] + unknown > best[i + 1]:
-                best[i + 1], room.ids[i + 1], room.lengths[i + 1] = best[i] + unknown, -1, 1
+        number = _list_pieces(lattice, start + i, scratch)
+        if not _has_character(lattice, number, scratch):
+            if best[i] + unknown_score > best[i + 1]:
+                best[i + 1], scratch.ids[i + 1], scratch.lengths[i + 1] = best[i] + unknown_score, -1, 1
         for k in range(number - 1, -1, -1):
-            piece = room.here[k]
+            piece = scratch.pieces_here[k]
             length = np.int64(lattice.sizes[piece])
             if i + length > size or (length == size and size > 1):
                 break
             score = best[i] + scores[piece]
             if score > best[i + length]:
-                best[i + length], room.ids[i + length], room.lengths[i + length] = score, piece, length
+                best[i + length], scratch.ids[i + length], scratch.lengths[i + length] = score, piece, length
     return float(best[size])
 
 
 @kernel
-def count_pieces(lattice: Lattice, scores: Float64s, unknown: float) -> tuple[Int64s, int]:
+def count_best_pieces(lattice: Lattice, scores: Float64s, unknown_score: float) -> tuple[Int64s, int]:
     """Count each piece in the best cuts of all words, and the unknown characters in these."""
-    counts, unknowns = np.zeros(len(scores), np.int64), 0
-    room = _room(lattice)
+    counts, num_unknown = np.zeros(len(scores), np.int64), 0
+    scratch = _build_scratch(lattice)
     for word in range(len(lattice.counts)):
         start, size = lattice.starts[word], lattice.starts[word + 1] - lattice.starts[word] - 1
-        cut, piece = _best_cut(lattice, start, size, scores, unknown, room), lattice.longest[start]
-        if size > 1 and piece >= 0 and lattice.sizes[piece] == size and scores[piece] >= cut:
+        best_score, piece = _find_best_cut(lattice, start, size, scores, unknown_score, scratch), lattice.longest[start]
+        if size > 1 and piece >= 0 and lattice.sizes[piece] == size and scores[piece] >= best_score:
             counts[piece] += lattice.counts[word]
             continue
         while size > 0:
-            if room.ids[size] >= 0:
-                counts[room.ids[size]] += lattice.counts[word]
+            if scratch.ids[size] >= 0:
+                counts[scratch.ids[size]] += lattice.counts[word]
             else:
-                unknowns += lattice.counts[word]
-            size -= room.lengths[size]
-    return counts, unknowns
+                num_unknown += lattice.counts[word]
+            size -= scratch.lengths[size]
+    return counts, num_unknown
 
 
 @kernel
@@ -316,9 +325,9 @@ def judge_pieces(
     lattice: Lattice,
     places: Int64s,
     scores: Float64s,
-    unknown: float,
+    unknown_score: float,
     counts: Int64s,
-    unknowns: int,
+    num_unknown: int,
     losses: Float64s,
 ) -> Bytes:
     """Decide on each piece: DROP, KEEP, or WEIGH, and then what its removal would lose goes into `losses`.
@@ -326,31 +335,31 @@ def judge_pieces(
     places: where in the text each piece is
     """
     verdicts = np.empty(len(scores), np.uint8)
-    room = _room(lattice)
-    total = float(counts.sum() + unknowns)
+    scratch = _build_scratch(lattice)
+    total = float(counts.sum() + num_unknown)
     log_total = logarithm(total)
     for i in range(len(scores)):
         size = np.int64(lattice.sizes[i])
-        cut = _best_cut(lattice, places[i], size, scores, unknown, room)
+        best_score = _find_best_cut(lattice, places[i], size, scores, unknown_score, scratch)
         if size == 1:
             verdicts[i] = KEEP
-        elif cut > scores[i] or counts[i] == 0:
+        elif best_score > scores[i] or counts[i] == 0:
             verdicts[i] = KEEP if counts[i] > 0 else DROP
         else:
             verdicts[i] = WEIGH
-            losses[i] = _loss(size, float(counts[i]), counts, unknowns, total, log_total, room)
+            losses[i] = _compute_loss(size, float(counts[i]), counts, num_unknown, total, log_total, scratch)
     return verdicts
 
 
 @kernel
-def _loss(
+def _compute_loss(
     size: int | np.int64,
     count: float,
     counts: Int64s,
-    unknowns: int,
+    num_unknown: int,
     total: float,
     log_total: float,
-    room: Room,
+    scratch: WordScratch,
 ) -> float:
     """Return the likelihood lost when all of a piece's `count` occurrences are cut as the room says.
 
@@ -359,34 +368,36 @@ def _loss(
     """
     pieces, end = 0, size
     while end > 0:
-        room.values[pieces] = float(counts[room.ids[end]] if room.ids[end] >= 0 else unknowns)
+        scratch.values[pieces] = float(counts[scratch.ids[end]] if scratch.ids[end] >= 0 else num_unknown)
         pieces += 1
-        end -= room.lengths[end]
+        end -= scratch.lengths[end]
     log_after = logarithm(total + count * len(counts))
     after = 0.0
     for k in range(pieces - 1, -1, -1):
-        after += logarithm(room.values[k] + count) - log_after
+        after += logarithm(scratch.values[k] + count) - log_after
     return count * (logarithm(count) - log_total - after)
 
 
 @kernel
-def thin_out(lattice: Lattice, kept: Int64s) -> Lattice:
+def thin_lattice(lattice: Lattice, kept: Int64s) -> Lattice:
     """The lattice with the kept pieces only, numbered in the order given; its places are written over."""
     renumbered = np.full(len(lattice.parents), -1, np.int32)
     for new in range(len(kept)):
         renumbered[kept[new]] = new
-    nearest = np.empty(len(lattice.parents), np.int32)  # a piece itself, or the longest it begins with that is kept
-    for old in range(len(nearest)):
+    kept_ancestor = np.empty(
+        len(lattice.parents), np.int32
+    )  # a piece itself, or the longest it begins with that is kept
+    for old in range(len(kept_ancestor)):
         piece = np.int32(old)
         while piece >= 0 and renumbered[piece] < 0:
             piece = lattice.parents[piece]
-        nearest[old] = renumbered[piece] if piece >= 0 else -1
+        kept_ancestor[old] = renumbered[piece] if piece >= 0 else -1
     parents, sizes = np.full(len(kept), -1, np.int32), np.empty(len(kept), np.uint8)
     for new in range(len(kept)):
         sizes[new] = lattice.sizes[kept[new]]
         if lattice.parents[kept[new]] >= 0:
-            parents[new] = nearest[lattice.parents[kept[new]]]
+            parents[new] = kept_ancestor[lattice.parents[kept[new]]]
     for place in range(len(lattice.longest)):
         if lattice.longest[place] >= 0:
-            lattice.longest[place] = nearest[lattice.longest[place]]
+            lattice.longest[place] = kept_ancestor[lattice.longest[place]]
     return Lattice(lattice.starts, lattice.counts, lattice.longest, parents, sizes)

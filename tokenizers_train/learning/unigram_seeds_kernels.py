@@ -14,10 +14,10 @@ import numpy as np
 from corpora.kernels.arrays import Bytes, Int32s, Int64s
 from corpora.kernels.compiling import kernel
 
-_FEW = 16  # as many suffixes are inserted one by one
+_MAX_INSERTED = 16  # as many suffixes are inserted one by one
 
 
-class Stretches(NamedTuple):
+class RepeatedStrings(NamedTuple):
     """Strings that the text repeats: order[lefts[i]:rights[i]] are the suffixes that begin with string i.
 
     order:   int32, the places of the text, sorted by what follows
@@ -33,7 +33,7 @@ class Stretches(NamedTuple):
 
 
 @kernel
-def _before(text: Int32s, one: int, other: int, limit: int) -> bool:
+def _is_before(text: Int32s, one: int, other: int, limit: int) -> bool:
     """True if the suffix at `one` is before that at `other`, of which `limit` characters count."""
     for i in range(limit):
         if text[one + i] != text[other + i]:
@@ -44,28 +44,28 @@ def _before(text: Int32s, one: int, other: int, limit: int) -> bool:
 
 
 @kernel
-def _insert(text: Int32s, order: Int32s, depth: int, limit: int) -> None:
+def _sort_by_insertion(text: Int32s, order: Int32s, depth: int, limit: int) -> None:
     """Sort a few suffixes that agree in `depth` characters."""
     for i in range(1, len(order)):
         place = order[i]
         j = i
-        while j > 0 and _before(text, place + depth, order[j - 1] + depth, limit - depth):
+        while j > 0 and _is_before(text, place + depth, order[j - 1] + depth, limit - depth):
             order[j] = order[j - 1]
             j -= 1
         order[j] = place
 
 
 @kernel
-def _middle(a: int, b: int, c: int) -> int:
+def _find_median(a: int, b: int, c: int) -> int:
     """The median of three."""
     return max(min(a, b), min(max(a, b), c))
 
 
 @kernel
-def _part(text: Int32s, order: Int32s, depth: int) -> tuple[int, int, int]:
+def _partition_suffixes(text: Int32s, order: Int32s, depth: int) -> tuple[int, int, int]:
     """Sort by one character against a pivot: smaller, equal, larger ones; return where these begin, the pivot."""
     last = len(order) - 1
-    pivot = _middle(text[order[0] + depth], text[order[last // 2] + depth], text[order[last] + depth])
+    pivot = _find_median(text[order[0] + depth], text[order[last // 2] + depth], text[order[last] + depth])
     low, i, high = 0, 0, last
     while i <= high:
         character = text[order[i] + depth]
@@ -87,10 +87,10 @@ def sort_suffixes(text: Int32s, order: Int32s, limit: int) -> None:
     waiting = [(0, len(order), 0)]
     while len(waiting) > 0:
         left, right, depth = waiting.pop()
-        if right - left <= _FEW:
-            _insert(text, order[left:right], depth, limit)
+        if right - left <= _MAX_INSERTED:
+            _sort_by_insertion(text, order[left:right], depth, limit)
             continue
-        low, high, pivot = _part(text, order[left:right], depth)
+        low, high, pivot = _partition_suffixes(text, order[left:right], depth)
         waiting.append((left, left + low, depth))
         waiting.append((left + high, right, depth))
         if pivot != 0 and depth + 1 < limit:
@@ -98,7 +98,7 @@ def sort_suffixes(text: Int32s, order: Int32s, limit: int) -> None:
 
 
 @kernel
-def _shared(text: Int32s, one: int, other: int, limit: int) -> int:
+def _count_shared(text: Int32s, one: int, other: int, limit: int) -> int:
     """Count the characters that two suffixes share, at most `limit`, the 0 at an end being one."""
     for i in range(limit):
         if text[one + i] != text[other + i]:
@@ -109,20 +109,20 @@ def _shared(text: Int32s, one: int, other: int, limit: int) -> int:
 
 
 @kernel
-def count_suffixes(text: Int32s, numbers: Int64s) -> Int64s:
+def count_suffixes(text: Int32s, counts: Int64s) -> Int64s:
     """Count the places of each character in the text, where a 0 is none; return the numbers, which are added to."""
     for character in text:
         if character != 0:
-            numbers[character] += 1
-    return numbers
+            counts[character] += 1
+    return counts
 
 
 @kernel
-def find_repeated(
+def find_repeated_strings(
     text: Int32s,
     order: Int32s,
-    longest: int,
-    least: int,
+    max_length: int,
+    min_score: int,
     by_score: Int64s,
     lefts: Int32s,
     rights: Int32s,
@@ -136,41 +136,41 @@ def find_repeated(
     by_score: is added to, the last number for all higher scores
     """
     number, last = 0, len(order)
-    begun = np.empty(longest + 3, np.int64)
-    depths = np.empty(longest + 3, np.int64)
-    begun[0], depths[0], top = 0, 0, 0
+    open_lefts = np.empty(max_length + 3, np.int64)
+    open_depths = np.empty(max_length + 3, np.int64)
+    open_lefts[0], open_depths[0], top = 0, 0, 0
     for i in range(1, last + 1):
-        depth = _shared(text, order[i - 1], order[i], longest + 1) if i < last else 0
+        depth = _count_shared(text, order[i - 1], order[i], max_length + 1) if i < last else 0
         left = i - 1
-        while depths[top] > depth:
-            left, length = begun[top], depths[top]
+        while open_depths[top] > depth:
+            left, length = open_lefts[top], open_depths[top]
             top -= 1
-            if 2 <= length <= longest and text[order[left] + length - 1] != 0:
+            if 2 <= length <= max_length and text[order[left] + length - 1] != 0:
                 score = min((i - left) * length, len(by_score) - 1)
                 by_score[score] += 1
-                if score >= least and number < len(lefts):
+                if score >= min_score and number < len(lefts):
                     lefts[number], rights[number], lengths[number] = left, i, length
                     number += 1
-        if depths[top] < depth:
+        if open_depths[top] < depth:
             top += 1
-            begun[top], depths[top] = left, depth
+            open_lefts[top], open_depths[top] = left, depth
 
 
 @kernel
-def match_pieces(stretches: Stretches, by_left: Int32s, longest: Int32s, parents: Int32s) -> None:
+def match_pieces(strings: RepeatedStrings, by_left: Int32s, longest: Int32s, parents: Int32s) -> None:
     """Write down, for each place of the text, the longest piece that begins there, and for each piece its parent.
 
     by_left: the stretches, which are the pieces, by left, then by length
     """
-    opened = np.empty(256, np.int32)
+    open_pieces = np.empty(256, np.int32)
     top, following = 0, 0
-    for i in range(len(stretches.order)):
-        while top > 0 and stretches.rights[opened[top - 1]] <= i:
+    for i in range(len(strings.order)):
+        while top > 0 and strings.rights[open_pieces[top - 1]] <= i:
             top -= 1
-        while following < len(by_left) and stretches.lefts[by_left[following]] == i:
-            opened[top] = by_left[following]
-            parents[opened[top]] = opened[top - 1] if top > 0 else -1
+        while following < len(by_left) and strings.lefts[by_left[following]] == i:
+            open_pieces[top] = by_left[following]
+            parents[open_pieces[top]] = open_pieces[top - 1] if top > 0 else -1
             top += 1
             following += 1
         if top > 0:
-            longest[stretches.order[i]] = opened[top - 1]
+            longest[strings.order[i]] = open_pieces[top - 1]

@@ -20,11 +20,11 @@ import numpy as np
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.text.buffers import text_buffers
-from tokenizers_train.learning.byte_bpe import Words, lay_out_words, learn_merges
+from tokenizers_train.learning.byte_bpe import SpelledWords, lay_out_words, learn_merges
 from tokenizers_train.learning.merges_kernels import NUM_CODES, count_letters
 from tokenizers_train.vocabularies.bert import CONTINUATION, SPECIAL_TOKENS
 from tokenizers_train.vocabularies.settings import VocabularySettings
-from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, build_bert_vocabulary
 from tokenizers_train.words.table import WordCounts
 
 
@@ -33,27 +33,27 @@ def train_wordpiece(counts: WordCounts, settings: VocabularySettings) -> Vocabul
 
     Raises InputError where there are no words, or the letters alone are more than the size allows.
     """
-    words = spell(counts, settings.limit_alphabet)
+    words = spell_letters(counts, settings.limit_alphabet)
     reserved = [*SPECIAL_TOKENS.values(), *settings.special_tokens, *(f"[unused{i}]" for i in range(settings.unused))]
-    room = settings.size - len(reserved) - len(words.letters)
-    if room < 0:
+    max_merges = settings.size - len(reserved) - len(words.letters)
+    if max_merges < 0:
         raise InputError(
             f"vocabulary.size is {settings.size}, but {len(reserved)} special and unused tokens and "
             f"{len(words.letters)} letters come before the first piece: raise vocabulary.size to "
-            f"{settings.size - room} or more, or lower vocabulary.limit_alphabet ({settings.limit_alphabet})."
+            f"{settings.size - max_merges} or more, or lower vocabulary.limit_alphabet ({settings.limit_alphabet})."
         )
-    merges = learn_merges(words, room, settings.min_frequency)
-    pieces = piece_names(words.letters, zip(*merges.T.tolist(), strict=True))
-    return bert_vocabulary(
+    merges = learn_merges(words, max_merges, settings.min_frequency)
+    pieces = build_piece_names(words.letters, zip(*merges.T.tolist(), strict=True))
+    return build_bert_vocabulary(
         (*reserved, *pieces),
         lowercase=bool(settings.lowercase),
         strip_accents=settings.strip_accents,
         max_word_length=settings.max_word_length,
-        further=settings.special_tokens,
+        additional=settings.special_tokens,
     )
 
 
-def spell(counts: WordCounts, limit_alphabet: int) -> Words:
+def spell_letters(counts: WordCounts, limit_alphabet: int) -> SpelledWords:
     """The words as letters of the alphabet, which are the `limit_alphabet` most frequent ones.
 
     A letter outside the alphabet is skipped; of the continuing letters only those that occur are given an id.
@@ -63,10 +63,10 @@ def spell(counts: WordCounts, limit_alphabet: int) -> Words:
         raise InputError("There are no words to train a vocabulary from: every document is empty or was dropped.")
     data, offsets = text_buffers(counts["word"].combine_chunks())
     occurrences = counts["count"].to_numpy()
-    totals, inside = np.zeros(NUM_CODES, np.int64), np.zeros(NUM_CODES, np.bool_)
-    num_letters = count_letters(data, offsets, occurrences, totals, inside)
-    alphabet = _alphabet(totals, limit_alphabet)
-    continuing = alphabet[inside[alphabet]]
+    totals, is_inner = np.zeros(NUM_CODES, np.int64), np.zeros(NUM_CODES, np.bool_)
+    num_letters = count_letters(data, offsets, occurrences, totals, is_inner)
+    alphabet = _choose_alphabet(totals, limit_alphabet)
+    continuing = alphabet[is_inner[alphabet]]
     first_ids, inner_ids = np.full(NUM_CODES, -1, np.int32), np.full(NUM_CODES, -1, np.int32)
     first_ids[alphabet] = np.arange(len(alphabet))
     inner_ids[continuing] = len(alphabet) + np.arange(len(continuing))
@@ -74,16 +74,16 @@ def spell(counts: WordCounts, limit_alphabet: int) -> Words:
     return lay_out_words(counts, letters, (first_ids, inner_ids), num_letters)
 
 
-def _alphabet(totals: Int64s, limit: int) -> Int64s:
+def _choose_alphabet(totals: Int64s, limit: int) -> Int64s:
     """The `limit` most frequent code points in ascending order; of equally frequent ones the smaller stay."""
     codes = np.flatnonzero(totals)
     return np.sort(codes[np.lexsort((codes, -totals[codes]))[:limit]])
 
 
-def piece_names(letters: Sequence[str], merges: Iterable[tuple[int, int]]) -> list[str]:
+def build_piece_names(letters: Sequence[str], merges: Iterable[tuple[int, int]]) -> list[str]:
     """The strings of all pieces: the letters, then each merge's two pieces joined, with one ## at most.
 
-    >>> piece_names(["a", "##b", "##c"], [(1, 2), (0, 3)])
+    >>> build_piece_names(["a", "##b", "##c"], [(1, 2), (0, 3)])
     ['a', '##b', '##c', '##bc', 'abc']
     """
     names = list(letters)

@@ -39,34 +39,36 @@ from tokenizers_train.build import read_counts, read_vocabulary, train_vocabular
 from tokenizers_train.encoding.encoder import Encoder
 from tokenizers_train.measures.measure import (
     Measures,
-    cut_again,
-    cut_words,
-    measure,
+    count_pieces,
+    encode_again,
+    encode_counted_words,
+    find_most_split,
+    find_unknown_id,
     measure_sources,
-    most_split,
-    piece_counts,
-    unknown_id,
+    measure_words,
 )
 from tokenizers_train.vocabularies.settings import BYTE_BPE, WORDPIECE, VocabularySettings
-from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary, roberta_vocabulary
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, build_bert_vocabulary, build_roberta_vocabulary
 from tokenizers_train.words.counts import merge_counts
 from tokenizers_train.words.table import WordCounts
 
 MEASURED_SIZES = (1_000, 2_000, 4_000, 8_000, 16_000, 24_000, 32_000, 48_000, 64_000)
-NESTED = (WORDPIECE, BYTE_BPE)
+NESTED_ALGORITHMS = (WORDPIECE, BYTE_BPE)
 
 
-def nested_sizes(largest: Vocabulary, settings: VocabularySettings, sizes: Sequence[int] = MEASURED_SIZES) -> list[int]:
+def select_nested_sizes(
+    largest: Vocabulary, settings: VocabularySettings, sizes: Sequence[int] = MEASURED_SIZES
+) -> list[int]:
     """Those of the sizes, ascending, that a vocabulary trained to the largest of them and of the settings has in it.
 
     The last is what the counts yield in all, if that is less than the largest size. A size without room for a
     piece next to special tokens and letters is left out.
     """
-    least = first_piece(largest, settings)
-    return sorted({*(size for size in sizes if least < size < largest.size), min(largest.size, max(sizes))})
+    min_size = count_tokens_before_merges(largest, settings)
+    return sorted({*(size for size in sizes if min_size < size < largest.size), min(largest.size, max(sizes))})
 
 
-def first_piece(vocabulary: Vocabulary, settings: VocabularySettings) -> int:
+def count_tokens_before_merges(vocabulary: Vocabulary, settings: VocabularySettings) -> int:
     """Count the tokens of a vocabulary before the first piece that was made of others."""
     if vocabulary.algorithm == BYTE_BPE:
         return vocabulary.size - len(vocabulary.merges)
@@ -75,22 +77,22 @@ def first_piece(vocabulary: Vocabulary, settings: VocabularySettings) -> int:
     return next((id for id, token in rest if len(token.removeprefix("##")) > 1), vocabulary.size)
 
 
-def beginning(vocabulary: Vocabulary, settings: VocabularySettings, size: int) -> Vocabulary:
+def truncate_vocabulary(vocabulary: Vocabulary, settings: VocabularySettings, size: int) -> Vocabulary:
     """The vocabulary that training stopped at `size` would have given, which holds the letters at least."""
     if size >= vocabulary.size:
         return vocabulary
     if vocabulary.algorithm == WORDPIECE:
-        return bert_vocabulary(
+        return build_bert_vocabulary(
             vocabulary.tokens[:size],
             lowercase=bool(settings.lowercase),
             strip_accents=settings.strip_accents,
             max_word_length=settings.max_word_length,
-            further=settings.special_tokens,
+            additional=settings.special_tokens,
         )
-    last = 1 + len(settings.special_tokens)
-    tokens = (*vocabulary.tokens[: size - last], *vocabulary.tokens[-last:])
+    num_last = 1 + len(settings.special_tokens)
+    tokens = (*vocabulary.tokens[: size - num_last], *vocabulary.tokens[-num_last:])
     merges = vocabulary.merges[: len(vocabulary.merges) - (vocabulary.size - size)]
-    return roberta_vocabulary(tokens, merges, settings.special_tokens)
+    return build_roberta_vocabulary(tokens, merges, settings.special_tokens)
 
 
 def measure_sizes(
@@ -101,23 +103,23 @@ def measure_sizes(
     training: what the vocabularies are trained on (weighted by source)
     measured: the words that they are measured on
     """
-    if settings.algorithm not in NESTED:
+    if settings.algorithm not in NESTED_ALGORITHMS:
         return []
     largest = train_vocabulary(training, replace(settings, size=max(*sizes, settings.size)))
     encoder, figures = Encoder(largest), []
-    pieces = cut_words(encoder, measured)
-    for size in reversed(nested_sizes(largest, settings, sizes)):
-        pieces = cut_again(encoder.beginning(size), pieces, size)
-        figures.append((size, measure(pieces, unknown_id(largest), size)))
+    pieces = encode_counted_words(encoder, measured)
+    for size in reversed(select_nested_sizes(largest, settings, sizes)):
+        pieces = encode_again(encoder.with_size(size), pieces, size)
+        figures.append((size, measure_words(pieces, find_unknown_id(largest), size)))
     return figures[::-1]
 
 
 MEASURES_VERSION = 1
 
-SPLIT_WORDS = 200  # kept of a corpus
+MAX_SPLIT_WORDS = 200  # kept of a corpus
 
 MEASURE_NAMES = tuple(field.name for field in fields(Measures))
-MEASURES = pa.schema(
+MEASURES_SCHEMA = pa.schema(
     [
         pa.field("scope", pa.string(), nullable=False),  # corpus, source or size
         pa.field("name", pa.string(), nullable=False),  # of the source; empty otherwise
@@ -125,13 +127,13 @@ MEASURES = pa.schema(
         *(pa.field(name, pa.int64(), nullable=False) for name in MEASURE_NAMES),
     ]
 )
-PIECES = pa.schema(
+PIECES_SCHEMA = pa.schema(
     [
         pa.field("id", pa.int64(), nullable=False),
         pa.field("count", pa.int64(), nullable=False),
     ]
 )
-SPLITS_TABLE = pa.schema(
+SPLITS_SCHEMA = pa.schema(
     [
         pa.field("word", pa.string(), nullable=False),
         pa.field("count", pa.int64(), nullable=False),
@@ -150,7 +152,7 @@ class MeasuresJob:
 
 def plan_measures(vocabulary: Manifest, counts: Manifest) -> Stage:
     """The stage that measures one vocabulary on words counted by its own rule, most often those it was trained on."""
-    contents: list[Json] = [[_source(part), part.content] for part in counts.parts]
+    contents: list[Json] = [[_get_source(part), part.content] for part in counts.parts]
     return Stage(
         kind="measures",
         name=vocabulary.name,
@@ -172,29 +174,32 @@ def plan_measures(vocabulary: Manifest, counts: Manifest) -> Stage:
 def build_measures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Measure the vocabulary on all words, on each source's, and the sizes that it might have had."""
     job: MeasuresJob = plan.job
-    trained, counts = manifest_at(writer.place, job.vocabulary), manifest_at(writer.place, job.counts)
-    vocabulary = read_vocabulary(writer.place, trained)
-    sources = counts_by_source(writer.place, counts)
+    manifest, counts = manifest_at(writer.place, job.vocabulary), manifest_at(writer.place, job.counts)
+    vocabulary = read_vocabulary(writer.place, manifest)
+    sources = iter_source_counts(writer.place, counts)
     whole = merge_counts(read_counts(writer.place, counts.stage_folder, counts.parts))
-    unknown = unknown_id(vocabulary)
-    pieces = cut_words(Encoder(vocabulary), whole)
-    corpus = measure(pieces, unknown, vocabulary.size)
-    rows = [_row("corpus", "", vocabulary.size, corpus)]
-    for name, figures in measure_sources(pieces, unknown, vocabulary.size, sources).items():
-        rows.append(_row("source", name, vocabulary.size, figures))
-    rows += [_row("size", "", size, figures) for size, figures in other_sizes(writer.place, trained, counts, whole)]
-    splits = [asdict(split) for split in most_split(pieces, SPLIT_WORDS)]
-    totals = piece_counts(pieces, vocabulary.size)
-    with writer.table("measures", MEASURES) as sink:
-        sink.write(pa.Table.from_pylist(rows, MEASURES))
-    with writer.table("pieces", PIECES) as sink:
-        sink.write(pa.table([pa.array(range(vocabulary.size), pa.int64()), pa.array(totals)], schema=PIECES))
-    with writer.table("splits", SPLITS_TABLE) as sink:
-        sink.write(pa.Table.from_pylist(splits, SPLITS_TABLE))
-    return _ledger(corpus, counts)
+    unknown_id = find_unknown_id(vocabulary)
+    pieces = encode_counted_words(Encoder(vocabulary), whole)
+    corpus = measure_words(pieces, unknown_id, vocabulary.size)
+    rows = [_build_row("corpus", "", vocabulary.size, corpus)]
+    for name, figures in measure_sources(pieces, unknown_id, vocabulary.size, sources).items():
+        rows.append(_build_row("source", name, vocabulary.size, figures))
+    rows += [
+        _build_row("size", "", size, figures)
+        for size, figures in measure_other_sizes(writer.place, manifest, counts, whole)
+    ]
+    splits = [asdict(split) for split in find_most_split(pieces, MAX_SPLIT_WORDS)]
+    totals = count_pieces(pieces, vocabulary.size)
+    with writer.table("measures", MEASURES_SCHEMA) as sink:
+        sink.write(pa.Table.from_pylist(rows, MEASURES_SCHEMA))
+    with writer.table("pieces", PIECES_SCHEMA) as sink:
+        sink.write(pa.table([pa.array(range(vocabulary.size), pa.int64()), pa.array(totals)], schema=PIECES_SCHEMA))
+    with writer.table("splits", SPLITS_SCHEMA) as sink:
+        sink.write(pa.Table.from_pylist(splits, SPLITS_SCHEMA))
+    return _build_ledger(corpus, counts)
 
 
-def _ledger(corpus: Measures, counts: Manifest) -> Ledger:
+def _build_ledger(corpus: Measures, counts: Manifest) -> Ledger:
     """Every word that was counted is one piece, several, or has an unknown one."""
     split = corpus.words - corpus.whole_words - corpus.unknown_words
     outcomes = {"one piece": corpus.whole_words, "several pieces": split, "unknown": corpus.unknown_words}
@@ -202,25 +207,27 @@ def _ledger(corpus: Measures, counts: Manifest) -> Ledger:
     return Ledger(accounts=(account,), figures={"tokens": corpus.tokens, "unknown tokens": corpus.unknown_tokens})
 
 
-def _row(scope: str, name: str, size: int, figures: Measures) -> dict[str, Json]:
+def _build_row(scope: str, name: str, size: int, figures: Measures) -> dict[str, Json]:
     return {"scope": scope, "name": name, "size": size, **asdict(figures)}
 
 
-def _source(part: Part) -> str:
+def _get_source(part: Part) -> str:
     """The source of a part of counts; empty for what a generation changed of several."""
     return part.labels.get("source", "")
 
 
-def counts_by_source(place: Place, counts: Manifest) -> Iterator[tuple[str, WordCounts]]:
+def iter_source_counts(place: Place, counts: Manifest) -> Iterator[tuple[str, WordCounts]]:
     """Yield each source with its counts, by name; "" for the parts that are not of one source."""
     parts: dict[str, list[Part]] = {}
     for part in counts.parts:
-        parts.setdefault(_source(part), []).append(part)
+        parts.setdefault(_get_source(part), []).append(part)
     for name in sorted(parts):
         yield name, merge_counts(read_counts(place, counts.stage_folder, parts[name]))
 
 
-def other_sizes(place: Place, vocabulary: Manifest, counts: Manifest, whole: WordCounts) -> list[tuple[int, Measures]]:
+def measure_other_sizes(
+    place: Place, vocabulary: Manifest, counts: Manifest, whole: WordCounts
+) -> list[tuple[int, Measures]]:
     """The figures of the sizes that a vocabulary might have had; none of one that was brought and not trained here.
 
     whole: the counts of all parts, unweighted
@@ -229,14 +236,14 @@ def other_sizes(place: Place, vocabulary: Manifest, counts: Manifest, whole: Wor
         return []
     settings = dict(vocabulary.settings)
     by_source: Mapping[str, float] = settings.pop("weights", {})
-    weights = [by_source.get(_source(part), 1.0) for part in counts.parts]
-    alike = len({*weights}) < 2
-    training = whole if alike else merge_counts(read_counts(place, counts.stage_folder, counts.parts), weights)
+    weights = [by_source.get(_get_source(part), 1.0) for part in counts.parts]
+    is_unweighted = len({*weights}) < 2
+    training = whole if is_unweighted else merge_counts(read_counts(place, counts.stage_folder, counts.parts), weights)
     return measure_sizes(training, whole, bind(VocabularySettings, settings, "vocabulary"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class StoredMeasures:
     """The measures that the stage stored of a vocabulary.
 
     sources: by name; sizes: by size, ascending; counts: how often each id occurs
@@ -249,11 +256,13 @@ class Measured:
     splits: Sequence[Mapping[str, Json]]
 
 
-def read_measures(place: Place, manifest: Manifest) -> Measured:
+def read_measures(place: Place, manifest: Manifest) -> StoredMeasures:
     """Read what a measures artifact holds."""
-    rows = [row for batch in read_table(place, manifest, "measures", MEASURES.names) for row in batch.to_pylist()]
+    rows = [
+        row for batch in read_table(place, manifest, "measures", MEASURES_SCHEMA.names) for row in batch.to_pylist()
+    ]
     measured = [(row, Measures(**{name: row[name] for name in MEASURE_NAMES})) for row in rows]
-    return Measured(
+    return StoredMeasures(
         corpus=next(figures for row, figures in measured if row["scope"] == "corpus"),
         sources={row["name"]: figures for row, figures in measured if row["scope"] == "source"},
         sizes={row["size"]: figures for row, figures in measured if row["scope"] == "size"},
@@ -263,6 +272,6 @@ def read_measures(place: Place, manifest: Manifest) -> Measured:
             for count in batch.column("count").to_pylist()
         ],
         splits=[
-            row for batch in read_table(place, manifest, "splits", SPLITS_TABLE.names) for row in batch.to_pylist()
+            row for batch in read_table(place, manifest, "splits", SPLITS_SCHEMA.names) for row in batch.to_pylist()
         ],
     )

@@ -28,12 +28,12 @@ from corpora.text.buffers import text_buffers
 from tokenizers_train.encoding.encoder import Encoder
 from tokenizers_train.vocabularies.settings import WORDPIECE
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
-from tokenizers_train.words.table import COUNTS, WordCounts
+from tokenizers_train.words.table import COUNTS_SCHEMA, WordCounts
 
-CONTINUES, SPACES = "##", ("\u2423", "\u2581")  # how `Vocabulary.display` marks pieces
+CONTINUATION, SPACE_SIGNS = "##", ("\u2423", "\u2581")  # how `Vocabulary.display` marks pieces
 
 
-class WordPieces(NamedTuple):
+class EncodedWords(NamedTuple):
     """Distinct words and their tokens: those of word w are ids[offsets[w]:offsets[w + 1]].
 
     words:      large_string, in the order of the counts
@@ -85,58 +85,58 @@ class Measures:
     @property
     def fertility(self) -> float | None:
         """Tokens a word; None where there are no words."""
-        return _share(self.tokens, self.words)
+        return _divide(self.tokens, self.words)
 
     @property
     def whole_share(self) -> float | None:
         """The share of words that are one piece."""
-        return _share(self.whole_words, self.words)
+        return _divide(self.whole_words, self.words)
 
     @property
     def unknown_share(self) -> float | None:
         """The share of tokens that are unknown."""
-        return _share(self.unknown_tokens, self.tokens)
+        return _divide(self.unknown_tokens, self.tokens)
 
     @property
-    def bytes_a_token(self) -> float | None:
+    def bytes_per_token(self) -> float | None:
         """Bytes of words for each token."""
-        return _share(self.bytes, self.tokens)
+        return _divide(self.bytes, self.tokens)
 
 
-def _share(part: int, whole: int) -> float | None:
+def _divide(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def cut_words(encoder: Encoder, counts: WordCounts) -> WordPieces:
+def encode_counted_words(encoder: Encoder, counts: WordCounts) -> EncodedWords:
     """Encode every distinct word of counts by itself, once."""
     words = counts["word"].combine_chunks() if counts.num_rows else pa.array([], pa.large_string())
     _, offsets = text_buffers(words)
     encoded = encoder.encode_sentences(words, offsets[:-1], offsets[1:])
-    spaced = pc.replace_substring(words, SPACES[1], " ")
+    with_spaces = pc.replace_substring(words, SPACE_SIGNS[1], " ")
     characters, size_bytes = (
-        counted(spaced).to_numpy().astype(np.int64) for counted in (pc.utf8_length, pc.binary_length)
+        count_units(with_spaces).to_numpy().astype(np.int64) for count_units in (pc.utf8_length, pc.binary_length)
     )
-    return WordPieces(words, counts["count"].to_numpy(), characters, size_bytes, encoded.ids, encoded.offsets)
+    return EncodedWords(words, counts["count"].to_numpy(), characters, size_bytes, encoded.ids, encoded.offsets)
 
 
-def cut_again(encoder: Encoder, pieces: WordPieces, size: int) -> WordPieces:
+def encode_again(encoder: Encoder, pieces: EncodedWords, size: int) -> EncodedWords:
     """Return the words with the tokens of an encoder that has only the ids below `size` (`Encoder.beginning`).
 
     Words whose tokens it has are cut as before, by longest pieces and by merges alike; the others are encoded again.
     """
-    changed = _tokens_that(pieces, pieces.ids >= size) > 0
-    words = pa.table([pieces.words, pieces.counts], schema=COUNTS).filter(pa.array(changed))
-    again = cut_words(encoder, words)
+    changed = _count_true_tokens(pieces, pieces.ids >= size) > 0
+    words = pa.table([pieces.words, pieces.counts], schema=COUNTS_SCHEMA).filter(pa.array(changed))
+    encoded_again = encode_counted_words(encoder, words)
     lengths = pieces.lengths
-    stays = np.repeat(~changed, lengths)
-    lengths[changed] = again.lengths
-    kept = np.repeat(~changed, lengths)
-    ids = np.empty(len(kept), pieces.ids.dtype)
-    ids[kept], ids[~kept] = pieces.ids[stays], again.ids
+    is_unchanged = np.repeat(~changed, lengths)
+    lengths[changed] = encoded_again.lengths
+    is_kept = np.repeat(~changed, lengths)
+    ids = np.empty(len(is_kept), pieces.ids.dtype)
+    ids[is_kept], ids[~is_kept] = pieces.ids[is_unchanged], encoded_again.ids
     return pieces._replace(ids=ids, offsets=np.concatenate([[0], np.cumsum(lengths)]))
 
 
-def measure(pieces: WordPieces, unknown: int, size: int, counts: Int64s | None = None) -> Measures:
+def measure_words(pieces: EncodedWords, unknown_id: int, size: int, counts: Int64s | None = None) -> Measures:
     """The figures of words.
 
     unknown: id of the token that stands for what is unknown
@@ -144,39 +144,39 @@ def measure(pieces: WordPieces, unknown: int, size: int, counts: Int64s | None =
     counts:  of the same words in another text, 0 for one that does not occur; default: those of the pieces
     """
     weights = pieces.counts if counts is None else counts
-    lengths, strange = pieces.lengths, unknown_tokens(pieces, unknown)
+    lengths, num_unknown = pieces.lengths, count_unknown_tokens(pieces, unknown_id)
     return Measures(
         words=int(weights.sum()),
         distinct_words=int(np.count_nonzero(weights)),
         tokens=int(weights @ lengths),
         characters=int(weights @ pieces.characters),
         bytes=int(weights @ pieces.bytes),
-        whole_words=int(weights[(lengths == 1) & (strange == 0)].sum()),
-        unknown_words=int(weights[strange > 0].sum()),
-        unknown_tokens=int(weights @ strange),
-        used_pieces=int(np.count_nonzero(piece_counts(pieces, size, weights))),
+        whole_words=int(weights[(lengths == 1) & (num_unknown == 0)].sum()),
+        unknown_words=int(weights[num_unknown > 0].sum()),
+        unknown_tokens=int(weights @ num_unknown),
+        used_pieces=int(np.count_nonzero(count_pieces(pieces, size, weights))),
     )
 
 
-def unknown_tokens(pieces: WordPieces, unknown: int) -> Int64s:
+def count_unknown_tokens(pieces: EncodedWords, unknown_id: int) -> Int64s:
     """Count the tokens of each word that are the unknown one."""
-    return _tokens_that(pieces, pieces.ids == unknown)
+    return _count_true_tokens(pieces, pieces.ids == unknown_id)
 
 
-def _tokens_that(pieces: WordPieces, holds: Bools) -> Int64s:
+def _count_true_tokens(pieces: EncodedWords, is_true: Bools) -> Int64s:
     """Count the tokens of each word for which something holds."""
-    before = np.concatenate([[0], np.cumsum(holds, dtype=np.int64)])
+    before = np.concatenate([[0], np.cumsum(is_true, dtype=np.int64)])
     return np.diff(before[pieces.offsets])
 
 
-def piece_counts(pieces: WordPieces, size: int, counts: Int64s | None = None) -> Int64s:
+def count_pieces(pieces: EncodedWords, size: int, counts: Int64s | None = None) -> Int64s:
     """Count how often each entry of a vocabulary of `size` tokens occurs in the words: int64, by id."""
     totals = np.zeros(size, np.int64)
     np.add.at(totals, pieces.ids, np.repeat(pieces.counts if counts is None else counts, pieces.lengths))
     return totals
 
 
-def aligned_counts(words: pa.Array, counts: WordCounts) -> Int64s:
+def align_counts(words: pa.Array, counts: WordCounts) -> Int64s:
     """The counts of `words` in another table of counts, all of whose words are among them: int64."""
     places = pc.index_in(counts["word"].combine_chunks(), value_set=words)
     assert not places.null_count, "a word of a part is missing in the whole"
@@ -194,62 +194,62 @@ class SplitWord:
     ids: tuple[int, ...]
 
 
-def most_split(pieces: WordPieces, number: int) -> list[SplitWord]:
+def find_most_split(pieces: EncodedWords, number: int) -> list[SplitWord]:
     """The words of two pieces or more on which most tokens are spent: by pieces x count, then by their bytes."""
     lengths = pieces.lengths
-    spent = np.where(lengths > 1, lengths * pieces.counts, 0)
-    first = np.argsort(-spent, kind="stable")[:number]
+    num_tokens = np.where(lengths > 1, lengths * pieces.counts, 0)
+    first = np.argsort(-num_tokens, kind="stable")[:number]
     return [
         SplitWord(
             pieces.words[row].as_py(),
             int(pieces.counts[row]),
             tuple(pieces.ids[pieces.offsets[row] : pieces.offsets[row + 1]].tolist()),
         )
-        for row in first[spent[first] > 0].tolist()
+        for row in first[num_tokens[first] > 0].tolist()
     ]
 
 
-def ordinary_ids(vocabulary: Vocabulary) -> list[int]:
+def list_ordinary_ids(vocabulary: Vocabulary) -> list[int]:
     """The ids that text can have: neither special nor kept for words added later ([unused0], <unused0>).
 
     Lone bytes of a vocabulary that falls back on them are among these: they are spelt as they are.
     """
     special = set(vocabulary.special_ids.values())
-    kept = ("[unused", "<unused")
-    return [id for id, token in enumerate(vocabulary.tokens) if id not in special and not token.startswith(kept)]
+    reserved = ("[unused", "<unused")
+    return [id for id, token in enumerate(vocabulary.tokens) if id not in special and not token.startswith(reserved)]
 
 
-def unknown_id(vocabulary: Vocabulary) -> int:
+def find_unknown_id(vocabulary: Vocabulary) -> int:
     """The id of the token that stands for what is unknown; -1, which no token has, where there is none."""
     return vocabulary.special_ids.get("unk", -1)
 
 
-def piece_key(vocabulary: Vocabulary, id: int) -> tuple[bool, str]:
+def to_piece_key(vocabulary: Vocabulary, id: int) -> tuple[bool, str]:
     """A piece without the marks of its algorithm: whether a word begins with it, and its text.
 
     So `##ing` and byte-level BPE's `ing` are one, and so are WordPiece's `the` and the `the` of byte-level BPE or
     Unigram with the space before it.
     """
-    begins, shown = vocabulary.begins_word(id), vocabulary.display(id)
-    if begins and vocabulary.algorithm != WORDPIECE and shown.startswith(SPACES):
-        return begins, shown[1:]
-    return begins, shown if begins else shown.removeprefix(CONTINUES)
+    is_word_start, text = vocabulary.is_word_start(id), vocabulary.format_token(id)
+    if is_word_start and vocabulary.algorithm != WORDPIECE and text.startswith(SPACE_SIGNS):
+        return is_word_start, text[1:]
+    return is_word_start, text if is_word_start else text.removeprefix(CONTINUATION)
 
 
-def letters_of(vocabulary: Vocabulary, id: int) -> int:
+def count_piece_characters(vocabulary: Vocabulary, id: int) -> int:
     """Count the characters of a text that a piece stands for, its marks not counted."""
-    return len(piece_key(vocabulary, id)[1])
+    return len(to_piece_key(vocabulary, id)[1])
 
 
-def longest_pieces(vocabulary: Vocabulary, number: int) -> list[int]:
+def list_longest_pieces(vocabulary: Vocabulary, number: int) -> list[int]:
     """The ids of the longest pieces, of equally long ones the first by their tokens."""
-    ids = ordinary_ids(vocabulary)
-    return sorted(ids, key=lambda id: (-letters_of(vocabulary, id), vocabulary.tokens[id]))[:number]
+    ids = list_ordinary_ids(vocabulary)
+    return sorted(ids, key=lambda id: (-count_piece_characters(vocabulary, id), vocabulary.tokens[id]))[:number]
 
 
-def unused_pieces(vocabulary: Vocabulary, totals: Sequence[int] | Int64s) -> list[int]:
+def list_unused_pieces(vocabulary: Vocabulary, totals: Sequence[int] | Int64s) -> list[int]:
     """The ids of the ordinary pieces that no word has."""
-    return [id for id in ordinary_ids(vocabulary) if not totals[id]]
+    return [id for id in list_ordinary_ids(vocabulary) if not totals[id]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,17 +266,19 @@ class Overlap:
     second: int
 
 
-def overlap(first: Vocabulary, second: Vocabulary) -> Overlap:
+def compute_overlap(first: Vocabulary, second: Vocabulary) -> Overlap:
     """Return which pieces of the first vocabulary the second one has."""
-    ours, theirs = ({piece_key(each, id) for id in ordinary_ids(each)} for each in (first, second))
+    ours, theirs = ({to_piece_key(each, id) for id in list_ordinary_ids(each)} for each in (first, second))
     return Overlap(shared=len(ours & theirs), first=len(ours), second=len(theirs))
 
 
 def measure_sources(
-    pieces: WordPieces, unknown: int, size: int, parts: Iterable[tuple[str, WordCounts]]
+    pieces: EncodedWords, unknown_id: int, size: int, parts: Iterable[tuple[str, WordCounts]]
 ) -> dict[str, Measures]:
     """The figures of each source's words, one after another.
 
     parts: sources and their counts, whose words are all among the pieces'
     """
-    return {source: measure(pieces, unknown, size, aligned_counts(pieces.words, counts)) for source, counts in parts}
+    return {
+        source: measure_words(pieces, unknown_id, size, align_counts(pieces.words, counts)) for source, counts in parts
+    }

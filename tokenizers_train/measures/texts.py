@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 
 from corpora.text.buffers import text_buffers
-from tokenizers_train.encoding.encoder import Encoder, text_tokenizer
-from tokenizers_train.measures.measure import unknown_id
-from tokenizers_train.vocabularies.borders import borders, keep_spaces
+from tokenizers_train.encoding.encoder import Encoder, build_text_tokenizer
+from tokenizers_train.measures.measure import find_unknown_id
+from tokenizers_train.vocabularies.borders import find_piece_offsets, keep_spaces
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
-LINES_AT_ONCE = 4096  # encoded at once
+LINES_PER_BATCH = 4096  # encoded at once
 
 
 class TextPiece(NamedTuple):
@@ -54,7 +54,7 @@ class TextMeasures:
         return self.tokens / self.words if self.words else None
 
     @property
-    def bytes_a_token(self) -> float | None:
+    def bytes_per_token(self) -> float | None:
         """Bytes of text for each token; None where there are no tokens."""
         return self.bytes / self.tokens if self.tokens else None
 
@@ -70,7 +70,7 @@ class CutText:
 
     text: str
     pieces: tuple[TextPiece, ...]
-    unknown: int
+    unknown_id: int
 
     @property
     def measures(self) -> TextMeasures:
@@ -81,7 +81,7 @@ class CutText:
             characters=len(self.text),
             bytes=len(self.text.encode()),
             tokens=len(self.pieces),
-            unknown_tokens=sum(piece.id == self.unknown for piece in self.pieces),
+            unknown_tokens=sum(piece.id == self.unknown_id for piece in self.pieces),
         )
 
 
@@ -93,29 +93,35 @@ def cut_text(vocabulary: Vocabulary, text: str) -> CutText:
 
 def cut_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> list[CutText]:
     """The pieces of each text."""
-    tokenizer, unknown = text_tokenizer(vocabulary), unknown_id(vocabulary)
+    tokenizer, unknown_id = build_text_tokenizer(vocabulary), find_unknown_id(vocabulary)
     keep_spaces(tokenizer)
     cuts = []
     for text in texts:
         encoding = tokenizer.encode(text, add_special_tokens=False)
-        pieces = tuple(TextPiece(id, *place) for id, place in zip(encoding.ids, borders(text, encoding), strict=True))
-        cuts.append(CutText(text=text, pieces=pieces, unknown=unknown))
+        pieces = tuple(
+            TextPiece(id, *place) for id, place in zip(encoding.ids, find_piece_offsets(text, encoding), strict=True)
+        )
+        cuts.append(CutText(text=text, pieces=pieces, unknown_id=unknown_id))
     return cuts
 
 
-def boundaries(cut: CutText) -> set[int]:
+def find_boundaries(cut: CutText) -> set[int]:
     """Return where pieces begin, as the number of characters before that are not white space; not the text's ends."""
-    solid = list(accumulate((not character.isspace() for character in cut.text), initial=0))
-    return {solid[piece.start] for piece in cut.pieces} - {0, solid[-1]}
+    num_solid_before = list(accumulate((not character.isspace() for character in cut.text), initial=0))
+    return {num_solid_before[piece.start] for piece in cut.pieces} - {0, num_solid_before[-1]}
 
 
-def cut_apart(first: CutText, second: CutText, number: int) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+def find_cut_differences(
+    first: CutText, second: CutText, number: int
+) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
     """The first words of a text that two vocabularies cut in other places, each with its pieces by either."""
     differing: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-    ours, theirs, place = boundaries(first), boundaries(second), 0
+    first_boundaries, second_boundaries, place = find_boundaries(first), find_boundaries(second), 0
     for word in first.text.split():
         inside = range(place + 1, place + len(word))
-        places = [sorted({at - place for at in cuts.intersection(inside)}) for cuts in (ours, theirs)]
+        places = [
+            sorted({at - place for at in cuts.intersection(inside)}) for cuts in (first_boundaries, second_boundaries)
+        ]
         if places[0] != places[1] and len(differing) < number:
             differing[word] = (_cut_at(word, places[0]), _cut_at(word, places[1]))
         place += len(word)
@@ -129,7 +135,7 @@ def _cut_at(word: str, places: list[int]) -> tuple[str, ...]:
 def measure_lines(*encoders: Encoder, lines: Iterable[str]) -> tuple[TextMeasures, ...]:
     """The figures of a text by each vocabulary, line by line as it comes: each line is encoded by itself."""
     totals = [TextMeasures() for _ in encoders]
-    for batch in _batches(line.rstrip("\r\n") for line in lines):
+    for batch in _iter_batches(line.rstrip("\r\n") for line in lines):
         column = pa.array(batch, pa.large_string())
         words, characters = sum(len(line.split()) for line in batch), sum(map(len, batch))
         for place, encoder in enumerate(encoders):
@@ -142,10 +148,10 @@ def _measure_column(encoder: Encoder, column: pa.Array) -> TextMeasures:
     """Bytes and tokens of a column of lines."""
     _, offsets = text_buffers(column)
     ids = encoder.encode_sentences(column, offsets[:-1], offsets[1:]).ids
-    unknown = int(np.count_nonzero(ids == unknown_id(encoder.vocabulary)))
+    unknown = int(np.count_nonzero(ids == find_unknown_id(encoder.vocabulary)))
     return TextMeasures(bytes=int(offsets[-1] - offsets[0]), tokens=len(ids), unknown_tokens=unknown)
 
 
-def _batches(lines: Iterator[str]) -> Iterator[list[str]]:
-    while batch := list(islice(lines, LINES_AT_ONCE)):
+def _iter_batches(lines: Iterator[str]) -> Iterator[list[str]]:
+    while batch := list(islice(lines, LINES_PER_BATCH)):
         yield batch

@@ -34,7 +34,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, processors
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.kernels.arrays import Float64s
-from tokenizers_train.words.sentencepiece import MARK, SentencePieceWords, albert_normalizer, metaspace
+from tokenizers_train.words.sentencepiece import WORD_MARK, SentencePieceWords, build_albert_normalizer, build_metaspace
 
 ScoredPiece: TypeAlias = tuple[str, float]  # a token and its score, the logarithm of its probability
 
@@ -46,37 +46,37 @@ UNKNOWN_PENALTY = 10.0  # an unknown character scores so much less than the lowe
 SPECIAL_IDS = range(len(SPECIAL_TOKENS))
 
 
-def with_special_tokens(learnt: Iterable[ScoredPiece]) -> tuple[ScoredPiece, ...]:
+def with_special_tokens(pieces: Iterable[ScoredPiece]) -> tuple[ScoredPiece, ...]:
     """All pieces of a vocabulary by id: the special tokens before those that were learnt."""
-    return *((token, 0.0) for token in SPECIAL_TOKENS.values()), *learnt
+    return *((token, 0.0) for token in SPECIAL_TOKENS.values()), *pieces
 
 
-def make_tokenizer(pieces: Sequence[ScoredPiece], words: SentencePieceWords) -> Tokenizer:
+def build_tokenizer(pieces: Sequence[ScoredPiece], words: SentencePieceWords) -> Tokenizer:
     """The Hugging Face tokenizer of a vocabulary: its pieces by id, the special tokens first.
 
     Raises InputError where the special tokens do not have the ids 0 to 4.
     """
-    first = [token for token, _ in pieces[: len(SPECIAL_IDS)]]
-    if first != [*SPECIAL_TOKENS.values()]:
+    first_tokens = [token for token, _ in pieces[: len(SPECIAL_IDS)]]
+    if first_tokens != [*SPECIAL_TOKENS.values()]:
         raise InputError(
-            f"The first tokens of the vocabulary are {' '.join(first)}, and an ALBERT vocabulary begins with "
+            f"The first tokens of the vocabulary are {' '.join(first_tokens)}, and an ALBERT vocabulary begins with "
             f"{' '.join(SPECIAL_TOKENS.values())}: transformers takes their ids for granted. Put them first."
         )
     tokenizer = Tokenizer(models.Unigram([*pieces], UNKNOWN_ID, False))
-    tokenizer.normalizer = albert_normalizer(words.lowercase, words.strip_accents)
-    tokenizer.pre_tokenizer = metaspace()
-    tokenizer.decoder = decoders.Metaspace(replacement=MARK, prepend_scheme="always")
+    tokenizer.normalizer = build_albert_normalizer(words.lowercase, words.strip_accents)
+    tokenizer.pre_tokenizer = build_metaspace()
+    tokenizer.decoder = decoders.Metaspace(replacement=WORD_MARK, prepend_scheme="always")
     cls, sep = SPECIAL_TOKENS["cls"], SPECIAL_TOKENS["sep"]
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{cls}:0 $A:0 {sep}:0",
         pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
-        special_tokens=[(token, first.index(token)) for token in (cls, sep)],
+        special_tokens=[(token, first_tokens.index(token)) for token in (cls, sep)],
     )
-    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in first])
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in first_tokens])
     return tokenizer
 
 
-def configuration(words: SentencePieceWords) -> dict[str, Json]:
+def build_config(words: SentencePieceWords) -> dict[str, Json]:
     """Return the content of tokenizer_config.json: with it, transformers builds the rules again."""
     return {
         "tokenizer_class": "AlbertTokenizer",
@@ -84,90 +84,90 @@ def configuration(words: SentencePieceWords) -> dict[str, Json]:
         "keep_accents": not words.strip_accents,
         "add_prefix_space": True,
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
-        **special_tokens_map(),
+        **build_special_tokens_map(),
     }
 
 
-def special_tokens_map() -> dict[str, Json]:
+def build_special_tokens_map() -> dict[str, Json]:
     """Return the content of special_tokens_map.json; [CLS] and [SEP] have two roles."""
     ends = {"bos_token": SPECIAL_TOKENS["cls"], "eos_token": SPECIAL_TOKENS["sep"]}
     return {**ends, **{f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}}
 
 
-def display(token: str) -> str:
+def format_token(token: str) -> str:
     """A token as people read it: as it is, U+2581 before what begins a word."""
     return token
 
 
-def begins_word(token: str) -> bool:
+def is_word_start(token: str) -> bool:
     """True if a token shows that a word begins with it: it has U+2581 before it."""
-    return token.startswith(MARK)
+    return token.startswith(WORD_MARK)
 
 
-DIGITS, DECIMALS = 15, 22
-_POWERS = np.array([float(10**number) for number in range(DECIMALS + 1)])  # all that are doubles
-_MOST = float(1 << 64)
-_SCORED = '"vocab": [\n'  # of a Unigram model; quotes in a token are escaped, so no token holds this
-_SCORE = re.compile(r"^ {8}(-?\d[\d.eE+-]*)$", re.MULTILINE)
+MAX_DIGITS, MAX_DECIMALS = 15, 22
+_POWERS = np.array([float(10**number) for number in range(MAX_DECIMALS + 1)])  # all that are doubles
+_MAX_NUMERATOR = float(1 << 64)
+_VOCAB_START = '"vocab": [\n'  # of a Unigram model; quotes in a token are escaped, so no token holds this
+_SCORE_LINE = re.compile(r"^ {8}(-?\d[\d.eE+-]*)$", re.MULTILINE)
 
 
-def rounded(score: float) -> float:
+def round_score(score: float) -> float:
     """A score with at most 15 digits and 22 decimals.
 
-    >>> rounded(-8.123456789012345678), rounded(-1.5e-23)
+    >>> round_score(-8.123456789012345678), round_score(-1.5e-23)
     (-8.12345678901235, 0.0)
     """
-    return round(float(f"{score:.{DIGITS}g}"), DECIMALS) + 0.0
+    return round(float(f"{score:.{MAX_DIGITS}g}"), MAX_DECIMALS) + 0.0
 
 
-def definition_of(tokenizer: Tokenizer) -> str:
+def to_definition(tokenizer: Tokenizer) -> str:
     """The tokenizer.json of a tokenizer, as tokenizers writes it, the scores written so that it is read as it is."""
     definition = f"{tokenizer.to_str(pretty=True)}\n"
-    start = definition.rfind(_SCORED)
+    start = definition.rfind(_VOCAB_START)
     if start < 0:
         return definition
-    written = _SCORE.findall(definition, start)
-    exact = iter(_exact_texts(written, np.array([float(text) for text in written], np.float64)))
-    return definition[:start] + _SCORE.sub(lambda match: f"{'':8}{next(exact)}", definition[start:])
+    written = _SCORE_LINE.findall(definition, start)
+    exact = iter(_format_scores(written, np.array([float(text) for text in written], np.float64)))
+    return definition[:start] + _SCORE_LINE.sub(lambda match: f"{'':8}{next(exact)}", definition[start:])
 
 
-def _exact_texts(written: Sequence[str], values: Float64s) -> list[str]:
+def _format_scores(written: Sequence[str], values: Float64s) -> list[str]:
     """Return each value's text: as it is where it is read alike, and rounded where no quotient is the value."""
     texts = list(written)
-    waiting = np.array([n for n, text in enumerate(written) if not _is_read_alike(text)], np.int64)
+    inexact = np.array([n for n, text in enumerate(written) if not _is_read_exactly(text)], np.int64)
     for decimals, power in enumerate(_POWERS.tolist()):
-        whole = _whole_over(power, np.abs(values[waiting]))
-        exact = np.flatnonzero(whole >= 0)
-        for number, digits in zip(waiting[exact].tolist(), whole[exact].tolist(), strict=True):
-            texts[number] = _decimal(int(digits), decimals, values[number] < 0)
-        waiting = waiting[whole < 0]
-    for number in waiting.tolist():
-        texts[number] = repr(rounded(values[number]))
+        numerators = _find_numerators(power, np.abs(values[inexact]))
+        exact = np.flatnonzero(numerators >= 0)
+        for number, digits in zip(inexact[exact].tolist(), numerators[exact].tolist(), strict=True):
+            texts[number] = _format_decimal(int(digits), decimals, values[number] < 0)
+        inexact = inexact[numerators < 0]
+    for number in inexact.tolist():
+        texts[number] = repr(round_score(values[number]))
     return texts
 
 
-def _whole_over(power: float, wanted: Float64s) -> Float64s:
+def _find_numerators(power: float, values: Float64s) -> Float64s:
     """For each value a whole number that over a power of ten is just this value; -1 where there is none."""
-    near = np.rint(np.minimum(wanted, _MOST) * power)
-    wholes = np.full(len(wanted), -1.0)
-    for whole in (np.nextafter(near, 0), np.nextafter(near, np.inf), near):
-        fits = (whole / power == wanted) & (whole == np.rint(whole)) & (whole < _MOST)
-        wholes[fits] = whole[fits]
-    return wholes
+    nearest = np.rint(np.minimum(values, _MAX_NUMERATOR) * power)
+    numerators = np.full(len(values), -1.0)
+    for whole in (np.nextafter(nearest, 0), np.nextafter(nearest, np.inf), nearest):
+        fits = (whole / power == values) & (whole == np.rint(whole)) & (whole < _MAX_NUMERATOR)
+        numerators[fits] = whole[fits]
+    return numerators
 
 
-def _is_read_alike(text: str) -> bool:
+def _is_read_exactly(text: str) -> bool:
     """True if tokenizers' two steps give the number that is written."""
     digits, _, exponent = text.lstrip("-").lower().partition("e")
     whole, _, decimals = digits.partition(".")
     power, number = int(exponent or 0) - len(decimals), int(whole + decimals)
-    if abs(power) > DECIMALS or number >= _MOST:
+    if abs(power) > MAX_DECIMALS or number >= _MAX_NUMERATOR:
         return False
     read = float(number) / 10.0**-power if power < 0 else float(number) * 10.0**power
     return read == abs(float(text))
 
 
-def _decimal(whole: int, decimals: int, negative: bool) -> str:
+def _format_decimal(whole: int, decimals: int, negative: bool) -> str:
     """A whole number over a power of ten, as a decimal."""
     digits = f"{whole:0{decimals + 1}d}"
     sign = "-" if negative else ""

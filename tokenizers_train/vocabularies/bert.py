@@ -18,13 +18,13 @@ SPECIAL_TOKENS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def make_tokenizer(
+def build_tokenizer(
     ids: Mapping[str, int],
     lowercase: bool,
     max_word_length: int = 100,
     *,
     special_tokens: Mapping[str, str] = SPECIAL_TOKENS,
-    further: Sequence[str] = (),
+    additional: Sequence[str] = (),
     strip_accents: bool | None = None,
     chinese_characters: bool = True,
 ) -> Tokenizer:
@@ -51,17 +51,17 @@ def make_tokenizer(
         pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
         special_tokens=[(cls, ids[cls]), (sep, ids[sep])],
     )
-    tokens = (*special_tokens.values(), *further)
+    tokens = (*special_tokens.values(), *additional)
     tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in tokens])
     return tokenizer
 
 
-def vocabulary_files(tokens: Sequence[str]) -> dict[str, str]:
+def build_vocabulary_files(tokens: Sequence[str]) -> dict[str, str]:
     """The vocabulary alone, as older tools read it."""
     return {"vocab.txt": "".join(f"{token}\n" for token in tokens)}
 
 
-def configuration(lowercase: bool, max_word_length: int, strip_accents: bool | None = None) -> dict[str, Json]:
+def build_config(lowercase: bool, max_word_length: int, strip_accents: bool | None = None) -> dict[str, Json]:
     """Return tokenizer_config.json's content. transformers' BertTokenizer forgets a word length other than its own."""
     return {
         "tokenizer_class": "BertTokenizer" if max_word_length == 100 else "PreTrainedTokenizerFast",
@@ -69,20 +69,20 @@ def configuration(lowercase: bool, max_word_length: int, strip_accents: bool | N
         "strip_accents": strip_accents,
         "tokenize_chinese_chars": True,
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
-        **special_tokens_map(),
+        **build_special_tokens_map(),
     }
 
 
-def special_tokens_map() -> dict[str, Json]:
+def build_special_tokens_map() -> dict[str, Json]:
     """Return the content of special_tokens_map.json."""
     return {f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}
 
 
-def display(token: str) -> str:
+def format_token(token: str) -> str:
     """A token as people read it: as it is, ## before what continues a word."""
     return token
 
 
-def begins_word(token: str) -> bool:
+def is_word_start(token: str) -> bool:
     """True if a token shows that a word begins with it: it has no ##."""
     return not token.startswith(CONTINUATION)

@@ -15,7 +15,9 @@ from typing import Any
 
 from tokenizers import Encoding, Tokenizer
 
-MARKS = "\u0120\u2581 "  # of a space, in the names of pieces; the first and the last are taken off by post-processors
+SPACE_MARKS = (
+    "\u0120\u2581 "  # of a space, in the names of pieces; the first and the last are taken off by post-processors
+)
 
 
 def keep_spaces(tokenizer: Tokenizer) -> bool | None:
@@ -25,7 +27,7 @@ def keep_spaces(tokenizer: Tokenizer) -> bool | None:
     """
     processor: Any = tokenizer.post_processor
     state = json.loads(processor.__getstate__()) if processor is not None else {}
-    flags = [*_kept(state)]
+    flags = [*_stop_trimming(state)]
     if not flags:
         return None
     processor.__setstate__(json.dumps(state).encode())
@@ -33,41 +35,43 @@ def keep_spaces(tokenizer: Tokenizer) -> bool | None:
     return flags[-1]
 
 
-def _kept(state: dict[str, Any]) -> Iterator[bool]:
+def _stop_trimming(state: dict[str, Any]) -> Iterator[bool]:
     """Set a post-processor, and those in it, to take no spaces off; yield a flag of each that did."""
     for inner in state.get("processors", ()):
-        yield from _kept(inner)
+        yield from _stop_trimming(inner)
     if state.get("trim_offsets", False):
         state["trim_offsets"] = False
         yield bool(state.get("add_prefix_space", False))
 
 
-def without_spaces(text: str, piece: str, place: tuple[int, int], prefixed: bool) -> tuple[int, int]:
+def trim_spaces(text: str, piece: str, offsets: tuple[int, int], keeps_first: bool) -> tuple[int, int]:
     """The place that a post-processor gives a piece of `keep_spaces`, but for spaces that are not in the text.
 
     prefixed: the first space of the piece stays, as the post-processor takes it for one that the tokenizer put in
     """
-    begin, end = place
-    inside, marks = text[begin:end], len(piece) - len(piece.lstrip(MARKS[::2]))
-    if marks == len(piece) and not inside[:1].isspace():
+    begin, end = offsets
+    inside, num_marks = text[begin:end], len(piece) - len(piece.lstrip(SPACE_MARKS[::2]))
+    if num_marks == len(piece) and not inside[:1].isspace():
         return begin, begin
-    begin += min(max(0, marks - prefixed), len(inside) - len(inside.lstrip()))
-    return begin, max(begin, end - min(len(piece) - len(piece.rstrip(MARKS[::2])), len(inside) - len(inside.rstrip())))
+    begin += min(max(0, num_marks - keeps_first), len(inside) - len(inside.lstrip()))
+    return begin, max(
+        begin, end - min(len(piece) - len(piece.rstrip(SPACE_MARKS[::2])), len(inside) - len(inside.rstrip()))
+    )
 
 
-def borders(text: str, encoding: Encoding) -> list[tuple[int, int]]:
+def find_piece_offsets(text: str, encoding: Encoding) -> list[tuple[int, int]]:
     """The characters text[begin:end] of each piece, without spaces around them; in their order.
 
     A mark that the tokenizer put before a word has none, and is where the word begins.
     """
-    places, before = list[tuple[int, int]](), 0
+    offsets, last_end = list[tuple[int, int]](), 0
     for piece, (begin, end) in zip(encoding.tokens, encoding.offsets, strict=True):
         inside = text[begin:end]
-        if begin >= before and not piece.strip(MARKS) and inside != piece and not inside.isspace():
+        if begin >= last_end and not piece.strip(SPACE_MARKS) and inside != piece and not inside.isspace():
             end = begin
         else:
             begin += len(inside) - len(inside.lstrip())
             end = begin + len(inside.strip())
-        places.append((begin, end))
-        before = end
-    return places
+        offsets.append((begin, end))
+        last_end = end
+    return offsets

@@ -34,15 +34,15 @@ from tokenizers import AddedToken, Tokenizer
 
 from corpora.errors import InputError
 from tokenizers_train.vocabularies import albert, bert, roberta
-from tokenizers_train.vocabularies.albert import definition_of
+from tokenizers_train.vocabularies.albert import to_definition
 
-MOST_BYTES = 1 << 26  # of a file; the largest of published tokenizers have 35 MB
-MOST_SCORE = 1e15  # of a Unigram's piece, whatever its sign: sums of scores are finite
-MOST_GROWTH = 100  # ALBERT's normalizer can make a text 36 times as long
+MAX_FILE_BYTES = 1 << 26  # of a file; the largest of published tokenizers have 35 MB
+MAX_SCORE = 1e15  # of a Unigram's piece, whatever its sign: sums of scores are finite
+MAX_GROWTH = 100  # ALBERT's normalizer can make a text 36 times as long
 
 
 @contextmanager
-def refused_by_tokenizers(message: str) -> Iterator[None]:
+def translate_tokenizers_errors(message: str) -> Iterator[None]:
     """Turn what tokenizers does not take into an InputError that begins with `message`, also where it panics."""
     try:
         yield
@@ -55,25 +55,25 @@ def refused_by_tokenizers(message: str) -> Iterator[None]:
         ) from error
 
 
-def check_growth(content: Mapping[str, Any], where: str) -> None:
+def check_growth(content: Mapping[str, Any], origin: str) -> None:
     """Raise InputError where a text could become a hundred times as long before it is cut into words."""
-    grown = most_growth(content.get("normalizer"))
-    if grown > MOST_GROWTH:
+    growth = compute_max_growth(content.get("normalizer"))
+    if growth > MAX_GROWTH:
         raise InputError(
-            f"{where}: its normalizer can make a text {grown} times as long, and known ones at most "
-            f"{MOST_GROWTH} times: a page would fill the memory. Correct `normalizer` in its tokenizer.json."
+            f"{origin}: its normalizer can make a text {growth} times as long, and known ones at most "
+            f"{MAX_GROWTH} times: a page would fill the memory. Correct `normalizer` in its tokenizer.json."
         )
 
 
-def most_growth(normalizer: Any) -> int:
+def compute_max_growth(normalizer: Any) -> int:
     """Return how many times as long a normalizer can make a text, at most; Unicode's forms aside, which do it once.
 
-    >>> most_growth({"type": "Replace", "pattern": {"String": "a"}, "content": "bbb"})
+    >>> compute_max_growth({"type": "Replace", "pattern": {"String": "a"}, "content": "bbb"})
     3
     """
     kind = normalizer["type"] if normalizer else None
     if kind == "Sequence":
-        return prod(most_growth(step) for step in normalizer["normalizers"])
+        return prod(compute_max_growth(step) for step in normalizer["normalizers"])
     if kind == "Replace":
         replaced = len(normalizer["pattern"].get("String", ""))
         content = len(normalizer["content"])
@@ -81,46 +81,46 @@ def most_growth(normalizer: Any) -> int:
     if kind == "Prepend":
         return max(1, len(normalizer["prepend"]))
     if kind == "Precompiled":
-        return _longest_replacement(base64.b64decode(normalizer["precompiled_charsmap"] or ""))
+        return _measure_longest_replacement(base64.b64decode(normalizer["precompiled_charsmap"] or ""))
     return {"BertNormalizer": 3, "ByteLevel": 2}.get(str(kind), 1)
 
 
-def _longest_replacement(rules: bytes) -> int:
+def _measure_longest_replacement(rules: bytes) -> int:
     """The longest text that a character becomes: after a trie, whose size comes first, texts that end with zeros."""
     first = 4 + int.from_bytes(rules[:4], "little")
     return max(1, *(len(text.decode("utf-8", "replace")) for text in rules[first:].split(b"\0")))
 
 
-def check_ids(content: Mapping[str, Any], where: str) -> dict[str, int]:
+def collect_ids(content: Mapping[str, Any], origin: str) -> dict[str, int]:
     """All tokens of a parsed tokenizer.json with their ids, added ones included.
 
     Raises InputError where ids do not run from 0 without a gap, each one token's.
     """
-    ids = _ids_of(content, where)
+    ids = _collect_unchecked_ids(content, origin)
     ascending = enumerate(sorted(ids.items(), key=itemgetter(1)))
     wrong = next(((token, number, place) for place, (token, number) in ascending if number != place), None)
     if wrong is not None:
         token, number, place = wrong
         what = f"no token has the id {place}" if number > place else f"two tokens have the id {number}"
         raise InputError(
-            f"{where}: {what} ({token!r} has {number}, after {place} other tokens). Ids run from 0 without a gap, "
+            f"{origin}: {what} ({token!r} has {number}, after {place} other tokens). Ids run from 0 without a gap, "
             "each one token's, or a model would have rows that no token has: save the tokenizer with all its tokens."
         )
     return ids
 
 
-def _ids_of(content: Mapping[str, Any], where: str) -> dict[str, int]:
+def _collect_unchecked_ids(content: Mapping[str, Any], origin: str) -> dict[str, int]:
     pieces = content["model"]["vocab"]
     if isinstance(pieces, list):
         tokens = [token for token, _ in pieces]
         pieces = {token: number for number, token in enumerate(tokens)}
         if len(pieces) < len(tokens):
             twice = next(token for number, token in enumerate(tokens) if pieces[token] != number)
-            raise InputError(f"{where}: the token {twice!r} occurs twice in the vocabulary: each token has one id.")
+            raise InputError(f"{origin}: the token {twice!r} occurs twice in the vocabulary: each token has one id.")
     return dict(pieces) | {token["content"]: token["id"] for token in content["added_tokens"]}
 
 
-def check_json_ids(content: Any, where: str) -> None:
+def check_json_ids(content: Any, origin: str) -> None:
     """Raise InputError for ids that tokenizers would not notice.
 
     It makes room for all before the largest one, and of two tokens with one id it forgets either.
@@ -130,18 +130,18 @@ def check_json_ids(content: Any, where: str) -> None:
     if not isinstance(pieces, dict):
         return
     added = content.get("added_tokens") or ()
-    most = len(pieces) + (len(added) if isinstance(added, list) else 0)
-    wrong = next((t for t, number in pieces.items() if not (type(number) is int and 0 <= number < most)), None)
+    num_tokens = len(pieces) + (len(added) if isinstance(added, list) else 0)
+    wrong = next((t for t, number in pieces.items() if not (type(number) is int and 0 <= number < num_tokens)), None)
     if wrong is not None:
         raise InputError(
-            f"{where}: the token {wrong!r} has the id {pieces[wrong]!r}, and of {most} tokens the ids run "
-            f"from 0 to {most - 1}, without a gap: save the tokenizer with all its tokens."
+            f"{origin}: the token {wrong!r} has the id {pieces[wrong]!r}, and of {num_tokens} tokens the ids run "
+            f"from 0 to {num_tokens - 1}, without a gap: save the tokenizer with all its tokens."
         )
     tokens = {number: token for token, number in pieces.items()}
     if len(tokens) < len(pieces):
         token, number = next((token, number) for token, number in pieces.items() if tokens[number] != token)
         raise InputError(
-            f"{where}: two tokens have the id {number}, {token!r} and {tokens[number]!r}: each has one of its "
+            f"{origin}: two tokens have the id {number}, {token!r} and {tokens[number]!r}: each has one of its "
             "own. Save the tokenizer again, or bring the file again."
         )
 
@@ -166,92 +166,92 @@ class TokenizerFiles(NamedTuple):
 
     definition: str
     special_tokens: dict[str, str]
-    beside: dict[str, bytes]
+    other_files: dict[str, bytes]
 
 
-def read_tokenizer_files(files: Mapping[str, bytes], where: str, lowercase: bool | None = None) -> TokenizerFiles:
+def read_tokenizer_files(files: Mapping[str, bytes], origin: str, lowercase: bool | None = None) -> TokenizerFiles:
     """Read the files of a folder; `where` names the folder in messages.
 
     lowercase: whether a bare vocab.txt is of an uncased model; None: as tokenizer_config.json says, or else uncased
         where no token has a capital letter
     Raises InputError where no tokenizer can be read, or files contradict each other.
     """
-    config = {**_object(files, SPECIALS, where), **_object(files, CONFIG, where)}
+    config = {**_parse_object(files, SPECIALS, origin), **_parse_object(files, CONFIG, origin)}
     if TOKENIZER in files:
-        tokenizer = _parsed(files[TOKENIZER], where)
+        tokenizer = _parse_tokenizer(files[TOKENIZER], origin)
     elif WORDS in files:
-        tokenizer = _from_words(files[WORDS], config, lowercase, where)
+        tokenizer = _from_words(files[WORDS], config, lowercase, origin)
     elif IDS in files and MERGES in files:
-        tokenizer = _from_merges(files, config, where)
+        tokenizer = _from_merges(files, config, origin)
     else:
-        raise InputError(_nothing_to_read(files, where))
+        raise InputError(_explain_missing_files(files, origin))
     if TOKENIZER not in files and ADDED in files:
-        _add_tokens(tokenizer, _object(files, ADDED, where), where)
+        _add_tokens(tokenizer, _parse_object(files, ADDED, origin), origin)
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    definition = definition_of(tokenizer)
+    definition = to_definition(tokenizer)
     content = json.loads(definition)
-    _check_model(content["model"], where)
-    check_growth(content, where)
-    check_ids(content, where)
-    with refused_by_tokenizers(f"{where}: tokenizers cannot use its {TOKENIZER}"):
+    _check_model(content["model"], origin)
+    check_growth(content, origin)
+    collect_ids(content, origin)
+    with translate_tokenizers_errors(f"{origin}: tokenizers cannot use its {TOKENIZER}"):
         tokenizer.encode("a")  # what is missing in it shows now
     if TOKENIZER in files:
-        _check_beside(tokenizer, files, where)
-    beside = {name: data for name, data in files.items() if name in FILES and name != TOKENIZER}
-    return TokenizerFiles(definition, special_tokens_of(tokenizer, config, where), beside)
+        _check_other_files(tokenizer, files, origin)
+    other_files = {name: data for name, data in files.items() if name in FILES and name != TOKENIZER}
+    return TokenizerFiles(definition, find_special_tokens(tokenizer, config, origin), other_files)
 
 
-def folder_files(path: Path) -> dict[str, bytes]:
+def read_folder_files(path: Path) -> dict[str, bytes]:
     """The files of a tokenizer by name, as far as they exist. path: a folder, or a vocab.txt or tokenizer.json.
 
     Links are followed, as the folders of Hugging Face's cache have them.
     Raises InputError where nothing is at the path, or a file is larger than any tokenizer's.
     """
     if path.is_file():
-        return {TOKENIZER if path.suffix == ".json" else WORDS: bounded_bytes(path)}
+        return {TOKENIZER if path.suffix == ".json" else WORDS: read_bounded_bytes(path)}
     if not path.is_dir():
         raise InputError(f"There is no tokenizer at {path}: name the folder that one was saved to, or a vocab.txt.")
-    return {name: bounded_bytes(path / name) for name in FILES if (path / name).is_file()}
+    return {name: read_bounded_bytes(path / name) for name in FILES if (path / name).is_file()}
 
 
-def bounded_bytes(path: Path) -> bytes:
+def read_bounded_bytes(path: Path) -> bytes:
     """The bytes of a tokenizer's file. Raises InputError for one that is larger than any tokenizer's."""
     with path.open("rb") as file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
         raise InputError(
-            f"{path} has more than {MOST_BYTES >> 20} MiB, as no tokenizer's file has: name the right "
+            f"{path} has more than {MAX_FILE_BYTES >> 20} MiB, as no tokenizer's file has: name the right "
             "file, or save the tokenizer again."
         )
     return data
 
 
-def _check_model(model: Mapping[str, Any], where: str) -> None:
+def _check_model(model: Mapping[str, Any], origin: str) -> None:
     """Raise InputError for a model that gives other ids each time, or none for some texts."""
     if model.get("dropout"):
         raise InputError(
-            f"{where}: its BPE drops merges at random (dropout {model['dropout']}), so a text would have other ids "
+            f"{origin}: its BPE drops merges at random (dropout {model['dropout']}), so a text would have other ids "
             f"each time. Set `dropout` to null in its {TOKENIZER}."
         )
     if model["type"] == "Unigram" and model.get("unk_id") is None:
         raise InputError(
-            f"{where}: its Unigram model names no token for what no piece covers, and tokenizers ends at the first "
+            f"{origin}: its Unigram model names no token for what no piece covers, and tokenizers ends at the first "
             f"such character. Set `unk_id` in its {TOKENIZER} to the id of one."
         )
     if model["type"] == "Unigram":
-        wrong = next((piece for piece in model["vocab"] if abs(piece[1]) > MOST_SCORE), None)
+        wrong = next((piece for piece in model["vocab"] if abs(piece[1]) > MAX_SCORE), None)
         if wrong is not None:
             raise InputError(
-                f"{where}: the score of its piece {wrong[0]!r} is {wrong[1]}, and scores are logarithms of "
+                f"{origin}: the score of its piece {wrong[0]!r} is {wrong[1]}, and scores are logarithms of "
                 f"probabilities, such as -8.5: correct it in its {TOKENIZER}."
             )
 
 
-def _nothing_to_read(files: Mapping[str, bytes], where: str) -> str:
+def _explain_missing_files(files: Mapping[str, bytes], origin: str) -> str:
     if MODEL in files:
         return (
-            f"{where} has a {MODEL} and no {TOKENIZER}: open it with transformers' AutoTokenizer once and save it "
+            f"{origin} has a {MODEL} and no {TOKENIZER}: open it with transformers' AutoTokenizer once and save it "
             "again with save_pretrained, which writes one."
         )
     half, other = (IDS, MERGES) if IDS in files else (MERGES, IDS)
@@ -259,50 +259,50 @@ def _nothing_to_read(files: Mapping[str, bytes], where: str) -> str:
         f"{half} without its {other}" if half in files else f"no {TOKENIZER}, nor a {WORDS}, nor a {IDS} and {MERGES}"
     )
     return (
-        f"{where} has {lacks}: a tokenizer is read from {TOKENIZER}, or {WORDS}, or {IDS} with {MERGES}. Name a "
+        f"{origin} has {lacks}: a tokenizer is read from {TOKENIZER}, or {WORDS}, or {IDS} with {MERGES}. Name a "
         "folder that a tokenizer was saved to, or bring the file that is missing."
     )
 
 
-def _parsed(data: bytes, where: str) -> Tokenizer:
+def _parse_tokenizer(data: bytes, origin: str) -> Tokenizer:
     """The tokenizer of a tokenizer.json. Raises InputError where it cannot be read or names a token twice."""
     try:
         text = data.decode()
-        content = json.loads(text, object_pairs_hook=_without_doubles)
+        content = json.loads(text, object_pairs_hook=_refuse_duplicates)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: its {TOKENIZER} cannot be read: {error}.") from error
-    check_json_ids(content, where)
-    with refused_by_tokenizers(f"{where}: tokenizers cannot read its {TOKENIZER}"):
+        raise InputError(f"{origin}: its {TOKENIZER} cannot be read: {error}.") from error
+    check_json_ids(content, origin)
+    with translate_tokenizers_errors(f"{origin}: tokenizers cannot read its {TOKENIZER}"):
         return Tokenizer.from_str(text)
 
 
-class _Double(ValueError):
+class _DuplicateKey(ValueError):
     """A JSON object that names something twice."""
 
 
-def _without_doubles(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for number, name in enumerate(names) if name in names[:number])
-        raise _Double(f"{twice!r} occurs twice in it: each token has one id")
+        raise _DuplicateKey(f"{twice!r} occurs twice in it: each token has one id")
     return made
 
 
-def _from_words(data: bytes, config: Mapping[str, Any], lowercase: bool | None, where: str) -> Tokenizer:
+def _from_words(data: bytes, config: Mapping[str, Any], lowercase: bool | None, origin: str) -> Tokenizer:
     """BERT's tokenizer of a vocab.txt: a token a line, whatever its line ends."""
-    tokens = _decoded(data, WORDS, where).replace("\r\n", "\n").removesuffix("\n").split("\n")
+    tokens = _decode_text(data, WORDS, origin).replace("\r\n", "\n").removesuffix("\n").split("\n")
     ids: dict[str, int] = {}
     for number, token in enumerate(tokens):
         if not token or token in ids:
             what = f"the token {token!r} occurs twice" if token else "a line is empty"
-            raise InputError(f"{where}: {what} in {WORDS}, line {number + 1}: each line is a token, and its id.")
+            raise InputError(f"{origin}: {what} in {WORDS}, line {number + 1}: each line is a token, and its id.")
         ids[token] = number
     if lowercase is None:
         lowercase = config.get("do_lower_case", not any(token.lower() != token for token in ids if token[0] != "["))
-    roles = {**bert.SPECIAL_TOKENS, **_named_roles(config)}
-    _check_present(roles, ids, WORDS, where)
-    return bert.make_tokenizer(
+    roles = {**bert.SPECIAL_TOKENS, **_find_named_roles(config)}
+    _check_present(roles, ids, WORDS, origin)
+    return bert.build_tokenizer(
         ids,
         lowercase=bool(lowercase),
         special_tokens=roles,
@@ -311,65 +311,65 @@ def _from_words(data: bytes, config: Mapping[str, Any], lowercase: bool | None, 
     )
 
 
-def _from_merges(files: Mapping[str, bytes], config: Mapping[str, Any], where: str) -> Tokenizer:
+def _from_merges(files: Mapping[str, bytes], config: Mapping[str, Any], origin: str) -> Tokenizer:
     """RoBERTa's tokenizer of a vocab.json and its merges.txt."""
     try:
-        ids = json.loads(_decoded(files[IDS], IDS, where), object_pairs_hook=_without_doubles)
-        merges = roberta.read_merges_text(_decoded(files[MERGES], MERGES, where), where)
+        ids = json.loads(_decode_text(files[IDS], IDS, origin), object_pairs_hook=_refuse_duplicates)
+        merges = roberta.parse_merges_text(_decode_text(files[MERGES], MERGES, origin), origin)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: its {IDS} cannot be read: {error}.") from error
+        raise InputError(f"{origin}: its {IDS} cannot be read: {error}.") from error
     if not isinstance(ids, dict):
-        raise InputError(f"{where}: its {IDS} is not a table of tokens and their ids: bring the file again.")
-    check_json_ids({"model": {"vocab": ids}}, where)
-    roberta.check_merges(ids, merges, where)
-    roles = {**roberta.SPECIAL_TOKENS, **_named_roles(config)}
+        raise InputError(f"{origin}: its {IDS} is not a table of tokens and their ids: bring the file again.")
+    check_json_ids({"model": {"vocab": ids}}, origin)
+    roberta.check_merges(ids, merges, origin)
+    roles = {**roberta.SPECIAL_TOKENS, **_find_named_roles(config)}
     present = {role: token for role, token in roles.items() if token in ids}
     prefix_space = bool(config.get("add_prefix_space", False))
-    return roberta.make_tokenizer(ids, merges, special_tokens=present, add_prefix_space=prefix_space)
+    return roberta.build_tokenizer(ids, merges, special_tokens=present, add_prefix_space=prefix_space)
 
 
-def _add_tokens(tokenizer: Tokenizer, added: Mapping[str, Any], where: str) -> None:
+def _add_tokens(tokenizer: Tokenizer, added: Mapping[str, Any], origin: str) -> None:
     """Add the tokens of an added_tokens.json: to tokenizers their ids are their order."""
     wrong = next((token for token, number in added.items() if type(number) is not int or not token), None)
     if wrong is not None:
-        raise InputError(f"{where}: {ADDED} gives {wrong!r} the id {added[wrong]!r}, and ids are numbers of tokens.")
+        raise InputError(f"{origin}: {ADDED} gives {wrong!r} the id {added[wrong]!r}, and ids are numbers of tokens.")
     for token, number in sorted(added.items(), key=lambda item: item[1]):
         tokenizer.add_tokens([AddedToken(token, normalized=False)])
         if tokenizer.token_to_id(token) != number:
             raise InputError(
-                f"{where}: {ADDED} gives {token!r} the id {number}, and after the {tokenizer.get_vocab_size() - 1} "
+                f"{origin}: {ADDED} gives {token!r} the id {number}, and after the {tokenizer.get_vocab_size() - 1} "
                 f"tokens before it that would be {tokenizer.token_to_id(token)}: ids run from 0 without a gap."
             )
 
 
-def _check_beside(tokenizer: Tokenizer, files: Mapping[str, bytes], where: str) -> None:
+def _check_other_files(tokenizer: Tokenizer, files: Mapping[str, bytes], origin: str) -> None:
     """Raise InputError where vocab.txt, vocab.json or merges.txt hold another vocabulary than tokenizer.json."""
     contrary = None
     if WORDS in files:
-        words = _decoded(files[WORDS], WORDS, where).replace("\r\n", "\n").removesuffix("\n").split("\n")
+        words = _decode_text(files[WORDS], WORDS, origin).replace("\r\n", "\n").removesuffix("\n").split("\n")
         contrary = WORDS if any(tokenizer.id_to_token(n) != word for n, word in enumerate(words)) else None
     if IDS in files:
-        ids = _object(files, IDS, where)
+        ids = _parse_object(files, IDS, origin)
         contrary = IDS if any(tokenizer.token_to_id(token) != number for token, number in ids.items()) else contrary
     if MERGES in files:
-        stated = roberta.read_merges_text(_decoded(files[MERGES], MERGES, where), where)
+        stated = roberta.parse_merges_text(_decode_text(files[MERGES], MERGES, origin), origin)
         model = json.loads(tokenizer.to_str())["model"]
-        contrary = MERGES if stated != roberta.read_merges(model.get("merges", ())) else contrary
+        contrary = MERGES if stated != roberta.parse_merges(model.get("merges", ())) else contrary
     if contrary:
         raise InputError(
-            f"{where}: its {contrary} and its {TOKENIZER} are of different vocabularies, so other tools would give "
+            f"{origin}: its {contrary} and its {TOKENIZER} are of different vocabularies, so other tools would give "
             "other ids. Bring both from one, or remove the one that is wrong."
         )
 
 
-def special_tokens_of(tokenizer: Tokenizer, config: Mapping[str, Any], where: str) -> dict[str, str]:
+def find_special_tokens(tokenizer: Tokenizer, config: Mapping[str, Any], origin: str) -> dict[str, str]:
     """The special tokens by role: as the configuration names them, else by the names of BERT, RoBERTa or ALBERT.
 
     Raises InputError where the configuration names one that the vocabulary lacks.
     """
     ids = tokenizer.get_vocab(with_added_tokens=True)
-    named = _named_roles(config)
-    _check_present(named, ids, CONFIG, where)
+    named = _find_named_roles(config)
+    _check_present(named, ids, CONFIG, origin)
     usual = max(
         (family.SPECIAL_TOKENS for family in _FAMILIES),
         key=lambda tokens: sum(token in ids for token in tokens.values()),
@@ -378,35 +378,35 @@ def special_tokens_of(tokenizer: Tokenizer, config: Mapping[str, Any], where: st
     return {role: special[role] for role in (*usual, *ROLES) if role in special}
 
 
-def _named_roles(config: Mapping[str, Any]) -> dict[str, str]:
+def _find_named_roles(config: Mapping[str, Any]) -> dict[str, str]:
     """The special tokens that a configuration names, each as a string or as an added token with its `content`."""
     stated = {role: config.get(f"{role}_token") for role in ROLES}
     tokens = {role: token.get("content") if isinstance(token, Mapping) else token for role, token in stated.items()}
     return {role: token for role, token in tokens.items() if isinstance(token, str)}
 
 
-def _check_present(roles: Mapping[str, str], ids: Mapping[str, int], file: str, where: str) -> None:
+def _check_present(roles: Mapping[str, str], ids: Mapping[str, int], file: str, origin: str) -> None:
     missing = [token for token in roles.values() if token not in ids]
     if missing:
         raise InputError(
-            f"{where}: the vocabulary lacks {', '.join(missing)}, which {file} calls for: a model's special tokens are "
-            f"among its tokens. Add what is missing, or name the right ones in {CONFIG}."
+            f"{origin}: the vocabulary lacks {', '.join(missing)}, which {file} calls for: a model's special tokens "
+            f"are among its tokens. Add what is missing, or name the right ones in {CONFIG}."
         )
 
 
-def _object(files: Mapping[str, bytes], name: str, where: str) -> dict[str, Any]:
+def _parse_object(files: Mapping[str, bytes], name: str, origin: str) -> dict[str, Any]:
     """A JSON file that holds an object; an empty one where there is no such file."""
     try:
-        content = json.loads(_decoded(files.get(name, b"{}"), name, where))
+        content = json.loads(_decode_text(files.get(name, b"{}"), name, origin))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: its {name} cannot be read: {error}.") from error
+        raise InputError(f"{origin}: its {name} cannot be read: {error}.") from error
     if not isinstance(content, dict):
-        raise InputError(f"{where}: its {name} is not a JSON object: bring the file again.")
+        raise InputError(f"{origin}: its {name} is not a JSON object: bring the file again.")
     return content
 
 
-def _decoded(data: bytes, name: str, where: str) -> str:
+def _decode_text(data: bytes, name: str, origin: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{where}: its {name} is not UTF-8 ({error}): bring the file again.") from error
+        raise InputError(f"{origin}: its {name} is not UTF-8 ({error}): bring the file again.") from error

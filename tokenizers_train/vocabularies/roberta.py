@@ -26,26 +26,26 @@ SPECIAL_TOKENS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def _byte_letters() -> tuple[str, ...]:
+def _list_byte_letters() -> tuple[str, ...]:
     """The letter of each byte."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
     return tuple(chr(byte if byte in printable else next(others)) for byte in range(256))
 
 
-BYTE_LETTERS = _byte_letters()
+BYTE_LETTERS = _list_byte_letters()
 _BYTES = {letter: byte for byte, letter in enumerate(BYTE_LETTERS)}
 
 # Pictures that show white space and control characters: Unicode has a picture of each.
 _PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x20: "\u2423", 0x7F: "\u2421"}
 
 
-def make_tokenizer(
+def build_tokenizer(
     ids: Mapping[str, int],
     merges: Sequence[tuple[str, str]],
     *,
     special_tokens: Mapping[str, str] = SPECIAL_TOKENS,
-    further: Sequence[str] = (),
+    additional: Sequence[str] = (),
     add_prefix_space: bool = False,
 ) -> Tokenizer:
     """The Hugging Face tokenizer of a vocabulary (token -> id) and its merges, the first learnt first.
@@ -61,12 +61,12 @@ def make_tokenizer(
             (sep, ids[sep]), (cls, ids[cls]), trim_offsets=True, add_prefix_space=add_prefix_space
         )
     tokens = [AddedToken(t, normalized=False, special=True, lstrip=r == "mask") for r, t in special_tokens.items()]
-    tokens += [AddedToken(token, normalized=False, special=True) for token in further]
+    tokens += [AddedToken(token, normalized=False, special=True) for token in additional]
     tokenizer.add_special_tokens(tokens)
     return tokenizer
 
 
-def vocabulary_files(ids: Mapping[str, int], merges: Iterable[tuple[str, str]]) -> dict[str, str]:
+def build_vocabulary_files(ids: Mapping[str, int], merges: Iterable[tuple[str, str]]) -> dict[str, str]:
     """The vocabulary alone, as GPT-2's encoder and older tools read it."""
     lines = ["#version: 0.2", *(f"{left} {right}" for left, right in merges)]
     return {
@@ -75,7 +75,7 @@ def vocabulary_files(ids: Mapping[str, int], merges: Iterable[tuple[str, str]]) 
     }
 
 
-def configuration() -> dict[str, Json]:
+def build_config() -> dict[str, Json]:
     """Return the content of tokenizer_config.json."""
     return {
         "tokenizer_class": "RobertaTokenizer",
@@ -83,23 +83,23 @@ def configuration() -> dict[str, Json]:
         "trim_offsets": True,
         "errors": "replace",
         "model_input_names": ["input_ids", "attention_mask"],
-        **_token_names(),
+        **_list_token_names(),
     }
 
 
-def special_tokens_map() -> dict[str, Json]:
+def build_special_tokens_map() -> dict[str, Json]:
     """Return the content of special_tokens_map.json. <mask> takes the space before it, as RoBERTa's does."""
     mask = {"content": SPECIAL_TOKENS["mask"], "lstrip": True, "normalized": False}
-    return {**_token_names(), "mask_token": {**mask, "rstrip": False, "single_word": False}}
+    return {**_list_token_names(), "mask_token": {**mask, "rstrip": False, "single_word": False}}
 
 
-def _token_names() -> dict[str, Json]:
+def _list_token_names() -> dict[str, Json]:
     """The special tokens by transformers' names for their roles; <s> and </s> have two."""
     ends = {"bos_token": SPECIAL_TOKENS["cls"], "eos_token": SPECIAL_TOKENS["sep"]}
     return {**ends, **{f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}}
 
 
-def read_merges(merges: Any, where: str = "The vocabulary") -> Merges:
+def parse_merges(merges: Any, origin: str = "The vocabulary") -> Merges:
     """The merges of a parsed tokenizer.json: pairs, or as older files have them two pieces with a space between.
 
     Raises InputError where one is not of two pieces.
@@ -107,38 +107,38 @@ def read_merges(merges: Any, where: str = "The vocabulary") -> Merges:
     pairs = [tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in merges]
     wrong = next((pair for pair in pairs if len(pair) != 2), None)
     if wrong is not None:
-        raise InputError(f"{where}: a merge joins two pieces, and one of them is of {wrong}: bring its files again.")
+        raise InputError(f"{origin}: a merge joins two pieces, and one of them is of {wrong}: bring its files again.")
     return tuple(pairs)
 
 
-def read_merges_text(text: str, where: str = "The vocabulary") -> Merges:
+def parse_merges_text(text: str, origin: str = "The vocabulary") -> Merges:
     """The merges of a merges.txt, whose first line names its version.
 
-    >>> read_merges_text("#version: 0.2\\na b\\nab c\\n")
+    >>> parse_merges_text("#version: 0.2\\na b\\nab c\\n")
     (('a', 'b'), ('ab', 'c'))
     """
     lines = text.replace("\r\n", "\n").split("\n")
     first = 1 if lines[0].startswith("#version") else 0
-    return read_merges((line for line in lines[first:] if line), where)
+    return parse_merges((line for line in lines[first:] if line), origin)
 
 
-def check_merges(ids: Mapping[str, int], merges: Merges, where: str) -> None:
+def check_merges(ids: Mapping[str, int], merges: Merges, origin: str) -> None:
     """Raise InputError where a merge is of tokens that do not exist."""
     for left, right in merges:
         if left not in ids or right not in ids or left + right not in ids:
             raise InputError(
-                f"{where}: the merge of {left!r} and {right!r} is of tokens that the vocabulary lacks: its tokens and "
+                f"{origin}: the merge of {left!r} and {right!r} is of tokens that the vocabulary lacks: its tokens and "
                 "its merges belong to different vocabularies. Bring both from one."
             )
 
 
-def display(token: str) -> str:
+def format_token(token: str) -> str:
     """A token as people read it: its bytes as text, white space and controls as Unicode's pictures of them.
 
     Bytes that are a part of a character are shown as numbers. A token that is not written in byte letters is
     shown as it is.
 
-    >>> display("\u0120the"), display("\u00c3\u00a9"), display("\u00c3"), display("\u010a")
+    >>> format_token("\u0120the"), format_token("\u00c3\u00a9"), format_token("\u00c3"), format_token("\u010a")
     ('\u2423the', '\u00e9', '\\\\xc3', '\u240a')
     """
     if not all(letter in _BYTES for letter in token):
@@ -146,6 +146,6 @@ def display(token: str) -> str:
     return bytes(_BYTES[letter] for letter in token).decode("utf-8", "backslashreplace").translate(_PICTURES)
 
 
-def begins_word(token: str) -> bool:
+def is_word_start(token: str) -> bool:
     """True if a token shows that a word begins with it: it has a space before it."""
     return token.startswith(BYTE_LETTERS[0x20])

@@ -13,13 +13,13 @@ from tokenizers_train.words.gpt2 import Gpt2Words
 from tokenizers_train.words.sentencepiece import SentencePieceWords
 
 WORDPIECE, BYTE_BPE, UNIGRAM = "wordpiece", "byte-bpe", "unigram"
-MOST_TOKENS = 10_000_000  # ten times the largest that was published, XLM-V's
+MAX_TOKENS = 10_000_000  # ten times the largest that was published, XLM-V's
 ALGORITHMS = (WORDPIECE, BYTE_BPE, UNIGRAM)
 
 _FAMILIES = {WORDPIECE: bert, BYTE_BPE: roberta, UNIGRAM: albert}
 
 # Settings that not every algorithm has.
-_ONLY = {
+_ALGORITHMS_WITH = {
     "min_frequency": (WORDPIECE, BYTE_BPE),
     "limit_alphabet": (WORDPIECE,),
     "unused": (WORDPIECE,),
@@ -31,7 +31,7 @@ _ONLY = {
 
 def is_of_algorithm(setting: str, algorithm: str) -> bool:
     """Return True if a vocabulary of an algorithm can have a setting."""
-    return algorithm in _ONLY.get(setting, ALGORITHMS)
+    return algorithm in _ALGORITHMS_WITH.get(setting, ALGORITHMS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class VocabularySettings:
                 "key out, or choose wordpiece or unigram."
             )
         for setting in dataclasses.fields(self):
-            value, owners = getattr(self, setting.name), _ONLY.get(setting.name, ALGORITHMS)
+            value, owners = getattr(self, setting.name), _ALGORITHMS_WITH.get(setting.name, ALGORITHMS)
             if self.algorithm not in owners and value != setting.default:
                 raise InputError(
                     f'vocabulary.{setting.name} is {value!r}, and algorithm = "{self.algorithm}" has no such thing: '
@@ -133,7 +133,7 @@ class VocabularySettings:
                 f"Give a larger size ({usual[self.algorithm]})"
                 f"{' or lower vocabulary.unused' if self.unused else ''}."
             )
-        check_range("vocabulary.size", self.size, 1, MOST_TOKENS)
+        check_range("vocabulary.size", self.size, 1, MAX_TOKENS)
 
     @property
     def family_tokens(self) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ class VocabularySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BroughtVocabulary:
+class GivenVocabulary:
     """A vocabulary that exists already: a folder that a tokenizer was saved to, or a vocab.txt.
 
     path:      of the folder or the file

@@ -31,15 +31,15 @@ from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.store.checked_folder import check_folder, mark_complete
 from tokenizers_train.vocabularies import albert, bert, roberta
-from tokenizers_train.vocabularies.albert import definition_of
+from tokenizers_train.vocabularies.albert import to_definition
 from tokenizers_train.vocabularies.files import (
     CONFIG,
     FILES,
     ROLES,
     SPECIALS,
     TOKENIZER,
-    check_ids,
-    folder_files,
+    collect_ids,
+    read_folder_files,
     read_tokenizer_files,
 )
 from tokenizers_train.vocabularies.roberta import Merges
@@ -47,40 +47,40 @@ from tokenizers_train.vocabularies.settings import BYTE_BPE, UNIGRAM, WORDPIECE
 from tokenizers_train.words.bert import BertWords
 from tokenizers_train.words.counts import WordRule
 from tokenizers_train.words.gpt2 import Gpt2Words
-from tokenizers_train.words.sentencepiece import SentencePieceWords, albert_normalizer, metaspace
+from tokenizers_train.words.sentencepiece import SentencePieceWords, build_albert_normalizer, build_metaspace
 
 TokenizerContent = Mapping[str, Any]
 
-_LOWEST = -1e100  # of a score; a likely piece has -2, a rare one -20
+_MIN_SCORE = -1e100  # of a score; a likely piece has -2, a rare one -20
 
 
-class Style(NamedTuple):
+class TokenStyle(NamedTuple):
     """The way to read the tokens of a vocabulary.
 
     display:     a token as people read it
     begins_word: whether a token shows that a word begins with it
     """
 
-    display: Callable[[str], str]
-    begins_word: Callable[[str], bool]
+    format_token: Callable[[str], str]
+    is_word_start: Callable[[str], bool]
 
 
-def style_of(content: TokenizerContent) -> Style:
+def find_style(content: TokenizerContent) -> TokenStyle:
     """Return the style of a parsed tokenizer.json's tokens: by what marks a word's beginning or its continuation."""
-    kinds = _types(content.get("pre_tokenizer")) | _types(content.get("decoder"))
+    kinds = _collect_types(content.get("pre_tokenizer")) | _collect_types(content.get("decoder"))
     family = roberta if "ByteLevel" in kinds else albert if "Metaspace" in kinds else bert
-    return Style(family.display, family.begins_word)
+    return TokenStyle(family.format_token, family.is_word_start)
 
 
-def algorithm_of(content: TokenizerContent) -> str:
+def find_algorithm(content: TokenizerContent) -> str:
     """The algorithm of a parsed tokenizer.json, or tokenizers' name for one that is not trained here."""
     kind = str(content["model"]["type"])
-    if kind == "BPE" and "ByteLevel" in _types(content.get("pre_tokenizer")):
+    if kind == "BPE" and "ByteLevel" in _collect_types(content.get("pre_tokenizer")):
         return BYTE_BPE
     return {"WordPiece": WORDPIECE, "Unigram": UNIGRAM}.get(kind, kind)
 
 
-def word_rule_of(content: TokenizerContent) -> WordRule | None:
+def find_word_rule(content: TokenizerContent) -> WordRule | None:
     """The rule by which a parsed tokenizer.json cuts texts into words; None where the kernels do not know it.
 
     A token that was added to the special ones is found before a text is cut into words: no rule here has that.
@@ -90,21 +90,21 @@ def word_rule_of(content: TokenizerContent) -> WordRule | None:
     normalizer, pre_tokenizer = content.get("normalizer"), content.get("pre_tokenizer")
     kind = content["model"]["type"]
     if kind == "WordPiece" and pre_tokenizer == {"type": "BertPreTokenizer"}:
-        return _bert_words(normalizer)
+        return _find_bert_rule(normalizer)
     if kind == "BPE" and normalizer is None and _is_plain_bpe(content["model"]):
-        return _gpt2_words(pre_tokenizer)
+        return _find_gpt2_rule(pre_tokenizer)
     if kind == "Unigram" and _is_plain_unigram(content["model"]):
-        return _sentencepiece_words(normalizer, pre_tokenizer)
+        return _find_sentencepiece_rule(normalizer, pre_tokenizer)
     return None
 
 
-def _bert_words(normalizer: Any) -> WordRule | None:
+def _find_bert_rule(normalizer: Any) -> WordRule | None:
     if not isinstance(normalizer, dict) or normalizer.get("type") != "BertNormalizer":
         return None
     return BertWords(**{name: value for name, value in normalizer.items() if name != "type"})
 
 
-def _gpt2_words(pre_tokenizer: Any) -> WordRule | None:
+def _find_gpt2_rule(pre_tokenizer: Any) -> WordRule | None:
     if not isinstance(pre_tokenizer, dict) or pre_tokenizer.get("type") != "ByteLevel":
         return None
     if not pre_tokenizer.get("use_regex", True):
@@ -112,19 +112,19 @@ def _gpt2_words(pre_tokenizer: Any) -> WordRule | None:
     return Gpt2Words(add_prefix_space=pre_tokenizer["add_prefix_space"])
 
 
-def _sentencepiece_words(normalizer: Any, pre_tokenizer: Any) -> WordRule | None:
+def _find_sentencepiece_rule(normalizer: Any, pre_tokenizer: Any) -> WordRule | None:
     for lowercase in (True, False):
         for strip_accents in (True, False):
-            if _albert_rules(lowercase, strip_accents) == (normalizer, pre_tokenizer):
+            if _build_albert_rules(lowercase, strip_accents) == (normalizer, pre_tokenizer):
                 return SentencePieceWords(lowercase=lowercase, strip_accents=strip_accents)
     return None
 
 
 @cache
-def _albert_rules(lowercase: bool, strip_accents: bool) -> tuple[Any, Any]:
+def _build_albert_rules(lowercase: bool, strip_accents: bool) -> tuple[Any, Any]:
     """The normaliser and the pre-tokeniser of `SentencePieceWords`, as a tokenizer.json has them."""
     tokenizer = Tokenizer(models.Unigram())
-    tokenizer.normalizer, tokenizer.pre_tokenizer = albert_normalizer(lowercase, strip_accents), metaspace()
+    tokenizer.normalizer, tokenizer.pre_tokenizer = build_albert_normalizer(lowercase, strip_accents), build_metaspace()
     content = json.loads(tokenizer.to_str())
     return content["normalizer"], content["pre_tokenizer"]
 
@@ -143,15 +143,15 @@ def _is_plain_unigram(model: TokenizerContent) -> bool:
     Sums of scores are finite: no text has as many characters as would be needed.
     """
     suits = model.get("unk_id") is not None and not model.get("byte_fallback")
-    return suits and all(_LOWEST < score <= 0 for _, score in model["vocab"])
+    return suits and all(_MIN_SCORE < score <= 0 for _, score in model["vocab"])
 
 
-def _types(part: Any) -> set[str]:
+def _collect_types(part: Any) -> set[str]:
     """The types of a component and of those in it."""
     if not isinstance(part, dict):
         return set()
     inner = [*part.get("pretokenizers", ()), *part.get("decoders", ())]
-    return {part["type"]}.union(*map(_types, inner))
+    return {part["type"]}.union(*map(_collect_types, inner))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,26 +167,26 @@ class Vocabulary:
 
     definition: str = field(repr=False)
     special_tokens: Mapping[str, str]
-    beside: Mapping[str, bytes] = field(repr=False, compare=False)
+    other_files: Mapping[str, bytes] = field(repr=False, compare=False)
     content: Mapping[str, Any] = field(init=False, repr=False, compare=False)
     """The definition, parsed: normalizer, pre_tokenizer, model, added_tokens, ..."""
     tokens: tuple[str, ...] = field(init=False, repr=False, compare=False)
     """Token i is tokens[i]."""
     _ids: Mapping[str, int] = field(init=False, repr=False, compare=False)
-    _style: Style = field(init=False, repr=False, compare=False)
+    _style: TokenStyle = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         content = json.loads(self.definition)
-        ids = check_ids(content, "The vocabulary")
+        ids = collect_ids(content, "The vocabulary")
         tokens = sorted(ids, key=ids.__getitem__)
-        derived = {"content": content, "tokens": tuple(tokens), "_ids": ids, "_style": style_of(content)}
+        derived = {"content": content, "tokens": tuple(tokens), "_ids": ids, "_style": find_style(content)}
         for name, value in derived.items():
             object.__setattr__(self, name, value)
 
     @property
     def algorithm(self) -> str:
         """The way its tokens were learnt: "wordpiece", "byte-bpe", "unigram", or another name of tokenizers' for it."""
-        return algorithm_of(self.content)
+        return find_algorithm(self.content)
 
     @property
     def size(self) -> int:
@@ -194,11 +194,11 @@ class Vocabulary:
         return len(self.tokens)
 
     @property
-    def further_special_tokens(self) -> tuple[str, ...]:
+    def additional_special_tokens(self) -> tuple[str, ...]:
         """The special tokens that play none of the known roles, by id."""
         named = set(self.special_tokens.values())
         special = {token["content"] for token in self.content["added_tokens"] if token["special"]} - named
-        return tuple(sorted(special, key=self.id_of))
+        return tuple(sorted(special, key=self.find_id))
 
     @property
     def special_ids(self) -> dict[str, int]:
@@ -206,8 +206,8 @@ class Vocabulary:
 
         A further one that is called like a role is found by its name in quotation marks.
         """
-        further = {f'"{t}"' if t in ROLES else t: self._ids[t] for t in self.further_special_tokens}
-        return {role: self._ids[token] for role, token in self.special_tokens.items()} | further
+        additional = {f'"{t}"' if t in ROLES else t: self._ids[t] for t in self.additional_special_tokens}
+        return {role: self._ids[token] for role, token in self.special_tokens.items()} | additional
 
     @property
     def merges(self) -> Merges:
@@ -217,46 +217,46 @@ class Vocabulary:
     @property
     def word_rule(self) -> WordRule | None:
         """The rule by which texts become words; None where only tokenizers knows it."""
-        return word_rule_of(self.content)
+        return find_word_rule(self.content)
 
     @property
     def lowercase(self) -> bool:
         """True if texts are lower-cased before anything else."""
-        normalizer = self.tokenizer().normalizer
+        normalizer = self.to_tokenizer().normalizer
         return normalizer is not None and normalizer.normalize_str("A") == "a"
 
-    def id_of(self, token: str) -> int:
+    def find_id(self, token: str) -> int:
         """The id of a token. Raises KeyError where there is no such token."""
         return self._ids[token]
 
     def __contains__(self, token: object) -> bool:
         return token in self._ids
 
-    def display(self, number: int) -> str:
+    def format_token(self, id: int) -> str:
         """The token with an id as people read it: `##ing`; in byte-level BPE its text, a space as U+2423."""
-        return self._style.display(self.tokens[number])
+        return self._style.format_token(self.tokens[id])
 
-    def begins_word(self, number: int) -> bool:
+    def is_word_start(self, id: int) -> bool:
         """True if the token with an id shows that a word begins with it: no ##, or in byte-level BPE a space.
 
         Which tokens of a text do begin a word, its `word_starts` say: in byte-level BPE a word at the beginning of
         a text, or after a mark, begins with no space.
         """
-        return self._style.begins_word(self.tokens[number])
+        return self._style.is_word_start(self.tokens[id])
 
-    def require_roles(self, where: str) -> None:
+    def check_roles(self, origin: str) -> None:
         """Raise InputError where one of the five special tokens that a masked language model needs is missing."""
         missing = [role for role in ROLES if role not in self.special_tokens]
         if missing:
             raise InputError(
-                f"{where} has no {' or '.join(missing)} token, and examples for a masked language model need the five "
+                f"{origin} has no {' or '.join(missing)} token, and examples for a masked language model need the five "
                 f"of {', '.join(ROLES)}. Add them to the tokenizer and name them in its {CONFIG} "
                 f"(`{missing[0]}_token`), or choose another vocabulary."
             )
 
-    def framing(self) -> "Vocabulary":
+    def with_template(self) -> "Vocabulary":
         """The vocabulary with a tokenizer that puts the special tokens around a text; itself where it does already."""
-        tokenizer, ids = self.tokenizer(), self.special_ids
+        tokenizer, ids = self.to_tokenizer(), self.special_ids
         if tokenizer.encode("").ids == [ids["cls"], ids["sep"]]:
             return self
         cls, sep = self.special_tokens["cls"], self.special_tokens["sep"]
@@ -265,37 +265,37 @@ class Vocabulary:
             pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
             special_tokens=[(cls, ids["cls"]), (sep, ids["sep"])],
         )
-        return replace(self, definition=definition_of(tokenizer))
+        return replace(self, definition=to_definition(tokenizer))
 
-    def tokenizer(self) -> Tokenizer:
+    def to_tokenizer(self) -> Tokenizer:
         """The Hugging Face tokenizer of this vocabulary: the definition of what its ids are."""
         return Tokenizer.from_str(self.definition)
 
-    def files(self) -> dict[str, bytes]:
+    def to_files(self) -> dict[str, bytes]:
         """The files of the folder by name; the same bytes for the same vocabulary."""
-        return {TOKENIZER: self.definition.encode(), **self.beside}
+        return {TOKENIZER: self.definition.encode(), **self.other_files}
 
     @staticmethod
     def from_files(
-        files: Mapping[str, bytes], where: str = "the vocabulary", lowercase: bool | None = None
+        files: Mapping[str, bytes], origin: str = "the vocabulary", lowercase: bool | None = None
     ) -> "Vocabulary":
         """The vocabulary of a folder's files; `where` names it in messages.
 
         It needs tokenizer.json, or vocab.txt, or vocab.json and merges.txt. lowercase: see `read_tokenizer_files`.
         Raises InputError where they are missing, cannot be read, or contradict each other.
         """
-        read = read_tokenizer_files(files, where, lowercase)
-        beside = read.beside
-        if CONFIG not in beside:  # bare files: make the folder that other tools open
-            beside = {**_configured(json.loads(read.definition), read.special_tokens), **beside}
-        return Vocabulary(definition=read.definition, special_tokens=read.special_tokens, beside=beside)
+        read = read_tokenizer_files(files, origin, lowercase)
+        other_files = read.other_files
+        if CONFIG not in other_files:  # bare files: make the folder that other tools open
+            other_files = {**_build_config_file(json.loads(read.definition), read.special_tokens), **other_files}
+        return Vocabulary(definition=read.definition, special_tokens=read.special_tokens, other_files=other_files)
 
     def save(self, folder: Path) -> None:
         """Write the files into `folder`, which is made where it is missing."""
         folder.mkdir(parents=True, exist_ok=True)
-        for name, content in self.files().items():
+        for name, content in self.to_files().items():
             (folder / name).write_bytes(content)
-        mark_complete(folder, self.files())
+        mark_complete(folder, self.to_files())
 
 
 def load_vocabulary(path: Path, lowercase: bool | None = None) -> Vocabulary:
@@ -304,16 +304,16 @@ def load_vocabulary(path: Path, lowercase: bool | None = None) -> Vocabulary:
     Raises InputError where none exists.
     """
     check_folder(path if path.is_dir() else path.parent, FILES if path.is_dir() else (path.name,))
-    return Vocabulary.from_files(folder_files(path), where=str(path), lowercase=lowercase)
+    return Vocabulary.from_files(read_folder_files(path), origin=str(path), lowercase=lowercase)
 
 
-def bert_vocabulary(
+def build_bert_vocabulary(
     tokens: Sequence[str],
     *,
     lowercase: bool = True,
     strip_accents: bool | None = None,
     max_word_length: int = 100,
-    further: Sequence[str] = (),
+    additional: Sequence[str] = (),
 ) -> Vocabulary:
     """A WordPiece vocabulary. further: special tokens among `tokens` next to [PAD] [UNK] [CLS] [SEP] [MASK].
 
@@ -321,32 +321,34 @@ def bert_vocabulary(
     Raises InputError where a token occurs twice or a special one is missing.
     """
     special = bert.SPECIAL_TOKENS
-    ids = _numbered(tokens, (*special.values(), *further))
-    tokenizer = bert.make_tokenizer(ids, lowercase, max_word_length, further=further, strip_accents=strip_accents)
-    config = bert.configuration(lowercase, max_word_length, strip_accents)
-    plain = bert.vocabulary_files(tokens)
-    return _made(tokenizer, special, plain, config, bert.special_tokens_map(), further)
+    ids = _number_tokens(tokens, (*special.values(), *additional))
+    tokenizer = bert.build_tokenizer(
+        ids, lowercase, max_word_length, additional=additional, strip_accents=strip_accents
+    )
+    config = bert.build_config(lowercase, max_word_length, strip_accents)
+    plain = bert.build_vocabulary_files(tokens)
+    return _build_vocabulary(tokenizer, special, plain, config, bert.build_special_tokens_map(), additional)
 
 
-def roberta_vocabulary(tokens: Sequence[str], merges: Merges = (), further: Sequence[str] = ()) -> Vocabulary:
+def build_roberta_vocabulary(tokens: Sequence[str], merges: Merges = (), additional: Sequence[str] = ()) -> Vocabulary:
     """A byte-level BPE vocabulary. further: special tokens among `tokens` next to <s> <pad> </s> <unk> <mask>.
 
     Raises InputError where a token occurs twice, a special one or a byte is missing, or a merge names no tokens.
     """
     special = roberta.SPECIAL_TOKENS
-    ids = _numbered(tokens, (*special.values(), *further, *roberta.BYTE_LETTERS))
+    ids = _number_tokens(tokens, (*special.values(), *additional, *roberta.BYTE_LETTERS))
     roberta.check_merges(ids, merges, "The vocabulary")
-    tokenizer = roberta.make_tokenizer(ids, merges, further=further)
-    plain = roberta.vocabulary_files(ids, merges)
-    config = roberta.configuration()
-    return _made(tokenizer, special, plain, config, roberta.special_tokens_map(), further)
+    tokenizer = roberta.build_tokenizer(ids, merges, additional=additional)
+    plain = roberta.build_vocabulary_files(ids, merges)
+    config = roberta.build_config()
+    return _build_vocabulary(tokenizer, special, plain, config, roberta.build_special_tokens_map(), additional)
 
 
-def albert_vocabulary(
+def build_albert_vocabulary(
     pieces: Sequence[tuple[str, float]],
     *,
     words: SentencePieceWords | None = None,
-    further: Sequence[str] = (),
+    additional: Sequence[str] = (),
 ) -> Vocabulary:
     """A Unigram vocabulary of pieces and their log probabilities; the special tokens go before them.
 
@@ -355,57 +357,57 @@ def albert_vocabulary(
     """
     words = words or SentencePieceWords()
     special = albert.SPECIAL_TOKENS
-    scored = albert.with_special_tokens([*((token, 0.0) for token in further), *pieces])
-    _numbered([token for token, _ in scored], ())
-    tokenizer = albert.make_tokenizer(scored, words)
-    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in further])
-    config = albert.configuration(words)
-    return _made(tokenizer, special, {}, config, albert.special_tokens_map(), further)
+    scored = albert.with_special_tokens([*((token, 0.0) for token in additional), *pieces])
+    _number_tokens([token for token, _ in scored], ())
+    tokenizer = albert.build_tokenizer(scored, words)
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in additional])
+    config = albert.build_config(words)
+    return _build_vocabulary(tokenizer, special, {}, config, albert.build_special_tokens_map(), additional)
 
 
-def _made(
+def _build_vocabulary(
     tokenizer: Tokenizer,
     special_tokens: Mapping[str, str],
     plain: Mapping[str, str],
     config: Mapping[str, Json],
     special_map: Mapping[str, Json],
-    further: Sequence[str],
+    additional: Sequence[str],
 ) -> Vocabulary:
     """The vocabulary of a tokenizer that was made here, with the files that transformers reads."""
-    more: dict[str, Json] = {"extra_special_tokens": list(further)} if further else {}
+    more: dict[str, Json] = {"extra_special_tokens": list(additional)} if additional else {}
     texts = {
         **plain,
         CONFIG: json.dumps({**config, **more}, indent=2, sort_keys=True) + "\n",
         SPECIALS: json.dumps({**special_map, **more}, indent=2, sort_keys=True) + "\n",
     }
     return Vocabulary(
-        definition=definition_of(tokenizer),
+        definition=to_definition(tokenizer),
         special_tokens=dict(special_tokens),
-        beside={name: text.encode() for name, text in texts.items()},
+        other_files={name: text.encode() for name, text in texts.items()},
     )
 
 
-def _configured(content: Mapping[str, Any], special_tokens: Mapping[str, str]) -> dict[str, bytes]:
+def _build_config_file(content: Mapping[str, Any], special_tokens: Mapping[str, str]) -> dict[str, bytes]:
     """A tokenizer_config.json and what goes with it for a tokenizer that came without one."""
     names = {f"{role}_token": token for role, token in special_tokens.items()}
     config: dict[str, Json] = {"tokenizer_class": "PreTrainedTokenizerFast", **names}
-    rule = word_rule_of(content)
+    rule = find_word_rule(content)
     if isinstance(rule, BertWords):
-        longest = content["model"]["max_input_chars_per_word"]
-        config = {**bert.configuration(rule.lowercase, longest, rule.strip_accents), **names}
+        max_word_length = content["model"]["max_input_chars_per_word"]
+        config = {**bert.build_config(rule.lowercase, max_word_length, rule.strip_accents), **names}
         config["tokenize_chinese_chars"] = rule.handle_chinese_chars
     elif isinstance(rule, Gpt2Words) and dict(special_tokens) == dict(roberta.SPECIAL_TOKENS):
-        config = {**roberta.configuration(), "add_prefix_space": rule.add_prefix_space}
+        config = {**roberta.build_config(), "add_prefix_space": rule.add_prefix_space}
     return {CONFIG: f"{json.dumps(config, indent=2, sort_keys=True)}\n".encode()}
 
 
-def _numbered(tokens: Sequence[str], needed: Sequence[str]) -> dict[str, int]:
+def _number_tokens(tokens: Sequence[str], required: Sequence[str]) -> dict[str, int]:
     """Ids of tokens in their order. Raises InputError where one occurs twice or a needed one is missing."""
     ids = {token: number for number, token in enumerate(tokens)}
     if len(ids) < len(tokens):
         twice = next(token for number, token in enumerate(tokens) if ids[token] != number)
         raise InputError(f"The token {twice!r} occurs twice in the vocabulary: each token has one id.")
-    missing = [token for token in needed if token not in ids]
+    missing = [token for token in required if token not in ids]
     if missing:
         raise InputError(
             f"The vocabulary lacks {', '.join(missing)}, which a vocabulary of its kind holds. Add what is missing."

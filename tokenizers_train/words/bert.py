@@ -21,21 +21,21 @@ from corpora.generic_types import Json
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.text.buffers import check_texts, read_only
 from tokenizers_train.words.bert_kernels import (
-    ASKS,
     DONE,
-    OTHER,
-    WANTS_ROOM,
-    WANTS_SCRATCH,
+    NEEDS_BUFFER,
+    NEEDS_REFERENCE,
+    NEEDS_ROOM,
+    UNCLASSIFIED,
     Ranges,
+    WordBuffer,
     WordRules,
-    Written,
-    chunk_end,
     count_bert_words,
+    locate_space,
 )
-from tokenizers_train.words.characters import LETTER, OWN, SPACE, CharacterTables, bert_characters
-from tokenizers_train.words.table import WordCounts, WordTable, add_words, grown, new_table, word_counts
+from tokenizers_train.words.characters import LETTER, SPACE, STANDALONE, CharacterTables, build_bert_tables
+from tokenizers_train.words.table import WordCounts, WordTable, add_words, build_table, grow_table, to_word_counts
 
-_MOST_WRITTEN = 256  # words that are written out before they are looked up
+_MAX_BUFFERED_WORDS = 256  # words that are written out before they are looked up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,77 +71,77 @@ class BertWords:
     @property
     def normalizer(self) -> normalizers.BertNormalizer:
         """The reference's normaliser: unless set otherwise, control characters out, accents off, CJK apart."""
-        return _normalizer(self.clean_text, self.handle_chinese_chars, self.strip_accents, self.lowercase)
+        return _build_normalizer(self.clean_text, self.handle_chinese_chars, self.strip_accents, self.lowercase)
 
     @property
     def characters(self) -> CharacterTables:
         """The tables of what the reference does with each character."""
-        return bert_characters(self.clean_text, self.handle_chinese_chars, self.strip_accents, self.lowercase)
+        return build_bert_tables(self.clean_text, self.handle_chinese_chars, self.strip_accents, self.lowercase)
 
     def split(self, text: str) -> list[str]:
         """The words of a text by definition: the reference's normaliser, then its pre-tokeniser."""
-        pieces = bert_pre_tokenizer().pre_tokenize_str(self.normalizer.normalize_str(text))
+        pieces = build_bert_pre_tokenizer().pre_tokenize_str(self.normalizer.normalize_str(text))
         return [word for word, _ in pieces]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
         """Count each word in the ranges data[starts[r]:ends[r]], each of whole characters."""
         check_texts(data, starts, ends)
-        ranges, rules, table = read_only_ranges(data, starts, ends), word_rules(self.characters), new_table()
-        own_counts, written = np.zeros(128, np.int64), room_for_words()
+        ranges, rules, table = build_ranges(data, starts, ends), build_word_rules(self.characters), build_table()
+        standalone_counts, buffer = np.zeros(128, np.int64), build_word_buffer()
         state = np.array([0, starts[0] if len(starts) else 0, 0], np.int64)
-        while (why := count_bert_words(ranges, rules, table, own_counts, written, state)) != DONE:
-            if why == WANTS_ROOM:
-                table = grown(table)
-            elif why == WANTS_SCRATCH:
-                written = room_for_words(2 * len(written.text))
+        while (stop_reason := count_bert_words(ranges, rules, table, standalone_counts, buffer, state)) != DONE:
+            if stop_reason == NEEDS_ROOM:
+                table = grow_table(table)
+            elif stop_reason == NEEDS_BUFFER:
+                buffer = build_word_buffer(2 * len(buffer.text))
             else:
-                assert why == ASKS
-                asked, state[1] = asked_words(self, ranges, state, rules)
-                table = _with_words(table, [word.encode() for word in asked], np.ones(len(asked), np.int64))
-        met = np.flatnonzero(own_counts)
-        return word_counts(_with_words(table, [bytes([code]) for code in met.tolist()], own_counts[met]))
+                assert stop_reason == NEEDS_REFERENCE
+                words, state[1] = split_by_reference(self, ranges, state, rules)
+                table = _add_words(table, [word.encode() for word in words], np.ones(len(words), np.int64))
+        codes = np.flatnonzero(standalone_counts)
+        return to_word_counts(_add_words(table, [bytes([code]) for code in codes.tolist()], standalone_counts[codes]))
 
 
-def word_rules(tables: CharacterTables) -> WordRules:
+def build_word_rules(tables: CharacterTables) -> WordRules:
     """The tables as kernels read them, with the kinds of bytes."""
-    kinds = np.full(256, OTHER, np.uint8)
-    folds = np.uint64(0x2020202020202020 if tables.becomes[ord("A")] else 0)
+    kinds = np.full(256, UNCLASSIFIED, np.uint8)
+    folds = np.uint64(0x2020202020202020 if tables.replacements[ord("A")] else 0)
     for code in range(128):
         kind = int(tables.classes[code])
-        if kind in (SPACE, OWN) or (kind == LETTER and chr(code).isalnum()):
+        if kind in (SPACE, STANDALONE) or (kind == LETTER and chr(code).isalnum()):
             kinds[code] = kind
     return WordRules(*tables, kinds, folds)
 
 
-def room_for_words(num_bytes: int = 1 << 12) -> Written:
+def build_word_buffer(num_bytes: int = 1 << 12) -> WordBuffer:
     """Room to write out words of so many bytes in all."""
-    return Written(np.empty(num_bytes, np.uint8), *np.empty((2, _MOST_WRITTEN), np.int64))
+    return WordBuffer(np.empty(num_bytes, np.uint8), *np.empty((2, _MAX_BUFFERED_WORDS), np.int64))
 
 
-def asked_words(words: BertWords, ranges: Ranges, state: Int64s, rules: WordRules) -> tuple[list[str], int]:
+def split_by_reference(words: BertWords, ranges: Ranges, state: Int64s, rules: WordRules) -> tuple[list[str], int]:
     """The words from where `state` says to the next space or the range's end, by definition; and where that is."""
     at, end = int(state[1]), int(ranges.ends[state[0]])
-    stop = int(chunk_end(ranges.data, at, end, rules))
-    return words.split(ranges.data[at:stop].tobytes().decode()), stop
+    chunk_end = int(locate_space(ranges.data, at, end, rules))
+    return words.split(ranges.data[at:chunk_end].tobytes().decode()), chunk_end
 
 
-def read_only_ranges(data: Bytes, starts: Int64s, ends: Int64s) -> Ranges:
+def build_ranges(data: Bytes, starts: Int64s, ends: Int64s) -> Ranges:
     """Ranges as kernels are given them, contiguous and read-only: each is compiled for one kind of array."""
     return Ranges(read_only(data), read_only(starts), read_only(ends))
 
 
-def _with_words(table: WordTable, words: list[bytes], counts: Int64s) -> WordTable:
+def _add_words(table: WordTable, words: list[bytes], counts: Int64s) -> WordTable:
     """The table with a few words added."""
     ends = np.cumsum([len(word) for word in words], dtype=np.int64)
     starts = ends - np.array([len(word) for word in words], np.int64)
-    ranges, done = read_only_ranges(np.frombuffer(b"".join(words), np.uint8), starts, ends), 0
+    ranges, done = build_ranges(np.frombuffer(b"".join(words), np.uint8), starts, ends), 0
     while (done := int(add_words(table, *ranges, read_only(counts), done))) < len(words):
-        table = grown(table)
+        table = grow_table(table)
     return table
 
 
 @lru_cache(maxsize=16)
-def _normalizer(
+def _build_normalizer(
     clean_text: bool, handle_chinese_chars: bool, strip_accents: bool | None, lowercase: bool
 ) -> normalizers.BertNormalizer:
     return normalizers.BertNormalizer(
@@ -153,6 +153,6 @@ def _normalizer(
 
 
 @lru_cache(maxsize=1)
-def bert_pre_tokenizer() -> pre_tokenizers.BertPreTokenizer:
+def build_bert_pre_tokenizer() -> pre_tokenizers.BertPreTokenizer:
     """The reference's pre-tokeniser: words end at white space, and each punctuation mark is a word."""
     return pre_tokenizers.BertPreTokenizer()

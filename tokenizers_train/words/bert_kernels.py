@@ -18,17 +18,26 @@ from corpora.kernels.arrays import Bytes, Int64s, UInt32s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import capitals, keep_bytes, load8, not_alphanumeric, store8, tail8, trailing_zeros
 from corpora.kernels.utf8 import decode
-from tokenizers_train.words.characters import ASKED, CHARACTER_BITS, DROPPED, LENGTH_BITS, LETTER, OWN, SPACE, TEXT_BITS
+from tokenizers_train.words.characters import (
+    CHARACTER_BITS,
+    DROPPED,
+    LENGTH_BITS,
+    LETTER,
+    SPACE,
+    STANDALONE,
+    TEXT_BITS,
+    UNDECIDED,
+)
 from tokenizers_train.words.table import WordTable, add_long, add_short
 
-OTHER = DROPPED  # of a byte: what the character is must be looked up
-SHORT = 16  # bytes of a word that is handled in registers
+UNCLASSIFIED = DROPPED  # of a byte: what the character is must be looked up
+MAX_PACKED_BYTES = 16  # bytes of a word that is handled in registers
 
-DONE, WANTS_ROOM, WANTS_SCRATCH, ASKS = range(4)  # why a kernel has stopped
+DONE, NEEDS_ROOM, NEEDS_BUFFER, NEEDS_REFERENCE = range(4)  # why a kernel has stopped
 
-_ENDLESS = 1 << 62
-_LONGEST_TEXT = 1 << LENGTH_BITS
-_LENGTH, _CHARACTERS = (1 << LENGTH_BITS) - 1, (1 << CHARACTER_BITS) - 1
+_NO_LIMIT = 1 << 62
+_MAX_TEXT_BYTES = 1 << LENGTH_BITS
+_LENGTH_MASK, _CHARACTER_MASK = (1 << LENGTH_BITS) - 1, (1 << CHARACTER_BITS) - 1
 _BYTE, _ONE, _NOTHING = np.uint64(8), np.uint64(1), np.uint64(0)
 
 
@@ -49,13 +58,13 @@ class WordRules(NamedTuple):
     """
 
     classes: Bytes
-    becomes: UInt32s
+    replacements: UInt32s
     pool: Bytes
-    kinds: Bytes
-    folds: np.uint64
+    byte_classes: Bytes
+    case_bits: np.uint64
 
 
-class Written(NamedTuple):
+class WordBuffer(NamedTuple):
     """Words written out, one after another.
 
     text:       uint8
@@ -69,38 +78,38 @@ class Written(NamedTuple):
 
 
 @kernel
-def ascii_word(data: Bytes, at: int, folds: np.uint64) -> tuple[int, np.uint64, np.uint64]:
+def load_ascii_word(data: Bytes, at: int, case_bits: np.uint64) -> tuple[int, np.uint64, np.uint64]:
     """The word of ASCII letters and digits from `at` on: its length, 16 at most, and its bytes packed and made small.
 
     Reads 16 bytes, so the data must have as many; whether they belong to the range is not asked.
     """
     word, high = load8(data, at), _NOTHING
     other = not_alphanumeric(word)
-    low = word | (capitals(word) & folds)
+    low = word | (capitals(word) & case_bits)
     if other != _NOTHING:
         low &= (other ^ (other - _ONE)) >> _BYTE
         return trailing_zeros(other) >> 3, low, high
     word = load8(data, at + 8)
     length = trailing_zeros(not_alphanumeric(word)) >> 3
-    return 8 + length, low, keep_bytes(word | (capitals(word) & folds), length)
+    return 8 + length, low, keep_bytes(word | (capitals(word) & case_bits), length)
 
 
 @kernel
-def kind_behind(data: Bytes, at: int, end: int, rules: WordRules) -> int:
+def classify_word_end(data: Bytes, at: int, end: int, rules: WordRules) -> int:
     """Classify the end of a word of ASCII letters at `at`: SPACE, OWN, or OTHER where it must be written out."""
     if at >= end:
-        return SPACE if at == end else OTHER
-    kind = int(rules.kinds[data[at]])
-    if kind == OTHER and data[at] >= 0x80:
+        return SPACE if at == end else UNCLASSIFIED
+    kind = int(rules.byte_classes[data[at]])
+    if kind == UNCLASSIFIED and data[at] >= 0x80:
         code, _ = decode(data, at)
         kind = int(rules.classes[code])
-        return OWN if kind == OWN or kind == SPACE else OTHER
-    return OTHER if kind == LETTER else kind
+        return STANDALONE if kind == STANDALONE or kind == SPACE else UNCLASSIFIED
+    return UNCLASSIFIED if kind == LETTER else kind
 
 
 @kernel
 def write_words(
-    data: Bytes, at: int, end: int, rules: WordRules, written: Written, max_characters: int
+    data: Bytes, at: int, end: int, rules: WordRules, buffer: WordBuffer, max_characters: int
 ) -> tuple[int, int, int]:
     """Write out words from `at` on, until the range ends, `written` is full, or ASCII letters are likely to follow.
 
@@ -108,35 +117,35 @@ def write_words(
     that does not fit, or ASKS for one with a character that is ASKED. Of a word nothing is written past
     `max_characters`; its number of characters then says so.
     """
-    classes, becomes, pool, kinds, _ = rules
-    text, word_ends, characters = written
-    begin, start, length, number, words = at, 0, 0, 0, 0
-    foreign, last_foreign = False, False  # whether a word has a letter that is not ASCII
-    room, loadable = len(text) - _LONGEST_TEXT, len(data) - 8
-    while words < len(word_ends):
+    classes, replacements, pool, byte_classes, _ = rules
+    text, word_ends, characters = buffer
+    begin, start, length, num_characters, num_words = at, 0, 0, 0, 0
+    has_foreign, had_foreign = False, False  # whether a word has a letter that is not ASCII
+    room, loadable = len(text) - _MAX_TEXT_BYTES, len(data) - 8
+    while num_words < len(word_ends):
         code, width, kind = 0, 0, SPACE
         if at < end:
             code, width = decode(data, at)
             kind = int(classes[code])
-        if kind == ASKED or start + length > room:
-            return begin, words, ASKS if kind == ASKED else WANTS_SCRATCH
-        if kind == LETTER or (kind == OWN and length == 0):
-            place = int(np.int64(becomes[code]))
-            if number > max_characters:
-                number += 1
+        if kind == UNDECIDED or start + length > room:
+            return begin, num_words, NEEDS_REFERENCE if kind == UNDECIDED else NEEDS_BUFFER
+        if kind == LETTER or (kind == STANDALONE and length == 0):
+            place = int(np.int64(replacements[code]))
+            if num_characters > max_characters:
+                num_characters += 1
             elif place != 0:
-                first, num_bytes = place >> TEXT_BITS, place & _LENGTH
+                first, num_bytes = place >> TEXT_BITS, place & _LENGTH_MASK
                 for i in range(0, num_bytes, 8):
                     store8(text, start + length + i, load8(pool, first + i))
                 length += num_bytes
-                number += place >> LENGTH_BITS & _CHARACTERS
+                num_characters += place >> LENGTH_BITS & _CHARACTER_MASK
             else:
                 store8(text, start + length, load8(data, at) if at <= loadable else tail8(data, at, end))
                 length += width
-                number += 1
+                num_characters += 1
             at += width
             if kind == LETTER:
-                foreign = foreign or code >= 0x80
+                has_foreign = has_foreign or code >= 0x80
                 continue
         elif kind == DROPPED:
             at += width
@@ -144,19 +153,19 @@ def write_words(
             continue
         if length > 0:
             start += length
-            word_ends[words], characters[words] = start, number
-            words += 1
-            foreign, last_foreign = False, foreign
+            word_ends[num_words], characters[num_words] = start, num_characters
+            num_words += 1
+            has_foreign, had_foreign = False, has_foreign
         elif kind == SPACE:
             at += width
-        begin, length, number = at, 0, 0
-        if at >= end or (kinds[data[at]] == LETTER and not last_foreign):
+        begin, length, num_characters = at, 0, 0
+        if at >= end or (byte_classes[data[at]] == LETTER and not had_foreign):
             break
-    return begin, words, DONE
+    return begin, num_words, DONE
 
 
 @kernel
-def chunk_end(data: Bytes, at: int, end: int, rules: WordRules) -> int:
+def locate_space(data: Bytes, at: int, end: int, rules: WordRules) -> int:
     """Return where the next space is, or the end."""
     while at < end:
         code, width = decode(data, at)
@@ -167,14 +176,14 @@ def chunk_end(data: Bytes, at: int, end: int, rules: WordRules) -> int:
 
 
 @kernel
-def packed_word(text: Bytes, start: int, length: int) -> tuple[np.uint64, np.uint64]:
+def pack_word(text: Bytes, start: int, length: int) -> tuple[np.uint64, np.uint64]:
     """The first 16 bytes of a word that was written out, as `ascii_word` has them."""
     return keep_bytes(load8(text, start), length), keep_bytes(load8(text, start + 8), max(0, length - 8))
 
 
 @kernel
 def count_bert_words(
-    ranges: Ranges, rules: WordRules, table: WordTable, own_counts: Int64s, written: Written, state: Int64s
+    ranges: Ranges, rules: WordRules, table: WordTable, standalone_counts: Int64s, buffer: WordBuffer, state: Int64s
 ) -> int:
     """Count the words of the ranges from where `state` (range, place, words done) says; return why it stopped.
 
@@ -182,33 +191,33 @@ def count_bert_words(
     """
     data, starts, ends = ranges
     r, at = state[0], state[1]
-    packable = len(data) - SHORT + 1  # so far a short word may begin: what comes after is written out
+    packable = len(data) - MAX_PACKED_BYTES + 1  # so far a short word may begin: what comes after is written out
     while r < len(starts):
         end = ends[r]
         while at < end:
-            kind = rules.kinds[data[at]]
+            kind = rules.byte_classes[data[at]]
             if kind == SPACE:
                 at += 1
                 continue
-            if kind == OWN:
-                own_counts[data[at]] += 1
+            if kind == STANDALONE:
+                standalone_counts[data[at]] += 1
                 at += 1
                 continue
             if kind == LETTER and at < packable:
-                length, low, high = ascii_word(data, at, rules.folds)
-                behind = kind_behind(data, at + length, end, rules)
-                if behind != OTHER:
+                length, low, high = load_ascii_word(data, at, rules.case_bits)
+                next_kind = classify_word_end(data, at + length, end, rules)
+                if next_kind != UNCLASSIFIED:
                     if not add_short(table, low, high, length, 1):
                         state[0], state[1] = r, at
-                        return WANTS_ROOM
-                    at += length + (behind == SPACE)
+                        return NEEDS_ROOM
+                    at += length + (next_kind == SPACE)
                     continue
-            onwards, words, why = write_words(data, at, end, rules, written, _ENDLESS)
-            state[2] = _count_written(written, words, table, state[2])
-            if state[2] < words or (words == 0 and why != DONE):
-                state[0], state[1] = r, at if words > 0 else onwards
-                return WANTS_ROOM if words > 0 else why
-            at, state[2] = onwards, 0
+            next_at, num_words, stop_reason = write_words(data, at, end, rules, buffer, _NO_LIMIT)
+            state[2] = _count_buffered_words(buffer, num_words, table, state[2])
+            if state[2] < num_words or (num_words == 0 and stop_reason != DONE):
+                state[0], state[1] = r, at if num_words > 0 else next_at
+                return NEEDS_ROOM if num_words > 0 else stop_reason
+            at, state[2] = next_at, 0
         r += 1
         if r < len(starts):
             at = starts[r]
@@ -216,16 +225,16 @@ def count_bert_words(
 
 
 @kernel
-def _count_written(written: Written, words: int, table: WordTable, done: int) -> int:
+def _count_buffered_words(buffer: WordBuffer, num_words: int, table: WordTable, done: int) -> int:
     """Count the words that were written out, from word `done` on; return where it stopped for want of room."""
-    text, word_ends, _ = written
-    for w in range(done, words):
+    text, word_ends, _ = buffer
+    for w in range(done, num_words):
         start = word_ends[w - 1] if w > 0 else 0
         length = word_ends[w] - start
-        if length <= SHORT:
-            low, high = packed_word(text, start, length)
+        if length <= MAX_PACKED_BYTES:
+            low, high = pack_word(text, start, length)
             if not add_short(table, low, high, length, 1):
                 return w
         elif not add_long(table, text, start, start + length, 1):
             return w
-    return words
+    return num_words

@@ -23,7 +23,7 @@ from tokenizers import PreTokenizedString, normalizers, pre_tokenizers
 from corpora.kernels.array_cache import Arrays, kept_arrays
 from corpora.kernels.arrays import Bytes, UInt32s
 
-LETTER, SPACE, OWN, DROPPED, ASKED = range(5)
+LETTER, SPACE, STANDALONE, DROPPED, UNDECIDED = range(5)
 
 NUM_CODE_POINTS = 0x110000
 # The bits of `becomes`, from the lowest: the length in bytes, how many characters they are, the place in the pool.
@@ -31,8 +31,8 @@ LENGTH_BITS, CHARACTER_BITS = 5, 3
 TEXT_BITS = LENGTH_BITS + CHARACTER_BITS
 
 _SURROGATES = range(0xD800, 0xE000)
-_BLOCK = 256
-_LATE, _EARLY = "\u0345", "\u0334"  # marks that come last and first in canonical order
+_BLOCK_SIZE = 256
+_LATE_MARK, _EARLY_MARK = "\u0345", "\u0334"  # marks that come last and first in canonical order
 
 FindWords = Callable[[str], list[str]]
 
@@ -47,7 +47,7 @@ class CharacterTables(NamedTuple):
     """
 
     classes: Bytes
-    becomes: UInt32s
+    replacements: UInt32s
     pool: Bytes
 
 
@@ -55,13 +55,13 @@ class _Run(NamedTuple):
     """A run of code points of one class; `text` is what they become, None if they stay as they are."""
 
     first: int
-    number: int
+    num_codes: int
     kind: int
     text: str | None
 
 
 @lru_cache(maxsize=4)
-def bert_characters(
+def build_bert_tables(
     clean_text: bool, handle_chinese_chars: bool, strip_accents: bool | None, lowercase: bool
 ) -> CharacterTables:
     """The tables of BertNormalizer and BertPreTokenizer, probed once and kept from process to process."""
@@ -77,36 +77,36 @@ def bert_characters(
     pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
     def make() -> Arrays:
-        return probe(normalizer, pre_tokenizer, reorders=reorders)._asdict()
+        return probe_characters(normalizer, pre_tokenizer, reorders=reorders)._asdict()
 
     return CharacterTables(**kept_arrays(name, __file__, make))
 
 
-def probe(
+def probe_characters(
     normalizer: normalizers.Normalizer, pre_tokenizer: pre_tokenizers.PreTokenizer, *, reorders: bool
 ) -> CharacterTables:
     """Ask of every code point what the two make of it; `reorders`: the normaliser puts marks in canonical order."""
-    return _tables(_probed(normalizer, pre_tokenizer, reorders))
+    return _build_tables(_iter_runs(normalizer, pre_tokenizer, reorders))
 
 
-def _tables(runs: Iterable[_Run]) -> CharacterTables:
+def _build_tables(runs: Iterable[_Run]) -> CharacterTables:
     """The tables of runs that have each code point once, in order."""
-    classes, becomes = np.zeros(NUM_CODE_POINTS, np.uint8), np.zeros(NUM_CODE_POINTS, np.uint32)
-    pool, done = bytearray(), 0
+    classes, replacements = np.zeros(NUM_CODE_POINTS, np.uint8), np.zeros(NUM_CODE_POINTS, np.uint32)
+    pool, end = bytearray(), 0
     for first, number, kind, text in runs:
-        assert first == done, "a code point left out"
-        done += number
-        classes[first:done] = kind
+        assert first == end, "a code point left out"
+        end += number
+        classes[first:end] = kind
         if text is not None:
             encoded = text.encode()
             assert len(encoded) < 1 << LENGTH_BITS and len(text) < 1 << CHARACTER_BITS
-            becomes[first] = len(pool) << TEXT_BITS | len(text) << LENGTH_BITS | len(encoded)
+            replacements[first] = len(pool) << TEXT_BITS | len(text) << LENGTH_BITS | len(encoded)
             pool += encoded
-    assert done == NUM_CODE_POINTS, "a code point left out"
-    return CharacterTables(classes, becomes, np.frombuffer(bytes(pool) + bytes(8), np.uint8))
+    assert end == NUM_CODE_POINTS, "a code point left out"
+    return CharacterTables(classes, replacements, np.frombuffer(bytes(pool) + bytes(8), np.uint8))
 
 
-def _probed(
+def _iter_runs(
     normalizer: normalizers.Normalizer, pre_tokenizer: pre_tokenizers.PreTokenizer, reorders: bool
 ) -> Iterator[_Run]:
     """Yield what becomes of all code points, in order."""
@@ -116,62 +116,64 @@ def _probed(
         pre_tokenizer.pre_tokenize(text)
         return [word for word, _, _ in text.get_splits(offset_referential="normalized", offset_type="byte")]
 
-    for first in range(0, NUM_CODE_POINTS, _BLOCK):
+    for first in range(0, NUM_CODE_POINTS, _BLOCK_SIZE):
         if first in _SURROGATES:
-            yield _Run(first, _BLOCK, DROPPED, None)
+            yield _Run(first, _BLOCK_SIZE, DROPPED, None)
             continue
-        block = "".join(map(chr, range(first, first + _BLOCK)))
+        block = "".join(map(chr, range(first, first + _BLOCK_SIZE)))
         normal = normalizer.normalize_str(f"0{block}0")
         if normal == "00":
-            yield _Run(first, _BLOCK, DROPPED, None)
-        elif normal == f"0{block}0" and len(words(normal)) == 1 and not (reorders and _moves(block)):
-            yield _Run(first, _BLOCK, LETTER, None)
+            yield _Run(first, _BLOCK_SIZE, DROPPED, None)
+        elif normal == f"0{block}0" and len(words(normal)) == 1 and not (reorders and _is_reordered(block)):
+            yield _Run(first, _BLOCK_SIZE, LETTER, None)
         else:
-            yield from _one_by_one(first, normalizer, words, reorders)
+            yield from _iter_single_runs(first, normalizer, words, reorders)
 
 
-def _one_by_one(first: int, normalizer: normalizers.Normalizer, words: FindWords, reorders: bool) -> Iterator[_Run]:
+def _iter_single_runs(
+    first: int, normalizer: normalizers.Normalizer, find_words: FindWords, reorders: bool
+) -> Iterator[_Run]:
     """Yield what becomes of each code point of a block: all are normalised in one call, ASCII apart."""
-    codes = range(first, first + _BLOCK)
+    codes = range(first, first + _BLOCK_SIZE)
     ascii_ones = [normalizer.normalize_str(f"0{chr(code)}0")[1:-1] for code in codes if code < 0x80]
     others = "0".join(chr(code) for code in codes if code >= 0x80)
     normal = [*ascii_ones, *normalizer.normalize_str(f"0{others}0")[1:-1].split("0")]
-    assert len(normal) == _BLOCK, "a character other than the digit itself has become a digit"
-    moving = reorders and _moves("".join(text for text in normal if not text.isascii()))
-    for code, text, (kind, becomes) in zip(codes, normal, _classes(normal, words), strict=True):
-        if moving and kind in (LETTER, OWN) and not text.isascii() and _moves(text):
-            kind = ASKED
-        itself = becomes == chr(code) or kind not in (LETTER, OWN)
-        yield _Run(code, 1, kind, None if itself else becomes)
+    assert len(normal) == _BLOCK_SIZE, "a character other than the digit itself has become a digit"
+    has_reordered = reorders and _is_reordered("".join(text for text in normal if not text.isascii()))
+    for code, text, (kind, replacement) in zip(codes, normal, _classify_characters(normal, find_words), strict=True):
+        if has_reordered and kind in (LETTER, STANDALONE) and not text.isascii() and _is_reordered(text):
+            kind = UNDECIDED
+        is_unchanged = replacement == chr(code) or kind not in (LETTER, STANDALONE)
+        yield _Run(code, 1, kind, None if is_unchanged else replacement)
 
 
-def _classes(normal: list[str], words: FindWords) -> list[tuple[int, str]]:
+def _classify_characters(normal: list[str], find_words: FindWords) -> list[tuple[int, str]]:
     """The classes of characters by what the normaliser has made of each, and what they are in a word."""
     kept = "0".join(text for text in normal if text)
-    parts = words(f"0{kept}0")
+    parts = find_words(f"0{kept}0")
     if len(parts) == 1:
         return [(LETTER, text) if text else (DROPPED, "") for text in normal]
     if len(parts) == 2 * kept.count("0") + 3 and {*parts[::2]} == {"0"}:
-        own = iter(parts[1::2])
-        return [(OWN, next(own)) if text else (DROPPED, "") for text in normal]
-    return [_class_of(text, words) for text in normal]
+        standalone = iter(parts[1::2])
+        return [(STANDALONE, next(standalone)) if text else (DROPPED, "") for text in normal]
+    return [_classify_character(text, find_words) for text in normal]
 
 
-def _class_of(normal: str, words: FindWords) -> tuple[int, str]:
+def _classify_character(normal: str, find_words: FindWords) -> tuple[int, str]:
     """The class of one character, set between digits."""
     if not normal:
         return DROPPED, ""
-    parts = words(f"0{normal}0")
+    parts = find_words(f"0{normal}0")
     if parts == [f"0{normal}0"]:
         return LETTER, normal
     if parts == ["0", "0"]:
         return SPACE, ""
     if len(parts) == 3 and parts[0] == parts[2] == "0":
-        return OWN, parts[1]
-    return ASKED, ""
+        return STANDALONE, parts[1]
+    return UNDECIDED, ""
 
 
-def _moves(text: str) -> bool:
+def _is_reordered(text: str) -> bool:
     """True if canonical order moves one of the characters between a mark that comes late and one that comes early."""
-    between = f"{_LATE}{f'{_EARLY}{_LATE}'.join(text)}{_EARLY}"
+    between = f"{_LATE_MARK}{f'{_EARLY_MARK}{_LATE_MARK}'.join(text)}{_EARLY_MARK}"
     return bool(normalizers.NFD().normalize_str(between) != between)

@@ -22,7 +22,7 @@ from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.text.buffers import text_buffers
-from tokenizers_train.words.table import COUNTS, WordCounts, merge_sorted
+from tokenizers_train.words.table import COUNTS_SCHEMA, WordCounts, merge_sorted
 
 
 class WordRule(Protocol):
@@ -41,18 +41,18 @@ class WordRule(Protocol):
 
 Weight: TypeAlias = Fraction | int | float
 
-LARGEST_TOTAL = 1 << 53  # so that sums over pairs of letters stay below 2^63 as well
+MAX_TOTAL = 1 << 53  # so that sums over pairs of letters stay below 2^63 as well
 
 
-def count_by_plainly(rule: WordRule, texts: pa.Array) -> WordCounts:
+def count_words_plain(rule: WordRule, texts: pa.Array) -> WordCounts:
     """Count the words that the reference finds in each text: the definition of `count_by`."""
     counts: Counter[str] = Counter()
     for text in texts.to_pylist():
         counts.update(rule.split(text))
-    return _table(counts)
+    return _build_table(counts)
 
 
-def count_by(rule: WordRule, texts: pa.Array) -> WordCounts:
+def count_words(rule: WordRule, texts: pa.Array) -> WordCounts:
     """Count each word of a rule in a column of texts (large_string without nulls).
 
     Raises InputError for a column of another type.
@@ -73,47 +73,49 @@ def merge_counts(parts: Iterable[WordCounts], weights: Sequence[Weight] | None =
 
     Raises InputError where a weight is not positive, or the counts add up to more than 2^53.
 
-    >>> few, many = (_table(Counter(text.split())) for text in ("a b", "a a"))
+    >>> few, many = (_build_table(Counter(text.split())) for text in ("a b", "a a"))
     >>> merge_counts([few, many], [Fraction(1, 2), 1]).to_pylist()
     [{'word': 'a', 'count': 5}, {'word': 'b', 'count': 1}]
     """
-    factors = whole_weights(weights) if weights is not None else None
+    factors = to_whole_weights(weights) if weights is not None else None
     waiting, total = list[WordCounts](), 0
     for number, part in enumerate(parts):
         factor = factors[number] if factors is not None else 1
         total += factor * (pc.sum(part["count"]).as_py() or 0)
-        if total > LARGEST_TOTAL:
+        if total > MAX_TOTAL:
             raise InputError(
                 f"Weighted word counts add up to {total} or more, above 2^53: the weights of the sources become the "
                 f"whole numbers {sorted({*(factors or [1])})}. Give weights with small numerators and denominators."
             )
         counts = part["count"] if factor == 1 else pc.multiply(part["count"], factor)
-        waiting.append(pa.table([part["word"], counts], schema=COUNTS).combine_chunks())
+        waiting.append(pa.table([part["word"], counts], schema=COUNTS_SCHEMA).combine_chunks())
         while len(waiting) > 1 and waiting[-2].num_rows <= 2 * waiting[-1].num_rows:
-            waiting.append(merge_two(waiting.pop(), waiting.pop()))
+            waiting.append(merge_two_counts(waiting.pop(), waiting.pop()))
     while len(waiting) > 1:
-        waiting.append(merge_two(waiting.pop(), waiting.pop()))
+        waiting.append(merge_two_counts(waiting.pop(), waiting.pop()))
     pa.default_memory_pool().release_unused()
-    return waiting[0] if waiting else COUNTS.empty_table()
+    return waiting[0] if waiting else COUNTS_SCHEMA.empty_table()
 
 
-def merge_two(one: WordCounts, other: WordCounts) -> WordCounts:
+def merge_two_counts(one: WordCounts, other: WordCounts) -> WordCounts:
     """Add up two tables of counts, each in one chunk."""
     if not one.num_rows or not other.num_rows:
         return one if one.num_rows else other
     columns = [(*text_buffers(each["word"].chunk(0)), each["count"].to_numpy()) for each in (one, other)]
-    most_words = one.num_rows + other.num_rows
-    offsets, counts = np.zeros(most_words + 1, np.int64), np.empty(most_words, np.int64)
+    max_words = one.num_rows + other.num_rows
+    offsets, counts = np.zeros(max_words + 1, np.int64), np.empty(max_words, np.int64)
     data = np.empty(sum(int(starts[-1] - starts[0]) for _, starts, _ in columns), np.uint8)
     number = merge_sorted(*columns[0], *columns[1], data, offsets, counts)
     buffers = [None, pa.py_buffer(offsets[: number + 1]), pa.py_buffer(data[: offsets[number]])]
-    return pa.table([pa.LargeStringArray.from_buffers(number, *buffers[1:]), pa.array(counts[:number])], schema=COUNTS)
+    return pa.table(
+        [pa.LargeStringArray.from_buffers(number, *buffers[1:]), pa.array(counts[:number])], schema=COUNTS_SCHEMA
+    )
 
 
-def whole_weights(weights: Iterable[Weight]) -> list[int]:
+def to_whole_weights(weights: Iterable[Weight]) -> list[int]:
     """The smallest whole numbers in the ratio of the weights. A float is the decimal that it is written as.
 
-    >>> whole_weights([1, Fraction(1, 2), 0.7])
+    >>> to_whole_weights([1, Fraction(1, 2), 0.7])
     [10, 5, 7]
     """
     fractions = [Fraction(str(weight)) for weight in weights]
@@ -124,12 +126,12 @@ def whole_weights(weights: Iterable[Weight]) -> list[int]:
                 "vocabulary, or give it a small positive weight."
             )
     scale = math.lcm(*(fraction.denominator for fraction in fractions))
-    whole = [int(fraction * scale) for fraction in fractions]
-    common = math.gcd(*whole)
-    return [weight // common for weight in whole]
+    numbers = [int(fraction * scale) for fraction in fractions]
+    divisor = math.gcd(*numbers)
+    return [weight // divisor for weight in numbers]
 
 
-def _table(counts: Counter[str]) -> WordCounts:
+def _build_table(counts: Counter[str]) -> WordCounts:
     """A table of the counts, its words in ascending order of their bytes (which is that of code points)."""
     words = sorted(counts)
-    return pa.table([words, [counts[word] for word in words]], schema=COUNTS)
+    return pa.table([words, [counts[word] for word in words]], schema=COUNTS_SCHEMA)

@@ -26,13 +26,13 @@ from corpora.kernels.arrays import Bytes, Int64s
 from corpora.text.buffers import check_texts, read_only
 from tokenizers_train.words.gpt2_kernels import (
     LETTER,
-    NOT_BEGUN,
+    NOT_STARTED,
     NUMBER,
     OTHER,
     SPACE,
     count_gpt2_words,
 )
-from tokenizers_train.words.table import WordCounts, grown, new_table, word_counts
+from tokenizers_train.words.table import WordCounts, build_table, grow_table, to_word_counts
 
 TABLE_SIZE = 0x40000
 _DECODER = decoders.ByteLevel()
@@ -60,38 +60,40 @@ class Gpt2Words:
 
     def split(self, text: str) -> list[str]:
         """The words of a text by definition: what the reference's pre-tokeniser makes of it, in its byte letters."""
-        letters = gpt2_pre_tokenizer(self.add_prefix_space).pre_tokenize_str(text)
+        letters = build_gpt2_pre_tokenizer(self.add_prefix_space).pre_tokenize_str(text)
         return [_DECODER.decode([word]) for word, _ in letters]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
         """Count each word in the ranges data[starts[r]:ends[r]], each of whole UTF-8 characters."""
         check_texts(data, starts, ends)
-        data, starts, ends = kernel_buffer(data), read_only(starts), read_only(ends)
-        table, range_at = new_table(), np.array([0, NOT_BEGUN], np.int64)
-        while not count_gpt2_words(data, starts, ends, character_classes(), self.add_prefix_space, table, range_at):
-            table = grown(table)
-        return word_counts(table)
+        data, starts, ends = to_kernel_buffer(data), read_only(starts), read_only(ends)
+        table, position = build_table(), np.array([0, NOT_STARTED], np.int64)
+        while not count_gpt2_words(
+            data, starts, ends, load_character_classes(), self.add_prefix_space, table, position
+        ):
+            table = grow_table(table)
+        return to_word_counts(table)
 
 
-def kernel_buffer(data: Bytes) -> Bytes:
+def to_kernel_buffer(data: Bytes) -> Bytes:
     """The same bytes as the kernels take them: read-only, and eight or more (zeros are added where there are fewer)."""
     return read_only(data if len(data) >= 8 else np.pad(data, (0, 8 - len(data))))
 
 
 @lru_cache(maxsize=2)
-def gpt2_pre_tokenizer(add_prefix_space: bool = False) -> pre_tokenizers.ByteLevel:
+def build_gpt2_pre_tokenizer(add_prefix_space: bool = False) -> pre_tokenizers.ByteLevel:
     """The reference's pre-tokeniser; it cuts, and it writes each byte of a word as a letter of its own."""
     return pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space, use_regex=True)
 
 
 @lru_cache(maxsize=1)
-def character_classes() -> Bytes:
+def load_character_classes() -> Bytes:
     """The class of each character below U+40000, kept from process to process."""
     name = f"GPT-2's characters, tokenizers {tokenizers.__version__}"
-    return kept_arrays(name, __file__, lambda: {"classes": _asked_classes()})["classes"]
+    return kept_arrays(name, __file__, lambda: {"classes": _probe_classes()})["classes"]
 
 
-def _asked_classes() -> Bytes:
+def _probe_classes() -> Bytes:
     """The class of each character below U+40000, asked of the reference.
 
     ASCII is asked for one by one, the others run by run: in a text of all of them, nothing but a change of class
@@ -99,15 +101,15 @@ def _asked_classes() -> Bytes:
     """
     classes = np.full(TABLE_SIZE, OTHER, np.uint8)
     for code in range(0x80):
-        classes[code] = _character_class(chr(code))
+        classes[code] = _classify_character(chr(code))
     codes = [code for code in range(0x80, TABLE_SIZE) if not 0xD800 <= code < 0xE000]
     text = "".join(map(chr, codes))
-    for _, (start, end) in gpt2_pre_tokenizer().pre_tokenize_str(text):
-        classes[codes[start] : codes[end - 1] + 1] = _character_class(text[start])
+    for _, (start, end) in build_gpt2_pre_tokenizer().pre_tokenize_str(text):
+        classes[codes[start] : codes[end - 1] + 1] = _classify_character(text[start])
     return classes
 
 
-def _character_class(character: str) -> int:
+def _classify_character(character: str) -> int:
     """Return the reference's class of a character: does it stay with a letter, a digit, a mark?"""
     for kind, neighbour in ((LETTER, "a"), (NUMBER, "0"), (OTHER, "!")):
         if Gpt2Words().split(neighbour + character) == [neighbour + character]:

@@ -24,11 +24,10 @@ from corpora.kernels.packed import (
     trailing_zeros,
 )
 from corpora.kernels.utf8 import decode_word
-from tokenizers_train.words.table import SHORT as LONGEST
-from tokenizers_train.words.table import WordTable, add_long, add_short, add_word
+from tokenizers_train.words.table import MAX_SHORT_BYTES, WordTable, add_long, add_short, add_word
 
 LETTER, NUMBER, SPACE, OTHER = 0, 1, 2, 3
-NOT_BEGUN = -1  # the place in a range before its first word
+NOT_STARTED = -1  # the place in a range before its first word
 BLANK, _APOSTROPHE = ord(" "), ord("'")
 _S, _T, _M, _D, _R, _V, _L, _E = ord("s"), ord("t"), ord("m"), ord("d"), ord("r"), ord("v"), ord("l"), ord("e")
 
@@ -37,21 +36,21 @@ _TOP_BIT = np.uint64(0x80)
 
 
 @kernel
-def eight(data: Bytes, at: int) -> np.uint64:
+def load8_padded(data: Bytes, at: int) -> np.uint64:
     """The eight bytes at `at`, zeros for those after the end of the buffer (which has eight bytes or more)."""
     place = min(at, len(data) - 8)
     return load8(data, place) >> np.uint64((at - place) << 3)
 
 
 @kernel
-def halves(data: Bytes, at: int, length: int) -> tuple[np.uint64, np.uint64]:
+def load16_padded(data: Bytes, at: int, length: int) -> tuple[np.uint64, np.uint64]:
     """The first sixteen bytes of a word as two words of eight, zeros after its end."""
-    low, high = eight(data, at), eight(data, min(at + 8, len(data) - 1))
+    low, high = load8_padded(data, at), load8_padded(data, min(at + 8, len(data) - 1))
     return keep_bytes(low, length), keep_bytes(high, max(length - 8, 0))
 
 
 @kernel
-def spaced(data: Bytes, at: int, end: int) -> Bytes:
+def prepend_space(data: Bytes, at: int, end: int) -> Bytes:
     """The bytes data[at:end] with a space before them, in a buffer of eight bytes or more."""
     word = np.empty(max(end - at + 1, 8), np.uint8)
     word[0] = BLANK
@@ -61,7 +60,7 @@ def spaced(data: Bytes, at: int, end: int) -> Bytes:
 
 
 @kernel
-def plain_length(word: np.uint64, room: int) -> int:
+def compute_plain_length(word: np.uint64, room: int) -> int:
     """Return the length of the word that begins these eight bytes, of which `room` are the text's; 0 if unknown.
 
     It may say more than `room` where the text ends with the word. All kinds of words are looked for at once: a
@@ -77,10 +76,10 @@ def plain_length(word: np.uint64, room: int) -> int:
     run |= others & (_ZERO - (others >> body & _ONE))
     blank = spaces >> body & _ONE
     run |= spaces & (_ZERO - blank)
-    stop = ~(run | lead << _SEVEN) & TOP_BITS
-    length = trailing_zeros(stop) >> 3
+    stops = ~(run | lead << _SEVEN) & TOP_BITS
+    length = trailing_zeros(stops) >> 3
     # A stop at a byte that is not ASCII is none yet; where no run begins, it is at the body itself.
-    plain = (stop & (_ZERO - stop) & ~word != _ZERO) & (run != _ZERO) & (first != _APOSTROPHE)
+    plain = (stops & (_ZERO - stops) & ~word != _ZERO) & (run != _ZERO) & (first != _APOSTROPHE)
     # White space leaves its last character to what follows, if something does and it is not the only one.
     plain = plain & ((blank == _ZERO) | (length < room))
     length -= int(blank) & (length > 1)
@@ -88,42 +87,42 @@ def plain_length(word: np.uint64, room: int) -> int:
 
 
 @kernel
-def odd_word_end(data: Bytes, at: int, end: int, classes: Bytes, spaced: bool) -> int:
+def locate_word_end(data: Bytes, at: int, end: int, classes: Bytes, has_assumed_space: bool) -> int:
     """Return where any word ends, by the alternatives of the expression in its order.
 
     spaced: a space is assumed before the first character of a text, at `at`, which is none. The word may end at
             `at`: it is that space alone.
     """
-    word = eight(data, at)
-    length = 0 if spaced else _contraction(word, end - at)
+    word = load8_padded(data, at)
+    length = 0 if has_assumed_space else _measure_contraction(word, end - at)
     body = at + 1 if word & _BYTE == BLANK and at + 1 < end else at
-    code, width = decode_word(eight(data, body))
+    code, width = decode_word(load8_padded(data, body))
     kind = int(classes[min(code, len(classes) - 1)])
     last, stop = body, body + width
-    same = length == 0
-    going = same & (stop < end)
-    while going:
-        word = eight(data, stop)
+    is_same_class = length == 0
+    goes_on = is_same_class & (stop < end)
+    while goes_on:
+        word = load8_padded(data, stop)
         if kind != SPACE and word & _TOP_BIT == 0:
-            run = trailing_zeros(~_of_kind(word, kind) & TOP_BITS) >> 3
+            run = trailing_zeros(~_mark_kind(word, kind) & TOP_BITS) >> 3
             stop += run
-            same = run == 8 or word >> np.uint64(run << 3) & _TOP_BIT != 0
+            is_same_class = run == 8 or word >> np.uint64(run << 3) & _TOP_BIT != 0
         else:
             code, width = decode_word(word)
-            same = int(classes[min(code, len(classes) - 1)]) == kind
-            if same:
+            is_same_class = int(classes[min(code, len(classes) - 1)]) == kind
+            if is_same_class:
                 last = stop
                 stop += width
-        going = same & (stop < end)
+        goes_on = is_same_class & (stop < end)
     if length:
         stop = at + length
-    elif kind == SPACE and not same and (spaced or last > at):
+    elif kind == SPACE and not is_same_class and (has_assumed_space or last > at):
         stop = last  # the last of several white spaces goes with what follows
     return min(stop, end)
 
 
 @kernel
-def _of_kind(word: np.uint64, kind: int) -> np.uint64:
+def _mark_kind(word: np.uint64, kind: int) -> np.uint64:
     """0x80 in each byte that is ASCII and of a kind (not white space)."""
     letters, digits = ascii_letters(word), ascii_digits(word)
     others = ~(letters | digits | ascii_spaces(word) | word) & TOP_BITS
@@ -131,7 +130,7 @@ def _of_kind(word: np.uint64, kind: int) -> np.uint64:
 
 
 @kernel
-def _contraction(word: np.uint64, room: int) -> int:
+def _measure_contraction(word: np.uint64, room: int) -> int:
     """Return the bytes of a contraction ('s 't 'm 'd 're 've 'll) that begins a word of eight; 0 for none."""
     first, second, third = word & _BYTE, word >> np.uint64(8) & _BYTE, word >> np.uint64(16) & _BYTE
     length = 0
@@ -151,32 +150,32 @@ def count_gpt2_words(
     classes: Bytes,
     add_prefix_space: bool,
     table: WordTable,
-    range_at: Int64s,
+    position: Int64s,
 ) -> bool:
     """Add the words of the ranges from `range_at` on to the table; False, and the place, where one finds no room.
 
     range_at: the range, and the byte in it or `NOT_BEGUN`
     """
-    begun = range_at[1]
-    for r in range(range_at[0], len(starts)):
-        at, end = starts[r] if begun == NOT_BEGUN else begun, ends[r]
-        if add_prefix_space and begun == NOT_BEGUN and at < end and data[at] != BLANK:
-            stop = odd_word_end(data, at, end, classes, True)
-            if not add_word(table, spaced(data, at, stop), 0, stop - at + 1, 1):
-                range_at[0], range_at[1] = r, NOT_BEGUN
+    first_byte = position[1]
+    for r in range(position[0], len(starts)):
+        at, end = starts[r] if first_byte == NOT_STARTED else first_byte, ends[r]
+        if add_prefix_space and first_byte == NOT_STARTED and at < end and data[at] != BLANK:
+            stop = locate_word_end(data, at, end, classes, True)
+            if not add_word(table, prepend_space(data, at, stop), 0, stop - at + 1, 1):
+                position[0], position[1] = r, NOT_STARTED
                 return False
             at = stop
         while at < end:
-            length = plain_length(eight(data, at), end - at)
-            stop = min(at + length, end) if length else odd_word_end(data, at, end, classes, False)
-            low, high = halves(data, at, stop - at)
-            if stop - at <= LONGEST:
-                added = add_short(table, low, high, stop - at, 1)
+            length = compute_plain_length(load8_padded(data, at), end - at)
+            stop = min(at + length, end) if length else locate_word_end(data, at, end, classes, False)
+            low, high = load16_padded(data, at, stop - at)
+            if stop - at <= MAX_SHORT_BYTES:
+                is_added = add_short(table, low, high, stop - at, 1)
             else:
-                added = add_long(table, data, at, stop, 1)
-            if not added:
-                range_at[0], range_at[1] = r, at
+                is_added = add_long(table, data, at, stop, 1)
+            if not is_added:
+                position[0], position[1] = r, at
                 return False
             at = stop
-        begun = NOT_BEGUN
+        first_byte = NOT_STARTED
     return True

@@ -26,14 +26,19 @@ from corpora.generic_types import Json
 from corpora.kernels.array_cache import kept_arrays
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.text.buffers import check_texts
-from tokenizers_train.words.sentencepiece_kernels import MOST_BYTES, PAGE, CharacterRules, count_ranges
-from tokenizers_train.words.table import WordCounts, grown, new_table, word_counts
+from tokenizers_train.words.sentencepiece_kernels import (
+    MAX_EXPANSION,
+    PAGE_SIZE,
+    CharacterRules,
+    count_sentencepiece_words,
+)
+from tokenizers_train.words.table import WordCounts, build_table, grow_table, to_word_counts
 
-MARK = "\u2581"  # what begins a word: in the tokens it stands for the space before it
+WORD_MARK = "\u2581"  # what begins a word: in the tokens it stands for the space before it
 
-_BETWEEN = "\x01"  # is put between characters that are asked about: the reference leaves it as it is
-_BATCH = 1 << 12
-_CODES = 0x110000
+_SEPARATOR = "\x01"  # is put between characters that are asked about: the reference leaves it as it is
+_BATCH_SIZE = 1 << 12
+_NUM_CODES = 0x110000
 _ASSIGNED = (*range(0x80, 0xD800), *range(0xE000, 0x40000), *range(0xE0000, 0xF0000))  # others stay as they are
 _LAST_SPACE = 0x3000  # no character after it is white space
 
@@ -60,25 +65,25 @@ class SentencePieceWords:
 
     def split(self, text: str) -> list[str]:
         """The words of a text by definition: the reference's normaliser, then its pre-tokeniser."""
-        normalized = albert_normalizer(self.lowercase, self.strip_accents).normalize_str(text)
-        return [word for word, _ in metaspace().pre_tokenize_str(normalized)]
+        normalized = build_albert_normalizer(self.lowercase, self.strip_accents).normalize_str(text)
+        return [word for word, _ in build_metaspace().pre_tokenize_str(normalized)]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
         """Count each word in the ranges data[starts[r]:ends[r]], each of whole UTF-8 characters."""
         check_texts(data, starts, ends)
-        table, state = new_table(), np.array([0, -1, 0], np.int64)
-        while not count_ranges(data, starts, ends, self.character_rules, self.lowercase, table, state):
-            table = grown(table)
-        return word_counts(table)
+        table, state = build_table(), np.array([0, -1, 0], np.int64)
+        while not count_sentencepiece_words(data, starts, ends, self.character_rules, self.lowercase, table, state):
+            table = grow_table(table)
+        return to_word_counts(table)
 
     @property
     def character_rules(self) -> CharacterRules:
         """The table of what becomes of each character."""
-        return _character_rules(self.lowercase, self.strip_accents)
+        return _load_character_rules(self.lowercase, self.strip_accents)
 
 
 @lru_cache(maxsize=4)
-def albert_normalizer(lowercase: bool, strip_accents: bool) -> normalizers.Sequence:
+def build_albert_normalizer(lowercase: bool, strip_accents: bool) -> normalizers.Sequence:
     """The reference's normaliser, step by step as transformers' AlbertTokenizer has it."""
     steps: list[normalizers.Normalizer] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if strip_accents:
@@ -89,58 +94,58 @@ def albert_normalizer(lowercase: bool, strip_accents: bool) -> normalizers.Seque
 
 
 @lru_cache(maxsize=1)
-def metaspace() -> pre_tokenizers.Sequence:
+def build_metaspace() -> pre_tokenizers.Sequence:
     """The reference's pre-tokeniser: cut at white space, then U+2581 before each word."""
     return pre_tokenizers.Sequence(
-        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(replacement=MARK, prepend_scheme="always")]
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(replacement=WORD_MARK, prepend_scheme="always")]
     )
 
 
 @lru_cache(maxsize=4)
-def _character_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:
+def _load_character_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:
     """The table of characters, kept from process to process."""
     name = f"ALBERT's characters, {lowercase=}, {strip_accents=}, tokenizers {tokenizers.__version__}"
-    return CharacterRules(**kept_arrays(name, __file__, lambda: _asked_rules(lowercase, strip_accents)._asdict()))
+    return CharacterRules(**kept_arrays(name, __file__, lambda: _probe_rules(lowercase, strip_accents)._asdict()))
 
 
-def _asked_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:
+def _probe_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:
     """The table of characters, asked of the reference."""
-    spaces = _white_space()
-    becomes = dict(_changed_characters(albert_normalizer(lowercase, strip_accents)))
-    becomes |= {space: space for space in spaces}
-    pages, entries, pool = np.zeros(_CODES // PAGE, np.uint16), [np.zeros(PAGE, np.uint32)], bytearray(1)
-    for character, text in sorted(becomes.items()):
-        assert MARK not in text and (character >= "\x80" or len(text) == 1), "a rule that the kernel does not know"
+    spaces = _find_white_space()
+    replacements = dict(_iter_changed_characters(build_albert_normalizer(lowercase, strip_accents)))
+    replacements |= {space: space for space in spaces}
+    pages, entries, pool = np.zeros(_NUM_CODES // PAGE_SIZE, np.uint16), [np.zeros(PAGE_SIZE, np.uint32)], bytearray(1)
+    for character, text in sorted(replacements.items()):
+        assert WORD_MARK not in text and (character >= "\x80" or len(text) == 1), "a rule that the kernel does not know"
         written = "".join(" " if letter in spaces else letter for letter in text).encode()
-        assert len(written) <= MOST_BYTES * len(character.encode()), "a character becomes more than the buffer holds"
-        page, place = divmod(ord(character), PAGE)
+        assert len(written) <= MAX_EXPANSION * len(character.encode()), "a character becomes more than the buffer holds"
+        page, place = divmod(ord(character), PAGE_SIZE)
         if pages[page] == 0:
             pages[page] = len(entries)
-            entries.append(np.zeros(PAGE, np.uint32))
+            entries.append(np.zeros(PAGE_SIZE, np.uint32))
         entries[pages[page]][place] = len(pool) << 8 | len(written)
         pool += written
     return CharacterRules(pages, np.concatenate(entries), np.frombuffer(bytes(pool), np.uint8))
 
 
-def _changed_characters(normalizer: normalizers.Sequence) -> Iterator[tuple[str, str]]:
+def _iter_changed_characters(normalizer: normalizers.Sequence) -> Iterator[tuple[str, str]]:
     """The characters that do not stay as they are, and what becomes of them; asked many at a time."""
     for code in range(0x80):
         if (text := normalizer.normalize_str(chr(code))) != chr(code):
             yield chr(code), text
-    for first in range(0, len(_ASSIGNED), _BATCH):
-        characters = [chr(code) for code in _ASSIGNED[first : first + _BATCH]]
-        asked = _BETWEEN.join(characters)
+    for first in range(0, len(_ASSIGNED), _BATCH_SIZE):
+        characters = [chr(code) for code in _ASSIGNED[first : first + _BATCH_SIZE]]
+        asked = _SEPARATOR.join(characters)
         answer = normalizer.normalize_str(asked)
         if answer != asked:
-            pairs = zip(characters, answer.split(_BETWEEN), strict=True)
+            pairs = zip(characters, answer.split(_SEPARATOR), strict=True)
             yield from ((character, text) for character, text in pairs if character != text)
 
 
 @lru_cache(maxsize=1)
-def _white_space() -> frozenset[str]:
+def _find_white_space() -> frozenset[str]:
     """The characters at which the reference's pre-tokeniser cuts."""
     text = "".join(map(chr, range(_LAST_SPACE + 1)))
-    kept = np.zeros(len(text), np.bool_)
+    is_kept = np.zeros(len(text), np.bool_)
     for _, (start, end) in pre_tokenizers.WhitespaceSplit().pre_tokenize_str(text):
-        kept[start:end] = True
-    return frozenset(text[place] for place in np.flatnonzero(~kept))
+        is_kept[start:end] = True
+    return frozenset(text[place] for place in np.flatnonzero(~is_kept))

@@ -18,15 +18,15 @@ from corpora.kernels.packed import keep_bytes, load8, lowered, tail8, trailing_z
 from corpora.kernels.utf8 import decode
 from tokenizers_train.words.table import WordTable, add_short, add_word
 
-PAGE = 256  # characters whose rules are together
-MOST_BYTES = 11  # bytes that a byte becomes at most: U+FDFA, of three, is eighteen letters of Arabic
+PAGE_SIZE = 256  # characters whose rules are together
+MAX_EXPANSION = 11  # bytes that a byte becomes at most: U+FDFA, of three, is eighteen letters of Arabic
 MARK_BYTES = 3  # of U+2581, with which every word begins
-LONGEST_SHORT = 16  # bytes of a chunk that `short_chunk` loads
+MAX_SHORT_CHUNK_BYTES = 16  # bytes of a chunk that `short_chunk` loads
 
 _MARK, _QUOTATION, _APOSTROPHE, _GRAVE, _SPACE = 0x2581, ord('"'), ord("'"), ord("`"), ord(" ")
 _MARK_0, _MARK_1, _MARK_2 = 0xE2, 0x96, 0x81
 _PACKED_MARK, _MARK_SHIFT, _MARK_REST = np.uint64(0x8196E2), np.uint64(24), np.uint64(40)
-_LONGEST_COUNTED = LONGEST_SHORT - MARK_BYTES
+_MAX_PACKED_BYTES = MAX_SHORT_CHUNK_BYTES - MARK_BYTES
 _LOW_SEVEN, _TOP_BITS = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(0x8080808080808080)
 _ABOVE_SPACE = np.uint64(0x5F5F5F5F5F5F5F5F)  # lifts a byte of seven bits above 127 where it is above the space
 _APOSTROPHES, _GRAVES = np.uint64(0x2727272727272727), np.uint64(0x6060606060606060)
@@ -53,7 +53,7 @@ def is_ascii_space(byte: int) -> bool:
 
 
 @kernel
-def chunk_end(data: Bytes, at: int, end: int) -> int:
+def locate_chunk_end(data: Bytes, at: int, end: int) -> int:
     """Return where the chunk that continues at `at` ends: at ASCII white space, or with the range."""
     while at < end and not is_ascii_space(data[at]):
         at += 1
@@ -61,18 +61,18 @@ def chunk_end(data: Bytes, at: int, end: int) -> int:
 
 
 @kernel
-def short_chunk(data: Bytes, at: int, end: int) -> tuple[np.uint64, np.uint64, int]:
+def load_short_chunk(data: Bytes, at: int, end: int) -> tuple[np.uint64, np.uint64, int]:
     """The bytes above the space from `at` on, 16 at most: two words, first byte lowest, zeros after; with their number.
 
     It is a whole chunk where `is_chunk_end` says so of the place after it.
     """
-    if at + LONGEST_SHORT <= len(data):
+    if at + MAX_SHORT_CHUNK_BYTES <= len(data):
         low, high = load8(data, at), load8(data, at + 8)
     else:
         low, high = tail8(data, at, end), tail8(data, at + 8, end)
-    length = trailing_zeros(_not_above_space(low)) >> 3
+    length = trailing_zeros(_mark_low_bytes(low)) >> 3
     if length == 8:
-        length += trailing_zeros(_not_above_space(high)) >> 3
+        length += trailing_zeros(_mark_low_bytes(high)) >> 3
     length = min(length, end - at)
     if length <= 8:
         return keep_bytes(low, length), np.uint64(0), length
@@ -86,13 +86,13 @@ def is_chunk_end(data: Bytes, at: int, end: int) -> bool:
 
 
 @kernel
-def _not_above_space(word: np.uint64) -> np.uint64:
+def _mark_low_bytes(word: np.uint64) -> np.uint64:
     """0x80 in each byte from 0 to the space."""
     return ~((word & _LOW_SEVEN) + _ABOVE_SPACE) & ~word & _TOP_BITS
 
 
 @kernel
-def _quotes(word: np.uint64) -> np.uint64:
+def _mark_quotes(word: np.uint64) -> np.uint64:
     """0x80 in each byte that is an apostrophe or a grave accent."""
     apostrophes, graves = word ^ _APOSTROPHES, word ^ _GRAVES
     others = ((apostrophes & _LOW_SEVEN) + _LOW_SEVEN | apostrophes) & ((graves & _LOW_SEVEN) + _LOW_SEVEN | graves)
@@ -102,13 +102,15 @@ def _quotes(word: np.uint64) -> np.uint64:
 @kernel
 def _is_plain(low: np.uint64, high: np.uint64) -> bool:
     """True if a short chunk is ASCII without two quotes side by side: except for capitals it stays as it is."""
-    first, second = _quotes(low), _quotes(high)
+    first, second = _mark_quotes(low), _mark_quotes(high)
     pairs = first & (first >> _EIGHT) | second & (second >> _EIGHT) | (first >> _TOP_BYTE) & second
     return bool(((low | high) & _TOP_BITS | pairs) == 0)
 
 
 @kernel
-def next_word(data: Bytes, at: int, end: int, within: int, rules: CharacterRules, word: Bytes) -> tuple[int, int, int]:
+def write_next_word(
+    data: Bytes, at: int, end: int, num_read: int, rules: CharacterRules, word: Bytes
+) -> tuple[int, int, int]:
     """Write the next word of data[at:end] into `word`, which has room for MARK_BYTES and MOST_BYTES for each byte.
 
     within: how many bytes of what the character at `at` becomes have been read: more than 0 where a character
@@ -119,39 +121,39 @@ def next_word(data: Bytes, at: int, end: int, within: int, rules: CharacterRules
     while at < end:
         code, width = decode(data, at)
         if (code == _APOSTROPHE or code == _GRAVE) and at + 1 < end and data[at + 1] == code:
-            length = _begun(word, length)
+            length = _start_word(word, length)
             word[length] = _QUOTATION
             length, at = length + 1, at + 2
             continue
         if code == _MARK:
             if length > 0:
                 return at, 0, length
-            length, at = _begun(word, length), at + width
+            length, at = _start_word(word, length), at + width
             continue
-        entry = np.int64(rules.entries[np.int64(rules.pages[code // PAGE]) * PAGE + code % PAGE])
+        entry = np.int64(rules.entries[np.int64(rules.pages[code // PAGE_SIZE]) * PAGE_SIZE + code % PAGE_SIZE])
         if entry == 0:
-            length = _begun(word, length)
+            length = _start_word(word, length)
             for i in range(width):
                 word[length + i] = data[at + i]
             length += width
         else:
             place, size = entry >> 8, entry & 0xFF
-            while within < size:
-                byte = rules.pool[place + within]
-                within += 1
+            while num_read < size:
+                byte = rules.pool[place + num_read]
+                num_read += 1
                 if byte != _SPACE:
-                    length = _begun(word, length)
+                    length = _start_word(word, length)
                     word[length] = byte
                     length += 1
                 elif length > 0:
-                    return at, within, length
-            within = 0
+                    return at, num_read, length
+            num_read = 0
         at += width
     return at, 0, length
 
 
 @kernel
-def _begun(word: Bytes, length: int) -> int:
+def _start_word(word: Bytes, length: int) -> int:
     """The length of a word that has begun: one of no bytes is given its U+2581."""
     if length > 0:
         return length
@@ -160,7 +162,7 @@ def _begun(word: Bytes, length: int) -> int:
 
 
 @kernel
-def count_ranges(
+def count_sentencepiece_words(
     data: Bytes,
     starts: Int64s,
     ends: Int64s,
@@ -175,35 +177,35 @@ def count_ranges(
     """
     word = np.empty(1 << 10, np.uint8)
     for r in range(state[0], len(starts)):
-        at, end, within = starts[r], ends[r], 0
+        at, end, num_read = starts[r], ends[r], 0
         if r == state[0] and state[1] >= 0:
-            at, within = state[1], state[2]
+            at, num_read = state[1], state[2]
         while at < end:
             if is_ascii_space(data[at]):
                 at += 1
                 continue
-            if within == 0:
-                low, high, length = short_chunk(data, at, end)
-                if 0 < length <= _LONGEST_COUNTED and is_chunk_end(data, at + length, end) and _is_plain(low, high):
-                    if not _add_plain(table, low, high, length, lowercase):
+            if num_read == 0:
+                low, high, length = load_short_chunk(data, at, end)
+                if 0 < length <= _MAX_PACKED_BYTES and is_chunk_end(data, at + length, end) and _is_plain(low, high):
+                    if not _add_plain_chunk(table, low, high, length, lowercase):
                         state[0], state[1], state[2] = r, at, 0
                         return False
                     at += length
                     continue
-            last = chunk_end(data, at, end)
-            if MARK_BYTES + MOST_BYTES * (last - at) > len(word):
-                word = np.empty(2 * MOST_BYTES * (last - at), np.uint8)
+            last = locate_chunk_end(data, at, end)
+            if MARK_BYTES + MAX_EXPANSION * (last - at) > len(word):
+                word = np.empty(2 * MAX_EXPANSION * (last - at), np.uint8)
             while at < last:
-                after, rest, length = next_word(data, at, last, within, rules, word)
+                after, next_read, length = write_next_word(data, at, last, num_read, rules, word)
                 if length > 0 and not add_word(table, word, 0, length, 1):
-                    state[0], state[1], state[2] = r, at, within
+                    state[0], state[1], state[2] = r, at, num_read
                     return False
-                at, within = after, rest
+                at, num_read = after, next_read
     return True
 
 
 @kernel
-def _add_plain(table: WordTable, low: np.uint64, high: np.uint64, length: int, lowercase: bool) -> bool:
+def _add_plain_chunk(table: WordTable, low: np.uint64, high: np.uint64, length: int, lowercase: bool) -> bool:
     """Count a plain chunk with U+2581 before it."""
     if lowercase:
         low, high = lowered(low), lowered(high)

@@ -26,17 +26,17 @@ from corpora.kernels.packed import keep_bytes, load8, tail8
 
 WordCounts: TypeAlias = pa.Table  # with the columns COUNTS
 
-COUNTS = pa.schema(
+COUNTS_SCHEMA = pa.schema(
     [
         pa.field("word", pa.large_string(), nullable=False),  # distinct, ascending by bytes
         pa.field("count", pa.int64(), nullable=False),  # at least 1
     ]
 )
 
-SHORT = 16  # the most bytes of a short word
+MAX_SHORT_BYTES = 16  # the most bytes of a short word
 _FIRST, _SECOND, _LENGTH, _COUNT, _LANES = 0, 1, 2, 3, 4  # what a slot of a short word holds
 
-_OTHER_MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)  # odd, its bits mixed: for the second half of a word
+_SECOND_MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)  # odd, its bits mixed: for the second half of a word
 _HALF = np.uint64(32)
 _BYTE, _TWO_BYTES = np.uint64(8), np.uint64(16)
 _ODD_BYTES, _ODD_PAIRS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
@@ -64,7 +64,7 @@ class WordTable(NamedTuple):
     used: Int64s
 
 
-def new_table(short_slots: int = 1 << 12, long_slots: int = 1 << 10, pool: int = 1 << 14) -> WordTable:
+def build_table(short_slots: int = 1 << 12, long_slots: int = 1 << 10, pool: int = 1 << 14) -> WordTable:
     """An empty table with so many slots (powers of two) and bytes of pool; all three grow when needed."""
     for slots in (short_slots, long_slots):
         assert slots >= 4 and slots & (slots - 1) == 0, "the number of slots is a power of two, from 4 on"
@@ -80,15 +80,15 @@ def new_table(short_slots: int = 1 << 12, long_slots: int = 1 << 10, pool: int =
     )
 
 
-def grown(table: WordTable) -> WordTable:
+def grow_table(table: WordTable) -> WordTable:
     """The same words with room for the one that found none: the full part is given twice its size."""
     num_short, num_long, length = table.used.tolist()
-    if length <= SHORT:
+    if length <= MAX_SHORT_BYTES:
         larger = table._replace(short=np.zeros(2 * len(table.short), np.uint64))
         _move_short(table.short, larger.short)
         return larger
     end = int(table.starts[num_long])
-    larger = new_table(4, *_long_sizes(table, num_long, end + length))._replace(short=table.short)
+    larger = build_table(4, *_compute_long_sizes(table, num_long, end + length))._replace(short=table.short)
     larger.hashes[:num_long], larger.counts[:num_long] = table.hashes[:num_long], table.counts[:num_long]
     larger.starts[: num_long + 1], larger.pool[:end] = table.starts[: num_long + 1], table.pool[:end]
     larger.used[:] = num_short, num_long, 0
@@ -96,13 +96,13 @@ def grown(table: WordTable) -> WordTable:
     return larger
 
 
-def _long_sizes(table: WordTable, num_long: int, num_bytes: int) -> tuple[int, int]:
+def _compute_long_sizes(table: WordTable, num_long: int, num_bytes: int) -> tuple[int, int]:
     """Slots and pool of the table that follows a full one: what is full is doubled."""
     slots, pool = len(table.slots), len(table.pool)
     return (2 * slots if num_long == len(table.hashes) else slots), (pool if num_bytes <= pool else pool + num_bytes)
 
 
-def word_counts(table: WordTable) -> WordCounts:
+def to_word_counts(table: WordTable) -> WordCounts:
     """The words (UTF-8) and their counts, ascending by bytes."""
     num_short, num_long, _ = table.used.tolist()
     total = num_short + num_long
@@ -115,7 +115,7 @@ def word_counts(table: WordTable) -> WordCounts:
     data = np.empty(num_bytes, np.uint8)
     _write_entries(table, entries, offsets, data, counts)
     words = pa.LargeStringArray.from_buffers(total, pa.py_buffer(offsets), pa.py_buffer(data))
-    return pa.table([words, pa.array(counts)], schema=COUNTS)
+    return pa.table([words, pa.array(counts)], schema=COUNTS_SCHEMA)
 
 
 @kernel
@@ -132,7 +132,7 @@ def add_packed(
     It takes the two arrays of the table that it needs.
     """
     size, mask = np.uint64(length), np.uint64(len(short) // _LANES - 1)
-    value = (first ^ (second * _OTHER_MULTIPLIER)) * GOLDEN_RATIO + size
+    value = (first ^ (second * _SECOND_MULTIPLIER)) * GOLDEN_RATIO + size
     slot = (value ^ (value >> _HALF)) & mask
     while True:
         at = slot * np.uint64(_LANES)
@@ -163,12 +163,12 @@ def add_long(table: WordTable, data: Bytes, start: Integer, end: Integer, count:
     """Add `count` to the word data[start:end] of more than 16 bytes; False where it found no room."""
     slots, hashes, starts, counts, pool = table.slots, table.hashes, table.starts, table.counts, table.pool
     length, mask = end - start, len(slots) - 1
-    value = _hashed(data, start, end)
+    value = _hash_word(data, start, end)
     slot = np.int64(value & np.uint64(mask))
     while slots[slot] >= 0:
         number = np.int64(slots[slot])
         if hashes[number] == value and starts[number + 1] - starts[number] == length:
-            if _same_bytes(pool, starts[number], data, start, length):
+            if _has_same_bytes(pool, starts[number], data, start, length):
                 counts[number] += count
                 return True
         slot = (slot + 1) & mask
@@ -187,17 +187,17 @@ def add_long(table: WordTable, data: Bytes, start: Integer, end: Integer, count:
 @kernel
 def add_word(table: WordTable, data: Bytes, start: Integer, end: Integer, count: Integer) -> bool:
     """Add `count` to the word data[start:end] of at least one byte; False where it found no room."""
-    if end - start > SHORT:
+    if end - start > MAX_SHORT_BYTES:
         return add_long(table, data, start, end, count)
-    first, second = packed(data, start, end)
+    first, second = pack_bytes(data, start, end)
     return add_packed(table.short, table.used, first, second, end - start, count)
 
 
 @kernel
-def packed(data: Bytes, start: Integer, end: Integer) -> tuple[np.uint64, np.uint64]:
+def pack_bytes(data: Bytes, start: Integer, end: Integer) -> tuple[np.uint64, np.uint64]:
     """The word data[start:end] of at most 16 bytes as `WordTable.short` has it."""
     at, length = int(start), int(end - start)
-    if at + SHORT > len(data):
+    if at + MAX_SHORT_BYTES > len(data):
         return tail8(data, at, at + length), tail8(data, at + 8, at + length)
     second = keep_bytes(load8(data, at + 8), length - 8) if length > 8 else np.uint64(0)
     return keep_bytes(load8(data, at), length), second
@@ -216,18 +216,18 @@ def add_words(
     short, used = table.short, table.used
     for w in range(done, len(starts)):
         start, end, count = starts[w], ends[w], counts[w]
-        if end - start > SHORT:
+        if end - start > MAX_SHORT_BYTES:
             if not add_long(table, data, start, end, count):
                 return w
         else:
-            first, second = packed(data, start, end)
+            first, second = pack_bytes(data, start, end)
             if not add_packed(short, used, first, second, end - start, count):
                 return w
     return len(starts)
 
 
 @kernel
-def _hashed(data: Bytes, start: Integer, end: Integer) -> np.uint64:
+def _hash_word(data: Bytes, start: Integer, end: Integer) -> np.uint64:
     """The hash of data[start:end]."""
     value = np.uint64(end - start)
     at, to = int(start), int(end)
@@ -238,7 +238,7 @@ def _hashed(data: Bytes, start: Integer, end: Integer) -> np.uint64:
 
 
 @kernel
-def _same_bytes(pool: Bytes, place: Integer, data: Bytes, start: Integer, length: Integer) -> bool:
+def _has_same_bytes(pool: Bytes, place: Integer, data: Bytes, start: Integer, length: Integer) -> bool:
     """True if `length` bytes of the pool and of the data are the same."""
     i = 0
     while i + 8 <= length:
@@ -260,7 +260,7 @@ def _move_short(short: UInt64s, larger: UInt64s) -> None:
         length = short[at + _LENGTH]
         if length == np.uint64(0):
             continue
-        value = (short[at] ^ (short[at + _SECOND] * _OTHER_MULTIPLIER)) * GOLDEN_RATIO + length
+        value = (short[at] ^ (short[at + _SECOND] * _SECOND_MULTIPLIER)) * GOLDEN_RATIO + length
         slot = (value ^ (value >> _HALF)) & mask
         while larger[slot * np.uint64(_LANES) + np.uint64(_LENGTH)] != np.uint64(0):
             slot = (slot + np.uint64(1)) & mask
@@ -281,7 +281,7 @@ def _index_long(table: WordTable) -> None:
 
 
 @kernel
-def _swapped(word: np.uint64) -> np.uint64:
+def _swap_bytes(word: np.uint64) -> np.uint64:
     """The word's bytes the other way round: compared as numbers, words then are as their bytes do."""
     word = ((word >> _BYTE) & _ODD_BYTES) | ((word & _ODD_BYTES) << _BYTE)
     word = ((word >> _TWO_BYTES) & _ODD_PAIRS) | ((word & _ODD_PAIRS) << _TWO_BYTES)
@@ -297,35 +297,35 @@ def _list_entries(table: WordTable, keys: UInt64s, entries: Int64s) -> int:
     num_words, num_bytes = 0, table.starts[table.used[1]]
     for at in range(0, len(table.short), _LANES):
         if table.short[at + _LENGTH] != np.uint64(0):
-            keys[num_words], entries[num_words] = _swapped(table.short[at]), at
+            keys[num_words], entries[num_words] = _swap_bytes(table.short[at]), at
             num_bytes += np.int64(table.short[at + _LENGTH])
             num_words += 1
     for number in range(table.used[1]):
-        keys[num_words], entries[num_words] = _swapped(load8(table.pool, int(table.starts[number]))), -1 - number
+        keys[num_words], entries[num_words] = _swap_bytes(load8(table.pool, int(table.starts[number]))), -1 - number
         num_words += 1
     return int(num_bytes)
 
 
 @kernel
-def _second_key(table: WordTable, entry: Integer) -> np.uint64:
+def _get_second_key(table: WordTable, entry: Integer) -> np.uint64:
     """An entry's bytes 8 to 15 as a number to sort by, zeros after its end."""
     if entry >= 0:
-        return _swapped(table.short[entry + _SECOND])
-    return _swapped(load8(table.pool, int(table.starts[-1 - entry]) + 8))
+        return _swap_bytes(table.short[entry + _SECOND])
+    return _swap_bytes(load8(table.pool, int(table.starts[-1 - entry]) + 8))
 
 
 @kernel
-def _before(table: WordTable, one: Integer, other: Integer) -> bool:
+def _is_before(table: WordTable, one: Integer, other: Integer) -> bool:
     """True if an entry is before another with the same first eight bytes."""
-    key, other_key = _second_key(table, one), _second_key(table, other)
+    key, other_key = _get_second_key(table, one), _get_second_key(table, other)
     if key != other_key:
         return bool(key < other_key)
     if one >= 0 and other >= 0:
         return bool(table.short[one + _LENGTH] < table.short[other + _LENGTH])
     if one >= 0 or other >= 0:
         return bool(one >= 0)  # the short word is the long one's beginning
-    at, to = table.starts[-1 - one] + SHORT, table.starts[-one]
-    other_at, other_to = table.starts[-1 - other] + SHORT, table.starts[-other]
+    at, to = table.starts[-1 - one] + MAX_SHORT_BYTES, table.starts[-one]
+    other_at, other_to = table.starts[-1 - other] + MAX_SHORT_BYTES, table.starts[-other]
     while at < to and other_at < other_to:
         if table.pool[at] != table.pool[other_at]:
             return bool(table.pool[at] < table.pool[other_at])
@@ -344,13 +344,13 @@ def _sort_equal_keys(table: WordTable, keys: UInt64s, entries: Int64s, spare: In
         width = 1
         while width < end - first:
             for start in range(first, end, 2 * width):
-                _merge(table, entries, spare, start, min(start + width, end), min(start + 2 * width, end))
+                _merge_stretches(table, entries, spare, start, min(start + width, end), min(start + 2 * width, end))
             width *= 2
         first = end
 
 
 @kernel
-def _merge(
+def _merge_stretches(
     table: WordTable,
     entries: Int64s,
     spare: Int64s,
@@ -359,12 +359,12 @@ def _merge(
     end: Integer,
 ) -> None:
     """Make the sorted entries from `start` to `middle` and from there to `end` one sorted stretch."""
-    if middle == end or not _before(table, entries[middle], entries[middle - 1]):
+    if middle == end or not _is_before(table, entries[middle], entries[middle - 1]):
         return
     copy_values(entries[start:end], spare[start:end])
     one, other = start, middle
     for to in range(start, end):
-        if other == end or (one < middle and not _before(table, spare[other], spare[one])):
+        if other == end or (one < middle and not _is_before(table, spare[other], spare[one])):
             entries[to] = spare[one]
             one += 1
         else:

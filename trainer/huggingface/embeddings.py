@@ -28,7 +28,7 @@ import numpy.typing as npt
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s, Float64s, UInt16s
 from corpora.store.checked_folder import check_folder, mark_complete
-from tokenizers_train.adapting import pieces_before
+from tokenizers_train.adapting import find_old_pieces
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from trainer.huggingface.config import CONFIG, read_json
 from trainer.settings.model import FAMILIES
@@ -74,7 +74,7 @@ def adapt_checkpoint(checkpoint: Path, old: Vocabulary, new: Vocabulary, output:
     Raises InputError where the checkpoint is unreadable, or of another vocabulary than `old`.
     """
     config = checked_config(checkpoint, old)
-    rows = pieces_before(old, new)
+    rows = find_old_pieces(old, new)
     size = max(int(config["vocab_size"]), new.size)
     output.mkdir(parents=True, exist_ok=True)
     write_weights(checkpoint / WEIGHTS, output / WEIGHTS, rows, config["vocab_size"], size)
@@ -108,7 +108,7 @@ def _check_vocabulary(checkpoint: Path, size: int, old: Vocabulary) -> None:
         )
     path = checkpoint / "tokenizer.json"
     if path.is_file():
-        own = Vocabulary.from_files({path.name: path.read_bytes()}, where=str(checkpoint))
+        own = Vocabulary.from_files({path.name: path.read_bytes()}, origin=str(checkpoint))
         differing = next((n for n in range(old.size) if own.tokens[n : n + 1] != old.tokens[n : n + 1]), None)
         if differing is not None:
             raise InputError(

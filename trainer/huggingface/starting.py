@@ -12,7 +12,7 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.generic_types import Json
-from tokenizers_train.adapting import pieces_before
+from tokenizers_train.adapting import find_old_pieces
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 from trainer.families.contract import Family, ModelInputs
 from trainer.huggingface.config import CONFIG, read_config, settings_of, special_ids
@@ -68,7 +68,7 @@ def adapted(start: Start, vocabulary: Vocabulary, called: str) -> Start:
     old = load_vocabulary(folder)
     checked_config(folder, old)
     try:
-        rows = pieces_before(old, vocabulary)
+        rows = find_old_pieces(old, vocabulary)
     except InputError as error:
         raise InputError(
             f"{called} is neither the vocabulary of the model in {folder}, from which the training starts, nor "

@@ -82,7 +82,7 @@ class TextEncoder:
     tokens_cut: int = field(default=0)
 
     def __post_init__(self) -> None:
-        keep_spaces(self.tokenizer)  # `borders` says where pieces begin
+        keep_spaces(self.tokenizer)  # `find_piece_offsets` says where pieces begin
 
     @staticmethod
     def of(folder: Path, inputs: ModelInputs, max_length: int, prompts: Sequence[Prompt] = ()) -> "TextEncoder":

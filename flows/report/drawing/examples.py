@@ -77,8 +77,8 @@ def shown_tokens(example: Example, vocabulary: Vocabulary, masks: Masks) -> list
     special_ids = vocabulary.special_ids
     return [
         ShownToken(
-            text=vocabulary.display(id),
-            seen=vocabulary.display(seen.get(place, id)),
+            text=vocabulary.format_token(id),
+            seen=vocabulary.format_token(seen.get(place, id)),
             segment=int(place >= example.boundary),
             kind=_kind(id, seen.get(place), special_ids),
         )

@@ -26,7 +26,7 @@ from flows.run.estimates.sampling import SECONDS, SourceSample, sample_source
 from flows.run.plan.plan import Planned
 from flows.run.source_plans import readable
 from tokenizers_train.words.bert import BertWords
-from tokenizers_train.words.counts import count_by
+from tokenizers_train.words.counts import count_words
 
 RULE = BertWords(lowercase=True)
 FIRST = 6  # records that are judged before the others, so that no time includes what is loaded at the first call
@@ -116,7 +116,7 @@ def _judge(entry: SourceEntry, sample: SourceSample, old_bytes: int, new_bytes: 
     spent = time.process_time() - began
     texts = pa.chunked_array([each.documents.column("text") for each in judged], pa.large_string()).combine_chunks()
     text = "".join(texts.to_pylist())
-    data, counts = text.encode(), count_by(RULE, texts)
+    data, counts = text.encode(), count_words(RULE, texts)
     selected = settings.selection.share if settings.selection.questions else 1.0
     by_record = sample.records / max(1, len(records))
     by_text = sample.characters / max(1, sum(len(record.text) for record in records))

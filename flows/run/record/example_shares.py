@@ -104,8 +104,8 @@ def surface_warning(name: str, at_least: float) -> str:
     return (
         f"{f'shards/{name}' if name else 'shards'}: the labels of at least {at_least:.0%} of the examples are guessed "
         "with no word read, from the lengths of both segments and where they begin and end; up to "
-        f"{SUSPECT_ACCURACY:.0%} means nothing. A model learns that in place of the text: longer examples, or documents of more sentences, give less "
-        "away."
+        f"{SUSPECT_ACCURACY:.0%} means nothing. A model learns that in place of the text: longer examples, or "
+        "documents of more sentences, give less away."
     )
 
 

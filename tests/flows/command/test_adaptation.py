@@ -123,12 +123,12 @@ def test_a_model_is_given_rows(folder: Path, capsys: pytest.CaptureFixture[str])
     old, new = load_vocabulary(model), load_vocabulary(folder / "new")
     name = "bert.embeddings.word_embeddings.weight"
     before, after = (load_file(path / "model.safetensors")[name] for path in (model, folder / "new"))
-    pieces = [old.id_of(piece) for piece in ("l", "##e", "##n", "##d", "##e", "##r")]
-    assert torch.equal(after[new.id_of("lender")], before[pieces].double().mean(dim=0).float())
+    pieces = [old.find_id(piece) for piece in ("l", "##e", "##n", "##d", "##e", "##r")]
+    assert torch.equal(after[new.find_id("lender")], before[pieces].double().mean(dim=0).float())
     assert torch.equal(after[: old.size], before) and len(after) == new.size == old.size + 2
     assert f"The model has {new.size} rows" in capsys.readouterr().out
     assert sorted(path.name for path in (folder / "new").iterdir()) == sorted(
-        {*old.files(), "config.json", "model.safetensors", "complete.json"}
+        {*old.to_files(), "config.json", "model.safetensors", "complete.json"}
     )
 
 

@@ -89,7 +89,7 @@ def test_example_without_colour_still_tells_everything(store: Run) -> None:
         split = [re.fullmatch(r"(.+?)(?:→(.+))?", piece) for piece in pieces]
         seen = example.ids.copy()
         seen[example.mask_positions] = example.mask_ids
-        assert [words.id_of(match[1]) for match in split] == seen.tolist()
+        assert [words.find_id(match[1]) for match in split] == seen.tolist()
         guessed = {place: match[2] for place, match in enumerate(split) if match[2]}
         assert list(guessed) == example.mask_positions.tolist()
         for place, token in guessed.items():

@@ -14,11 +14,11 @@ from flows.command.vocabulary_display import find_vocabulary, names_in
 from tokenizers_train.build import plan_counts, plan_vocabulary
 from tokenizers_train.measures.texts import cut_texts
 from tokenizers_train.vocabularies.settings import VocabularySettings
-from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, build_bert_vocabulary
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-SMALL = bert_vocabulary((*SPECIALS, "a", "b", ".", "##a", "##b", "ab", "abba"))
-OTHER = bert_vocabulary((*SPECIALS, "a", "b", "##a", "##b", "ba", "Ab"), lowercase=False)
+SMALL = build_bert_vocabulary((*SPECIALS, "a", "b", ".", "##a", "##b", "ab", "abba"))
+OTHER = build_bert_vocabulary((*SPECIALS, "a", "b", "##a", "##b", "ba", "Ab"), lowercase=False)
 PIECES = VocabularySettings(size=60)
 BYTES = VocabularySettings(algorithm="byte-bpe", size=290)
 EVIL = "[red]ab[/red] \x1b[2J ab\u202e"
@@ -66,7 +66,7 @@ def test_show_cuts_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_text_acts_on_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    evil = Vocabulary.from_files(bert_vocabulary((*SMALL.tokens, EVIL.split()[1] + "[red]")).files())
+    evil = Vocabulary.from_files(build_bert_vocabulary((*SMALL.tokens, EVIL.split()[1] + "[red]")).to_files())
     assert command("show", saved(tmp_path / "evil", evil), EVIL) == 0
     text = capsys.readouterr().out
     assert "\x1b" not in text and "\u202e" not in text and "[red]" in text

@@ -15,7 +15,7 @@ import pytest
 from corpora.errors import InputError
 from flows.recipes.guesses.fitted_defaults import Fitted, with_chosen
 from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe, with_overrides
-from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
+from tokenizers_train.vocabularies.settings import GivenVocabulary, VocabularySettings
 
 VALUES = {
     "vocabulary.algorithm": "byte-bpe",
@@ -65,15 +65,13 @@ def test_no_proposal_excludes_a_setting(proposed: str, key: str) -> None:
             recipe_of(proposed, {}, {key: VALUES[key]})
         return
     [entry] = recipe_of(proposed, {}, {key: VALUES[key]}).vocabularies
-    assert isinstance(entry.settings, BroughtVocabulary) == (key in ("vocabulary.path", "model.start"))
+    assert isinstance(entry.settings, GivenVocabulary) == (key in ("vocabulary.path", "model.start"))
     assert entry.settings.lowercase is None or key not in ("vocabulary.path", "model.start")
 
 
 def test_every_key_of_a_vocabulary_is_tried() -> None:
     named = {key.removeprefix("vocabulary.") for key in VALUES}
-    assert {
-        field.name for kind in (VocabularySettings, BroughtVocabulary) for field in dataclasses.fields(kind)
-    } <= named
+    assert {field.name for kind in (VocabularySettings, GivenVocabulary) for field in dataclasses.fields(kind)} <= named
 
 
 @pytest.mark.parametrize(("older", "newer"), [*permutations(VALUES, 2)])

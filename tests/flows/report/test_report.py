@@ -243,10 +243,10 @@ def test_shown_tokens_tell_what_the_model_sees_and_must_guess(static_store: Run)
     kinds = set()
     for example in ShardSet(static_store.place, static_store.outcome.shards).iter_live_examples():
         tokens = shown_tokens(example, words, stored_masks(example))
-        assert [words.id_of(token.text) for token in tokens] == example.ids.tolist()
+        assert [words.find_id(token.text) for token in tokens] == example.ids.tolist()
         seen = example.ids.copy()
         seen[example.mask_positions] = example.mask_ids
-        assert [words.id_of(token.seen) for token in tokens] == seen.tolist()
+        assert [words.find_id(token.seen) for token in tokens] == seen.tolist()
         assert [token.segment for token in tokens].index(1) == example.boundary
         guessed = [place for place, token in enumerate(tokens) if token.kind not in ("plain", "special")]
         assert guessed == example.mask_positions.tolist()

@@ -40,7 +40,7 @@ def html(plain: Run) -> str:
 
 def test_sources_stand_beside_each_other_with_figures_counted_by_hand(plain: Run, html: str) -> None:
     vocabulary = read_vocabulary(plain.place, plain.outcome.vocabularies["pieces"])
-    tokenizer = vocabulary.tokenizer()
+    tokenizer = vocabulary.to_tokenizer()
     sums: dict[str, Counter[str]] = {"notes": Counter(), "letters": Counter()}
     for batch in Corpus(plain.place, plain.outcome.corpus).batches():
         for row in batch.to_pylist():

@@ -255,7 +255,7 @@ def test_tokens_of_bytes_are_readable(store: Run, html: str) -> None:
     assert "\u2423the" in html and "\u0120" not in html
     words = read_vocabulary(store.place, store.outcome.vocabularies["bytes"])
     example = ShardSet(store.place, store.outcome.shard_sets["packed"])[0]
-    first = " ".join(words.display(id) for id in example.ids[:2].tolist())
+    first = " ".join(words.format_token(id) for id in example.ids[:2].tolist())
     assert first.startswith("<s> ") and "&lt;s&gt;</span>" in html
     assert "&lt;mask&gt;" in html and "[MASK]" in html and "one segment; " in html
 

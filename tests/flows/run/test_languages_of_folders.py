@@ -24,7 +24,7 @@ from flows.run.inputs.folder_defaults import recipe_of_folder
 from tokenizers_train.build import read_vocabulary, train_vocabulary
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
-from tokenizers_train.words.counts import count_by
+from tokenizers_train.words.counts import count_words
 
 CASES = cases_of(__file__, "languages")
 WHOLE = [code for code, case in CASES.items() if len(case["text"]) > 250]
@@ -51,7 +51,7 @@ def turned(text: str, number: int) -> list[str]:
 
 
 def ids(vocabulary: Vocabulary, text: str) -> list[int]:
-    return list(vocabulary.tokenizer().encode(text, add_special_tokens=False).ids)
+    return list(vocabulary.to_tokenizer().encode(text, add_special_tokens=False).ids)
 
 
 def settings_of(recipe: Recipe) -> VocabularySettings:
@@ -72,7 +72,7 @@ def test_what_a_mark_tells_apart_is_cut_differently(tmp_path: Path, code: str, a
     assert recipe.fitted is not None and any("keeps the marks of letters" in why for why in recipe.fitted.why)
     settings = settings_of(recipe)
     words = pa.array([*texts, first, second, f"{first} {second}"], pa.large_string())
-    vocabulary = train_vocabulary(count_by(settings.word_rule, words), settings)
+    vocabulary = train_vocabulary(count_words(settings.word_rule, words), settings)
     assert ids(vocabulary, first) != ids(vocabulary, second)
     assert ids(vocabulary, f"{texts[0]} {first}.") != ids(vocabulary, f"{texts[0]} {second}.")
 
@@ -105,7 +105,7 @@ def test_scripts_of_many_letters_keep_them(tmp_path: Path, code: str, size: str)
     texts = [f"{MANY_LETTERS[code]} {' '.join(words[n::6])}" for n in range(6)]
     recipe = recipe_of_folder(folder_of(tmp_path / "f", texts), tmp_path / "store", {"vocabulary.size": size})
     settings = settings_of(recipe)
-    counts = count_by(settings.word_rule, pa.array(texts, pa.large_string()))
+    counts = count_words(settings.word_rule, pa.array(texts, pa.large_string()))
     vocabulary = train_vocabulary(counts, settings)
     assert not any(vocabulary.special_ids["unk"] in ids(vocabulary, text) for text in texts)
 
@@ -117,7 +117,7 @@ def test_a_folder_in_two_scripts_has_a_vocabulary_for_both(tmp_path: Path, other
     english = [f"{prose(n, 20)} It is {n}." for n in range(6)]
     recipe = recipe_of_folder(folder_of(tmp_path / "f", [*english, *thai]), tmp_path / "store", {})
     settings = settings_of(recipe)
-    counts = count_by(settings.word_rule, pa.array([*english, *thai], pa.large_string()))
+    counts = count_words(settings.word_rule, pa.array([*english, *thai], pa.large_string()))
     vocabulary = train_vocabulary(counts, settings)
     assert not any(vocabulary.special_ids["unk"] in ids(vocabulary, text) for text in thai)
 

@@ -12,11 +12,11 @@ from corpora.store.tables import open_table
 from corpora.views import read_part
 from flows.report.vocabularies import drift_rows
 from tokenizers_train.build import read_vocabulary
-from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, build_bert_vocabulary
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-BROUGHT = bert_vocabulary((*SPECIALS, *LETTERS, *(f"##{letter}" for letter in LETTERS), ".", ",", "the", "of"))
+BROUGHT = build_bert_vocabulary((*SPECIALS, *LETTERS, *(f"##{letter}" for letter in LETTERS), ".", ",", "the", "of"))
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def assert_tokens_are_the_reference(run: Run) -> None:
         for batch in read_part(run.place, view, ("id", "text"))
         for row in batch.to_pylist()
     }
-    tokenizer = vocabulary.tokenizer()
+    tokenizer = vocabulary.to_tokenizer()
     for part in tokens.manifest.parts:
         for batch in open_table(run.place, f"tokens/{tokens.stage.name}", part, "tokens"):
             for row in batch.to_pylist():
@@ -85,7 +85,7 @@ def test_a_vocabulary_that_exists_is_taken_as_it_is(world: World, tmp_path: Path
     world = with_vocabulary(world, 'path = "mine"')
     run = world.run()
     assert vocabulary_of(run) == BROUGHT
-    assert vocabulary_of(run).files() == BROUGHT.files()
+    assert vocabulary_of(run).to_files() == BROUGHT.to_files()
     [measures] = run.of("measures")
     assert measures.manifest.ledger.account("words").total > 1000
     assert_tokens_are_the_reference(run)
@@ -96,7 +96,7 @@ def test_a_changed_folder_is_another_vocabulary(world: World, tmp_path: Path) ->
     BROUGHT.save(tmp_path / "mine")
     world = with_vocabulary(world, 'path = "mine"')
     first = world.run().outcome
-    bert_vocabulary((*BROUGHT.tokens, "and")).save(tmp_path / "mine")
+    build_bert_vocabulary((*BROUGHT.tokens, "and")).save(tmp_path / "mine")
     second = world.run().outcome
     assert first.vocabulary.fingerprint != second.vocabulary.fingerprint
     assert first.shards.fingerprint != second.shards.fingerprint
@@ -117,7 +117,7 @@ def test_a_tokenizer_that_no_kernel_knows_still_makes_shards(world: World, tmp_p
     (tmp_path / "tokenizer.json").write_text(tokenizer.to_str(), encoding="utf-8")
     run = with_vocabulary(world, 'path = "tokenizer.json"').run()
     assert vocabulary_of(run).word_rule is None
-    assert vocabulary_of(run).tokenizer().encode("").ids == [2, 3], "a model needs the special tokens around a text"
+    assert vocabulary_of(run).to_tokenizer().encode("").ids == [2, 3], "a model needs the special tokens around a text"
     assert "rules that the kernels do not know" in run.outcome.vocabulary.facts["notice"]
     assert run.outcome.shards.rows("examples") > 0
     [tokens] = run.of("tokens")

@@ -11,13 +11,13 @@ from shards.masks.masking import MaskSettings, ShardVocabulary, build_mask_vocab
 from shards.schema import build_example_schema, build_token_schema
 from shards.settings import ShardSettings
 from tokenizers_train.vocabularies.bert import SPECIAL_TOKENS
-from tokenizers_train.vocabularies.vocabulary import bert_vocabulary
+from tokenizers_train.vocabularies.vocabulary import build_bert_vocabulary
 
 
 @pytest.mark.parametrize("kind", ["static", "dynamic"])
 def test_one_document_alone_gives_an_empty_table(kind: str, tmp_path: Path) -> None:
     """Fails where the masks of no example cannot be joined, as in a held-out split of a single document."""
-    words = bert_vocabulary((*SPECIAL_TOKENS.values(), "a", "b"))
+    words = build_bert_vocabulary((*SPECIAL_TOKENS.values(), "a", "b"))
     table = pa.Table.from_pylist(
         [
             {

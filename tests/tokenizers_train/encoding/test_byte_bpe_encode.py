@@ -16,11 +16,11 @@ from tiers import examples
 from tokenizers import Tokenizer, models, trainers
 
 from corpora.errors import InputError
-from tokenizers_train.encoding.byte_bpe import ByteBpeEngine, joined_pairs, merge_plainly
-from tokenizers_train.encoding.byte_bpe_kernels import SHORT
-from tokenizers_train.encoding.encoded import Encoded
-from tokenizers_train.vocabularies.roberta import BYTE_LETTERS, read_merges_text
-from tokenizers_train.words.gpt2 import Gpt2Words, gpt2_pre_tokenizer
+from tokenizers_train.encoding.byte_bpe import ByteBpeEngine, build_merge_table, merge_pieces_plain
+from tokenizers_train.encoding.byte_bpe_kernels import MAX_SCAN_BYTES
+from tokenizers_train.encoding.encoded import EncodedSentences
+from tokenizers_train.vocabularies.roberta import BYTE_LETTERS, parse_merges_text
+from tokenizers_train.words.gpt2 import Gpt2Words, build_gpt2_pre_tokenizer
 
 Merges = list[tuple[str, str]]
 BYTES = {letter: number for number, letter in enumerate(sorted(BYTE_LETTERS))}
@@ -47,7 +47,7 @@ LEARNT_FROM = [
 def learnt() -> tuple[dict[str, int], Merges]:
     """A vocabulary of 700 tokens, learnt by the reference."""
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = gpt2_pre_tokenizer()
+    tokenizer.pre_tokenizer = build_gpt2_pre_tokenizer()
     trainer = trainers.BpeTrainer(vocab_size=700, show_progress=False, initial_alphabet=list(BYTE_LETTERS))
     tokenizer.train_from_iterator(8 * LEARNT_FROM, trainer)
     model = json.loads(tokenizer.to_str())["model"]
@@ -63,13 +63,13 @@ def wide() -> tuple[dict[str, int], Merges]:
 
 def reference(ids: dict[str, int], merges: Merges, add_prefix_space: bool, unknown: str | None = None) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE(ids, merges, unk_token=unknown))
-    tokenizer.pre_tokenizer = gpt2_pre_tokenizer(add_prefix_space)
+    tokenizer.pre_tokenizer = build_gpt2_pre_tokenizer(add_prefix_space)
     return tokenizer
 
 
 def assert_as_reference(
     texts: Sequence[str], ids: dict[str, int], merges: Merges, add_prefix_space: bool = False, times: int = 2
-) -> Encoded:
+) -> EncodedSentences:
     """Encode twice: first with no word known, then with those that the cache kept."""
     engine = ByteBpeEngine(ids, merges, Gpt2Words(add_prefix_space=add_prefix_space))
     expected = by_tokenizers(reference(ids, merges, add_prefix_space), texts)
@@ -108,27 +108,27 @@ def vocabulary_for(merges: Merges) -> dict[str, int]:
 
 
 @examples(300)
-@given(MERGES, st.lists(st.text("ab", max_size=3 * SHORT), max_size=4))
+@given(MERGES, st.lists(st.text("ab", max_size=3 * MAX_SCAN_BYTES), max_size=4))
 @example([("a", "b"), ("b", "b"), ("a", "b")], ["abb"])  # of a pair that is twice the later rank holds
 @example([("aa", "b"), ("a", "a"), ("b", "b")], ["aaabb", "aaaaabbb"])
 def test_merging_is_the_rule_and_the_references(merges: Merges, texts: list[str]) -> None:
     ids = vocabulary_for(merges)
-    joined = joined_pairs(ids, merges)
-    plain = [number for text in texts for number in merge_plainly([ids[letter] for letter in text], joined)]
+    joined = build_merge_table(ids, merges)
+    plain = [number for text in texts for number in merge_pieces_plain([ids[letter] for letter in text], joined)]
     assert assert_as_reference(texts, ids, merges, times=1).ids.tolist() == plain
 
 
 def test_a_word_of_a_million_letters() -> None:
     ids, merges = learnt()
     text = "".join("abcdefgh"[number] for number in np.random.default_rng(1).integers(0, 8, 1_000_000).tolist())
-    joined = joined_pairs(ids, merges)
+    joined = build_merge_table(ids, merges)
     engine = ByteBpeEngine(ids, merges, Gpt2Words())
     found = encoded(engine, [text + " x"])
     assert found.word_starts.sum() == 2
     tokens = {number: token for token, number in ids.items()}
     assert "".join(tokens[number] for number in found.ids.tolist()) == text + BYTE_LETTERS[0x20] + "x"
     few = encoded(engine, [text[:400]]).ids.tolist()
-    assert few == merge_plainly([ids[letter] for letter in text[:400]], joined)
+    assert few == merge_pieces_plain([ids[letter] for letter in text[:400]], joined)
     assert len(few) < 390, "hardly a pair was joined"
 
 
@@ -211,7 +211,7 @@ def test_no_text_and_no_ranges() -> None:
 def test_threads_with_an_engine_each() -> None:
     ids, merges = learnt()
     texts = [f"{text} {number}" for number in range(200) for text in LEARNT_FROM]
-    found: dict[int, Encoded] = {}
+    found: dict[int, EncodedSentences] = {}
 
     def encode(number: int) -> None:
         found[number] = encoded(ByteBpeEngine(ids, merges, Gpt2Words()), texts)
@@ -231,7 +231,7 @@ def gpt2(shared: Path) -> tuple[dict[str, int], Merges]:
     """GPT-2's own vocabulary."""
     folder = shared / "data/gold/vocab"
     ids = json.loads((folder / "gpt2-encoder.json").read_text(encoding="utf-8"))
-    return ids, list(read_merges_text((folder / "gpt2-vocab.bpe").read_text(encoding="utf-8")))
+    return ids, list(parse_merges_text((folder / "gpt2-vocab.bpe").read_text(encoding="utf-8")))
 
 
 def test_ids_of_gpt2_are_those_of_its_own_encoder(shared: Path) -> None:

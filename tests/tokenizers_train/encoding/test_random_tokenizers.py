@@ -10,7 +10,7 @@ from random_tokenizers import random_text, random_tokenizer
 from tiers import count_examples
 from tokenizers import Tokenizer
 
-from tokenizers_train.encoding.encoder import document_content, engine_of
+from tokenizers_train.encoding.encoder import build_engine, hide_special_tokens
 from tokenizers_train.vocabularies.settings import UNIGRAM
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
@@ -33,7 +33,7 @@ def spelling(vocabulary: Vocabulary) -> set[str]:
 def undisturbed(vocabulary: Vocabulary) -> bool:
     """True if no special token is a step on the way to other pieces."""
     merges = vocabulary.content["model"].get("merges")
-    return merges is None or len(merges) == len(document_content(vocabulary)["model"]["merges"])
+    return merges is None or len(merges) == len(hide_special_tokens(vocabulary)["model"]["merges"])
 
 
 def compared(number: int, definition: str) -> tuple[str, int]:
@@ -54,7 +54,7 @@ def compared(number: int, definition: str) -> tuple[str, int]:
         if not (written or met) and undisturbed(vocabulary):
             assert ids == expected, f"tokenizer {number}, {text!r}"
             equal += 1
-    return type(engine_of(vocabulary)).__name__, equal
+    return type(build_engine(vocabulary)).__name__, equal
 
 
 def test_ids_are_those_of_the_file_and_none_is_special(caplog: pytest.LogCaptureFixture) -> None:

@@ -15,7 +15,7 @@ from tiers import examples
 from tokenizers import Tokenizer, models
 
 from corpora.errors import InputError
-from tokenizers_train.encoding.encoded import Encoded
+from tokenizers_train.encoding.encoded import EncodedSentences
 from tokenizers_train.encoding.unigram import UnigramEngine
 from tokenizers_train.vocabularies.albert import (
     SPECIAL_IDS,
@@ -24,7 +24,7 @@ from tokenizers_train.vocabularies.albert import (
     ScoredPiece,
     with_special_tokens,
 )
-from tokenizers_train.words.sentencepiece import SentencePieceWords, albert_normalizer, metaspace
+from tokenizers_train.words.sentencepiece import SentencePieceWords, build_albert_normalizer, build_metaspace
 
 RULE = SentencePieceWords()
 CASED = SentencePieceWords(lowercase=False, strip_accents=False)
@@ -52,11 +52,11 @@ def engine(pieces: Sequence[ScoredPiece] = PIECES, words: SentencePieceWords = R
     return UnigramEngine(renamed(pieces), UNKNOWN_ID, words)
 
 
-def encoded_plainly(pieces: Sequence[ScoredPiece], words: SentencePieceWords, texts: Sequence[str]) -> Encoded:
+def encoded_plainly(pieces: Sequence[ScoredPiece], words: SentencePieceWords, texts: Sequence[str]) -> EncodedSentences:
     """Encode with the reference's model."""
     tokenizer = Tokenizer(models.Unigram(renamed(pieces), UNKNOWN_ID, False))
-    tokenizer.normalizer = albert_normalizer(words.lowercase, words.strip_accents)
-    tokenizer.pre_tokenizer = metaspace()
+    tokenizer.normalizer = build_albert_normalizer(words.lowercase, words.strip_accents)
+    tokenizer.pre_tokenizer = build_metaspace()
     return by_tokenizers(tokenizer, texts)
 
 

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer, models
 
 from corpora.errors import InputError
 from tokenizers_train.encoding.wordpiece import WordPieceEngine
-from tokenizers_train.words.bert import BertWords, bert_pre_tokenizer
+from tokenizers_train.words.bert import BertWords, build_bert_pre_tokenizer
 
 UNCASED, CASED = BertWords(lowercase=True), BertWords(lowercase=False)
 both_rules = pytest.mark.parametrize("words", [UNCASED, CASED], ids=["uncased", "cased"])
@@ -36,7 +36,7 @@ def vocabulary(texts: Sequence[str], words: BertWords, size: int = 0) -> dict[st
 
 def reference(ids: Mapping[str, int], words: BertWords, max_word_length: int = 100) -> Tokenizer:
     tokenizer = Tokenizer(models.WordPiece(dict(ids), unk_token=UNKNOWN, max_input_chars_per_word=max_word_length))
-    tokenizer.normalizer, tokenizer.pre_tokenizer = words.normalizer, bert_pre_tokenizer()
+    tokenizer.normalizer, tokenizer.pre_tokenizer = words.normalizer, build_bert_pre_tokenizer()
     return tokenizer
 
 

@@ -11,9 +11,9 @@ from tokenizers_train.learning.merges_kernels import EDGE
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS, SPECIAL_TOKENS
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
-from tokenizers_train.words.counts import count_by
+from tokenizers_train.words.counts import count_words
 from tokenizers_train.words.gpt2 import Gpt2Words
-from tokenizers_train.words.table import COUNTS, WordCounts
+from tokenizers_train.words.table import COUNTS_SCHEMA, WordCounts
 
 FIRST = ("<s>", "<pad>", "</s>", "<unk>")
 
@@ -41,11 +41,11 @@ def test_bytes_are_numbered_in_the_order_of_their_letters() -> None:
 
 def test_a_special_token_written_out_often_is_not_learnt() -> None:
     text = "<mask> <s>x</s> <pad>" * 50
-    vocabulary = learn(count_by(Gpt2Words(), pa.array([text], pa.large_string())), size=400)
+    vocabulary = learn(count_words(Gpt2Words(), pa.array([text], pa.large_string())), size=400)
     assert {"mask", "pad", "</"} <= {*vocabulary.tokens}
     assert not {left + right for left, right in vocabulary.merges} & {*SPECIAL_TOKENS.values()}
 
 
 def test_no_words_are_refused() -> None:
     with pytest.raises(InputError, match="no words"):
-        learn(COUNTS.empty_table(), size=300)
+        learn(COUNTS_SCHEMA.empty_table(), size=300)

@@ -19,14 +19,14 @@ import pytest
 from tiers import mostly_long
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from tokenizers_train.learning.byte_bpe import Words, lay_out_words, learn_merges, train_byte_bpe
+from tokenizers_train.learning.byte_bpe import SpelledWords, lay_out_words, learn_merges, train_byte_bpe
 from tokenizers_train.learning.merges_kernels import NUM_CODES
-from tokenizers_train.learning.wordpiece import piece_names, spell, train_wordpiece
+from tokenizers_train.learning.wordpiece import build_piece_names, spell_letters, train_wordpiece
 from tokenizers_train.vocabularies.bert import CONTINUATION, SPECIAL_TOKENS
 from tokenizers_train.vocabularies.settings import VocabularySettings
-from tokenizers_train.words.bert import BertWords, bert_pre_tokenizer
-from tokenizers_train.words.counts import count_by
-from tokenizers_train.words.gpt2 import Gpt2Words, gpt2_pre_tokenizer
+from tokenizers_train.words.bert import BertWords, build_bert_pre_tokenizer
+from tokenizers_train.words.counts import count_words
+from tokenizers_train.words.gpt2 import Gpt2Words, build_gpt2_pre_tokenizer
 from tokenizers_train.words.table import WordCounts
 
 SPECIALS = [*SPECIAL_TOKENS.values()]
@@ -49,7 +49,10 @@ def wordpiece_reference(
 ) -> list[str]:
     """WordPieceTrainer's tokens in the order of their ids, with the letters that are given or (none) its own."""
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer, tokenizer.pre_tokenizer = BertWords(lowercase=lowercase).normalizer, bert_pre_tokenizer()
+    tokenizer.normalizer, tokenizer.pre_tokenizer = (
+        BertWords(lowercase=lowercase).normalizer,
+        build_bert_pre_tokenizer(),
+    )
     trainer = trainers.WordPieceTrainer(
         vocab_size=settings.size,
         min_frequency=settings.min_frequency,
@@ -65,7 +68,7 @@ def wordpiece_reference(
 def bpe_reference(texts: list[str], size: int, min_frequency: int) -> tuple[list[str], list[tuple[str, str]]]:
     """BpeTrainer's tokens in the order of their ids with <mask> after them, and its merges."""
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = gpt2_pre_tokenizer()
+    tokenizer.pre_tokenizer = build_gpt2_pre_tokenizer()
     trainer = trainers.BpeTrainer(
         vocab_size=size - 1,
         min_frequency=min_frequency,
@@ -98,7 +101,7 @@ def letter_totals(counts: WordCounts) -> dict[str, int]:
     return totals
 
 
-def spell_by(counts: WordCounts, letters: list[str]) -> Words:
+def spell_by(counts: WordCounts, letters: list[str]) -> SpelledWords:
     """The words in letters of a given alphabet with ids in its order; what is not in it is skipped."""
     first, inner = np.full(NUM_CODES, -1, np.int32), np.full(NUM_CODES, -1, np.int32)
     for number, letter in enumerate(letters):
@@ -117,7 +120,7 @@ def assert_equals_left_alone(counts: WordCounts, settings: VocabularySettings, t
     assert {*letters} - kept == {CONTINUATION + letter for letter in kept if behind_the_first(letter, counts)}
     room = settings.size - len(SPECIALS) - len(letters)
     merges = learn_merges(spell_by(counts, letters), room, settings.min_frequency)
-    assert theirs == SPECIALS + piece_names(letters, zip(*merges.T.tolist(), strict=True))
+    assert theirs == SPECIALS + build_piece_names(letters, zip(*merges.T.tolist(), strict=True))
 
 
 def behind_the_first(letter: str, counts: WordCounts) -> bool:
@@ -126,8 +129,8 @@ def behind_the_first(letter: str, counts: WordCounts) -> bool:
 
 def assert_wordpiece_equal(texts: list[str], lowercase: bool, settings: VocabularySettings) -> int:
     """Both equalities, with our order of letters and with theirs; returns how many merges were compared."""
-    counts = count_by(BertWords(lowercase=lowercase), column(texts))
-    letters = spell(counts, settings.limit_alphabet).letters
+    counts = count_words(BertWords(lowercase=lowercase), column(texts))
+    letters = spell_letters(counts, settings.limit_alphabet).letters
     ours = list(train_wordpiece(counts, settings).tokens)
     assert ours == wordpiece_reference(texts, lowercase, settings, letters)
     assert_equals_left_alone(counts, settings, wordpiece_reference(texts, lowercase, settings, []))
@@ -136,7 +139,7 @@ def assert_wordpiece_equal(texts: list[str], lowercase: bool, settings: Vocabula
 
 def assert_bpe_equal(texts: list[str], size: int, min_frequency: int) -> int:
     """Tokens and merges are equal; returns how many merges were compared."""
-    counts = count_by(Gpt2Words(), column(texts))
+    counts = count_words(Gpt2Words(), column(texts))
     settings = VocabularySettings(algorithm="byte-bpe", size=size, min_frequency=min_frequency)
     ours = train_byte_bpe(counts, settings)
     tokens, merges = bpe_reference(texts, size, min_frequency)

@@ -28,25 +28,25 @@ from corpora.kernels.arrays import Float64s
 from tokenizers_train.learning.unigram import (
     SeedPieces,
     UnigramSettings,
-    cut_at_rare,
-    cut_words,
+    choose_kept_pieces,
+    compute_unknown_score,
+    cut_at_rare_characters,
+    cut_at_separators,
     find_seeds,
-    piece_names,
-    prune,
+    list_piece_texts,
     spell_characters,
     train_unigram,
-    unknown_score,
 )
 from tokenizers_train.learning.unigram_kernels import (
     Lattice,
+    count_expected_pieces,
     digamma,
-    expect_pieces,
     exponential,
+    fill_scores,
     logarithm,
-    score_pieces,
-    thin_out,
+    thin_lattice,
 )
-from tokenizers_train.words.table import COUNTS
+from tokenizers_train.words.table import COUNTS_SCHEMA
 
 LONGEST = 5
 
@@ -54,7 +54,7 @@ LONGEST = 5
 def seeds(counts: Mapping[str, int], most: int = 1000) -> tuple[list[str], SeedPieces, Lattice]:
     spelling = spell_characters(table(counts))
     pieces, lattice = find_seeds(spelling, LONGEST, most)
-    return piece_names(spelling, pieces), pieces, lattice
+    return list_piece_texts(spelling, pieces), pieces, lattice
 
 
 WORDS = st.dictionaries(st.text("abcé▁", min_size=1, max_size=12), st.integers(1, 50), min_size=1, max_size=15)
@@ -115,7 +115,7 @@ def test_a_lattice_thinned_out_has_the_matches_of_what_is_kept(
     """Fails if a piece that goes takes others with it, or leaves its place to one that is not the longest."""
     words, names, _, lattice, scores = model
     kept = data.draw(st.lists(st.sampled_from(range(len(names))), min_size=1, unique=True))
-    thinned = thin_out(lattice, np.array(kept, np.int64))
+    thinned = thin_lattice(lattice, np.array(kept, np.int64))
     named = {names[old]: float(scores[old]) for old in kept}
     chosen = list(named)
     for start, word in zip(thinned.starts.tolist(), words, strict=False):
@@ -130,10 +130,10 @@ def test_expected_pieces_equal_the_plain_twin(
 ) -> None:
     words, names, _, lattice, scores = model
     plain = expected_plainly(words, dict(zip(names, scores.tolist(), strict=True)))
-    expected = expect_pieces(lattice, scores, unknown_score(scores), LONGEST)
+    expected = count_expected_pieces(lattice, scores, compute_unknown_score(scores), LONGEST)
     assert expected.tolist() == pytest.approx(list(plain.values()), rel=1e-9, abs=1e-200)
     scored = np.empty_like(scores)
-    score_pieces(expected, scored)
+    fill_scores(expected, scored)
     new = {name: score for name, score in zip(names, scored.tolist(), strict=True) if score > -math.inf}
     assert new == pytest.approx(scored_plainly(dict(zip(names, expected.tolist(), strict=True))), rel=1e-12)
 
@@ -145,7 +145,7 @@ def test_pruning_equals_the_plain_twin(
 ) -> None:
     words, names, pieces, lattice, scores = model
     room = max(size * 11 // 10, int((len(names) + 1) * 0.75)) - 1
-    kept = [names[i] for i in prune(lattice, pieces, scores, UnigramSettings(size=size))]
+    kept = [names[i] for i in choose_kept_pieces(lattice, pieces, scores, UnigramSettings(size=size))]
     assert kept == pruned_plainly(words, dict(zip(names, scores.tolist(), strict=True)), room)
 
 
@@ -156,7 +156,7 @@ def test_probabilities_of_long_words_do_not_vanish(score: float) -> None:
     names, _, lattice = seeds(words)
     scores = np.linspace(score, score / 2, len(names))
     plain = expected_plainly(words, dict(zip(names, scores.tolist(), strict=True)))
-    expected = expect_pieces(lattice, scores, unknown_score(scores), LONGEST)
+    expected = count_expected_pieces(lattice, scores, compute_unknown_score(scores), LONGEST)
     assert expected.tolist() == pytest.approx(list(plain.values()), rel=1e-9)
     assert expected.sum() > 100
 
@@ -195,7 +195,7 @@ def test_symbols_are_pieces_of_their_own() -> None:
     assert [pieces[symbol] for symbol in ("(", ")", "-", "--")] == [0.0] * 4
     assert list(pieces)[:4] == ["(", ")", "-", "--"]
     assert not [piece for piece in pieces if {*"()-"} & {*piece} and pieces[piece] != 0.0]
-    assert cut_words(table(words), ["-", "--", "(", ")"]).to_pylist() == [
+    assert cut_at_separators(table(words), ["-", "--", "(", ")"]).to_pylist() == [
         {"word": "ab", "count": 5},
         {"word": "b", "count": 3},
         {"word": "c", "count": 2},
@@ -216,7 +216,7 @@ def test_rare_characters_are_no_pieces() -> None:
     assert characters(0.98) == {*"▁ab"}
     assert characters(0.99) == {*"▁abc"}
     assert characters(0.999) == {*"▁abcd"}
-    assert cut_at_rare(table({"a": 1, "b": 1}), 0.5).to_pylist() == [{"word": "a", "count": 1}]
+    assert cut_at_rare_characters(table({"a": 1, "b": 1}), 0.5).to_pylist() == [{"word": "a", "count": 1}]
 
 
 def test_a_zero_character_is_a_words_end() -> None:
@@ -236,13 +236,13 @@ def test_columns_in_chunks_and_slices_make_no_difference() -> None:
     apart = pa.concat_tables([words.slice(0, 30), words.slice(30)])
     asked = UnigramSettings(size=40)
     assert train_unigram(apart, asked) == train_unigram(words, asked)
-    part = pa.table(words.slice(5, 40).to_pydict(), schema=COUNTS)
+    part = pa.table(words.slice(5, 40).to_pydict(), schema=COUNTS_SCHEMA)
     assert train_unigram(words.slice(5, 40), asked) == train_unigram(part, asked)
 
 
 def test_what_cannot_be_learnt_is_refused() -> None:
     with pytest.raises(InputError, match="no words"):
-        train_unigram(COUNTS.empty_table(), UnigramSettings(size=10))
+        train_unigram(COUNTS_SCHEMA.empty_table(), UnigramSettings(size=10))
     with pytest.raises(InputError, match="no words"):
         train_unigram(table({"--": 1}), UnigramSettings(size=10, symbols=("-",)))
     with pytest.raises(InputError, match="3 different characters"):

@@ -4,10 +4,10 @@ import pytest
 from text_columns import table
 
 from corpora.errors import InputError
-from tokenizers_train.learning.wordpiece import spell, train_wordpiece
+from tokenizers_train.learning.wordpiece import spell_letters, train_wordpiece
 from tokenizers_train.vocabularies.bert import SPECIAL_TOKENS
 from tokenizers_train.vocabularies.settings import VocabularySettings
-from tokenizers_train.words.table import COUNTS
+from tokenizers_train.words.table import COUNTS_SCHEMA
 
 SPECIALS = [*SPECIAL_TOKENS.values()]
 
@@ -24,7 +24,7 @@ def test_the_alphabet_keeps_the_most_frequent_letters() -> None:
     counts = table({"zab": 5, "ba": 2, "cc": 1})  # a: 7, b: 7, z: 5, c: 2
     vocabulary = train_wordpiece(counts, VocabularySettings(size=30, limit_alphabet=2, min_frequency=1))
     assert vocabulary.tokens == (*SPECIALS, "a", "b", "##a", "##b", "##ab", "ba")  # z is skipped: ##a ##b stay
-    assert spell(table({"d": 2, "c": 2, "b": 1}), 1).letters == ["c"]  # of equals the smaller code point
+    assert spell_letters(table({"d": 2, "c": 2, "b": 1}), 1).letters == ["c"]  # of equals the smaller code point
 
 
 def test_a_size_smaller_than_the_letters_is_refused() -> None:
@@ -34,4 +34,4 @@ def test_a_size_smaller_than_the_letters_is_refused() -> None:
 
 def test_no_words_are_refused() -> None:
     with pytest.raises(InputError, match="no words"):
-        train_wordpiece(COUNTS.empty_table(), VocabularySettings())
+        train_wordpiece(COUNTS_SCHEMA.empty_table(), VocabularySettings())

@@ -18,36 +18,36 @@ from corpora.store.stage import build_stage
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary, train_vocabulary
 from tokenizers_train.encoding.encoder import Encoder
 from tokenizers_train.measures.build import (
-    beginning,
-    first_piece,
+    count_tokens_before_merges,
     measure_sizes,
-    nested_sizes,
     plan_measures,
     read_measures,
+    select_nested_sizes,
+    truncate_vocabulary,
 )
 from tokenizers_train.measures.measure import (
     Measures,
     Overlap,
-    aligned_counts,
-    cut_words,
-    longest_pieces,
-    measure,
+    align_counts,
+    compute_overlap,
+    count_pieces,
+    encode_counted_words,
+    find_most_split,
+    list_longest_pieces,
+    list_ordinary_ids,
+    list_unused_pieces,
     measure_sources,
-    most_split,
-    ordinary_ids,
-    overlap,
-    piece_counts,
-    piece_key,
-    unused_pieces,
+    measure_words,
+    to_piece_key,
 )
-from tokenizers_train.measures.texts import cut_apart, cut_text, measure_lines
+from tokenizers_train.measures.texts import cut_text, find_cut_differences, measure_lines
 from tokenizers_train.vocabularies.settings import VocabularySettings
-from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
-from tokenizers_train.words.counts import count_by
-from tokenizers_train.words.table import COUNTS, WordCounts
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, build_bert_vocabulary
+from tokenizers_train.words.counts import count_words
+from tokenizers_train.words.table import COUNTS_SCHEMA, WordCounts
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-SMALL = bert_vocabulary((*SPECIALS, "[unused0]", "a", "b", ".", "##a", "##b", "ab", "abba"))
+SMALL = build_bert_vocabulary((*SPECIALS, "[unused0]", "a", "b", ".", "##a", "##b", "ab", "abba"))
 PIECES = VocabularySettings(size=70, min_frequency=1)
 BYTES = VocabularySettings(algorithm="byte-bpe", size=330, min_frequency=1)
 UNIGRAM = VocabularySettings(algorithm="unigram", size=60)
@@ -55,7 +55,7 @@ PROSE = [words(seed) for seed in range(30)]
 
 
 def counted(texts: Sequence[str], settings: VocabularySettings = PIECES) -> WordCounts:
-    return count_by(settings.word_rule, pa.array(texts, pa.large_string()))
+    return count_words(settings.word_rule, pa.array(texts, pa.large_string()))
 
 
 def trained(settings: VocabularySettings, size: int | None = None) -> Vocabulary:
@@ -63,13 +63,13 @@ def trained(settings: VocabularySettings, size: int | None = None) -> Vocabulary
 
 
 def measured(vocabulary: Vocabulary, counts: WordCounts) -> Measures:
-    pieces = cut_words(Encoder(vocabulary), counts)
-    return measure(pieces, vocabulary.special_ids["unk"], vocabulary.size)
+    pieces = encode_counted_words(Encoder(vocabulary), counts)
+    return measure_words(pieces, vocabulary.special_ids["unk"], vocabulary.size)
 
 
 def measured_plainly(vocabulary: Vocabulary, counts: WordCounts) -> Measures:
     """Every word by itself through the reference."""
-    tokenizer, unknown, used = vocabulary.tokenizer(), vocabulary.special_ids["unk"], set[int]()
+    tokenizer, unknown, used = vocabulary.to_tokenizer(), vocabulary.special_ids["unk"], set[int]()
     tokenizer.encode_special_tokens = True
     sums = Counter[str]()
     for entry in counts.to_pylist():
@@ -113,11 +113,11 @@ def test_figures_by_hand() -> None:
     assert (figures.whole_words, figures.unknown_words, figures.unknown_tokens) == (4, 1, 1)
     assert (figures.characters, figures.used_pieces) == (13, 5)
     assert figures.fertility == pytest.approx(7 / 6) and figures.whole_share == pytest.approx(4 / 6)
-    assert figures.unknown_share == pytest.approx(1 / 7) and figures.bytes_a_token == pytest.approx(13 / 7)
+    assert figures.unknown_share == pytest.approx(1 / 7) and figures.bytes_per_token == pytest.approx(13 / 7)
 
 
 def test_no_words_have_no_shares() -> None:
-    figures = measured(SMALL, COUNTS.empty_table())
+    figures = measured(SMALL, COUNTS_SCHEMA.empty_table())
     assert figures.words == figures.tokens == figures.used_pieces == 0
     assert figures.fertility is figures.whole_share is figures.unknown_share is None
 
@@ -125,28 +125,34 @@ def test_no_words_have_no_shares() -> None:
 def test_words_split_most_are_those_that_cost_most_tokens() -> None:
     """Fails where a whole word is among them, or rare words of many pieces are before frequent ones."""
     counts = counted(["aba aba aba aba", "babab babab", "bb bb bb bb bb bb", "ab " * 50])
-    found = [(split.word, split.count, len(split.ids)) for split in most_split(cut_words(Encoder(SMALL), counts), 9)]
+    found = [
+        (split.word, split.count, len(split.ids))
+        for split in find_most_split(encode_counted_words(Encoder(SMALL), counts), 9)
+    ]
     assert found == [("bb", 6, 2), ("babab", 2, 5), ("aba", 4, 2)]
-    assert most_split(cut_words(Encoder(SMALL), counts), 1)[0].ids == (SMALL.id_of("b"), SMALL.id_of("##b"))
+    assert find_most_split(encode_counted_words(Encoder(SMALL), counts), 1)[0].ids == (
+        SMALL.find_id("b"),
+        SMALL.find_id("##b"),
+    )
 
 
 def test_pieces_used_long_and_never_used() -> None:
-    pieces = cut_words(Encoder(SMALL), counted(["ab ab ab aba. ."]))
-    totals = piece_counts(pieces, SMALL.size)
+    pieces = encode_counted_words(Encoder(SMALL), counted(["ab ab ab aba. ."]))
+    totals = count_pieces(pieces, SMALL.size)
     assert {SMALL.tokens[id]: int(totals[id]) for id in np.flatnonzero(totals)} == {"ab": 4, "##a": 1, ".": 2}
-    assert [SMALL.tokens[id] for id in unused_pieces(SMALL, totals)] == ["a", "b", "##b", "abba"]
-    assert [SMALL.tokens[id] for id in longest_pieces(SMALL, 3)] == ["abba", "ab", "##a"]
+    assert [SMALL.tokens[id] for id in list_unused_pieces(SMALL, totals)] == ["a", "b", "##b", "abba"]
+    assert [SMALL.tokens[id] for id in list_longest_pieces(SMALL, 3)] == ["abba", "ab", "##a"]
 
 
 def test_sources_are_measured_apart_and_add_up() -> None:
     parts = {"one": counted(PROSE[:10]), "two": counted([*PROSE[10:], "xyz xyz"])}
     vocabulary = trained(PIECES)
-    pieces = cut_words(Encoder(vocabulary), counted([*PROSE, "xyz xyz"]))
+    pieces = encode_counted_words(Encoder(vocabulary), counted([*PROSE, "xyz xyz"]))
     found = measure_sources(pieces, vocabulary.special_ids["unk"], vocabulary.size, sorted(parts.items()))
     assert found == {name: measured_plainly(vocabulary, counts) for name, counts in parts.items()}
     assert found["one"].unknown_words == 0 and found["two"].unknown_words == 2
     with pytest.raises(AssertionError, match="missing in the whole"):
-        aligned_counts(pieces.words, counted(["never met"]))
+        align_counts(pieces.words, counted(["never met"]))
 
 
 @pytest.mark.parametrize("settings", [PIECES, BYTES])
@@ -154,12 +160,15 @@ def test_a_smaller_vocabulary_is_the_beginning_of_a_larger_one(settings: Vocabul
     """Fails where the curve shows vocabularies that no training would give, or encodes words as none of them does."""
     counts, largest = counted(PROSE, settings), trained(settings, size=2_000)
     encoder, words = Encoder(largest), counted([*PROSE, "xyz É caps"], settings)
-    sizes = nested_sizes(largest, settings, (60, 80, 100, 270, 300, 2_000))
+    sizes = select_nested_sizes(largest, settings, (60, 80, 100, 270, 300, 2_000))
     assert len(sizes) >= 3
     for size in sizes:
         vocabulary = trained(settings, size=size)
-        assert beginning(largest, settings, size) == vocabulary
-        ours, theirs = cut_words(encoder.beginning(size), words), cut_words(Encoder(vocabulary), words)
+        assert truncate_vocabulary(largest, settings, size) == vocabulary
+        ours, theirs = (
+            encode_counted_words(encoder.with_size(size), words),
+            encode_counted_words(Encoder(vocabulary), words),
+        )
         assert (ours.ids == theirs.ids).all() and (ours.offsets == theirs.offsets).all()
     assert [size for size, _ in measure_sizes(counts, counts, settings, (60, 80, 100, 270, 300, 2_000))] == sizes
 
@@ -168,36 +177,36 @@ def test_sizes_without_room_for_a_piece_are_left_out() -> None:
     unused = VocabularySettings(size=90, min_frequency=1, unused=20)
     counts = counted(PROSE)
     largest = train_vocabulary(counts, VocabularySettings(size=2_000, min_frequency=1, unused=20))
-    least = first_piece(largest, unused)
+    least = count_tokens_before_merges(largest, unused)
     assert len(largest.tokens[least].strip("#")) == 2 and len(largest.tokens[least - 1].strip("#")) == 1
-    assert nested_sizes(largest, unused, (10, least, least + 1, 9_000)) == [least + 1, largest.size]
-    assert beginning(largest, unused, 9_000) == largest
+    assert select_nested_sizes(largest, unused, (10, least, least + 1, 9_000)) == [least + 1, largest.size]
+    assert truncate_vocabulary(largest, unused, 9_000) == largest
 
 
 def test_pieces_of_two_algorithms_are_compared_by_their_text() -> None:
     bytes_ = trained(BYTES)
-    assert piece_key(SMALL, SMALL.id_of("##b")) == (False, "b") == piece_key(bytes_, bytes_.id_of("b"))
-    assert piece_key(SMALL, SMALL.id_of("ab")) == (True, "ab")
-    assert piece_key(bytes_, bytes_.id_of("Ġri")) == (True, "ri")
-    assert set(range(SMALL.size)) - {*ordinary_ids(SMALL)} == {0, 1, 2, 3, 4, 5}
+    assert to_piece_key(SMALL, SMALL.find_id("##b")) == (False, "b") == to_piece_key(bytes_, bytes_.find_id("b"))
+    assert to_piece_key(SMALL, SMALL.find_id("ab")) == (True, "ab")
+    assert to_piece_key(bytes_, bytes_.find_id("Ġri")) == (True, "ri")
+    assert set(range(SMALL.size)) - {*list_ordinary_ids(SMALL)} == {0, 1, 2, 3, 4, 5}
 
 
 def test_unigram_is_compared_by_its_text_and_has_no_curve() -> None:
     vocabulary = trained(UNIGRAM)
     word = next(
         id
-        for id in ordinary_ids(vocabulary)
+        for id in list_ordinary_ids(vocabulary)
         if vocabulary.tokens[id][:1] == "\u2581" and len(vocabulary.tokens[id]) > 1
     )
-    assert piece_key(vocabulary, word) == (True, vocabulary.tokens[word][1:])
-    assert vocabulary.special_ids["mask"] not in ordinary_ids(vocabulary)
+    assert to_piece_key(vocabulary, word) == (True, vocabulary.tokens[word][1:])
+    assert vocabulary.special_ids["mask"] not in list_ordinary_ids(vocabulary)
     assert measure_sizes(counted(PROSE, UNIGRAM), counted(PROSE, UNIGRAM), UNIGRAM) == []
 
 
 def test_overlap_by_hand() -> None:
-    other = bert_vocabulary((*SPECIALS, "ab", "##b", "c", "b"))
-    assert overlap(SMALL, other) == Overlap(shared=3, first=7, second=4)
-    assert overlap(SMALL, SMALL) == Overlap(shared=7, first=7, second=7)
+    other = build_bert_vocabulary((*SPECIALS, "ab", "##b", "c", "b"))
+    assert compute_overlap(SMALL, other) == Overlap(shared=3, first=7, second=4)
+    assert compute_overlap(SMALL, SMALL) == Overlap(shared=7, first=7, second=7)
 
 
 def test_places_of_pieces_in_a_text() -> None:
@@ -214,15 +223,15 @@ def test_pieces_cover_the_text(settings: VocabularySettings) -> None:
 
 
 def test_words_cut_apart_by_hand() -> None:
-    letters = bert_vocabulary((*SPECIALS, "a", "b", "##a", "##b", "ba"))
+    letters = build_bert_vocabulary((*SPECIALS, "a", "b", "##a", "##b", "ba"))
     texts = [cut_text(vocabulary, "a abba ba bab  ba") for vocabulary in (SMALL, letters)]
     expected = {
         "abba": (("abba",), ("a", "b", "b", "a")),
         "ba": (("b", "a"), ("ba",)),
         "bab": (("b", "a", "b"), ("ba", "b")),
     }
-    assert cut_apart(*texts, 9) == expected
-    assert [*cut_apart(*texts, 2)] == ["abba", "ba"] and cut_apart(texts[0], texts[0], 9) == {}
+    assert find_cut_differences(*texts, 9) == expected
+    assert [*find_cut_differences(*texts, 2)] == ["abba", "ba"] and find_cut_differences(texts[0], texts[0], 9) == {}
 
 
 @pytest.mark.parametrize("settings", [PIECES, BYTES])

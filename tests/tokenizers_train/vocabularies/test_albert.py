@@ -13,11 +13,11 @@ from tokenizers_train.encoding.unigram import UnigramEngine
 from tokenizers_train.vocabularies.albert import (
     SPECIAL_TOKENS,
     UNKNOWN_ID,
-    begins_word,
-    configuration,
-    display,
-    make_tokenizer,
-    special_tokens_map,
+    build_config,
+    build_special_tokens_map,
+    build_tokenizer,
+    format_token,
+    is_word_start,
     with_special_tokens,
 )
 from tokenizers_train.words.sentencepiece import SentencePieceWords
@@ -32,9 +32,9 @@ TEXTS = ["The cats' ``Th\xe9'' hat.", "caf\xe9 \ufdfa\xa8the\u2581cat", "", " \u
 def save(folder: Path, words: SentencePieceWords) -> None:
     """The folder that a vocabulary of these pieces is kept in."""
     folder.mkdir()
-    (folder / "tokenizer.json").write_text(make_tokenizer(PIECES, words).to_str(pretty=True))
-    (folder / "tokenizer_config.json").write_text(json.dumps(configuration(words)))
-    (folder / "special_tokens_map.json").write_text(json.dumps(special_tokens_map()))
+    (folder / "tokenizer.json").write_text(build_tokenizer(PIECES, words).to_str(pretty=True))
+    (folder / "tokenizer_config.json").write_text(json.dumps(build_config(words)))
+    (folder / "special_tokens_map.json").write_text(json.dumps(build_special_tokens_map()))
 
 
 def our_ids(words: SentencePieceWords, texts: list[str]) -> list[list[int]]:
@@ -54,7 +54,7 @@ def test_transformers_gives_our_ids_opened_and_saved_and_opened_again(
     wanted = our_ids(words, TEXTS)
     assert len({number for ids in wanted for number in ids}) > 8, "the texts show little"
     for text, ids in zip(TEXTS, wanted, strict=True):
-        assert make_tokenizer(PIECES, words).encode(text, add_special_tokens=False).ids == ids
+        assert build_tokenizer(PIECES, words).encode(text, add_special_tokens=False).ids == ids
         assert opened(text, add_special_tokens=False)["input_ids"] == ids
         assert again(text, add_special_tokens=False)["input_ids"] == ids
         assert alone.encode(text, add_special_tokens=False).ids == ids
@@ -78,11 +78,11 @@ def test_transformers_opens_the_folder_as_albert(tmp_path: Path, transformers: A
 
 def test_special_tokens_stand_first() -> None:
     with pytest.raises(InputError, match=r"first tokens of the vocabulary are ▁ .* begins with <pad> <unk> \[CLS\]"):
-        make_tokenizer([*SCORES.items()], RULES[0])
+        build_tokenizer([*SCORES.items()], RULES[0])
 
 
 def test_tokens_as_people_read_them() -> None:
-    assert (display("▁cat"), begins_word("▁cat"), begins_word("s"), begins_word("[CLS]")) == (
+    assert (format_token("▁cat"), is_word_start("▁cat"), is_word_start("s"), is_word_start("[CLS]")) == (
         "▁cat",
         True,
         False,
@@ -92,7 +92,7 @@ def test_tokens_as_people_read_them() -> None:
 
 def test_the_normaliser_is_the_one_of_transformers(transformers: Any) -> None:
     theirs = transformers.AlbertTokenizer().backend_tokenizer
-    ours = make_tokenizer(PIECES, RULES[0])
+    ours = build_tokenizer(PIECES, RULES[0])
     assert isinstance(ours.normalizer, normalizers.Sequence)
     for part in ("normalizer", "pre_tokenizer", "decoder"):
         assert json.loads(ours.to_str())[part] == json.loads(theirs.to_str())[part]

@@ -15,19 +15,19 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from corpora.errors import InputError
 from tokenizers_train.encoding.encoder import Encoder
-from tokenizers_train.vocabularies.files import MOST_GROWTH, folder_files, most_growth
+from tokenizers_train.vocabularies.files import MAX_GROWTH, compute_max_growth, read_folder_files
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
 from tokenizers_train.vocabularies.vocabulary import (
     Vocabulary,
-    albert_vocabulary,
-    bert_vocabulary,
+    build_albert_vocabulary,
+    build_bert_vocabulary,
+    build_roberta_vocabulary,
     load_vocabulary,
-    roberta_vocabulary,
 )
 
-BERT = bert_vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "hello", "."))
-ALBERT = albert_vocabulary([("\u2581", -2.0), ("a", -3.5), ("\u2581a", -1.2)])
-BYTES = roberta_vocabulary(("<s>", "<pad>", "</s>", "<unk>", *BYTE_LETTERS, "ab", "<mask>"), (("a", "b"),))
+BERT = build_bert_vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "hello", "."))
+ALBERT = build_albert_vocabulary([("\u2581", -2.0), ("a", -3.5), ("\u2581a", -1.2)])
+BYTES = build_roberta_vocabulary(("<s>", "<pad>", "</s>", "<unk>", *BYTE_LETTERS, "ab", "<mask>"), (("a", "b"),))
 DEFINITION = json.loads(BERT.definition)
 REPLACE = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
 VALUES: tuple[Any, ...] = (
@@ -83,7 +83,7 @@ def charsmap(longest: int) -> str:
 )  # fmt: skip
 def test_a_folder_that_would_do_harm_is_refused(files: dict[str, bytes], message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
-        Vocabulary.from_files(files, where="brought/folder")
+        Vocabulary.from_files(files, origin="brought/folder")
     assert str(caught.value).startswith("brought/folder") and "\n" not in str(caught.value)
 
 
@@ -100,12 +100,12 @@ def test_how_much_a_text_may_grow() -> None:
     albert = json.loads(ALBERT.definition)["normalizer"]["normalizers"]
     published = [*albert, {"type": "Precompiled", "precompiled_charsmap": charsmap(18)}]
     published.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
-    assert most_growth({"type": "Sequence", "normalizers": published}) == 36 < MOST_GROWTH
-    assert most_growth(DEFINITION["normalizer"]) == 3
-    assert most_growth({"type": "Precompiled", "precompiled_charsmap": charsmap(5000)}) == 5000
-    assert most_growth({"type": "Prepend", "prepend": "x" * 200}) == 200
-    assert most_growth({"type": "Replace", "pattern": {"String": ""}, "content": "xx"}) == 3
-    assert most_growth(None) == 1
+    assert compute_max_growth({"type": "Sequence", "normalizers": published}) == 36 < MAX_GROWTH
+    assert compute_max_growth(DEFINITION["normalizer"]) == 3
+    assert compute_max_growth({"type": "Precompiled", "precompiled_charsmap": charsmap(5000)}) == 5000
+    assert compute_max_growth({"type": "Prepend", "prepend": "x" * 200}) == 200
+    assert compute_max_growth({"type": "Replace", "pattern": {"String": ""}, "content": "xx"}) == 3
+    assert compute_max_growth(None) == 1
 
 
 def test_a_file_larger_than_any_tokenizers_is_not_read(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_links_are_followed_and_devices_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "folder/tokenizer.json").symlink_to(tmp_path / "blob")
     (tmp_path / "folder/vocab.txt").symlink_to("/dev/zero")
     (tmp_path / "folder/merges.txt").symlink_to("/nowhere")
-    assert folder_files(tmp_path / "folder") == {"tokenizer.json": BERT.definition.encode()}
+    assert read_folder_files(tmp_path / "folder") == {"tokenizer.json": BERT.definition.encode()}
 
 
 def test_nothing_in_a_folder_is_run(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_nothing_in_a_folder_is_run(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text, encoding="utf-8")
     found = load_vocabulary(tmp_path)
     assert encoded(found, "ab hello") == [5, 6, 7]
-    assert "evil.py" not in found.files()
+    assert "evil.py" not in found.to_files()
 
 
 def test_a_regular_expression_that_never_ends_is_given_up(capfd: pytest.CaptureFixture[str]) -> None:
@@ -182,14 +182,14 @@ def test_damaged_folders_are_read_or_refused(
     outcomes = {"read": 0, "refused": 0}
     for number in range(300):
         draw = Random(number)
-        files = dict(draw.choice((ALBERT, BERT, BYTES)).files())
+        files = dict(draw.choice((ALBERT, BERT, BYTES)).to_files())
         if draw.random() < 0.4:
             del files["tokenizer.json"]
         name = draw.choice(sorted(files))
         files[name] = _damaged(draw, name, files[name])
         try:
-            found = Vocabulary.from_files(files, where="here")
-            assert Vocabulary.from_files(found.files()) == found, number
+            found = Vocabulary.from_files(files, origin="here")
+            assert Vocabulary.from_files(found.to_files()) == found, number
             encoded(found, "a ab hello. <pad> \u00e9", "[MASK]")
             outcomes["read"] += 1
         except InputError as error:

@@ -14,23 +14,23 @@ from tokenizers import pre_tokenizers
 from corpora.errors import InputError
 from corpora.store.checked_folder import COMPLETE
 from tokenizers_train.learning.byte_bpe import train_byte_bpe
-from tokenizers_train.vocabularies.roberta import BYTE_LETTERS, display
+from tokenizers_train.vocabularies.roberta import BYTE_LETTERS, format_token
 from tokenizers_train.vocabularies.settings import VocabularySettings
-from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary, roberta_vocabulary
-from tokenizers_train.words.counts import count_by
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, build_roberta_vocabulary, load_vocabulary
+from tokenizers_train.words.counts import count_words
 from tokenizers_train.words.gpt2 import Gpt2Words
 
 TEXT = "Hello hello, the cat sat on the mat: the cat's hat, naïve “café” and 中文 中文.\n" * 3
 WORDS = train_byte_bpe(
-    count_by(Gpt2Words(), pa.array([TEXT], pa.large_string())), VocabularySettings(algorithm="byte-bpe", size=320)
+    count_words(Gpt2Words(), pa.array([TEXT], pa.large_string())), VocabularySettings(algorithm="byte-bpe", size=320)
 )
 
 
 def test_saved_and_loaded_is_equal(tmp_path: Path) -> None:
     WORDS.save(tmp_path)
     assert load_vocabulary(tmp_path) == WORDS
-    assert Vocabulary.from_files(WORDS.files()) == WORDS
-    assert pickle.loads(pickle.dumps(WORDS)).id_of("Ġthe") == WORDS.id_of("Ġthe")
+    assert Vocabulary.from_files(WORDS.to_files()) == WORDS
+    assert pickle.loads(pickle.dumps(WORDS)).find_id("Ġthe") == WORDS.find_id("Ġthe")
     (tmp_path / "tokenizer.json").unlink()
     with pytest.raises(InputError, match=f"it is gone.* remove {tmp_path / COMPLETE}"):
         load_vocabulary(tmp_path)
@@ -39,8 +39,8 @@ def test_saved_and_loaded_is_equal(tmp_path: Path) -> None:
 
 
 def test_files_are_the_same_bytes_for_equal_vocabularies() -> None:
-    files = WORDS.files()
-    assert files == Vocabulary.from_files(files).files()
+    files = WORDS.to_files()
+    assert files == Vocabulary.from_files(files).to_files()
     assert sorted(files) == [
         "merges.txt", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "vocab.json",
     ]  # fmt: skip
@@ -71,7 +71,7 @@ def test_a_folder_that_transformers_saved_is_read(tmp_path: Path, transformers: 
 
 def test_tokens_and_merges_of_different_vocabularies_are_refused() -> None:
     with pytest.raises(InputError, match="the merge of 'x' and 'y' is of tokens that the vocabulary lacks"):
-        roberta_vocabulary(WORDS.tokens, (*WORDS.merges, ("x", "y")))
+        build_roberta_vocabulary(WORDS.tokens, (*WORDS.merges, ("x", "y")))
 
 
 def test_letters_of_bytes_are_those_of_the_reference() -> None:
@@ -86,13 +86,13 @@ def test_letters_of_bytes_are_those_of_the_reference() -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters=" \u2423")))
 def test_a_token_is_shown_as_its_text(text: str) -> None:
-    assert display("".join(BYTE_LETTERS[byte] for byte in text.encode())) == text
+    assert format_token("".join(BYTE_LETTERS[byte] for byte in text.encode())) == text
 
 
 def test_tokens_as_people_read_them() -> None:
     def shown(text: bytes) -> tuple[str, bool]:
-        number = WORDS.id_of("".join(BYTE_LETTERS[byte] for byte in text))
-        return WORDS.display(number), WORDS.begins_word(number)
+        number = WORDS.find_id("".join(BYTE_LETTERS[byte] for byte in text))
+        return WORDS.format_token(number), WORDS.is_word_start(number)
 
     assert shown(b" the") == ("\u2423the", True)
     assert shown(b"at") == ("at", False)
@@ -100,4 +100,4 @@ def test_tokens_as_people_read_them() -> None:
     assert shown(" naïve".encode()) == ("\u2423naïve", True)
     assert shown(b"\xc3") == ("\\xc3", False)
     assert shown(b"<mask>") == ("<mask>", False)
-    assert display("中") == "中"  # no letter of a byte: an entry that someone added
+    assert format_token("中") == "中"  # no letter of a byte: an entry that someone added

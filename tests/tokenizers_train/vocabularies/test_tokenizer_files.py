@@ -11,14 +11,19 @@ from encoded_texts import defined
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from corpora.errors import InputError
-from tokenizers_train.encoding.encoder import ReferenceEngine, engine_of
+from tokenizers_train.encoding.encoder import ReferenceEngine, build_engine
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
-from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary, load_vocabulary, roberta_vocabulary
+from tokenizers_train.vocabularies.vocabulary import (
+    Vocabulary,
+    build_bert_vocabulary,
+    build_roberta_vocabulary,
+    load_vocabulary,
+)
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 TOKENS = (*SPECIALS, "[unused0]", "a", "b", "é", "##b", "##c", "ab", "hello", ".", "中")
-BERT = bert_vocabulary(TOKENS)
-BYTES = roberta_vocabulary(
+BERT = build_bert_vocabulary(TOKENS)
+BYTES = build_roberta_vocabulary(
     ("<s>", "<pad>", "</s>", "<unk>", *BYTE_LETTERS, "ab", "Ġab", "<mask>"), (("a", "b"), ("Ġ", "ab"))
 )
 TEXTS = ["Hello, ab abbc É\u0301 中ab", "", "  A.b\tabab [MASK] <mask>", "ab hello", "x\u200bab"]
@@ -26,19 +31,19 @@ TEXTS = ["Hello, ab abbc É\u0301 中ab", "", "  A.b\tabab [MASK] <mask>", "ab h
 
 def assert_encodes_as_the_reference(vocabulary: Vocabulary) -> None:
     found = defined(vocabulary, TEXTS)
-    tokenizer = Tokenizer.from_str(vocabulary.files()["tokenizer.json"].decode())
+    tokenizer = Tokenizer.from_str(vocabulary.to_files()["tokenizer.json"].decode())
     tokenizer.encode_special_tokens = True
     assert found.ids.tolist() == [i for text in TEXTS for i in tokenizer.encode(text, add_special_tokens=False).ids]
 
 
 def knows(vocabulary: Vocabulary) -> bool:
     """True if a kernel encodes it."""
-    return not isinstance(engine_of(vocabulary), ReferenceEngine)
+    return not isinstance(build_engine(vocabulary), ReferenceEngine)
 
 
 def changed(vocabulary: Vocabulary, part: str, **values: object) -> dict[str, bytes]:
     """A tokenizer.json with one part changed."""
-    content = json.loads(vocabulary.files()["tokenizer.json"])
+    content = json.loads(vocabulary.to_files()["tokenizer.json"])
     content[part] = {**(content[part] or {}), **values}
     return {"tokenizer.json": json.dumps(content).encode()}
 
@@ -79,7 +84,7 @@ def test_the_configuration_beside_a_vocab_txt_counts(config: dict[str, object], 
     files = {"vocab.txt": lines, "tokenizer_config.json": json.dumps(config).encode()}
     found = Vocabulary.from_files(files)
     plain = Vocabulary.from_files({"vocab.txt": lines})
-    ids = [v.tokenizer().encode(text, add_special_tokens=False).ids for v in (found, plain)]
+    ids = [v.to_tokenizer().encode(text, add_special_tokens=False).ids for v in (found, plain)]
     assert ids[0] != ids[1], f"{config} was not read"
     assert knows(found)
     assert_encodes_as_the_reference(found)
@@ -110,7 +115,7 @@ def test_gpt2_has_not_what_a_masked_model_needs(shared: Path) -> None:
     assert found.size == 50257 and knows(found)
     assert_encodes_as_the_reference(found)
     with pytest.raises(InputError, match=r"here has no pad or unk or cls or sep or mask token"):
-        found.require_roles("here")
+        found.check_roles("here")
 
 
 def word_level() -> Tokenizer:
@@ -120,7 +125,7 @@ def word_level() -> Tokenizer:
 
 
 def with_added_tokens() -> Tokenizer:
-    tokenizer = BERT.tokenizer()
+    tokenizer = BERT.to_tokenizer()
     tokenizer.add_tokens(["ab hello", AddedToken("bb", single_word=True)])
     return tokenizer
 
@@ -136,7 +141,7 @@ def byte_fallback() -> Tokenizer:
 
 
 def bert_with_more_rules() -> Tokenizer:
-    tokenizer = BERT.tokenizer()
+    tokenizer = BERT.to_tokenizer()
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.BertNormalizer()])
     return tokenizer
 
@@ -150,7 +155,7 @@ def test_a_tokenizer_that_no_kernel_knows_is_left_to_the_reference(
         assert not knows(found)
     assert "rules that the kernels do not know" in caplog.text
     assert_encodes_as_the_reference(found)
-    assert [found.begins_word(number) for number in range(found.size)].count(True) > 0
+    assert [found.is_word_start(number) for number in range(found.size)].count(True) > 0
 
 
 @pytest.mark.parametrize(
@@ -178,7 +183,7 @@ def test_every_rule_of_a_tokenizer_counts(
 
 
 def test_a_file_of_an_older_version_is_read() -> None:
-    content = json.loads(BYTES.files()["tokenizer.json"])
+    content = json.loads(BYTES.to_files()["tokenizer.json"])
     content["model"]["merges"] = [" ".join(merge) for merge in content["model"]["merges"]]
     for part, name in (("model", "type"), ("model", "ignore_merges"), ("pre_tokenizer", "use_regex")):
         del content[part][name]
@@ -188,18 +193,18 @@ def test_a_file_of_an_older_version_is_read() -> None:
 
 
 def test_truncation_and_padding_of_a_file_cut_no_document() -> None:
-    tokenizer = BERT.tokenizer()
+    tokenizer = BERT.to_tokenizer()
     tokenizer.enable_truncation(3)
     tokenizer.enable_padding()
     found = Vocabulary.from_files({"tokenizer.json": tokenizer.to_str().encode()})
-    assert len(found.tokenizer().encode("ab " * 10, add_special_tokens=False).ids) == 10
+    assert len(found.to_tokenizer().encode("ab " * 10, add_special_tokens=False).ids) == 10
 
 
 def test_further_special_tokens_are_kept() -> None:
-    vocabulary = bert_vocabulary((*SPECIALS, "[E1]", *TOKENS[5:]), further=("[E1]",))
-    assert vocabulary.further_special_tokens == ("[E1]",)
+    vocabulary = build_bert_vocabulary((*SPECIALS, "[E1]", *TOKENS[5:]), additional=("[E1]",))
+    assert vocabulary.additional_special_tokens == ("[E1]",)
     assert vocabulary.special_ids["[E1]"] == 5
-    assert Vocabulary.from_files(vocabulary.files()) == vocabulary
+    assert Vocabulary.from_files(vocabulary.to_files()) == vocabulary
     assert knows(vocabulary)
     assert_encodes_as_the_reference(vocabulary)
 
@@ -228,7 +233,7 @@ def unigram(pieces: list[tuple[str, float]], unknown: int | None) -> bytes:
     return _json(content)
 
 
-DEFINITION = BERT.files()["tokenizer.json"]
+DEFINITION = BERT.to_files()["tokenizer.json"]
 IDS = {token: number for number, token in enumerate(BYTES.tokens)}
 
 
@@ -257,8 +262,8 @@ IDS = {token: number for number, token in enumerate(BYTES.tokens)}
         ({"vocab.txt": LINES, "tokenizer_config.json": _json({"cls_token": "<c>"})}, "lacks <c>"),
         ({"tokenizer.json": DEFINITION, "vocab.txt": LINES.replace(b"hello", b"hullo")}, "its vocab.txt and its token"),
         ({"tokenizer.json": DEFINITION, "special_tokens_map.json": _json({"cls_token": "<c>"})}, "lacks <c>"),
-        ({**BYTES.files(), "merges.txt": b"#version: 0.2\na b\n"}, "its merges.txt and its tokenizer.json"),
-        ({**BYTES.files(), "vocab.json": _json({**IDS, "ab": 1})}, "its vocab.json and its tokenizer.json"),
+        ({**BYTES.to_files(), "merges.txt": b"#version: 0.2\na b\n"}, "its merges.txt and its tokenizer.json"),
+        ({**BYTES.to_files(), "vocab.json": _json({**IDS, "ab": 1})}, "its vocab.json and its tokenizer.json"),
         ({"vocab.json": _json(IDS), "merges.txt": b"a b\nx y\n"}, "the merge of 'x' and 'y' is of tokens"),
         ({"vocab.json": _json(IDS), "merges.txt": b"a b c\n"}, "a merge joins two pieces"),
         ({"vocab.json": _json([]), "merges.txt": b""}, "its vocab.json is not a table of tokens"),
@@ -269,7 +274,7 @@ IDS = {token: number for number, token in enumerate(BYTES.tokens)}
 )
 def test_bad_files_are_refused_with_a_word(files: dict[str, bytes], message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
-        Vocabulary.from_files(files, where="brought/folder")
+        Vocabulary.from_files(files, origin="brought/folder")
     said = str(caught.value)
     assert "brought/folder" in said or any(word in said for word in ("A merge joins", "gap", "twice"))
 
@@ -280,7 +285,7 @@ def test_merges_with_the_line_ends_of_windows() -> None:
 
 
 def test_a_post_processor_has_no_part_in_the_ids_of_a_sentence() -> None:
-    tokenizer = BYTES.tokenizer()
+    tokenizer = BYTES.to_tokenizer()
     tokenizer.post_processor = processors.ByteLevel()
     found = Vocabulary.from_files({"tokenizer.json": tokenizer.to_str().encode()})
     assert knows(found)
@@ -288,10 +293,10 @@ def test_a_post_processor_has_no_part_in_the_ids_of_a_sentence() -> None:
 
 
 def test_a_tokenizer_that_frames_no_text_is_made_to() -> None:
-    tokenizer = BERT.tokenizer()
-    assert BERT.framing() is BERT
+    tokenizer = BERT.to_tokenizer()
+    assert BERT.with_template() is BERT
     tokenizer.post_processor = processors.ByteLevel()
     found = Vocabulary.from_files({"tokenizer.json": tokenizer.to_str().encode()})
-    assert found.tokenizer().encode("ab").ids == [11]
-    pair = found.framing().tokenizer().encode("ab", "a")
+    assert found.to_tokenizer().encode("ab").ids == [11]
+    pair = found.with_template().to_tokenizer().encode("ab", "a")
     assert (pair.ids, pair.type_ids) == ([2, 11, 3, 6, 3], [0, 0, 0, 1, 1])

@@ -10,7 +10,7 @@ from corpora.errors import InputError
 from corpora.store.settings import bind, settings_json
 from tokenizers_train.vocabularies.bert import SPECIAL_TOKENS
 from tokenizers_train.vocabularies.settings import VocabularySettings
-from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary, load_vocabulary
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, build_bert_vocabulary, load_vocabulary
 
 SPECIALS = (*SPECIAL_TOKENS.values(),)
 TOKENS = (*SPECIALS, "[unused0]", "a", "b", "é", "##b", "##c", "ab", "hello")
@@ -83,49 +83,52 @@ def test_what_byte_bpe_has_not_is_refused(wrong: dict[str, object], message: str
 
 
 def test_tokens_and_ids() -> None:
-    vocabulary = bert_vocabulary(TOKENS)
+    vocabulary = build_bert_vocabulary(TOKENS)
     assert vocabulary.size == len(TOKENS)
-    assert [vocabulary.id_of(token) for token in TOKENS] == list(range(len(TOKENS)))
+    assert [vocabulary.find_id(token) for token in TOKENS] == list(range(len(TOKENS)))
     assert vocabulary.special_ids == {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
     assert "ab" in vocabulary and "zz" not in vocabulary
     with pytest.raises(KeyError):
-        vocabulary.id_of("zz")
+        vocabulary.find_id("zz")
 
 
 def test_tokens_as_people_read_them() -> None:
-    vocabulary = bert_vocabulary(TOKENS)
-    shown = {token: (vocabulary.display(number), vocabulary.begins_word(number)) for number, token in enumerate(TOKENS)}
+    vocabulary = build_bert_vocabulary(TOKENS)
+    shown = {
+        token: (vocabulary.format_token(number), vocabulary.is_word_start(number))
+        for number, token in enumerate(TOKENS)
+    }
     assert (shown["hello"], shown["##b"], shown["[MASK]"]) == (("hello", True), ("##b", False), ("[MASK]", True))
     assert vocabulary.special_tokens == SPECIAL_TOKENS
 
 
 def test_a_token_twice_or_a_missing_special_is_refused() -> None:
     with pytest.raises(InputError, match="'a' occurs twice"):
-        bert_vocabulary((*TOKENS, "a"))
+        build_bert_vocabulary((*TOKENS, "a"))
     with pytest.raises(InputError, match=r"lacks \[MASK\]"):
-        bert_vocabulary((*SPECIALS[:-1], "a"))
+        build_bert_vocabulary((*SPECIALS[:-1], "a"))
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
 @pytest.mark.parametrize("max_word_length", [100, 7])
 def test_saved_and_loaded_is_equal(tmp_path: Path, lowercase: bool, max_word_length: int) -> None:
-    vocabulary = bert_vocabulary(TOKENS, lowercase=lowercase, max_word_length=max_word_length)
+    vocabulary = build_bert_vocabulary(TOKENS, lowercase=lowercase, max_word_length=max_word_length)
     vocabulary.save(tmp_path / "made" / "here")
     assert load_vocabulary(tmp_path / "made" / "here") == vocabulary
-    assert Vocabulary.from_files(vocabulary.files()) == vocabulary
-    assert pickle.loads(pickle.dumps(vocabulary)).id_of("ab") == vocabulary.id_of("ab")
+    assert Vocabulary.from_files(vocabulary.to_files()) == vocabulary
+    assert pickle.loads(pickle.dumps(vocabulary)).find_id("ab") == vocabulary.find_id("ab")
 
 
 def test_files_are_the_same_bytes_for_equal_vocabularies() -> None:
-    files = bert_vocabulary(TOKENS).files()
-    assert files == bert_vocabulary((*SPECIALS, *TOKENS[5:])).files()
+    files = build_bert_vocabulary(TOKENS).to_files()
+    assert files == build_bert_vocabulary((*SPECIALS, *TOKENS[5:])).to_files()
     assert files["vocab.txt"].decode().splitlines() == list(TOKENS)
-    assert files != bert_vocabulary(TOKENS[::-1]).files()
+    assert files != build_bert_vocabulary(TOKENS[::-1]).to_files()
 
 
 @pytest.mark.parametrize("max_word_length", [100, 7])
 def test_transformers_opens_the_folder(tmp_path: Path, transformers: Any, max_word_length: int) -> None:
-    bert_vocabulary(TOKENS, max_word_length=max_word_length).save(tmp_path)
+    build_bert_vocabulary(TOKENS, max_word_length=max_word_length).save(tmp_path)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
     if max_word_length == 100:
         assert type(tokenizer).__name__ == "BertTokenizer"
@@ -133,7 +136,7 @@ def test_transformers_opens_the_folder(tmp_path: Path, transformers: Any, max_wo
     assert pair["input_ids"] == [2, 12, 4, 3, 11, 11, 9, 10, 3]
     assert pair["token_type_ids"] == [0, 0, 0, 0, 1, 1, 1, 1, 1]
     assert tokenizer.convert_ids_to_tokens([5]) == ["[unused0]"]
-    for role, number in bert_vocabulary(TOKENS).special_ids.items():
+    for role, number in build_bert_vocabulary(TOKENS).special_ids.items():
         assert getattr(tokenizer, f"{role}_token_id") == number
     assert tokenizer("ab" + "b" * 6, add_special_tokens=False)["input_ids"] == (
         [11, *[9] * 6] if max_word_length == 100 else [1]
@@ -141,7 +144,7 @@ def test_transformers_opens_the_folder(tmp_path: Path, transformers: Any, max_wo
 
 
 def test_a_cased_folder_keeps_case_in_transformers(tmp_path: Path, transformers: Any) -> None:
-    bert_vocabulary((*TOKENS, "A", "e"), lowercase=False).save(tmp_path)
+    build_bert_vocabulary((*TOKENS, "A", "e"), lowercase=False).save(tmp_path)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
     assert tokenizer.tokenize("A a é e") == ["A", "a", "é", "e"]
 

@@ -10,7 +10,7 @@ from strange_text import TEXTS, code_points, in_contexts, orders_of_marks
 from text_columns import column
 
 from tokenizers_train.words.bert import BertWords
-from tokenizers_train.words.counts import count_by, count_by_plainly
+from tokenizers_train.words.counts import count_words, count_words_plain
 
 UNCASED, CASED = BertWords(lowercase=True), BertWords(lowercase=False)
 RULES = (
@@ -24,7 +24,7 @@ BLOCK = 1 << 13
 
 
 def check(rule: BertWords, texts: list[str]) -> None:
-    assert count_by(rule, column(texts)).equals(count_by_plainly(rule, column(texts)))
+    assert count_words(rule, column(texts)).equals(count_words_plain(rule, column(texts)))
 
 
 def check_code_points(rule: BertWords, step: int) -> None:

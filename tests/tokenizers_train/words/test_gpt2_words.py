@@ -13,8 +13,8 @@ from tiers import examples
 
 from tokenizers_train.encoding.byte_bpe import ByteBpeEngine
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
-from tokenizers_train.words.counts import count_by, count_by_plainly
-from tokenizers_train.words.gpt2 import TABLE_SIZE, Gpt2Words, character_classes, gpt2_pre_tokenizer
+from tokenizers_train.words.counts import count_words, count_words_plain
+from tokenizers_train.words.gpt2 import TABLE_SIZE, Gpt2Words, build_gpt2_pre_tokenizer, load_character_classes
 from tokenizers_train.words.gpt2_kernels import LETTER, NUMBER, OTHER, SPACE
 
 RULE, SPACED = Gpt2Words(), Gpt2Words(add_prefix_space=True)
@@ -41,7 +41,7 @@ def spelt(texts: Sequence[str], rule: Gpt2Words) -> list[list[str]]:
 
 def assert_counts(texts: Sequence[str], rule: Gpt2Words) -> None:
     """The words of each range, sorted by their bytes, as often as `split` finds them."""
-    assert count_by(rule, column(texts)).equals(count_by_plainly(rule, column(texts)))
+    assert count_words(rule, column(texts)).equals(count_words_plain(rule, column(texts)))
 
 
 @examples(150)
@@ -98,7 +98,7 @@ def test_many_and_long_words_are_counted() -> None:
     texts = ["".join(words[first : first + 1000]) for first in range(0, len(words), 500)]
     assert_counts(texts, RULE)
     assert_counts(texts, SPACED)
-    assert count_by(RULE, column(texts)).num_rows > 9000
+    assert count_words(RULE, column(texts)).num_rows > 9000
 
 
 @pytest.mark.parametrize(
@@ -106,18 +106,18 @@ def test_many_and_long_words_are_counted() -> None:
     [(LETTER, "azÉßª中한"), (NUMBER, "09²½Ⅷ٣"), (SPACE, " \n\x85\xa0\u3000"), (OTHER, "'!\x1c\u0301😀")],
 )
 def test_classes_of_characters(kind: int, characters: str) -> None:
-    assert {int(character_classes()[ord(character)]) for character in characters} == {kind}
+    assert {int(load_character_classes()[ord(character)]) for character in characters} == {kind}
 
 
 def test_there_is_as_much_white_space_as_unicode_has() -> None:
-    assert np.count_nonzero(character_classes() == SPACE) == 25
+    assert np.count_nonzero(load_character_classes() == SPACE) == 25
 
 
 @pytest.mark.slow
 def test_all_characters_beyond_the_table_are_marks() -> None:
     beyond = "".join(map(chr, range(TABLE_SIZE, 0x110000)))
-    assert len(gpt2_pre_tokenizer().pre_tokenize_str(f"!{beyond}!")) == 1
-    assert int(character_classes()[-1]) == OTHER  # which stands for them
+    assert len(build_gpt2_pre_tokenizer().pre_tokenize_str(f"!{beyond}!")) == 1
+    assert int(load_character_classes()[-1]) == OTHER  # which stands for them
     assert spelt([f"!{beyond[0]}!{beyond[-1]}a"], RULE) == [[f"!{beyond[0]}!{beyond[-1]}", "a"]]
 
 

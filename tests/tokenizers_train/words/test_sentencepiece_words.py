@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from text_columns import column
 from tiers import LONG
 
-from tokenizers_train.words.counts import count_by, count_by_plainly
+from tokenizers_train.words.counts import count_words, count_words_plain
 from tokenizers_train.words.sentencepiece import SentencePieceWords
 from tokenizers_train.words.table import WordCounts
 
@@ -27,8 +27,8 @@ texts_of_parts = st.lists(st.lists(st.sampled_from(PARTS), max_size=12).map("".j
 
 def counted(rule: SentencePieceWords, texts: Sequence[str]) -> WordCounts:
     """The words of texts, which are those of their definition."""
-    found = count_by(rule, column(texts))
-    assert found.equals(count_by_plainly(rule, column(texts)))
+    found = count_words(rule, column(texts))
+    assert found.equals(count_words_plain(rule, column(texts)))
     return found
 
 
@@ -82,7 +82,7 @@ def test_no_byte_outside_a_range_is_looked_at() -> None:
     places.append(len(data))
     for i, start in enumerate(places):
         for end in places[i:]:
-            expected = count_by_plainly(RULE, column([data[start:end].tobytes().decode()]))
+            expected = count_words_plain(RULE, column([data[start:end].tobytes().decode()]))
             assert RULE.count(data, np.array([start]), np.array([end])).equals(expected), (start, end)
 
 

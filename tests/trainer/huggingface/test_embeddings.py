@@ -15,30 +15,30 @@ from small_models import bert_words, roberta_bytes, write_model
 from torch import Tensor
 
 from corpora.errors import InputError
-from tokenizers_train.adapting import Choice, new_vocabulary, pieces_before
+from tokenizers_train.adapting import Choice, find_old_pieces, with_added_tokens
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from trainer.huggingface.embeddings import adapt_checkpoint, has_rows, with_rows
 from trainer.settings.model import FAMILIES
 
 WORDS = [
-    Choice(token="films", count=5, pieces=("f",), saved=5),
-    Choice(token="plotless", count=5, pieces=("plot",), saved=5),
+    Choice(token="films", count=5, pieces=("f",), saved_tokens=5),
+    Choice(token="plotless", count=5, pieces=("plot",), saved_tokens=5),
 ]
 MERGES = [
-    Choice(token="ab", count=5, pieces=("a", "b"), saved=5),
-    Choice(token="abc", count=5, pieces=("ab", "c"), saved=5),
+    Choice(token="ab", count=5, pieces=("a", "b"), saved_tokens=5),
+    Choice(token="abc", count=5, pieces=("ab", "c"), saved_tokens=5),
 ]
 BIASES = {"bert": "cls.predictions.bias", "roberta": "lm_head.bias"}
 
 
 def vocabularies(family: str) -> tuple[Vocabulary, Vocabulary]:
     old = bert_words() if family == "bert" else roberta_bytes()
-    return old, new_vocabulary(old, WORDS if family == "bert" else MERGES)
+    return old, with_added_tokens(old, WORDS if family == "bert" else MERGES)
 
 
 def check(before: dict[str, Tensor], after: dict[str, Tensor], old: Vocabulary, new: Vocabulary, size: int) -> None:
     """Rows of new tokens are means, all else is as it was."""
-    rows = pieces_before(old, new)
+    rows = find_old_pieces(old, new)
     assert len(rows) == 2 and before.keys() == after.keys()
     for name, tensor in before.items():
         if not has_rows(name):
@@ -67,7 +67,7 @@ def test_new_rows_are_means_and_the_rest_is_the_same(tmp_path: Path, family: str
     check(tensors, load_file(tmp_path / "new" / "model.safetensors"), old, new, new.size)
     config = json.loads((tmp_path / "old" / "config.json").read_text())
     assert json.loads((tmp_path / "new" / "config.json").read_text()) == {**config, "vocab_size": new.size}
-    assert (tmp_path / "new" / "tokenizer.json").read_bytes() == new.files()["tokenizer.json"]
+    assert (tmp_path / "new" / "tokenizer.json").read_bytes() == new.to_files()["tokenizer.json"]
 
 
 def test_every_tied_tensor_is_known() -> None:
@@ -79,11 +79,11 @@ def test_every_tied_tensor_is_known() -> None:
 def test_filled_slots_overwrite_their_rows(tmp_path: Path) -> None:
     """Fails where a slot's row is kept, or the model grows though nothing was appended."""
     small = bert_words()
-    content = json.loads(small.files()["tokenizer.json"])
+    content = json.loads(small.to_files()["tokenizer.json"])
     content["model"]["vocab"] |= {"[unused0]": small.size, "[unused1]": small.size + 1}
     old = Vocabulary.from_files({"tokenizer.json": json.dumps(content).encode()})
-    new = new_vocabulary(old, WORDS)
-    assert new.id_of("films") == small.size and new.size == old.size
+    new = with_added_tokens(old, WORDS)
+    assert new.find_id("films") == small.size and new.size == old.size
     folder = write_model(tmp_path / "old")
     grow(folder, old)
     before = load_file(folder / "model.safetensors")
@@ -124,7 +124,7 @@ def test_transformers_opens_the_model_and_uses_the_new_row(tmp_path: Path, trans
     model = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "new")
     text, token = ("films", "films") if family == "bert" else ("abc", "abc")
     given = tokenizer(text, return_tensors="pt")
-    assert given["input_ids"].tolist() == [[tokenizer.cls_token_id, new.id_of(token), tokenizer.sep_token_id]]
+    assert given["input_ids"].tolist() == [[tokenizer.cls_token_id, new.find_id(token), tokenizer.sep_token_id]]
     with torch.no_grad():
         assert model(**given).logits.shape[-1] == new.size
     assert torch.equal(model.get_input_embeddings().weight, model.get_output_embeddings().weight)
@@ -149,10 +149,10 @@ def test_means_of_bfloat16_are_torchs(halves: list[int]) -> None:
 def test_a_model_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
     old, new = vocabularies("bert")
     folder = write_model(tmp_path / "old")
-    other = new_vocabulary(new, [Choice(token="badly", count=1, pieces=(), saved=1)])
+    other = with_added_tokens(new, [Choice(token="badly", count=1, pieces=(), saved_tokens=1)])
     with pytest.raises(InputError, match=rf"vocab_size is {old.size}, and the vocabulary has {new.size}"):
         adapt_checkpoint(folder, new, other, tmp_path / "new")
-    swapped = json.loads(old.files()["tokenizer.json"])
+    swapped = json.loads(old.to_files()["tokenizer.json"])
     ids = swapped["model"]["vocab"]
     ids["good"], ids["bad"] = ids["bad"], ids["good"]
     (folder / "tokenizer.json").write_text(json.dumps(swapped))

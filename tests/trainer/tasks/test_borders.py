@@ -15,7 +15,7 @@ from small_batches import small_inputs
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from tokenizers.pre_tokenizers import PreTokenizer
 
-from tokenizers_train.vocabularies.borders import borders
+from tokenizers_train.vocabularies.borders import find_piece_offsets
 from trainer.tasks.encoding.sentences import pieces_of
 from trainer.tasks.encoding.windows import Text, slice_of, token_span
 from trainer.tasks.text_encoder import TextEncoder
@@ -132,7 +132,7 @@ def test_a_tag_is_read_at_a_piece_of_its_word(name: str) -> None:
     for number, (rules, normalizer) in enumerate(product(EACH[name], NORMALIZERS)):
         encoder = small_encoder(rules, normalizer, PROCESSORS[number % len(PROCESSORS)])
         [pieces], [encoding] = pieces_of(encoder, [WORDS]), encoder.pieces([text])
-        own = borders(text, encoding)
+        own = find_piece_offsets(text, encoding)
         for word, first in zip(pieces.words.tolist(), pieces.firsts.tolist(), strict=True):
             begin, end = places[word][0], places[word][0] + len(places[word][1])
             assert own[first][0] < end and begin <= own[first][1], (str(rules), str(normalizer), text[begin:end])
@@ -146,6 +146,6 @@ def test_embedded_words_are_the_texts_own(rules: PreTokenizer, processor: Any) -
     """Fails if what is cut off a piece is cut off once more when a sequence gets its special tokens."""
     encoder, text = small_encoder(rules, None, processor), "Amsterdam is older  than the bridge, (a) don't word"
     [encoding] = encoder.encode([text])
-    own = borders(text, encoding)
+    own = find_piece_offsets(text, encoding)
     words = [text[own[places[0]][0] : own[places[-1]][1]] for places in _pieces(encoding, "word")]
     assert "".join("".join(words).split()) == "".join(text.split())

@@ -24,8 +24,8 @@ def known_answers(folder: Path) -> Path:
     weights["cls.predictions.transform.LayerNorm.weight"].zero_()
     weights["cls.predictions.transform.LayerNorm.bias"].zero_()
     bias = weights["cls.predictions.bias"].fill_(math.log(0.1 / (vocabulary.size - 2)))
-    bias[vocabulary.id_of("good")] = math.log(0.7)
-    bias[vocabulary.id_of("bad")] = math.log(0.2)
+    bias[vocabulary.find_id("good")] = math.log(0.7)
+    bias[vocabulary.find_id("bad")] = math.log(0.2)
     save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
     return folder
 
@@ -35,7 +35,7 @@ def test_a_model_whose_answer_is_known(tmp_path: Path) -> None:
         [guesses] = fill_masks(known_answers(tmp_path), text, 3)
         assert [(guess.token, guess.text) for guess in guesses[:2]] == [("good", "good"), ("bad", "bad")]
         assert [guess.probability for guess in guesses[:2]] == pytest.approx([0.7, 0.2], rel=1e-5)
-        assert guesses[0].id == bert_words().id_of("good") and len(guesses) == 3
+        assert guesses[0].id == bert_words().find_id("good") and len(guesses) == 3
 
 
 def test_every_mask_has_its_own_answer_that_of_transformers(tmp_path: Path, transformers: ModuleType) -> None:
@@ -75,7 +75,7 @@ def test_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     ]
     assert main([folder, "a [MASK]", "--json", "--top", "1"]) == 0
     said = json.loads(capsys.readouterr().out)
-    number = bert_words().id_of("good")
+    number = bert_words().find_id("good")
     guess = {"id": number, "token": "good", "text": "good", "probability": pytest.approx(0.7, rel=1e-5)}
     assert said == {"text": "a [MASK]", "masks": [[guess]]}
 
@@ -106,7 +106,7 @@ def test_a_tokenizer_that_does_not_know_the_mask_is_refused(tmp_path: Path) -> N
 def test_bytes_of_a_token_are_shown_as_they_read(tmp_path: Path) -> None:
     """In byte-level BPE a token has letters for its bytes; the text has what they stand for."""
     weights = load_file(write_model(tmp_path, "roberta") / WEIGHTS)
-    weights["lm_head.bias"][roberta_bytes().id_of("\u0120")] = 100.0
+    weights["lm_head.bias"][roberta_bytes().find_id("\u0120")] = 100.0
     save_file(weights, tmp_path / WEIGHTS, metadata={"format": "pt"})
     [[guess]] = fill_masks(tmp_path, "a<mask>", 1)
     assert (guess.token, guess.text, guess.probability) == ("\u0120", " ", 1.0)

@@ -126,7 +126,7 @@ def test_the_same_job_ends_with_the_same_bytes(tmp_path: Path) -> None:
         assert events == ["start", "step", "step", "step", "evaluation", "checkpoint"]
     one, again, other = outputs
     assert one == again
-    assert one.keys() == {*bert_words().files(), "config.json", "model.safetensors", RECORD, COMPLETE}
+    assert one.keys() == {*bert_words().to_files(), "config.json", "model.safetensors", RECORD, COMPLETE}
     assert one["model.safetensors"] != other["model.safetensors"]
 
 

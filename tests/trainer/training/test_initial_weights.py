@@ -14,9 +14,9 @@ from small_starts import edit, planned_from, write_start
 from small_training import SmallStore, exported_bytes, flip, of, train_here
 
 from corpora.errors import InputError
-from tokenizers_train.adapting import Choice, new_vocabulary
+from tokenizers_train.adapting import Choice, with_added_tokens
 from tokenizers_train.build import read_vocabulary
-from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, build_bert_vocabulary
 from trainer.huggingface.checkpoints import load
 from trainer.huggingface.embeddings import adapt_checkpoint
 from trainer.huggingface.starting import adapted, settings_from
@@ -73,9 +73,9 @@ def test_the_content_of_a_start_names_the_model_and_its_place_does_not(
 def test_new_tokens_begin_as_vocabulary_adapt_makes_them(words: Vocabulary, tmp_path: Path) -> None:
     """Fails where a row of a model that begins differs from that of an adapted checkpoint, in a slot or after the last
     token, or padding of the old one is taken for a row."""
-    slots = bert_vocabulary([*words.tokens[:5], "[unused0]", "[unused1]", *words.tokens[5:]])
-    choices = [Choice(token=token, count=1, pieces=(), saved=1) for token in ("thea", "ofa", "anda")]
-    new = new_vocabulary(slots, choices)
+    slots = build_bert_vocabulary([*words.tokens[:5], "[unused0]", "[unused1]", *words.tokens[5:]])
+    choices = [Choice(token=token, count=1, pieces=(), saved_tokens=1) for token in ("thea", "ofa", "anda")]
+    new = with_added_tokens(slots, choices)
     assert new.size == slots.size + 1 and new.tokens[5:7] == ("thea", "ofa")
     write_start(tmp_path / "start", slots, rows=slots.size + -slots.size % 8 + 8)
     adapt_checkpoint(tmp_path / "start", slots, new, tmp_path / "adapted")
@@ -198,7 +198,7 @@ def test_a_start_that_is_none_is_refused_when_it_is_planned(
     (start / "config.json").write_text(json.dumps(config))
     tokens = [*words.tokens]
     tokens[40], tokens[41] = tokens[41], tokens[40]
-    swapped = bert_vocabulary(tokens)
+    swapped = build_bert_vocabulary(tokens)
     shutil.rmtree(start)
     write_start(start, swapped)
     refused(rf"nor adapted from it\. The token {tokens[40]!r} has the id 40 in the old vocabulary and not in the new")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from corpora.kernels.arrays import Int32s, Int64s
-from tokenizers_train.vocabularies.borders import borders
+from tokenizers_train.vocabularies.borders import find_piece_offsets
 from trainer.families.contract import SpecialIds
 from trainer.tasks.contract import Tokens
 from trainer.tasks.text_encoder import TextEncoder, ids_of
@@ -64,7 +64,7 @@ def pieces_of(encoder: TextEncoder, sentences: Sequence[Sequence[str]]) -> list[
     """Sentences of words as pieces."""
     texts = [" ".join(words) for words in sentences]
     return [
-        _with_words(ids_of(encoding), borders(text, encoding), words)
+        _with_words(ids_of(encoding), find_piece_offsets(text, encoding), words)
         for encoding, text, words in zip(encoder.pieces(texts), texts, sentences, strict=True)
     ]
 

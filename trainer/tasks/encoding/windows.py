@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tokenizers import Encoding
 
 from corpora.kernels.arrays import Bools, Float32s, Int32s, Int64s
-from tokenizers_train.vocabularies.borders import borders
+from tokenizers_train.vocabularies.borders import find_piece_offsets
 from trainer.tasks.contract import Tokens
 from trainer.tasks.formats.layouts.squad import Span
 from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
@@ -62,7 +62,7 @@ class Text(NamedTuple):
     def of(text: str, encoder: TextEncoder) -> "Text":
         """All of them."""
         [pieces] = encoder.pieces([text])
-        ids, offsets = ids_of(pieces), np.array(borders(text, pieces), np.int32).reshape(-1, 2)
+        ids, offsets = ids_of(pieces), np.array(find_piece_offsets(text, pieces), np.int32).reshape(-1, 2)
         pieces.truncate(encoder.room(2))
         return Text(pieces, ids, offsets)
 

@@ -26,7 +26,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.sources.bytes.unchanged import states_of, unchanged
 from corpora.store.ledger import Ledger
-from tokenizers_train.vocabularies.borders import borders
+from tokenizers_train.vocabularies.borders import find_piece_offsets
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.sentences import Prompt, SentenceFolder
 from trainer.metrics import line
@@ -264,7 +264,7 @@ def vector_rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Seque
     pieces = [
         (text.id, number, text.text[own[places[0]][0] : own[places[-1]][1]])
         for text, encoding in zip(texts, encodings, strict=True)
-        for own in [borders(text.text, encoding)]
+        for own in [find_piece_offsets(text.text, encoding)]
         for number, places in enumerate(_pieces(encoding, embedder.settings.by))
     ]
     ids, places, words = zip(*pieces, strict=True) if pieces else ((), (), ())
