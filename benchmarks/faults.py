@@ -30,7 +30,7 @@ from pathlib import Path
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.stage import MANIFEST, PartPlan, Stage, build_parts, publish
+from corpora.store.stage import MANIFEST, PartPlan, Stage, build_parts, publish_stage
 from corpora.store.worker_pool import WorkerPool
 from flows.integrity.inventory import find_faults, read_holdings
 from flows.recipes.lock import Lock, resolve
@@ -88,7 +88,7 @@ class World:
     def manifests(self) -> dict[str, bytes]:
         """Every manifest of the store by its path."""
         place = self.place
-        return {path: place.read(path) for path in place.sizes("") if path.endswith(f"/{MANIFEST}")}
+        return {path: place.read(path) for path in place.list_files("") if path.endswith(f"/{MANIFEST}")}
 
     def contents(self) -> dict[str, str]:
         """Return the content of every artifact, by the path of its manifest."""
@@ -126,7 +126,7 @@ def _run(world: World, build: Callable[..., object], tell: Callable[[str], None]
         for stage in stages:
             survey = mending.survey(stage)
             build(place, replace(stage, parts=()), survey.missing, tuple(mending.distrusted))
-            manifests.append(publish(place, stage, survey))
+            manifests.append(publish_stage(place, stage, survey))
             mending.trust_rebuilt(survey, manifests[-1])
         return manifests
 
@@ -146,7 +146,7 @@ class Flip:
 
     def apply(self, place: Place) -> None:
         """Flip it, in a new file: the existing one may have other names."""
-        file = Path(place.full_path(self.path))
+        file = Path(place.to_full_path(self.path))
         data = bytearray(file.read_bytes())
         data[self.offset] ^= 1 << self.bit
         file.unlink()
@@ -156,7 +156,7 @@ class Flip:
 def drawn_flips(place: Place, regions: int, draw: random.Random) -> list[Flip]:
     """Return for each file of a store one bit in each of its regions, of those that have a byte."""
     flips = []
-    for path, size in sorted(place.sizes("").items()):
+    for path, size in sorted(place.list_files("").items()):
         bounds = [size * region // regions for region in range(regions + 1)]
         spans = [(first, stop) for first, stop in pairwise(bounds) if first < stop]
         flips += [Flip(path=path, offset=draw.randrange(*span), bit=draw.randrange(8)) for span in spans]
@@ -175,7 +175,7 @@ def flips(regions: int, runs: int, seed: int, checks: int | None = None) -> int:
         drawn = _spread(drawn_flips(world.place, regions, draw), checks, draw)
         unnamed = sum(not _verify_names(world, flip) for flip in drawn)
         kinds = Counter(_kind(flip.path) for flip in drawn)
-        files = len(world.place.sizes(""))
+        files = len(world.place.list_files(""))
         print(f"verify: {len(drawn):,} flips in {files:,} files, {unnamed} not named, or others named")
         print("  " + ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items())), flush=True)
         tried = _spread(drawn, runs, draw)

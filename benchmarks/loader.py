@@ -29,7 +29,7 @@ from corpora.sources.contract import StatCache
 from corpora.store.manifest import Part
 from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
-from corpora.store.tables import open_table
+from corpora.store.tables import read_part_table
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import parse_recipe
 from flows.run.pipeline import run_recipe
@@ -111,7 +111,7 @@ def build_given(texts: Sequence[str], folder: Path, copies: int) -> Given:
 
 def _rows(shard_set: ShardSet, part: Part) -> Iterator[pa.Array]:
     """Yield the ids of a shard's examples."""
-    for batch in open_table(shard_set.place, shard_set.manifest.stage_folder, part, "examples", ("ids",)):
+    for batch in read_part_table(shard_set.place, shard_set.manifest.stage_folder, part, "examples", ("ids",)):
         lists = batch.column("ids")
         yield from (lists.values[first:end] for first, end in pairwise(lists.offsets.to_numpy()))
 

@@ -70,7 +70,7 @@ def _write_documents(writer: PartWriter, plan: PartPlan) -> Ledger:
     }
     arrays = [pa.array(columns.get(field.name, [None] * len(rows)), field.type) for field in DOCUMENTS]
     table = pa.Table.from_arrays(arrays, schema=DOCUMENTS)
-    with writer.table("documents", DOCUMENTS) as sink, writer.table("dropped", DROPPED) as dropped:
+    with writer.create_table("documents", DOCUMENTS) as sink, writer.create_table("dropped", DROPPED) as dropped:
         for batch in table.to_batches(BATCH_ROWS):
             sink.write(batch)
         dropped.write(DROPPED.empty_table())
@@ -130,7 +130,7 @@ def _build(folder: Path) -> int:
     inputs = (Input(generation=1, priority=1, documents=documents, signatures=sketches),)
     rmtree(folder / "verdicts", ignore_errors=True)
     stage = plan_verdicts("made", inputs, DuplicateSettings(), SplitSettings(), Tombstones())
-    return build_stage(place, stage).rows("verdicts")
+    return build_stage(place, stage).count_rows("verdicts")
 
 
 def _own_bytes() -> int:

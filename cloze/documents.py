@@ -34,8 +34,8 @@ from corpora.store.damage import Damaged
 from corpora.store.ledger import Account
 from corpora.store.manifest import Manifest
 from corpora.store.places.address import is_object_address
-from corpora.store.places.files import replaced_file
-from corpora.store.settings import check_keys, toml_table
+from corpora.store.places.files import replace_file
+from corpora.store.settings import check_keys, parse_toml
 from corpora.store.tables import read_table
 from corpora.views import CORPUS
 from flows.command.dedup_display import similar_facts
@@ -253,10 +253,10 @@ class Documents:
 
     def _accounts(self, all_of_them: bool = False) -> list[tuple[Account, str]]:
         """Return what became of the records: of the documents, of the corpus; with the outcome that is no drop."""
-        documents = [(manifest.ledger.account("records"), "documents") for manifest in self._documents]
+        documents = [(manifest.ledger.find_account("records"), "documents") for manifest in self._documents]
         if self._form != "corpus":
             return documents
-        corpus = [(self._corpus.ledger.account("documents"), "kept")]
+        corpus = [(self._corpus.ledger.find_account("documents"), "kept")]
         return [*documents, *corpus] if all_of_them else corpus
 
 
@@ -264,7 +264,7 @@ def write_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path)
     """Write rows into a file, in one step. Raises InputError."""
     if path.suffix not in (".parquet", ".jsonl"):
         raise InputError(f"{path}: name a file that ends in .parquet or .jsonl.")
-    with refusing(path), replaced_file(path) as new:
+    with refusing(path), replace_file(path) as new:
         if path.suffix == ".parquet":
             with pq.ParquetWriter(new, schema) as writer:
                 for batch in batches:
@@ -338,7 +338,7 @@ def _of_files(given: Given, name: str | None, workspace: Workspace, settings: Ta
     if name is not None:
         overrides |= {key: toml(name) for key in ("name", "source.name")}
     recipe = recipe_of_folder(path, workspace.recipes, overrides)
-    tables = toml_table(recipe.text)
+    tables = parse_toml(recipe.text)
     lock = workspace.resolved(recipe, read_lock(recipe.lock_path))
     kept = {key: tables[key] for key in ("name", "source", "documents")}
     return Documents(workspace, kept, Opened(given, tables, lock))
@@ -446,7 +446,7 @@ def similar(corpus: Any, text: str, *, threshold: float = 0.8) -> list[dict[str,
     Each is a dictionary as `cloze dedup --similar ... --json` has it. Raises InputError if there is no corpus.
     """
     if isinstance(corpus, Documents) and corpus._form == "corpus":
-        address = corpus._workspace.place.at(corpus._corpus.folder)
+        address = corpus._workspace.place.to_address(corpus._corpus.folder)
     elif isinstance(corpus, str | Path):
         address = str(corpus)
     else:

@@ -114,7 +114,7 @@ def _artifact(address: str, argument: str) -> Artifact:
     found = find_artifacts(address)
     for kind in ("corpora", "documents"):
         of_kind = [each for each in found if each.manifest.kind == kind]
-        names = sorted({each.place.at(each.manifest.stage_folder) for each in of_kind})
+        names = sorted({each.place.to_address(each.manifest.stage_folder) for each in of_kind})
         if len(names) > 1:
             raise InputError(f"{argument}: {address} has several {kind}: give the folder of one, {' or '.join(names)}.")
         if of_kind:

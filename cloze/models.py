@@ -28,7 +28,7 @@ from cloze.shards import Shards
 from cloze.workspace import Workspace, listed
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
-from corpora.store.settings import bind
+from corpora.store.settings import bind_settings
 from flows.command.tasks.check import check_data
 from flows.command.tasks.finetune import FinetuneAsked, TaskFiles, finetune_events
 from flows.command.trainer_process import model_folder
@@ -98,7 +98,7 @@ class Model:
         """
         workspace = Workspace(progress=progress)
         with in_python(workspace.folder):
-            asked = bind(EmbedSettings, listed(settings), "embed")
+            asked = bind_settings(EmbedSettings, listed(settings), "embed")
             given, file = rows_file(texts, "texts", workspace, columns, reading)
             loaded = self._load(("models", "tasks"))
             with workspace.bars.of("texts", max(1, given.num_rows or 0)) as advance:
@@ -210,9 +210,11 @@ def train(
     if problem := nothing_said(manifest.name, manifest):
         raise InputError(problem)
     with in_python(workspace.folder):
-        settings = bind(ModelSettings, listed(family_table(model) if isinstance(model, str) else model), "model")
+        settings = bind_settings(
+            ModelSettings, listed(family_table(model) if isinstance(model, str) else model), "model"
+        )
         table = {**training, "phase": [{"steps": steps, "batch": batch, **(phase or {})}]}
-        learnt = bind(TrainingSettings, listed(table), "training")
+        learnt = bind_settings(TrainingSettings, listed(table), "training")
     place = workspace.place
 
     def work() -> Manifest:
@@ -223,7 +225,7 @@ def train(
 
     with in_python(workspace.folder):
         trained = workspace.past_damage(work)
-    return Model(place.at(trained.folder), read_events(place, trained), workspace)
+    return Model(place.to_address(trained.folder), read_events(place, trained), workspace)
 
 
 def family_table(name: str) -> dict[str, str]:
@@ -406,7 +408,7 @@ def rows_file(
     given = look_at(rows, name, workspace.folder)
     own = {"text": "text"} if given.texts or given.documents else {}  # whatever it was called where the model learnt
     settings = {"max_unusable": 1.0, **(reading or {}), "columns": {**own, **(columns or {})}}
-    return given, bind(FileSettings, {**settings, "path": str(Path(given.path).resolve())}, "reading")
+    return given, bind_settings(FileSettings, {**settings, "path": str(Path(given.path).resolve())}, "reading")
 
 
 def with_columns(dataset: Any, columns: Mapping[str, pa.Array]) -> Any:

@@ -47,12 +47,12 @@ class Run:
     @property
     def store(self) -> str:
         """The address of its store."""
-        return self._place.at("")
+        return self._place.to_address("")
 
     @property
     def artifacts(self) -> dict[str, str]:
         """What it built or reused, in the order of its stages: KIND/NAME -> address."""
-        return {f"{stage.kind}/{stage.name}": self._place.at(stage.folder) for stage in self._record.stages}
+        return {f"{stage.kind}/{stage.name}": self._place.to_address(stage.folder) for stage in self._record.stages}
 
     @property
     def built(self) -> list[str]:
@@ -67,12 +67,12 @@ class Run:
     @property
     def report(self) -> str:
         """The address of its HTML report."""
-        return self._place.at(f"runs/{self._record.run_id}/report.html")
+        return self._place.to_address(f"runs/{self._record.run_id}/report.html")
 
     @property
     def shards(self) -> Shards:
         """Its shards; of several sets the last. Raises InputError where they are gone."""
-        return open_shards(self._place.at(self._folder("shards")))
+        return open_shards(self._place.to_address(self._folder("shards")))
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -83,7 +83,9 @@ class Run:
     def model(self) -> Model:
         """Its model. Raises InputError where the recipe trains none, or it is gone."""
         manifest = read_manifest(self._place, self._folder("models"))
-        return Model(self._place.at(self._folder("models")), read_events(self._place, manifest) if manifest else ())
+        return Model(
+            self._place.to_address(self._folder("models")), read_events(self._place, manifest) if manifest else ()
+        )
 
     def _folder(self, kind: str) -> str:
         folders = [stage.folder for stage in self._record.stages if stage.kind == kind]

@@ -55,7 +55,7 @@ class Shards:
     @property
     def artifact(self) -> str:
         """The folder of the shards: in their store, or where they are temporary."""
-        return self._workspace.place.at(self._set.manifest.folder)
+        return self._workspace.place.to_address(self._set.manifest.folder)
 
     @property
     def vocabulary(self) -> Vocabulary:

@@ -27,7 +27,7 @@ from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.settings import PROCESSES
-from corpora.store.stage import PartPlan, Stage, build_parts, publish
+from corpora.store.stage import PartPlan, Stage, build_parts, publish_stage
 from corpora.store.worker_pool import WorkerPool
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, recipe_of_tables
@@ -105,7 +105,7 @@ class Workspace:
         self._damage.refuse_changed_inputs(stage, survey)
         if survey.missing:
             self._build(stage, survey.missing)
-        manifest = publish(self.place, stage, survey)
+        manifest = publish_stage(self.place, stage, survey)
         self._damage.trust_rebuilt(survey, manifest)
         return manifest
 
@@ -126,7 +126,7 @@ class Workspace:
     def _build_on_workers(
         self, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str], advance: Callable[[int], None]
     ) -> None:
-        bare = stage.bare  # a worker gets no more than it needs
+        bare = stage.without_parts  # a worker gets no more than it needs
         from flows.command.compile_kernels import compiled_meanwhile  # which imports numba
 
         groups, done = ranges(plans, self._workers), 0

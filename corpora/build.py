@@ -28,8 +28,8 @@ from corpora.store.ledger import Account, Ledger, check_edge
 from corpora.store.manifest import Manifest, ManifestAddress, Part
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
-from corpora.store.stage import PartPlan, Stage, manifest_at
-from corpora.store.tables import contents_between, open_rows, open_table, read_table
+from corpora.store.stage import PartPlan, Stage, read_manifest_at
+from corpora.store.tables import compute_slice_contents, read_part_rows, read_part_table, read_table
 from corpora.views import (
     CORPUS,
     KEY,
@@ -115,7 +115,9 @@ def plan_corpus(
     With `cut=False` the stage has its identity and no parts, and nothing is read at all.
     """
     settled = before.parts if before is not None else ()
-    parts = [PartPlan(name=part.name, key=None, labels=part.labels, known=part.fingerprint) for part in settled]
+    parts = [
+        PartPlan(name=part.name, key=None, labels=part.labels, known_fingerprint=part.fingerprint) for part in settled
+    ]
     first = int(before.facts["generations"]) if before is not None else 0
     for index, generation in enumerate(generations[first:] if cut else (), first):
         parts += _apply_parts(place, generation)
@@ -138,7 +140,7 @@ def plan_corpus(
         parts=tuple(parts),
         build=build_corpus_part,
         facts={"generations": len(generations), "inputs": sources},
-        before=before,
+        previous=before,
     )
 
 
@@ -148,19 +150,23 @@ def _changes_job(before: Sequence[Generation], after: Generation) -> ChangesJob:
         generation=after.number,
         before={earlier.number: earlier.verdicts.address for earlier in before},
         verdicts=after.verdicts.address,
-        older=tuple(OlderDocuments(documents=manifest.address, rows=manifest.rows("documents")) for manifest in older),
+        older=tuple(
+            OlderDocuments(documents=manifest.address, rows=manifest.count_rows("documents")) for manifest in older
+        ),
     )
 
 
 def _apply_parts(place: Place, generation: Generation) -> Iterator[PartPlan]:
     """One part for each part of the documents that came with this generation."""
     own = [item.documents for item in generation.inputs if item.generation == generation.number]
-    older = sum(item.documents.rows("documents") for item in generation.inputs if item.generation < generation.number)
+    older = sum(
+        item.documents.count_rows("documents") for item in generation.inputs if item.generation < generation.number
+    )
     parts = [(manifest, part) for manifest in own for part in manifest.parts]
-    bounds = np.cumsum([older, *(part.rows("documents") for _, part in parts)]).tolist()
-    judged = generation.verdicts.rows("verdicts")
+    bounds = np.cumsum([older, *(part.count_rows("documents") for _, part in parts)]).tolist()
+    judged = generation.verdicts.count_rows("verdicts")
     check_edge(judged, bounds[-1], "documents", f"verdicts of generation {generation.number}")
-    contents = contents_between(place, generation.verdicts, "verdicts", bounds)
+    contents = compute_slice_contents(place, generation.verdicts, "verdicts", bounds)
     [verdicts] = generation.verdicts.parts
     for (manifest, part), first, content in zip(parts, bounds, contents, strict=False):
         job = ApplyJob(
@@ -187,16 +193,16 @@ def build_corpus_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def _apply_verdicts(writer: PartWriter, job: ApplyJob) -> Ledger:
-    total = job.part.rows("documents")
+    total = job.part.count_rows("documents")
     verdicts = _verdicts_of(writer.place, job, range(job.first, job.first + total))
     stays = verdicts.column("reason").is_null()
     gone = verdicts.filter(pc.invert(stays))
     kept, removed = (np.flatnonzero(stays.to_numpy(zero_copy_only=False) == stay) for stay in (True, False))
-    with writer.table("documents", VIEW) as sink:
+    with writer.create_table("documents", VIEW) as sink:
         sink.write(view_rows(verdicts.filter(stays), kept, job.part, job.generation))
     first = 0
-    with writer.table("removed", REMOVED) as sink:
-        for batch in open_rows(writer.place, job.folder, job.part, "documents", SHOWN, removed):
+    with writer.create_table("removed", REMOVED) as sink:
+        for batch in read_part_rows(writer.place, job.folder, job.part, "documents", SHOWN, removed):
             sink.write(_removed_rows(batch, gone.slice(first, batch.num_rows)))
             first += batch.num_rows
     outcomes = Counter({"kept": verdicts.column("reason").null_count}) + _removals(verdicts, "removed")
@@ -204,7 +210,7 @@ def _apply_verdicts(writer: PartWriter, job: ApplyJob) -> Ledger:
 
 
 def _verdicts_of(place: Place, job: ApplyJob, rows: range) -> pa.RecordBatch:
-    batches = open_table(place, job.verdicts_folder, job.verdicts, "verdicts", VERDICTS.names, rows)
+    batches = read_part_table(place, job.verdicts_folder, job.verdicts, "verdicts", VERDICTS.names, rows)
     return one_batch(pa.Table.from_batches(batches, VERDICTS))
 
 
@@ -235,16 +241,16 @@ def _removed_rows(batch: pa.RecordBatch, verdicts: pa.RecordBatch) -> pa.Table:
 def _build_changes(writer: PartWriter, job: ChangesJob) -> Ledger:
     """Deleted: rows that older parts hold and that are kept no longer. Revived: the other way round."""
     place = writer.place
-    held = held_rows(place, {number: manifest_at(place, address) for number, address in job.before.items()})
-    kept = kept_rows(place, manifest_at(place, job.verdicts))[: len(held)]
+    held = held_rows(place, {number: read_manifest_at(place, address) for number, address in job.before.items()})
+    kept = kept_rows(place, read_manifest_at(place, job.verdicts))[: len(held)]
     changed = np.flatnonzero((held > 0) != kept)
-    verdicts = _verdict_rows(place, manifest_at(place, job.verdicts), changed)
+    verdicts = _verdict_rows(place, read_manifest_at(place, job.verdicts), changed)
     gone = verdicts.column("reason").is_valid()
     deleted, revived = verdicts.filter(gone), verdicts.filter(pc.invert(gone))
-    with writer.table("deleted", DELETED) as sink:
+    with writer.create_table("deleted", DELETED) as sink:
         generations = pa.array(held[changed[held[changed] > 0]])
         sink.write(deleted.append_column("generation", generations).select(DELETED.names).cast(DELETED))
-    with writer.table("documents", VIEW) as sink:
+    with writer.create_table("documents", VIEW) as sink:
         for rows in _revived_rows(place, job, changed[held[changed] == 0], revived):
             sink.write(rows)
     outcomes = {"still kept": int(np.count_nonzero(kept & (held > 0))), **_removals(deleted, "deleted")}
@@ -297,11 +303,11 @@ def _revived_rows(place: Place, job: ChangesJob, rows: Int64s, verdicts: pa.Reco
     for item in job.older:
         if len(_between(rows, first, first + item.rows)):
             row = first
-            for part in manifest_at(place, item.documents).parts:
-                revived = _between(rows, row, row + part.rows("documents"))
+            for part in read_manifest_at(place, item.documents).parts:
+                revived = _between(rows, row, row + part.count_rows("documents"))
                 if len(revived):
                     yield view_rows(verdicts.slice(taken, len(revived)), revived, part, job.generation)
-                taken, row = taken + len(revived), row + part.rows("documents")
+                taken, row = taken + len(revived), row + part.count_rows("documents")
         first += item.rows
 
 
@@ -314,7 +320,7 @@ def read_delete_list(place: Place, corpus: Manifest) -> DeleteList:
 @lru_cache(maxsize=2)
 def delete_list_at(place: Place, corpus: ManifestAddress) -> DeleteList:
     """The delete list of the corpus at an address; the last two that were read are kept."""
-    return read_delete_list(place, manifest_at(place, corpus))
+    return read_delete_list(place, read_manifest_at(place, corpus))
 
 
 @dataclass(frozen=True)

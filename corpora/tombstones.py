@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged, seal, unseal
-from corpora.store.manifest import fingerprint
+from corpora.store.manifest import compute_fingerprint
 from corpora.store.places.place import Place
 
 
@@ -33,7 +33,7 @@ class Tombstones:
     @property
     def fingerprint(self) -> str:
         """Return what a build that honors this list takes into its own fingerprint."""
-        return fingerprint(key=self.key, ids=sorted(self.ids), texts=sorted(self.texts))
+        return compute_fingerprint(key=self.key, ids=sorted(self.ids), texts=sorted(self.texts))
 
     def holds(self, id: bytes, text_hash: bytes) -> bool:
         """True if a document with this id, or with the text of this hash, was forgotten."""
@@ -88,8 +88,8 @@ def read_tombstones(place: Place, corpus: str) -> Tombstones:
         return Tombstones()
     except Damaged as fault:
         raise InputError(
-            f"{path} in {place.at('')} is damaged: {fault.what}. It says what was forgotten, and nothing can make it "
-            "again: bring it back from a copy of the store."
+            f"{path} in {place.to_address('')} is damaged: {fault.what}. It says what was forgotten, and nothing can "
+            "make it again: bring it back from a copy of the store."
         ) from fault
     lists = {name: frozenset(fields[name]) for name in ("ids", "texts")}
     return Tombstones(key=fields["key"], **lists, since=fields["since"])

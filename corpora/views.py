@@ -23,14 +23,14 @@ import numpy as np
 import pyarrow as pa
 
 from corpora.kernels.arrays import Bools, Int64s
-from corpora.kernels.fixed_width import fixed_bytes, number_pairs
+from corpora.kernels.fixed_width import to_byte_matrix, to_number_pairs
 from corpora.schema import DOCUMENTS, columns_of
 from corpora.store.damage import Damaged
 from corpora.store.digests.content import Content, sum_contents
 from corpora.store.manifest import Manifest, ManifestAddress, Part
 from corpora.store.places.place import Place
-from corpora.store.stage import MANIFEST, address_at, manifest_at
-from corpora.store.tables import open_rows, open_table
+from corpora.store.stage import MANIFEST, read_manifest_address, read_manifest_at
+from corpora.store.tables import read_part_rows, read_part_table
 
 CORPUS = pa.schema(
     [
@@ -70,7 +70,7 @@ class PartView:
     @property
     def num_rows(self) -> int:
         """The number of its documents, deleted ones among them."""
-        return self.part.rows("documents")
+        return self.part.count_rows("documents")
 
 
 def list_views(corpus: Manifest) -> list[PartView]:
@@ -117,7 +117,7 @@ class DeleteList:
 
     def __init__(self, rows: pa.Table) -> None:
         """rows: id, revision and generation of each entry"""
-        ids = number_pairs(rows.column("id").combine_chunks())
+        ids = to_number_pairs(rows.column("id").combine_chunks())
         order = np.argsort(ids[:, 0], kind="stable")
         self._heads, self._tails = (np.ascontiguousarray(half) for half in ids[order].T)
         self._revisions = rows.column("revision").to_numpy()[order]
@@ -128,7 +128,7 @@ class DeleteList:
 
     def holds(self, batch: pa.RecordBatch) -> Bools:
         """Return, for each row of the corpus, whether it is on the list."""
-        heads, tails = number_pairs(batch.column("id")).T
+        heads, tails = to_number_pairs(batch.column("id")).T
         revisions, generations = (batch.column(name).to_numpy() for name in ("revision", "generation"))
         at, ends = (np.searchsorted(self._heads, heads, side) for side in ("left", "right"))
         held = np.zeros(batch.num_rows, np.bool_)
@@ -164,7 +164,7 @@ def read_part(
     needed = [*columns, *(KEY if deleted is not None else ()), *(("row", "documents") if others else ())]
     stored = [name for name in dict.fromkeys(needed) if name not in others]
     left = list(view.documents)
-    for batch in open_table(place, view.folder, view.part, "documents", stored, rows):
+    for batch in read_part_table(place, view.folder, view.part, "documents", stored, rows):
         live = batch if deleted is None else without_deleted(batch, deleted)
         for some in _with_documents(place, left, live, others) if others else [live]:
             yield some.select(list(columns))
@@ -175,12 +175,12 @@ def _with_documents(
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a corpus with columns of their documents. folders: to look into; those are taken out that are passed"""
     rows = batch.column("row").to_numpy().astype(np.int64)
-    tables = fixed_bytes(batch.column("documents"))
+    tables = to_byte_matrix(batch.column("documents"))
     changes = np.any(tables[1:] != tables[:-1], axis=1) | (rows[1:] <= rows[:-1])
     first = 0
     for run in np.split(rows, np.flatnonzero(changes) + 1) if len(rows) else ():
         folder, part = _find_documents(place, folders, batch.column("documents")[first].as_py())
-        for found in open_rows(place, folder, part, "documents", columns, run):
+        for found in read_part_rows(place, folder, part, "documents", columns, run):
             decided = batch.slice(first, found.num_rows)
             yield pa.RecordBatch.from_arrays(
                 [*decided.columns, *found.columns], schema=pa.schema([*decided.schema, *found.schema])
@@ -193,7 +193,7 @@ def _find_documents(place: Place, folders: list[str], digest: bytes) -> tuple[st
     while True:
         path = f"{folders[0]}/{MANIFEST}"
         try:
-            parts = _parts_by_digest(place, address_at(place, folders[0]))
+            parts = _parts_by_digest(place, read_manifest_address(place, folders[0]))
         except FileNotFoundError as error:
             raise Damaged(path, "it is gone") from error
         if digest in parts:
@@ -205,4 +205,4 @@ def _find_documents(place: Place, folders: list[str], digest: bytes) -> tuple[st
 
 @lru_cache(maxsize=16)
 def _parts_by_digest(place: Place, documents: ManifestAddress) -> dict[bytes, Part]:
-    return {table_digest(part): part for part in manifest_at(place, documents).parts}
+    return {table_digest(part): part for part in read_manifest_at(place, documents).parts}

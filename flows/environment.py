@@ -12,7 +12,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.kernels.compiling import make_own, own_home
+from corpora.kernels.compiling import find_default_home, make_private_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 PROBE_BYTES = 1 << 20  # a full disk takes names, and even a block
@@ -60,16 +60,16 @@ def prepare(environment: MutableMapping[str, str]) -> Path:
 
 
 def home_folder(environment: MutableMapping[str, str]) -> Path:
-    """Return `CLOZE_HOME`, or `own_home`; it is created if missing.
+    """Return `CLOZE_HOME`, or `find_default_home`; it is created if missing.
 
     Other users may not enter it: what runs record has texts. Of a folder that was given, this is true of `prefect`.
     """
     given = environment.get("CLOZE_HOME")
-    home = Path(given or own_home(environment)).resolve()
+    home = Path(given or find_default_home(environment)).resolve()
     try:
         exists = given and home.exists()  # then it may be any folder, and its permissions are not ours
         for folder in (home / "prefect",) if exists else (home, home / "prefect"):
-            make_own(folder)
+            make_private_folder(folder)
         _probe(home / f".probe-{os.getpid()}")
     except OSError as error:
         raise InputError(

@@ -29,7 +29,7 @@ from pathlib import Path
 from types import FrameType
 
 from corpora.errors import InputError
-from corpora.store.processes import children, ignores, lives, send
+from corpora.store.processes import is_alive, is_signal_ignored, list_children, send_signal
 
 SECONDS = 10.0  # from the signal, or the end of the last patient word, until the process is gone: more than follows
 WORDS_SECONDS = 6.0  # from the signal until the last words are done, except for those that are patient
@@ -221,18 +221,18 @@ def say(line: str) -> None:
 
 def end_children(seconds: float) -> None:
     """End the processes that this one started: terminated first, killed after some seconds; with 0 killed at once."""
-    left = children(os.getpid())
+    left = list_children(os.getpid())
     for pid in left:
-        send(pid, signal.SIGTERM if seconds and not ignores(pid, signal.SIGTERM) else signal.SIGKILL)
+        send_signal(pid, signal.SIGTERM if seconds and not is_signal_ignored(pid, signal.SIGTERM) else signal.SIGKILL)
     for pid in _still_living(left, seconds):
-        send(pid, signal.SIGKILL)
+        send_signal(pid, signal.SIGKILL)
     _still_living(left, KILL_SECONDS)
 
 
 def _still_living(pids: list[int], seconds: float) -> list[int]:
     """Return those of our children that are alive after so many seconds; nothing is left of the others."""
     deadline = time.monotonic() + seconds
-    while (left := [pid for pid in pids if lives(pid)]) and time.monotonic() < deadline:
+    while (left := [pid for pid in pids if is_alive(pid)]) and time.monotonic() < deadline:
         time.sleep(0.02)
     with suppress(ChildProcessError):  # all children were waited for
         while os.waitpid(-1, os.WNOHANG)[0]:

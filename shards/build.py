@@ -21,13 +21,13 @@ import pyarrow as pa
 
 from corpora.build import DELETED, Corpus
 from corpora.kernels.arrays import Int64s
-from corpora.kernels.fixed_width import fixed_width
+from corpora.kernels.fixed_width import to_fixed_width_column
 from corpora.schema import ID_BYTES, columns_of
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Manifest, ManifestAddress, Part, fingerprint
+from corpora.store.manifest import Manifest, ManifestAddress, Part, compute_fingerprint
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
-from corpora.store.stage import PartPlan, Stage, manifest_at
+from corpora.store.stage import PartPlan, Stage, read_manifest_at
 from corpora.store.tables import read_table
 from shards.builders.contract import BuiltExamples, Examples
 from shards.documents import DocumentSelection, ShardDocuments, read_documents
@@ -111,7 +111,7 @@ def plan_shards(
     if settings.masking.random == "frequency":
         job = FrequenciesJob(tokens=tokens.address, sources=settings.sources, vocab_size=loaded_vocabulary.size)
         plans.append(PartPlan(name="frequencies", key=_compute_frequency_key(tokens, settings), job=job))
-    if corpus.manifest.rows("deleted"):
+    if corpus.manifest.count_rows("deleted"):
         key = str(corpus.manifest.tables["deleted"])
         plans.append(PartPlan(name="deleted", key=key, job=DeletedJob(corpus=corpus.manifest.address)))
     return Stage(
@@ -154,7 +154,7 @@ def _plan_split(
         return
     number = 1 if documents < MIN_DOCUMENTS_TO_SPLIT else max(1, round(total / settings.target_tokens))
     vocabulary = ShardVocabulary(loaded_vocabulary.size, dict(loaded_vocabulary.special_ids))
-    digest = fingerprint(tokens=[part.content for part in parts])
+    digest = compute_fingerprint(tokens=[part.content for part in parts])
     by_frequency = settings.masking.kind == "static" and settings.masking.random == "frequency"
     frequency_key = {"frequencies": _compute_frequency_key(tokens, settings)} if by_frequency else {}
     for shard in range(number):
@@ -177,7 +177,7 @@ def _plan_split(
 
 def _compute_frequency_key(tokens: Manifest, settings: ShardSettings) -> str:
     """Return what the counts of tokens are made of."""
-    return fingerprint(tokens=[part.content for part in list_counted_parts(tokens, settings.sources)])
+    return compute_fingerprint(tokens=[part.content for part in list_counted_parts(tokens, settings.sources)])
 
 
 def build_shards_part(writer: PartWriter, plan: PartPlan) -> Ledger:
@@ -193,11 +193,11 @@ def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
     documents = read_shard_documents(writer.place, job)
     built = job.settings.own.build(documents.tokens, job.settings.common, job.vocabulary)
     rows = to_example_table(built, documents, job.settings, job.vocabulary, _build_mask_vocabulary(writer.place, job))
-    with writer.table("examples", rows.schema, compression=None) as sink:
+    with writer.create_table("examples", rows.schema, compression=None) as sink:
         for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
             sink.write(batch)
     if built.surfaces is not None:
-        with writer.table("surfaces", SURFACES) as sink:
+        with writer.create_table("surfaces", SURFACES) as sink:
             sink.write(to_surface_rows(built.surfaces))
     accounts = tuple(
         Account(unit=f"tokens of copy {copy}", total=account.total, outcomes=account.outcomes)
@@ -223,7 +223,7 @@ def _build_mask_vocabulary(place: Place, job: ShardJob) -> MaskVocabulary:
 
 def read_shard_documents(place: Place, job: ShardJob) -> ShardDocuments:
     """The shard's documents in canonical order: by (shuffle, id)."""
-    manifest = manifest_at(place, job.source)
+    manifest = read_manifest_at(place, job.source)
     parts = list_parts(manifest, job.generation, job.settings.sources)
     selection = DocumentSelection(
         first=job.first, last=job.last, held_out=job.split == "held-out", sources=tuple(job.settings.sources)
@@ -246,7 +246,9 @@ def to_example_table(
         "ids": _to_lists(examples.offsets, pa.array(examples.ids, id_type)),
         "word_starts": _to_lists(examples.offsets, pa.array(examples.word_starts.astype(bool))),
         "boundary": examples.boundary,
-        "documents": _to_lists(examples.document_offsets, fixed_width(documents.ids[examples.documents], ID_BYTES)),
+        "documents": _to_lists(
+            examples.document_offsets, to_fixed_width_column(documents.ids[examples.documents], ID_BYTES)
+        ),
         "revisions": _to_lists(examples.document_offsets, pa.array(documents.revisions[examples.documents])),
         "copy": examples.copy,
         "ordinal": examples.ordinal,
@@ -280,18 +282,18 @@ def _to_lists(offsets: Int64s, values: pa.Array) -> pa.Array:
 
 def _write_deleted(writer: PartWriter, job: DeletedJob) -> Ledger:
     """The rows that the corpus lost since their shards were written: their examples are never read again."""
-    corpus, written = manifest_at(writer.place, job.corpus), 0
-    with writer.table("deleted", DELETED) as sink:
+    corpus, written = read_manifest_at(writer.place, job.corpus), 0
+    with writer.create_table("deleted", DELETED) as sink:
         for batch in read_table(writer.place, corpus, "deleted", DELETED.names):
             sink.write(batch)
             written += batch.num_rows
-    account = Account(unit="deleted rows", total=corpus.rows("deleted"), outcomes={"listed": written})
+    account = Account(unit="deleted rows", total=corpus.count_rows("deleted"), outcomes={"listed": written})
     return Ledger(accounts=(account,))
 
 
 def _write_frequencies(writer: PartWriter, job: FrequenciesJob) -> Ledger:
     """Write how often each token occurs, as all generations' masks are drawn by."""
     counts = count_tokens(writer.place, job.tokens, job.sources, job.vocab_size)
-    with writer.table("frequencies", FREQUENCIES) as sink:
+    with writer.create_table("frequencies", FREQUENCIES) as sink:
         sink.write(to_frequency_rows(counts))
     return Ledger(figures={"counted tokens": int(counts.sum())})

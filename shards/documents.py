@@ -29,11 +29,11 @@ import pyarrow.compute as pc
 
 from corpora.kernels.arrays import Bytes, Ids, Int32s, Int64s, UInt64s, copy_values
 from corpora.kernels.compiling import kernel
-from corpora.kernels.fixed_width import fixed_bytes
+from corpora.kernels.fixed_width import to_byte_matrix
 from corpora.store.manifest import Part
 from corpora.store.places.place import Place
 from corpora.store.randomness import fold
-from corpora.store.tables import open_table, rows_between
+from corpora.store.tables import find_key_rows, read_part_table
 from corpora.text.buffers import read_only
 from shards.builders.contract import DocumentTokens
 from shards.schema import build_token_schema
@@ -159,13 +159,13 @@ def _iter_batches(
     place: Place, stage_folder: str, part: Part, selection: DocumentSelection, cached: UnpackedBatch | None
 ) -> Iterator[UnpackedBatch]:
     """The record batches of a part that may hold the range. kept: one of them, if the range before ended in it"""
-    span = rows_between(place, stage_folder, part, "tokens", selection.first, selection.last)
+    span = find_key_rows(place, stage_folder, part, "tokens", selection.first, selection.last)
     if cached is not None and cached.rows_in_part.start == span.start:
         yield cached
         span = range(cached.rows_in_part.stop, span.stop)
     columns = (*TOKEN_COLUMNS, "source") if selection.sources else TOKEN_COLUMNS
     start = span.start
-    for batch in open_table(place, stage_folder, part, "tokens", columns, span) if span else ():
+    for batch in read_part_table(place, stage_folder, part, "tokens", columns, span) if span else ():
         yield unpack_batch(batch, selection, start)
         start += batch.num_rows
 
@@ -194,7 +194,7 @@ def take_rows(batch: pa.RecordBatch, rows: Int64s) -> TokenRows:
     sentence_lengths, num_sentences = _copy_lists(lengths.values.to_numpy(), lengths.offsets.to_numpy(), rows)
     return TokenRows(
         shuffle=batch.column("shuffle").to_numpy()[rows],
-        ids=fixed_bytes(batch.column("id"))[rows],
+        ids=to_byte_matrix(batch.column("id"))[rows],
         revisions=batch.column("revision").to_numpy()[rows],
         num_tokens=num_tokens,
         num_sentences=num_sentences,
@@ -242,7 +242,7 @@ def select_documents_plain(table: pa.Table, selection: DocumentSelection) -> Sha
         sources = pa.array(selection.sources, pa.string())
         is_selected = pc.and_(is_selected, pc.is_in(table.column("source"), value_set=sources))
     rows = table.filter(is_selected).sort_by([("shuffle", "ascending"), ("id", "ascending")])
-    ids = fixed_bytes(rows.column("id").combine_chunks())
+    ids = to_byte_matrix(rows.column("id").combine_chunks())
     revisions = rows.column("revision").to_numpy()
     columns = DocumentTokens(
         ids=pc.list_flatten(rows.column("ids")).to_numpy(),

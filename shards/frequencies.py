@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from corpora.kernels.arrays import Int64s
 from corpora.store.manifest import Manifest, ManifestAddress, Part
 from corpora.store.places.place import Place
-from corpora.store.stage import manifest_at
-from corpora.store.tables import open_table, read_table
+from corpora.store.stage import read_manifest_at
+from corpora.store.tables import read_part_table, read_table
 
 MAX_SAMPLE_TOKENS = 10_000_000  # tokens
 FREQUENCIES = pa.schema(
@@ -52,14 +52,14 @@ def list_counted_parts(tokens: Manifest, sources: Sequence[str]) -> tuple[Part, 
 @lru_cache(2)
 def count_tokens(place: Place, address: ManifestAddress, sources: tuple[str, ...], size: int) -> Int64s:
     """Count how often each id of a vocabulary of `size` occurs in the sample: int64 [size], not to be written to."""
-    tokens = manifest_at(place, address)
+    tokens = read_manifest_at(place, address)
     parts = list_counted_parts(tokens, sources)
     part_of_rows = max(1, -(-sum(part.ledger.figures["train tokens"] for part in parts) // MAX_SAMPLE_TOKENS))
     counts = np.zeros(size, np.int64)
     columns = ("held_out", "ids", *(("source",) if sources else ()))
     for part in parts:
-        rows = range(-(-part.rows("tokens") // part_of_rows))
-        for batch in open_table(place, tokens.stage_folder, part, "tokens", columns, rows) if rows else ():
+        rows = range(-(-part.count_rows("tokens") // part_of_rows))
+        for batch in read_part_table(place, tokens.stage_folder, part, "tokens", columns, rows) if rows else ():
             wanted = pc.invert(batch.column("held_out"))
             if sources:
                 wanted = pc.and_(wanted, pc.is_in(batch.column("source"), pa.array(sources, pa.string())))

@@ -6,7 +6,7 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.generic_types import Json
-from corpora.store.settings import bind, check_keys, check_range, convert, settings_json
+from corpora.store.settings import bind_settings, check_keys, check_range, convert_value, to_settings_json
 from shards.builders.contract import MAX_COPIES, MAX_LENGTH, Common, ExampleInput
 from shards.inputs import find_input_class, find_input_package, list_inputs_with_key
 from shards.masks.masking import MaskSettings
@@ -64,13 +64,13 @@ class ShardSettings:
             "input": self.input,
             "input_version": self.own.version,
             **({"input_package": package} if package else {}),
-            **settings_json(self.own),
+            **to_settings_json(self.own),
             "length": self.length,
             "copies": self.copies,
             "target_tokens": self.target_tokens,
             "seed": self.seed,
             "sources": list(self.sources),
-            "masking": settings_json(self.masking),
+            "masking": to_settings_json(self.masking),
         }
 
 
@@ -85,7 +85,7 @@ def read_shard_settings(table: Mapping[str, Any], where: str = "shards") -> Shar
             f"{where}.compat is no setting any more. Leave it out: pairs then truncate nothing, and how they look "
             "tells no label; the examples of BERT's authors come from their own script, see the guide of inputs."
         )
-    kind = find_input_class(convert(table.get("input", DEFAULT_INPUT), str, f"{where}.input"))
+    kind = find_input_class(convert_value(table.get("input", DEFAULT_INPUT), str, f"{where}.input"))
     shared = [each.name for each in fields(ShardSettings) if each.name != "own"]
     own = [each.name for each in fields(kind)]
     for key in table:
@@ -96,5 +96,5 @@ def read_shard_settings(table: Mapping[str, Any], where: str = "shards") -> Shar
     check_keys(table, [*shared, *own], where)
     masking = {"masking": {"kind": "none", **table.get("masking", {})}} if not kind.masked else {}
     given = {**table, **masking}
-    common = bind(ShardSettings, {key: value for key, value in given.items() if key in shared}, where)
-    return replace(common, own=bind(kind, {key: value for key, value in given.items() if key in own}, where))
+    common = bind_settings(ShardSettings, {key: value for key, value in given.items() if key in shared}, where)
+    return replace(common, own=bind_settings(kind, {key: value for key, value in given.items() if key in own}, where))

@@ -27,15 +27,15 @@ import pyarrow.compute as pc
 from corpora.build import Corpus
 from corpora.kernels.arrays import Int64s, UInt64s
 from corpora.schema import columns_of
-from corpora.store.current_record import each_batch
+from corpora.store.current_record import iter_reported
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, ManifestAddress
 from corpora.store.merging import MergeJob, plan_merge
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
-from corpora.store.randomness import stream
-from corpora.store.stage import PartPlan, Stage, library_versions, manifest_at
-from corpora.store.tables import open_table
+from corpora.store.randomness import compute_keys
+from corpora.store.stage import PartPlan, Stage, read_library_versions, read_manifest_at
+from corpora.store.tables import read_part_table
 from corpora.text.buffers import text_buffers
 from corpora.text.sentences.splitter import sentence_offsets
 from corpora.views import PartView, read_part
@@ -81,7 +81,7 @@ def plan_tokens(corpus: Corpus, vocabulary: Manifest, seed: int) -> Stage:
         build_version=BUILD_VERSION,
         settings={"seed": seed},
         parents=(corpus.manifest.as_parent(), vocabulary.as_parent()),
-        libraries={**library_versions("tokenizers"), "unicode": unicodedata.unidata_version},
+        libraries={**read_library_versions("tokenizers"), "unicode": unicodedata.unidata_version},
         parts=tuple(parts),
         build=build_tokens_part,
     )
@@ -92,10 +92,10 @@ def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     job: TokensJob = plan.job
     encoder = get_encoder(writer.place, job.vocabulary)
     schema = build_token_schema(choose_id_type(encoder.vocabulary.size))
-    batches = each_batch(read_part(writer.place, job.view, CORPUS_COLUMNS))
+    batches = iter_reported(read_part(writer.place, job.view, CORPUS_COLUMNS))
     tables = [tokenize_batch(batch, encoder, schema, job.seed) for batch in batches if batch.num_rows]
     table = sort_rows(pa.concat_tables(tables) if tables else schema.empty_table())
-    with writer.table("tokens", schema, sorted_by="shuffle") as sink:
+    with writer.create_table("tokens", schema, sorted_by="shuffle") as sink:
         for rows in split_into_batches(np.diff(table.column("ids").offsets.to_numpy())):
             sink.write(table.slice(rows.start, len(rows)))
     total = job.view.num_rows
@@ -137,7 +137,7 @@ def get_encoder(place: Place, vocabulary: ManifestAddress) -> Encoder:
     """The encoder of a vocabulary, kept by each thread from part to part: it remembers the words it has met."""
     key = (place.address, vocabulary)
     if getattr(_cache, "key", None) != key:
-        _cache.encoder = Encoder(read_vocabulary(place, manifest_at(place, vocabulary)))
+        _cache.encoder = Encoder(read_vocabulary(place, read_manifest_at(place, vocabulary)))
         _cache.key = key
     encoder: Encoder = _cache.encoder
     return encoder
@@ -191,7 +191,7 @@ def tokenize_batch(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, s
 def compute_shuffle_keys(ids: list[bytes], seed: int) -> UInt64s:
     """The place of each document in the shuffle: uint64, uniform, of its id alone."""
     items = np.frombuffer(b"".join(ids), np.uint64).reshape(len(ids), 2)[:, 0]
-    return stream(seed, "shuffle", 0, np.ascontiguousarray(items))
+    return compute_keys(seed, "shuffle", 0, np.ascontiguousarray(items))
 
 
 def _to_lists(offsets: Int64s, values: pa.Array) -> pa.Array:
@@ -216,12 +216,14 @@ def build_merged_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     figures = Counter[str]()
     for part in job.parts:
         figures.update(part.ledger.figures)
-    opened = [_SortedReader(open_table(writer.place, job.folder, part, "tokens", MERGED_COLUMNS)) for part in job.parts]
+    opened = [
+        _SortedReader(read_part_table(writer.place, job.folder, part, "tokens", MERGED_COLUMNS)) for part in job.parts
+    ]
     num_ranges = max(1, -(-(figures["train tokens"] + figures["held-out tokens"]) // TOKENS_PER_RANGE))
     schema = next((each.pending.schema for each in opened if each.pending is not None), None)
     assert schema is not None, "a generation of many parts has tokens"
     written = 0
-    with writer.table("tokens", schema, sorted_by="shuffle") as sink:
+    with writer.create_table("tokens", schema, sorted_by="shuffle") as sink:
         for number in range(num_ranges):
             last = ((number + 1 << 64) // num_ranges) - 1
             table = pa.Table.from_batches([batch for each in opened for batch in each.read_until(last)], schema)
@@ -229,7 +231,7 @@ def build_merged_part(writer: PartWriter, plan: PartPlan) -> Ledger:
             for stretch in split_into_batches(pc.list_value_length(rows.column("ids")).to_numpy()):
                 sink.write(rows.slice(stretch.start, len(stretch)))
             written += rows.num_rows
-    total = sum(part.rows("tokens") for part in job.parts)
+    total = sum(part.count_rows("tokens") for part in job.parts)
     return Ledger(
         accounts=(Account(unit="documents", total=total, outcomes={"merged": written}),), figures=dict(figures)
     )

@@ -17,7 +17,7 @@ from checkout import ROOT
 from collecting import add_remedy, place_file
 from cpu_seconds import read_seconds
 
-from corpora.kernels.compiling import kernel_folder
+from corpora.kernels.compiling import make_kernel_folder
 from corpora.store.places.place import Place
 from flows.environment import spare_loopback
 
@@ -82,7 +82,7 @@ def use_home(home: Path, environment: pytest.MonkeyPatch) -> None:
     """Make a folder the home of the user and of caches. It is empty: only compiled kernels are those of the user."""
     for caches in (home / ".cache" / "cloze", home / ".cloze"):
         caches.mkdir(parents=True)
-        (caches / "kernels").symlink_to(kernel_folder().parent)
+        (caches / "kernels").symlink_to(make_kernel_folder().parent)
     for name in [name for name in os.environ if name.startswith(OF_THE_USER)]:
         environment.delenv(name)
     environment.setenv("HOME", str(home))

@@ -48,11 +48,11 @@ def put_corpus(place: Place, parts: Mapping[str, Sequence[Row]], deleted: Sequen
     """Write the parts (named g001-source-...) and the delete list, and publish them as corpora/small."""
 
     def build(writer: PartWriter, plan: PartPlan) -> Ledger:
-        with writer.table("documents", CORPUS) as sink:
+        with writer.create_table("documents", CORPUS) as sink:
             sink.write(pa.Table.from_pylist(list(parts.get(plan.name, [])), CORPUS))
         if plan.name.endswith("changes"):
             gone = [{**{n: r[n] for n in ("id", "revision", "generation")}, "reason": "superseded"} for r in deleted]
-            with writer.table("deleted", DELETED) as sink:
+            with writer.create_table("deleted", DELETED) as sink:
                 sink.write(pa.Table.from_pylist(gone, DELETED))
         return Ledger()
 

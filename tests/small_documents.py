@@ -95,7 +95,7 @@ def assert_sound(columns: DocumentTokens, built: BuiltExamples, length: int, cop
         assert {int(owner[id - FIRST_ID]) for id in own} <= set(documents)
         assert len(set(documents)) == len(documents) >= 1
     for placed, ledger in zip(tokens, built.ledgers, strict=True):
-        account = ledger.account("tokens")
+        account = ledger.find_account("tokens")
         assert account.total == len(columns.ids) and account.outcomes["placed"] == len(placed)
     return tokens
 

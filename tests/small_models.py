@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from corpora.store.checked_folder import COMPLETE
+from corpora.store.checked_folder import COMPLETE_FILE
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, build_bert_vocabulary, build_roberta_vocabulary
 from trainer.families.contract import ModelInputs, SpecialIds
@@ -45,6 +45,6 @@ def write_model(folder: Path, family: str = "bert", *, pairs: bool = True, **set
     model = build_model(asked, inputs)
     model.init_weights()
     vocabulary.save(folder)
-    (folder / COMPLETE).unlink()  # as the folders of others are: tests change their files
+    (folder / COMPLETE_FILE).unlink()  # as the folders of others are: tests change their files
     export(folder, model.state_dict(), asked, inputs)
     return folder

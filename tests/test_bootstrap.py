@@ -230,10 +230,10 @@ def test_what_compiling_needs_is_installed_before(tmp_path: Path) -> None:
     """Fails if a kernel's module imports a package that pip has not loaded by then."""
     program = """
 import sys
-from corpora.kernels.calls import read_call
+from corpora.kernels.calls import parse_call
 from flows.command.compile_kernels import listed_calls
 for call in listed_calls():
-    read_call(call)
+    parse_call(call)
 print(*{name.partition(".")[0] for name in sys.modules})
 """
     imported = subprocess.run(

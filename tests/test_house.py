@@ -176,7 +176,7 @@ def test_kernels_are_compiled_through_one_decorator() -> None:
     assert len(decorated) > 5
 
 
-COLUMNS_AT = {"open_table": 4, "read_table": 3}  # which argument says the columns to read
+COLUMNS_AT = {"read_part_table": 4, "read_table": 3}  # which argument says the columns to read
 
 
 def test_who_reads_a_table_names_its_columns() -> None:

@@ -12,7 +12,7 @@ import pytest
 from checkout import PACKAGES, ROOT, checkout_files, git, tracked_files, unignored_files
 from tiers import LONG
 
-from corpora.kernels.compiling import kernel_folder
+from corpora.kernels.compiling import make_kernel_folder
 
 # Those that look at the whole checkout, at the working folder, or at the home; the dear ones of them in the long tier.
 SAMPLE = (
@@ -83,7 +83,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a user with older runs in the home, and with settings of their own."""
     home = tmp_path_factory.mktemp("older")
     write_all(home, LEFT_IN_HOME)
-    (home / "cloze" / "kernels").symlink_to(kernel_folder().parent)
+    (home / "cloze" / "kernels").symlink_to(make_kernel_folder().parent)
     users = {"HOME": str(home), "CLOZE_HOME": str(home / "cloze"), "PREFECT_API_URL": NOBODY, "PYTHONPATH": ""}
     return {**os.environ, **users}
 

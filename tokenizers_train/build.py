@@ -19,15 +19,15 @@ import pyarrow.compute as pc
 
 from corpora.build import Corpus, delete_list_at
 from corpora.errors import InputError
-from corpora.store.current_record import each_batch
+from corpora.store.current_record import iter_reported
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, ManifestAddress, Part
 from corpora.store.merging import MergeJob, plan_merge
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
-from corpora.store.settings import settings_json
-from corpora.store.stage import PartPlan, Stage, library_versions, manifest_at
-from corpora.store.tables import open_table, stored_files
+from corpora.store.settings import to_settings_json
+from corpora.store.stage import PartPlan, Stage, read_library_versions, read_manifest_at
+from corpora.store.tables import read_files, read_part_table
 from corpora.views import PartView, read_part
 from tokenizers_train.encoding.encoder import describe_slow_rules
 from tokenizers_train.learning.byte_bpe import train_byte_bpe
@@ -82,7 +82,7 @@ def plan_counts(corpus: Corpus, rule: WordRule, name: str | None = None) -> Stag
         build_version=COUNTS_VERSION,
         settings=rule.settings,
         parents=(corpus.manifest.as_parent(),),
-        libraries=library_versions("tokenizers"),
+        libraries=read_library_versions("tokenizers"),
         parts=tuple(parts),
         build=build_counts_part,
     )
@@ -95,7 +95,7 @@ def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     documents_seen = Counter[str]()
 
     def texts() -> Iterator[pa.Array]:
-        for live in each_batch(read_part(writer.place, job.view, COUNT_COLUMNS, deleted=deleted)):
+        for live in iter_reported(read_part(writer.place, job.view, COUNT_COLUMNS, deleted=deleted)):
             counted = live.filter(pc.invert(live.column("held_out")))
             documents_seen.update({"counted": counted.num_rows, "held out": live.num_rows - counted.num_rows})
             yield counted.column("text")
@@ -124,7 +124,7 @@ def batch_columns(columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
 
 def _write_counts(writer: PartWriter, counts: WordCounts) -> dict[str, int]:
     """Write counts as the table of a part; return its figures."""
-    with writer.table("counts", COUNTS_SCHEMA) as sink:
+    with writer.create_table("counts", COUNTS_SCHEMA) as sink:
         sink.write(counts)
     return {"words": int(pc.sum(counts.column("count")).as_py() or 0), "distinct words in parts": counts.num_rows}
 
@@ -147,7 +147,9 @@ def build_totals_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 def read_counts(place: Place, stage_folder: str, parts: Iterable[Part]) -> Iterator[WordCounts]:
     """The counts of parts, one after another. Raises Damaged."""
     for part in parts:
-        yield pa.Table.from_batches(open_table(place, stage_folder, part, "counts", COUNTS_SCHEMA.names), COUNTS_SCHEMA)
+        yield pa.Table.from_batches(
+            read_part_table(place, stage_folder, part, "counts", COUNTS_SCHEMA.names), COUNTS_SCHEMA
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,9 +173,9 @@ def plan_vocabulary(name: str, counts: Manifest, settings: VocabularySettings, w
         kind="vocabularies",
         name=name,
         build_version=UNIGRAM_VERSION if settings.algorithm == UNIGRAM else VOCABULARY_VERSION,
-        settings={**settings_json(settings), "weights": set_weights},
+        settings={**to_settings_json(settings), "weights": set_weights},
         parents=(counts.as_parent(),),
-        libraries=library_versions("tokenizers"),
+        libraries=read_library_versions("tokenizers"),
         parts=(PartPlan(name="vocabulary", key=counts.content, job=job),),
         build=build_vocabulary_part,
     )
@@ -182,7 +184,7 @@ def plan_vocabulary(name: str, counts: Manifest, settings: VocabularySettings, w
 def build_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Train on the merged counts and write the folder."""
     job: VocabularyJob = plan.job
-    manifest = manifest_at(writer.place, job.counts)
+    manifest = read_manifest_at(writer.place, job.counts)
     weights = [job.weights.get(part.labels.get("source", ""), 1.0) for part in manifest.parts]
     counts = merge_counts(read_counts(writer.place, manifest.stage_folder, manifest.parts), weights)
     if not counts.num_rows:
@@ -235,7 +237,7 @@ def plan_given_vocabulary(name: str, vocabulary: Vocabulary) -> Stage:
         build_version=_choose_build_version(vocabulary),
         settings={"algorithm": vocabulary.algorithm, "size": vocabulary.size, "files": digest.hexdigest()},
         parents=(),
-        libraries=library_versions("tokenizers"),
+        libraries=read_library_versions("tokenizers"),
         parts=(PartPlan(name="vocabulary", key=digest.hexdigest(), job=GivenVocabularyJob(files=files)),),
         build=build_given_vocabulary_part,
         facts={"notice": describe_slow_rules(vocabulary)} if vocabulary.word_rule is None else {},
@@ -268,13 +270,13 @@ def build_given_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 def _write_vocabulary(writer: PartWriter, vocabulary: Vocabulary, figures: Mapping[str, int]) -> Ledger:
     """Write a vocabulary's tokens and its folder."""
-    with writer.table("tokens", TOKENS_SCHEMA) as sink:
+    with writer.create_table("tokens", TOKENS_SCHEMA) as sink:
         sink.write(pa.table([pa.array(vocabulary.tokens, pa.string())], schema=TOKENS_SCHEMA))
     for name, data in vocabulary.to_files().items():
-        writer.file(name, data)
+        writer.write_file(name, data)
     return Ledger(figures={**figures, "tokens": vocabulary.size})
 
 
 def read_vocabulary(place: Place, manifest: Manifest) -> Vocabulary:
     """The vocabulary of an artifact."""
-    return Vocabulary.from_files(stored_files(place, manifest))
+    return Vocabulary.from_files(read_files(place, manifest))

@@ -18,7 +18,7 @@ import importlib
 import sys
 
 from corpora.errors import InputError
-from corpora.store.processes import die_with, leave
+from corpora.store.processes import exit_now, exit_with_parent
 
 COMMANDS = {
     "train": "trainer.pretrain",
@@ -36,7 +36,7 @@ COMMANDS = {
 def main(arguments: list[str]) -> int:
     """Run one command; its exit code."""
     if arguments[:1] == ["--die-with"]:
-        die_with(int(arguments[1]))  # before torch is imported, which takes seconds
+        exit_with_parent(int(arguments[1]))  # before torch is imported, which takes seconds
         arguments = arguments[2:]
     if not arguments or arguments[0] not in COMMANDS:
         print(f"trainer: name one of {', '.join(COMMANDS)}.", file=sys.stderr)
@@ -50,4 +50,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    leave(main(sys.argv[1:]))
+    exit_now(main(sys.argv[1:]))

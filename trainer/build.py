@@ -22,12 +22,12 @@ import pyarrow as pa
 
 from corpora.errors import InputError
 from corpora.generic_types import Json
-from corpora.store.checked_folder import described_bytes
+from corpora.store.checked_folder import describe_bytes
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
-from corpora.store.settings import settings_json
+from corpora.store.settings import to_settings_json
 from corpora.store.stage import PartPlan, Stage
 from corpora.store.tables import read_table
 from trainer.families.contract import ModelInputs, SpecialIds
@@ -81,7 +81,7 @@ def plan_model(
     nothing, or cannot be mixed as a phase asks for; and where a student cannot learn from the teacher.
     """
     _check_phases(shards, vocabulary, model, training)
-    models = Path(place.full_path("")) if place.is_local else CACHE.expanduser()
+    models = Path(place.to_full_path("")) if place.is_local else CACHE.expanduser()
     origin = find_origin(training, models, model, vocabulary.content)
     if origin is not None and start is not None:
         raise InputError(
@@ -130,7 +130,7 @@ def _stage(job: TrainingJob, settled: Settled, vocabulary: Manifest, notice: str
         build_version=BUILD_VERSION,
         settings={
             "model": model_json(model),
-            "training": settings_json(job.training),
+            "training": to_settings_json(job.training),
             "phases": phase_contents(settled),
             **begins,
         },
@@ -181,14 +181,14 @@ def phase_contents(settled: Settled) -> Json:
 
 def work_folder(place: Place, stage: Stage) -> Path:
     """Return the folder for checkpoints, metrics and the export while a model is trained: always on this machine."""
-    root = Path(place.full_path("")) if place.is_local else CACHE.expanduser()
+    root = Path(place.to_full_path("")) if place.is_local else CACHE.expanduser()
     return root / stage.folder / "work"
 
 
 def _check_shards(what: str, shards: Manifest, vocabulary: Manifest, model: ModelSettings) -> None:
     """Raise InputError where a model of this vocabulary and these positions cannot read the shards."""
     made_with = [parent.fingerprint for parent in shards.parents if parent.role == vocabulary.kind]
-    size = vocabulary.rows("tokens")
+    size = vocabulary.count_rows("tokens")
     if made_with != [vocabulary.fingerprint] or shards.facts["vocab_size"] != size:
         raise InputError(
             f"The shards {shards.name!r} of {what} have a different vocabulary ({shards.facts['vocab_size']} tokens) "
@@ -211,10 +211,10 @@ def build_model_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     tokenizer = tokenizer_files(writer.place, job.vocabulary.folder, job.model.positions)
     for folder in job.export_folders:
         for name in ("config.json", "model.safetensors"):
-            writer.file(folder + name, _exported(job, facts, folder + name))
+            writer.write_file(folder + name, _exported(job, facts, folder + name))
         for name, data in tokenizer.items():
-            writer.file(folder + name, data)
-    with writer.table("metrics", metrics_schema(job.model, job.inputs)) as sink:
+            writer.write_file(folder + name, data)
+    with writer.create_table("metrics", metrics_schema(job.model, job.inputs)) as sink:
         sink.write(metrics_table(job))
     return _ledger(job, facts)
 
@@ -222,7 +222,7 @@ def build_model_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 def _exported(job: TrainingJob, facts: Mapping[str, Json], name: str) -> bytes:
     """A file of the export. Raises InputError where it is not as it was written."""
     data = (job.export / name).read_bytes()
-    if described_bytes(data) != facts["files"].get(name, described_bytes(data)):
+    if describe_bytes(data) != facts["files"].get(name, describe_bytes(data)):
         raise InputError(
             f"{job.export / name} is damaged: its bytes are not those that were written. Run the same command again: "
             "it rewrites the file from the newest checkpoint."

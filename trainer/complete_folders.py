@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.store.places.files import NO_LOCKS, disk_refusal, flush, flush_folder, held, replaced_file, unfinished
+from corpora.store.places.files import (
+    NO_LOCK_ERRORS,
+    explain_disk_error,
+    flush,
+    flush_folder,
+    hold_lock,
+    replace_file,
+    to_unfinished_path,
+)
 
 HALVES = "backslashreplace"  # half a character is written as JSON does: \udc80
 ELSEWHERE = "give another folder, then run the same command again"
@@ -23,7 +31,7 @@ def refusing(path: Path, elsewhere: str = "name another file") -> Iterator[None]
     try:
         yield
     except OSError as error:
-        reason = disk_refusal(error, elsewhere) or f"{error.strerror or error}: {elsewhere}"
+        reason = explain_disk_error(error, elsewhere) or f"{error.strerror or error}: {elsewhere}"
         raise InputError(f"Cannot write {path}: {reason}.") from error
 
 
@@ -40,9 +48,9 @@ def alone(output: Path, doing: str) -> Iterator[None]:
     output.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as own:
         try:
-            own.enter_context(held(lock_of(output), taken))
+            own.enter_context(hold_lock(lock_of(output), taken))
         except OSError as error:
-            if error.errno not in NO_LOCKS:
+            if error.errno not in NO_LOCK_ERRORS:
                 raise
         yield
 
@@ -66,7 +74,7 @@ def unfinished_folder(output: Path) -> Iterator[Path]:
 
     Raises InputError if another process makes the output. What a killed process left of it is removed.
     """
-    new = unfinished(output, alone=True)
+    new = to_unfinished_path(output, is_only_writer=True)
     with ExitStack() as own:
         with refusing(output, ELSEWHERE):
             own.enter_context(alone(output, "writing"))
@@ -100,7 +108,7 @@ def new_folder(output: Path) -> Iterator[Path]:
 
 def write_lines(output: Path, lines: Iterable[str]) -> None:
     """Write a file in one step. Raises InputError where it cannot be written."""
-    with refusing(output), replaced_file(output) as new, new.open("w", encoding="utf-8", errors=HALVES) as file:
+    with refusing(output), replace_file(output) as new, new.open("w", encoding="utf-8", errors=HALVES) as file:
         file.writelines(lines)
 
 

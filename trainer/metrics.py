@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from corpora.store.places.files import replaced_file
+from corpora.store.places.files import replace_file
 
 Event = Mapping[str, Any]
 
@@ -58,7 +58,7 @@ class MetricsLog:
     def cut(self, step: int) -> None:
         """Keep what was logged up to a step; -1 for nothing."""
         if self._speaks:
-            with replaced_file(self._path, alone=True) as new, new.open("w", encoding="utf-8") as file:
+            with replace_file(self._path, is_only_writer=True) as new, new.open("w", encoding="utf-8") as file:
                 file.writelines(line(event) for event in read_metrics(self._path) if event["step"] <= step)
             for listener in self._listeners:
                 listener.begin(step)

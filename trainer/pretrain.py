@@ -27,9 +27,9 @@ import numpy as np
 
 from corpora.errors import InputError
 from corpora.generic_types import Json
-from corpora.store.checked_folder import described, finish, names_in
+from corpora.store.checked_folder import describe_files, list_files, write_complete_file
 from corpora.store.damage import Damaged
-from corpora.store.places.files import unfinished
+from corpora.store.places.files import to_unfinished_path
 from shards.reading.loader import TALLY_NAMES
 from trainer.checkpoints.folders import Checkpoints, Cursor, gather_weights
 from trainer.compute import compute_reproducibly, explain_torch_errors, settle
@@ -175,12 +175,12 @@ def export_model(job: TrainingJob, state: TrainState, ranks: Ranks, log: Metrics
     weights, read = gather_weights(state.model), read_counts.to_json()
     facts = {"steps": state.step, "parameters": state.num_parameters, "seen": read["seen"], **read["counts"]}
     if ranks.rank == 0:
-        new = unfinished(job.export, alone=True)
+        new = to_unfinished_path(job.export, is_only_writer=True)
         for folder in (new, job.export):
             shutil.rmtree(folder, ignore_errors=True)
         new.mkdir()
         export(new, weights, job.model, job.inputs)
-        finish(new, {"identity": job.identity, **facts}, described(new, names_in(new)))
+        write_complete_file(new, {"identity": job.identity, **facts}, describe_files(new, list_files(new)))
         new.rename(job.export)
     ranks.wait()
     log.say("done", state.step, parameters=state.num_parameters, **read["counts"])

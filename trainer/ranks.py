@@ -30,7 +30,7 @@ from torch.distributed.rendezvous import rendezvous
 from corpora.errors import InputError
 from corpora.generic_types import Item
 from corpora.kernels.arrays import Int64s
-from corpora.store.processes import take_signals
+from corpora.store.processes import install_handlers
 
 FIRST_SECONDS = 300.0  # until FIRST_STEPS are done
 FIRST_STEPS = 10  # of this process, among them those with other shapes, for which layers are compiled again
@@ -146,7 +146,7 @@ class StopSignal:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = take_signals(self._on_signal)
+        before = install_handlers(self._on_signal)
         try:
             yield
         finally:

@@ -27,7 +27,7 @@ from typing import Any
 import torch
 
 from corpora.generic_types import Json
-from corpora.store.randomness import stream
+from corpora.store.randomness import compute_keys
 from trainer.auto_settings import Computing
 from trainer.checkpoints.folders import Checkpoints, Cursor, Saved
 from trainer.learn import Step, StepResult, TrainState, compute_gradient_norm
@@ -120,7 +120,7 @@ def train(
         run.checkpoints.load(resume_from, state)
         owes_evaluation = lacks_evaluation(run, find_phase(phases, state.step), state.step)
     if resume_from is None or resume_from.ranks != ranks.count:
-        torch.manual_seed(int(stream(settings.seed, "dropout", state.step, ranks.rank)))
+        torch.manual_seed(int(compute_keys(settings.seed, "dropout", state.step, ranks.rank)))
     begun_at = state.step
 
     for phase in phases:

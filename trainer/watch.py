@@ -42,7 +42,7 @@ import torch
 from corpora.errors import InputError
 from corpora.generic_types import Item
 from corpora.kernels.arrays import Int64s
-from corpora.store.processes import resident_bytes
+from corpora.store.processes import read_resident_bytes
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.learn import STEP_COUNTS, Step, StepResult, TrainState
 from trainer.metrics import MetricsLog
@@ -153,7 +153,9 @@ class Speed(Watcher):
         if self._peak is not None and self._flops:
             line.fields["mfu"] = round(self._flops / seconds / (self._peak * self._ranks.count), 4)
         is_gpu = device.type == "cuda"
-        line.fields["memory_bytes"] = torch.cuda.max_memory_allocated(device) if is_gpu else resident_bytes(os.getpid())
+        line.fields["memory_bytes"] = (
+            torch.cuda.max_memory_allocated(device) if is_gpu else read_resident_bytes(os.getpid())
+        )
         self._tokens, self._flops, self._wait_seconds, self._since = 0, 0.0, 0.0, time.monotonic()
 
 

@@ -38,8 +38,8 @@ from corpora.acquire.http_client import Hosts, Later, Tries
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.sources.contract import RawFile, StatCache
-from corpora.store.places.files import disk_refusal, flush_folder, is_at, replaced_file, try_lock
-from corpora.store.settings import convert
+from corpora.store.places.files import explain_disk_error, flush_folder, is_same_file, replace_file, try_lock
+from corpora.store.settings import convert_value
 
 BLOCK_BYTES = 1 << 20
 
@@ -90,7 +90,7 @@ class PartFile:
         size = os.fstat(self._stream.fileno()).st_size
         if is_there(self._note):
             try:
-                self.version = convert(json.loads(_read(self._note)), Version, str(self._note))
+                self.version = convert_value(json.loads(_read(self._note)), Version, str(self._note))
             except ValueError as error:
                 raise in_the_way(self._note) from error
         elif size:  # a note comes before the first byte
@@ -123,7 +123,7 @@ class PartFile:
     def tell(self, version: Version) -> None:
         """Write down what is known of the version now: before the first of its bytes, and when its size is known."""
         self.version = version
-        with replaced_file(self._note, alone=True) as new:
+        with replace_file(self._note, is_only_writer=True) as new:
             new.write_text(json.dumps(asdict(version)), encoding="utf-8")
 
     def append(self, chunk: bytes) -> None:
@@ -196,7 +196,7 @@ def open_part(target: Path, remote: RemoteFile, replaces: bool = False) -> Itera
                 if not try_lock(stream):
                     raise InputError(f"{path} is being fetched by another process. Wait for it, or end it.")
                 # Another process may have finished the file between the two calls: then this is the target itself.
-                if is_at(stream, path):
+                if is_same_file(stream, path):
                     yield PartFile(target, remote, stream, replaces)
                     return
 
@@ -216,7 +216,7 @@ def writable(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         elsewhere = "fetch to another place (--set source.NAME.fetch.folder=FOLDER)"
-        remedy = disk_refusal(error, elsewhere) or f"{error.strerror or error}: fix that, or {elsewhere}"
+        remedy = explain_disk_error(error, elsewhere) or f"{error.strerror or error}: fix that, or {elsewhere}"
         raise InputError(f"Cannot write {target}: {remedy}. What was received is kept.") from error
 
 

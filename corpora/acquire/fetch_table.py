@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.store.places.address import has_secret, without_password
-from corpora.store.settings import bind, check_choice, check_range
+from corpora.store.settings import bind_settings, check_choice, check_range
 
 WIKIMEDIA = "https://dumps.wikimedia.org"
 COMMON_CRAWL = "https://data.commoncrawl.org"
@@ -131,7 +131,7 @@ def read_settings(table: Mapping[str, Json], where: str, source: str) -> Acquire
     values["folder"] = values.get("folder") or f"raw/{source}"
     if isinstance(values["folder"], str) and "\0" in values["folder"]:
         raise InputError(f"{where}.folder = {values['folder']!r} is not the name of a folder.")
-    return bind(AcquireSettings, values, where)
+    return bind_settings(AcquireSettings, values, where)
 
 
 def is_address(text: str) -> bool:

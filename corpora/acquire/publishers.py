@@ -41,7 +41,7 @@ from corpora.acquire.http_client import Absent, Hosts
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.sources.contract import RawFile
-from corpora.store.settings import bind, convert
+from corpora.store.settings import bind_settings, convert_value
 
 DUMP_JOB = "articlesmultistreamdump"
 DATED = re.compile(
@@ -99,7 +99,7 @@ def _dump_file(wiki: str, date: str, name: str, facts: Any, where: str) -> Remot
     if not name.startswith(f"{wiki}-{date}-"):
         raise InputError(f"{where} names {name[:100]!r}, which is not part of this dump. Use another mirror.")
     stated = {"size_bytes": facts.get("size"), "sha1": facts.get("sha1")}
-    return bind(RemoteFile, {"url": dump_address(wiki, date, name), "name": name, **stated}, where)
+    return bind_settings(RemoteFile, {"url": dump_address(wiki, date, name), "name": name, **stated}, where)
 
 
 def dump_order(name: str) -> tuple[int, ...]:
@@ -331,7 +331,7 @@ class Resolved:
     def from_json(data: Mapping[str, Json], where: str) -> "Resolved":
         """Read the form that `to_json` wrote. Raises InputError for another form."""
         try:
-            resolved: Resolved = convert(data, Resolved, "fetched")
+            resolved: Resolved = convert_value(data, Resolved, "fetched")
         except InputError as error:
             raise InputError(
                 f"{where} does not hold what a fetch was resolved to ({error}). Restore it, or fetch with --refresh."

@@ -33,15 +33,15 @@ from corpora.duplicates.revisions import read_dropped
 from corpora.duplicates.signatures import signatures
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.duplicates.verdicts import REMOVED, VERDICTS, find_duplicates, mark_revisions, verdict_batches
-from corpora.kernels.fixed_width import fixed_width
+from corpora.kernels.fixed_width import to_fixed_width_column
 from corpora.schema import columns_of
-from corpora.store.current_record import each_batch
+from corpora.store.current_record import iter_reported
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
 from corpora.store.part_writer import PartWriter
-from corpora.store.settings import settings_json
-from corpora.store.stage import PartPlan, Stage, library_versions
-from corpora.store.tables import open_table
+from corpora.store.settings import to_settings_json
+from corpora.store.stage import PartPlan, Stage, read_library_versions
+from corpora.store.tables import read_part_table
 from corpora.text.buffers import text_buffers
 from corpora.tombstones import Tombstones, text_hash
 
@@ -68,9 +68,9 @@ def plan_signatures(documents: Manifest, settings: DuplicateSettings) -> Stage:
         kind="signatures",
         name=documents.name,
         build_version=SIGNATURES_VERSION,
-        settings=settings_json(settings.signature),
+        settings=to_settings_json(settings.signature),
         parents=(documents.as_parent(),),
-        libraries=library_versions("datasketch") | UNICODE,
+        libraries=read_library_versions("datasketch") | UNICODE,
         parts=tuple(
             PartPlan(
                 name=part.name,
@@ -88,14 +88,14 @@ def build_signatures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     job: SignatureJob = plan.job
     schema = signature_schema(job.settings.permutations)
     written = 0
-    with writer.table("signatures", schema) as sink, writer.table("revisions", REVISIONS) as revisions:
-        for batch in each_batch(open_table(writer.place, job.folder, job.part, "documents", SKETCHED)):
+    with writer.create_table("signatures", schema) as sink, writer.create_table("revisions", REVISIONS) as revisions:
+        for batch in iter_reported(read_part_table(writer.place, job.folder, job.part, "documents", SKETCHED)):
             sink.write(_sketch(batch, schema, job.settings))
             written += batch.num_rows
-        for batch in open_table(writer.place, job.folder, job.part, "dropped", ("keyed", *REVISIONS.names)):
+        for batch in read_part_table(writer.place, job.folder, job.part, "dropped", ("keyed", *REVISIONS.names)):
             keyed = batch.filter(batch.column("keyed"))
             revisions.write(keyed.select(REVISIONS.names).cast(REVISIONS))
-    account = Account(unit="documents", total=job.part.rows("documents"), outcomes={"sketched": written})
+    account = Account(unit="documents", total=job.part.count_rows("documents"), outcomes={"sketched": written})
     return Ledger(accounts=(account,))
 
 
@@ -104,10 +104,10 @@ def _sketch(batch: pa.RecordBatch, schema: pa.Schema, settings: DuplicateSetting
     columns = {
         **{name: batch.column(name) for name in ("id", "keyed", "revision", "quality")},
         "group_key": group_keys(batch.column("source"), batch.column("group")),
-        "text_hash": fixed_width(b"".join(text_hashes(batch.column("text"))), 16),
+        "text_hash": to_fixed_width_column(b"".join(text_hashes(batch.column("text"))), 16),
         "set_hash": sketch.set_hash,
         "num_shingles": sketch.num_shingles,
-        "signature": fixed_width(sketch.signature, 4 * settings.permutations),
+        "signature": to_fixed_width_column(sketch.signature, 4 * settings.permutations),
     }
     return pa.RecordBatch.from_arrays(columns_of(columns, schema), schema=schema)
 
@@ -147,8 +147,8 @@ def plan_verdicts(
         name=name,
         build_version=VERDICTS_VERSION,
         settings={
-            "duplicates": settings_json(duplicates),
-            "held_out": settings_json(split),
+            "duplicates": to_settings_json(duplicates),
+            "held_out": to_settings_json(split),
             "priorities": {item.documents.name: item.priority for item in inputs},
             "tombstones": tombstones.fingerprint,
         },
@@ -167,15 +167,15 @@ def build_verdicts(writer: PartWriter, plan: PartPlan) -> Ledger:
     job: VerdictsJob = plan.job
     inputs = [open_input(writer.place, address) for address in job.inputs]
     with read_candidates(writer.place, inputs, job.duplicates) as table:
-        rows = [item.signatures.rows("signatures") for item in inputs]
+        rows = [item.signatures.count_rows("signatures") for item in inputs]
         generation, priority = (
             np.repeat(np.array([getattr(item, name) for item in inputs], np.int32), rows)
             for name in ("generation", "priority")
         )
         marks = mark_revisions(table, generation, read_dropped(writer.place, inputs), job.tombstones)
         duplicates = find_duplicates(writer.place, table, marks, priority, inputs, job.duplicates)
-        parts = [part.rows("documents") for item in inputs for part in item.documents.parts]
-        with writer.table("verdicts", VERDICTS) as sink:
+        parts = [part.count_rows("documents") for item in inputs for part in item.documents.parts]
+        with writer.create_table("verdicts", VERDICTS) as sink:
             for batch in verdict_batches(table, marks, duplicates, job.split, parts):
                 sink.write(batch)
     counts = zip(("kept", *(f"removed: {reason}" for reason in REMOVED)), marks.counts(), strict=True)

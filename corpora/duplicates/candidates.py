@@ -20,14 +20,14 @@ from corpora.duplicates.signatures import band_keys, key_columns, text_keys
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.duplicates.verify import ShingleSets, shingle_sets
 from corpora.kernels.arrays import Int64s, UInt32s, UInt64s
-from corpora.kernels.fixed_width import fixed_bytes, number_pairs
+from corpora.kernels.fixed_width import to_byte_matrix, to_number_pairs
 from corpora.schema import DOCUMENTS, ID_BYTES, Document, documents
 from corpora.store.manifest import Manifest, ManifestAddress, Part
 from corpora.store.places.place import Place
-from corpora.store.scratch import ScratchTable, scratch_folder, scratch_table
+from corpora.store.scratch import ScratchTable, make_scratch_folder, open_scratch_table
 from corpora.store.settings import check_range
-from corpora.store.stage import manifest_at
-from corpora.store.tables import open_table
+from corpora.store.stage import read_manifest_at
+from corpora.store.tables import read_part_table
 from corpora.tombstones import Tombstones, text_hash
 
 REVISIONS = pa.schema([pa.field("id", pa.binary(ID_BYTES), nullable=False), pa.field("revision", pa.int64())])
@@ -100,8 +100,8 @@ def open_input(place: Place, address: InputAddress) -> Input:
     return Input(
         generation=address.generation,
         priority=address.priority,
-        documents=manifest_at(place, address.documents),
-        signatures=manifest_at(place, address.signatures),
+        documents=read_manifest_at(place, address.documents),
+        signatures=read_manifest_at(place, address.signatures),
     )
 
 
@@ -142,8 +142,8 @@ def read_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSe
     Raises Damaged, and InputError if the disk has no room.
     """
     kinds = {**COLUMNS, **dict.fromkeys(key_columns(settings.bands), np.uint64)}
-    with scratch_table(scratch_folder(place), kinds) as table:
-        table.reserve(sum(item.signatures.rows("signatures") for item in inputs))
+    with open_scratch_table(make_scratch_folder(place), kinds) as table:
+        table.reserve(sum(item.signatures.count_rows("signatures") for item in inputs))
         for item in inputs:
             for batch in _sketches(place, item, settings):
                 table.append(_columns(batch, item.generation, settings))
@@ -153,18 +153,18 @@ def read_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSe
 def _sketches(place: Place, item: Input, settings: DuplicateSettings) -> Iterator[pa.RecordBatch]:
     names = signature_schema(settings.permutations).names
     for part in item.signatures.parts:
-        yield from open_table(place, item.signatures.stage_folder, part, "signatures", names)
+        yield from read_part_table(place, item.signatures.stage_folder, part, "signatures", names)
 
 
 def _columns(batch: pa.RecordBatch, generation: int, settings: DuplicateSettings) -> dict[str, UInt64s]:
     """The scratch columns of some sketches."""
-    text_hashes, set_hash = number_pairs(batch.column("text_hash")), batch.column("set_hash").to_numpy().copy()
+    text_hashes, set_hash = to_number_pairs(batch.column("text_hash")), batch.column("set_hash").to_numpy().copy()
     num_shingles = batch.column("num_shingles").to_numpy()
     keys = band_keys(lanes(batch.column("signature")), settings.band)
     wordless = np.flatnonzero(num_shingles == 0)
     set_hash[wordless], keys[wordless] = text_keys(text_hashes[wordless], settings.bands)
     return {
-        "id": number_pairs(batch.column("id")),
+        "id": to_number_pairs(batch.column("id")),
         "keyed": batch.column("keyed").to_numpy(zero_copy_only=False),
         "revision": batch.column("revision").fill_null(generation).to_numpy(),
         "text_hash": text_hashes,
@@ -187,14 +187,14 @@ def _split_keys(group_keys: pa.Array, ids: pa.Array) -> UInt64s:
 
 def keys_of_ids(ids: pa.Array) -> UInt64s:
     """What decides whether documents without a group are held out: `hash64` of the hexadecimal digits of each id."""
-    digits, width = fixed_bytes(ids).tobytes().hex().encode(), 2 * ID_BYTES
+    digits, width = to_byte_matrix(ids).tobytes().hex().encode(), 2 * ID_BYTES
     digests = b"".join([sha256(digits[at : at + width]).digest() for at in range(0, len(digits), width)])
     return np.frombuffer(digests, np.uint64)[::4]
 
 
 def lanes(signatures: pa.Array) -> UInt32s:
     """A column of signatures as numbers: uint32 [n, permutations]."""
-    return fixed_bytes(signatures).view(np.uint32)
+    return to_byte_matrix(signatures).view(np.uint32)
 
 
 def document_sets(
@@ -203,7 +203,7 @@ def document_sets(
     """The shingle sets of some ascending rows, in blocks; a part is read from the first to the last."""
     for manifest, part, within in _rows_of_parts([item.documents for item in inputs], rows):
         at, stop = int(within[0]), int(within[-1]) + 1
-        for batch in open_table(place, manifest.stage_folder, part, "documents", ("text",), range(at, stop)):
+        for batch in read_part_table(place, manifest.stage_folder, part, "documents", ("text",), range(at, stop)):
             begin, end = np.searchsorted(within, (at, at + batch.num_rows))
             chosen = pa.array(within[begin:end] - at)
             yield shingle_sets(batch.column("text").take(chosen), settings.shingle_words)
@@ -215,7 +215,7 @@ def _rows_of_parts(judged: Sequence[Manifest], rows: Int64s) -> Iterator[tuple[M
     first = 0
     for manifest in judged:
         for part in manifest.parts:
-            stop = first + part.rows("documents")
+            stop = first + part.count_rows("documents")
             begin, end = np.searchsorted(rows, (first, stop))
             if begin < end:
                 yield manifest, part, rows[begin:end] - first
@@ -227,6 +227,6 @@ def documents_at(place: Place, judged: Sequence[Manifest], rows: Collection[int]
     wanted = np.array(sorted(rows), np.int64)
     found: list[Document] = []
     for manifest, part, within in _rows_of_parts(judged, wanted):
-        batches = open_table(place, manifest.stage_folder, part, "documents", DOCUMENTS.names, within.tolist())
+        batches = read_part_table(place, manifest.stage_folder, part, "documents", DOCUMENTS.names, within.tolist())
         found.extend(documents(batches))
     return dict(zip(wanted.tolist(), found, strict=True))

@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from corpora.duplicates.candidates import REVISIONS, Input
 from corpora.kernels.arrays import Bools, Int32s, Int64s, UInt64s
-from corpora.kernels.fixed_width import column_of, number_pairs
+from corpora.kernels.fixed_width import from_number_pairs, to_number_pairs
 from corpora.schema import occurrence_id
 from corpora.store.places.place import Place
 from corpora.store.scratch import ScratchTable
-from corpora.store.tables import open_table
+from corpora.store.tables import read_part_table
 
 
 class DroppedRecords(NamedTuple):
@@ -58,13 +58,13 @@ def read_dropped(place: Place, inputs: Sequence[Input]) -> DroppedRecords:
         for batch in _revisions(place, item):
             revision = batch.column("revision").fill_null(item.generation).to_numpy()
             generation = np.full(batch.num_rows, item.generation, np.int64)
-            found.append(DroppedRecords(number_pairs(batch.column("id")), revision, generation))
+            found.append(DroppedRecords(to_number_pairs(batch.column("id")), revision, generation))
     return DroppedRecords(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
 
 
 def _revisions(place: Place, item: Input) -> Iterator[pa.RecordBatch]:
     for part in item.signatures.parts:
-        yield from open_table(place, item.signatures.stage_folder, part, "revisions", REVISIONS.names)
+        yield from read_part_table(place, item.signatures.stage_folder, part, "revisions", REVISIONS.names)
 
 
 def settle_ids(table: ScratchTable, generation: Int32s, dropped: DroppedRecords, forgotten: Bools) -> SettledIds:
@@ -79,20 +79,20 @@ def settle_ids(table: ScratchTable, generation: Int32s, dropped: DroppedRecords,
     forgotten:  rows that are on the tombstone list: they neither stand nor are marked, and may be the newest
     """
     since = generation.astype(np.int32)
-    rows = _sharing(table.column("id")[:, 0], dropped.ids[:, 0])
-    ids = np.concatenate([table.values_at("id", rows), dropped.ids])
+    rows = _sharing(table.read_column("id")[:, 0], dropped.ids[:, 0])
+    ids = np.concatenate([table.read_values("id", rows), dropped.ids])
     # Dropped records come last, under numbers beyond the rows.
     places = np.concatenate([rows, table.rows + np.arange(len(dropped.ids))])
-    keyed = np.concatenate([table.values_at("keyed", rows), np.ones(len(dropped.ids), np.bool_)])
+    keyed = np.concatenate([table.read_values("keyed", rows), np.ones(len(dropped.ids), np.bool_)])
     created = np.concatenate([generation[rows], dropped.generation])
-    revision = np.concatenate([table.values_at("revision", rows), dropped.revision])
+    revision = np.concatenate([table.read_values("revision", rows), dropped.revision])
     order = np.lexsort((places, ids[:, 1], ids[:, 0]))
     ids, places, keyed, created, revision = (each[order] for each in (ids, places, keyed, created, revision))
     group = np.cumsum(np.r_[False, (ids[1:] != ids[:-1]).any(axis=1)][: len(ids)])
 
     occurrence = _count_before(group, ~keyed)
     again = np.flatnonzero(~keyed & (occurrence > 0))
-    equal = zip(column_of(ids[again]).to_pylist(), occurrence[again].tolist(), strict=True)
+    equal = zip(from_number_pairs(ids[again]).to_pylist(), occurrence[again].tolist(), strict=True)
     new_ids = pa.array([occurrence_id(id, number) for id, number in equal], REVISIONS.field("id").type)
     by_row = np.argsort(places[again])
 
@@ -113,7 +113,7 @@ def settle_ids(table: ScratchTable, generation: Int32s, dropped: DroppedRecords,
     newest = newest[is_row[newest]]
     text = np.zeros((len(group), 2), np.uint64)
     ascending = np.argsort(places[is_row])
-    text[np.flatnonzero(is_row)[ascending]] = table.values_at("text_hash", places[is_row][ascending])
+    text[np.flatnonzero(is_row)[ascending]] = table.read_values("text_hash", places[is_row][ascending])
     newest_of = np.full(num_groups, -1)
     newest_of[group[newest]] = newest
     marked = np.flatnonzero(keyed & is_row)
@@ -125,7 +125,7 @@ def settle_ids(table: ScratchTable, generation: Int32s, dropped: DroppedRecords,
     return SettledIds(
         since=since,
         numbered=places[again][by_row],
-        new_ids=number_pairs(new_ids)[by_row],
+        new_ids=to_number_pairs(new_ids)[by_row],
         repeated=np.sort(places[alike[~is_first]]),
         superseded=np.sort(places[marked[~same]]),
     )

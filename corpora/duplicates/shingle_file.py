@@ -22,7 +22,7 @@ AROUND_BYTES = 1 << 16  # that the system maps at once, around the place that is
 class ShingleFile:
     """The `Similarity` of documents by their places in the total order.
 
-    file, folder: a file of `scratch_file`, and where it is
+    file, folder: a file of `open_scratch_file`, and where it is
     order:        the row of each place
     read:         gives the sets of some ascending rows, in blocks
     """

@@ -49,7 +49,7 @@ from corpora.duplicates.sweep import (
 from corpora.duplicates.verify import reaches, threshold_ratio
 from corpora.kernels.arrays import Bools, Float32s, Int32s, Int64s, UInt64s
 from corpora.store.scratch import ScratchTable
-from corpora.store.settings import added, check_choice, check_range
+from corpora.store.settings import check_choice, check_range, later_field
 
 RULES = SIMILAR, CONTAINED = "similar", "contained"
 PREFERENCES = QUALITY, LONGEST = "quality", "longest"
@@ -77,8 +77,8 @@ class DuplicateSettings:
     bands: int = 18
     rows: int = 7
     max_bucket_comparisons: int = 1000
-    rule: str = added(neutral=SIMILAR)
-    prefer: str = added(neutral=QUALITY)
+    rule: str = later_field(neutral=SIMILAR)
+    prefer: str = later_field(neutral=QUALITY)
     enabled: bool = True
 
     def __post_init__(self) -> None:
@@ -190,8 +190,8 @@ def judge_table(
     """
     places = np.full(table.rows, OUT, np.int32)
     places[order] = np.arange(len(order), dtype=np.int32)
-    buckets = shared_buckets(places, map(table.column, key_columns(settings.bands)))
-    set_hash = table.column("set_hash")[order[buckets.documents]]
+    buckets = shared_buckets(places, map(table.read_column, key_columns(settings.bands)))
+    set_hash = table.read_column("set_hash")[order[buckets.documents]]
     return judge_buckets(buckets, set_hash, similarity, settings, len(order), num_given)
 
 

@@ -25,11 +25,11 @@ from corpora.duplicates.shingle_file import ShingleFile
 from corpora.duplicates.survivors import LONGEST, DuplicateSettings, judge_table
 from corpora.duplicates.sweep import KEPT, OUT
 from corpora.kernels.arrays import Bools, Bytes, Float32s, Int32s, Int64s, UInt64s
-from corpora.kernels.fixed_width import column_of
+from corpora.kernels.fixed_width import from_number_pairs
 from corpora.schema import ID_BYTES
 from corpora.store.places.place import Place
-from corpora.store.randomness import stream, uniform
-from corpora.store.scratch import BLOCK_ROWS, ScratchTable, scratch_file, scratch_folder
+from corpora.store.randomness import compute_keys, draw_uniform
+from corpora.store.scratch import BLOCK_ROWS, ScratchTable, make_scratch_folder, open_scratch_file
 from corpora.tombstones import Tombstones
 
 REMOVED = ("forgotten", "repeated", "superseded", "exact duplicate", "near duplicate")  # what the marks say
@@ -65,7 +65,7 @@ class Marks:
 
     def ids(self, table: ScratchTable) -> UInt64s:
         """The ids of all rows."""
-        ids: UInt64s = table.column("id")
+        ids: UInt64s = table.read_column("id")
         ids[self.numbered] = self.new_ids
         return ids
 
@@ -96,11 +96,11 @@ def mark_revisions(table: ScratchTable, generation: Int32s, dropped: DroppedReco
     for first in range(0, table.rows if tombstones.key else 0, BLOCK_ROWS):
         stop = min(first + BLOCK_ROWS, table.rows)
         forgotten[first:stop] = _are_forgotten(
-            table.column("id", first, stop), table.column("text_hash", first, stop), tombstones
+            table.read_column("id", first, stop), table.read_column("text_hash", first, stop), tombstones
         )
     settled = settle_ids(table, generation, dropped, forgotten)
     if tombstones.key:
-        texts = table.values_at("text_hash", settled.numbered)
+        texts = table.read_values("text_hash", settled.numbered)
         forgotten[settled.numbered] = _are_forgotten(settled.new_ids, texts, tombstones)
     reason = forgotten * np.uint8(FORGOTTEN)
     reason[settled.repeated], reason[settled.superseded] = REPEATED, SUPERSEDED
@@ -108,7 +108,7 @@ def mark_revisions(table: ScratchTable, generation: Int32s, dropped: DroppedReco
 
 
 def _are_forgotten(ids: UInt64s, text_hashes: UInt64s, tombstones: Tombstones) -> list[bool]:
-    pairs = zip(column_of(ids).to_pylist(), column_of(text_hashes).to_pylist(), strict=True)
+    pairs = zip(from_number_pairs(ids).to_pylist(), from_number_pairs(text_hashes).to_pylist(), strict=True)
     return [tombstones.holds(id, text) for id, text in pairs]
 
 
@@ -124,8 +124,8 @@ def find_duplicates(
     rows = np.flatnonzero(marks.reason == 0) if settings.enabled else np.empty(0, np.int64)
     order = total_order(rows, marks, priority, table, settings)
     del rows
-    folder = scratch_folder(place)
-    with scratch_file(folder) as file:
+    folder = make_scratch_folder(place)
+    with open_scratch_file(folder) as file:
         sets = ShingleFile(file, folder, order, lambda some: document_sets(place, inputs, some, settings))
         verdicts = judge_table(table, order, sets, settings)
     places = np.full(table.rows, OUT, np.int32)
@@ -156,7 +156,7 @@ def total_order(
         order = np.lexsort((ids[:, 1], ids[:, 0]))
     del ids
     names = ("quality", "num_shingles") if settings.prefer == LONGEST else ("quality",)
-    for key in (*(-table.column(name)[rows] for name in names), priority[rows], marks.since[rows]):
+    for key in (*(-table.read_column(name)[rows] for name in names), priority[rows], marks.since[rows]):
         key -= key.min(initial=0)
         if key.any():
             short = key.astype(np.uint16) if key.max() < 1 << 16 else key  # of 16 bits they are sorted in linear time
@@ -177,11 +177,11 @@ def verdict_batches(
         reason = marks.reason[first:stop]
         stays = reason == 0
         copy = (reason == EXACT) | (reason == NEAR)
-        survivors = column_of(ids[duplicates.order[duplicates.survivor[place[copy]]]])
+        survivors = from_number_pairs(ids[duplicates.order[duplicates.survivor[place[copy]]]])
         numbers = pa.array(np.where(copy, np.cumsum(copy) - 1, 0), mask=~copy)
         columns = [
-            column_of(ids[first:stop]),
-            table.column("revision", first, stop),
+            from_number_pairs(ids[first:stop]),
+            table.read_column("revision", first, stop),
             marks.since[first:stop],
             _are_held_out(table, marks, split, first, stop),
             pa.array(REMOVED).take(pa.array(np.where(stays, 0, reason.astype(np.int64) - 1), mask=stays)),
@@ -202,9 +202,9 @@ def _spread(values: Float32s, copy: Bools) -> pa.Array:
 
 def _are_held_out(table: ScratchTable, marks: Marks, split: SplitSettings, first: int, stop: int) -> Bools:
     """Which of the rows from `first` to before `stop` are held out: by their group, or by their id."""
-    keys = table.column("split_key", first, stop)
+    keys = table.read_column("split_key", first, stop)
     begin, end = np.searchsorted(marks.numbered, (first, stop))
     here = marks.numbered[begin:end] - first
-    alone = ~table.column("has_group", first, stop)[here]
-    keys[here[alone]] = keys_of_ids(column_of(marks.new_ids[begin:end][alone]))
-    return uniform(stream(split.seed, "held-out", 0, keys), 0) < split.share
+    alone = ~table.read_column("has_group", first, stop)[here]
+    keys[here[alone]] = keys_of_ids(from_number_pairs(marks.new_ids[begin:end][alone]))
+    return draw_uniform(compute_keys(split.seed, "held-out", 0, keys), 0) < split.share

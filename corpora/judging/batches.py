@@ -32,7 +32,7 @@ from corpora.judging.steps.rules import REASONS, details_of, quality_of, reasons
 from corpora.judging.steps.selection import scores
 from corpora.schema import DOCUMENTS, DROPPED, columns_of, excerpt, keyed_id, record_id, text_bytes
 from corpora.sources.contract import Record, quarantine_place
-from corpora.store.current_record import at_step, each_watched
+from corpora.store.current_record import report_step, run_batch
 from corpora.text.counts.languages import count_in, terms_of
 
 NO_TABLE = "no table of words: "  # begins the name of the figure of a language
@@ -149,7 +149,7 @@ class Judged:
 
 def watched(records: Sequence[Record], work: Callable[[list[Record]], Result]) -> list[Result]:
     """Apply some work to a batch: at once, or record by record where the batch ended a worker before."""
-    return each_watched(records, lambda record: quarantine_place(record.locator), lambda some: work([*some]))
+    return run_batch(records, lambda record: quarantine_place(record.locator), lambda some: work([*some]))
 
 
 def judge_watched(
@@ -185,7 +185,7 @@ def judge_records(
     batch = BatchState(records, settings.max_document_bytes, watch)
     _apply_added(batch, settings, "parse")
     for step in STEPS:
-        at_step(step.name)
+        report_step(step.name)
         step.apply(batch, settings, inputs)
         _apply_added(batch, settings, step.name)
     dropped = [(record, drop) for record, drop in zip(records, batch.drops, strict=True) if drop]
@@ -202,7 +202,7 @@ def _apply_added(batch: BatchState, settings: DocumentsSettings, after: str) -> 
     for entry in settings.steps:
         if entry.after == after:
             kind = entry.step.kind
-            at_step(kind)
+            report_step(kind)
             applied = apply_step(entry, batch.texts, batch.rows)
             batch.texts = applied.texts
             batch.sift(kind, [None if d is None else StepDrop(kind, d.reason, d.detail) for d in applied.drops])

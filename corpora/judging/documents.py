@@ -31,14 +31,14 @@ from corpora.sources.bytes.unchanged import changed_words, state_of
 from corpora.sources.contract import RawFile, Record, Slice, Source, Tally, group_slices, readable
 from corpora.sources.registry import is_kind, origin
 from corpora.sources.remarks import REMARKS, TABLE
-from corpora.store.current_record import reading
+from corpora.store.current_record import report_record
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Manifest, Parent, Part, fingerprint
+from corpora.store.manifest import Manifest, Parent, Part, compute_fingerprint
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.address import is_object_address
 from corpora.store.places.place import Place
-from corpora.store.settings import settings_json
-from corpora.store.stage import PartPlan, Stage, library_versions
+from corpora.store.settings import to_settings_json
+from corpora.store.stage import PartPlan, Stage, read_library_versions
 from corpora.store.tables import read_table
 
 BUILD_VERSION = 7
@@ -130,13 +130,13 @@ def determining_settings(
         given["questions"] = inputs.questions.digest
     if statistics is not None:
         given["fit"] = str(statistics.content)
-    return {"source": {**described, **source.settings()}, **settings_json(settings), **given}
+    return {"source": {**described, **source.settings()}, **to_settings_json(settings), **given}
 
 
 def document_libraries(source: Source, files: Sequence[RawFile]) -> dict[str, str]:
     """Versions of the libraries that decide what documents come out of some files."""
     of_files: Callable[[Sequence[RawFile]], tuple[str, ...]] = getattr(source, "libraries_of", lambda files: ())
-    return library_versions("ftfy", "pycld2", *source.libraries, *of_files(files)) | {"unicode": unidata_version}
+    return read_library_versions("ftfy", "pycld2", *source.libraries, *of_files(files)) | {"unicode": unidata_version}
 
 
 def _plan_parts(job: DocumentsJob, slices: Sequence[Slice], barred: Sequence[str]) -> tuple[PartPlan, ...]:
@@ -177,7 +177,7 @@ def _begins_in(place: str, piece: Slice) -> bool:
 
 def raw_parent(files: Sequence[RawFile]) -> Parent:
     """Raw files by content and name, as one parent."""
-    digest = fingerprint(files=[[file.name, file.sha256] for file in files])
+    digest = compute_fingerprint(files=[[file.name, file.sha256] for file in files])
     return Parent(role="raw", name=f"{len(files)} files", fingerprint=digest)
 
 
@@ -186,7 +186,7 @@ def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     job: DocumentsJob = plan.job
     tally, drops, figures = Tally(job.quarantine), Counter[str](), Counter[str]()
     inputs, kept = inputs_of(writer.place, job), 0
-    with writer.table("documents", DOCUMENTS) as documents, writer.table("dropped", DROPPED) as dropped:
+    with writer.create_table("documents", DOCUMENTS) as documents, writer.create_table("dropped", DROPPED) as dropped:
         for batch in in_batches(read_slices(job.source, job.slices, tally)):
             judged = judge_watched(batch, job.source.name, job.settings, inputs)
             documents.write(judged.documents)
@@ -196,7 +196,7 @@ def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
             figures.update(judged.figures)
             figures["damaged records"] += sum(bool(record.drop and record.drop.damaged) for record in batch)
     if len(remarks := tally.unknown_templates.rows()):
-        with writer.table(TABLE, REMARKS) as sink:
+        with writer.create_table(TABLE, REMARKS) as sink:
             sink.write(remarks)
     outcomes = {"documents": kept, **{f"dropped: {reason}": count for reason, count in drops.items()}}
     account = Account(unit="records", total=tally.records, outcomes=outcomes)
@@ -223,13 +223,13 @@ def read_slices(source: Source, slices: Iterable[Slice], tally: Tally) -> Iterat
         try:
             with naming_file(source, piece.file):
                 for record in source.records(piece, tally):
-                    reading("")
+                    report_record("")
                     if not faults:
                         yield tally.passed_over(record)
                 _refuse_changed(source, piece.file)
         except FileFault as fault:
             faults[piece.file.path] = fault
-    reading("")
+    report_record("")
     raise_all([*faults.values()])
 
 
@@ -310,7 +310,7 @@ def count_damaged(manifest: Manifest, settings: DocumentsSettings) -> Counter[st
     ledger, left_out = manifest.ledger, manifest.settings.get("left_out")
     damaged = ledger.figures.get("damaged records", 0)
     files = len(left_out) if settings.max_damaged_share >= MOST and isinstance(left_out, Sized) else 0
-    return Counter(damaged=damaged + files, sound=ledger.account("records").total - damaged)
+    return Counter(damaged=damaged + files, sound=ledger.find_account("records").total - damaged)
 
 
 def pooled(counts: Sequence[Counter[str]], enough: int) -> Counter[str]:
@@ -349,7 +349,7 @@ def check_damage(
             f"Source {manifest.name!r}: {damaged} of {total} records are damaged, more than documents."
             f"max_damaged_share = {settings.max_damaged_share} allows{f' (the first: {detail})' if detail else ''}. "
             f"{remedy}, get the raw files again or take them away, or raise the bound; "
-            f"`cloze inspect {quote(place.at(manifest.folder))}` shows the damaged records."
+            f"`cloze inspect {quote(place.to_address(manifest.folder))}` shows the damaged records."
         )
 
 

@@ -14,7 +14,7 @@ from corpora.judging.steps.lines import LineSettings
 from corpora.judging.steps.privacy import PersonalDataSettings
 from corpora.judging.steps.rules import RulesSettings
 from corpora.judging.steps.selection import StoriesScoreSettings
-from corpora.store.settings import added, added_table, check_range, limit
+from corpora.store.settings import check_range, later_field, later_table, limit_field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,17 +33,17 @@ class DocumentsSettings:
     clean: CleanSettings = field(default_factory=CleanSettings)
     language: LanguageSettings = field(default_factory=LanguageSettings)
     rules: RulesSettings = field(default_factory=RulesSettings)
-    steps: tuple[StepEntry, ...] = added(neutral=())
-    lines: LineSettings = added_table(LineSettings)
-    repeated_lines: RepeatedLineSettings = added_table(RepeatedLineSettings)
-    personal_data: PersonalDataSettings = added_table(PersonalDataSettings)
-    contamination: ContaminationSettings = added_table(ContaminationSettings)
-    selection: StoriesScoreSettings = added_table(StoriesScoreSettings)
+    steps: tuple[StepEntry, ...] = later_field(neutral=())
+    lines: LineSettings = later_table(LineSettings)
+    repeated_lines: RepeatedLineSettings = later_table(RepeatedLineSettings)
+    personal_data: PersonalDataSettings = later_table(PersonalDataSettings)
+    contamination: ContaminationSettings = later_table(ContaminationSettings)
+    selection: StoriesScoreSettings = later_table(StoriesScoreSettings)
     max_document_bytes: int = 5_000_000
     part_bytes: int = 4_000_000
-    max_damaged_share: float = limit(0.01)
-    max_rule_share: float = limit(0.2)
-    rule_share_from: int = limit(100)
+    max_damaged_share: float = limit_field(0.01)
+    max_rule_share: float = limit_field(0.2)
+    rule_share_from: int = limit_field(100)
 
     def __post_init__(self) -> None:
         check_range("documents.part_bytes", self.part_bytes, 1, 1 << 40)

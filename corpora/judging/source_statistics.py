@@ -12,7 +12,7 @@ from corpora.kernels.arrays import UInt64s
 from corpora.store.manifest import Part
 from corpora.store.places.place import Place
 from corpora.store.settings import check_range
-from corpora.store.tables import open_table
+from corpora.store.tables import read_part_table
 
 LEAST_DOCUMENTS = 5
 
@@ -72,7 +72,7 @@ def read_statistics(place: Place, folder: str, part: Part) -> SourceStatistics:
     schemas = {"lines": LINES, "cut": CUT}
     kinds = {file.table: schemas[file.table] for file in part.files}
     tables = {
-        table: pa.Table.from_batches(open_table(place, folder, part, table, schema.names), schema)
+        table: pa.Table.from_batches(read_part_table(place, folder, part, table, schema.names), schema)
         for table, schema in kinds.items()
     }
     return SourceStatistics(

@@ -117,10 +117,10 @@ def build_statistics(writer: PartWriter, plan: PartPlan) -> Ledger:
         if job.inputs.questions is not None:
             histograms = [merge([*histograms, *(each.scores for each in measured)])]
     if job.settings.repeated_lines.enabled:
-        with writer.table("lines", LINES) as sink:
+        with writer.create_table("lines", LINES) as sink:
             sink.write(lines.table(job.settings.repeated_lines))
     if job.inputs.questions is not None:
-        with writer.table("cut", CUT) as sink:
+        with writer.create_table("cut", CUT) as sink:
             sink.write(_cut_row(histograms, job.settings.selection.share))
     outcomes = {"documents": kept, "dropped": dropped}
     return Ledger(accounts=(Account(unit="records", total=tally.records, outcomes=outcomes),))

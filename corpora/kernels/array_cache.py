@@ -15,33 +15,33 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from corpora.kernels.compiling import kernel_folder, shipped_folder, source_digest
+from corpora.kernels.compiling import compute_source_digest, find_shipped_folder, make_kernel_folder
 from corpora.kernels.sealed import read_sealed, write_sealed
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
 
-def kept_arrays(name: str, source: str, make: Callable[[], Arrays]) -> dict[str, npt.NDArray[Any]]:
+def read_or_make_arrays(name: str, source: str, make: Callable[[], Arrays]) -> dict[str, npt.NDArray[Any]]:
     """Arrays by name, read-only: made once, then read.
 
     name: tells all that they depend on, versions of libraries included
     source: the file that makes them; it and what it imports count as well
     """
-    digest = hashlib.sha256(f"{name} {source_digest(Path(source))}".encode()).hexdigest()
-    path, shipped = kernel_folder() / f"arrays-{digest[:32]}.npz", shipped_folder()
-    kept = read_sealed(path)
-    if kept is None and shipped is not None:
-        kept = read_sealed(shipped / path.name, anyones=True)
-    if kept is not None:
-        with np.load(io.BytesIO(kept), allow_pickle=False) as stored:
-            return _read_only({key: stored[key] for key in stored.files})
+    digest = hashlib.sha256(f"{name} {compute_source_digest(Path(source))}".encode()).hexdigest()
+    path, shipped = make_kernel_folder() / f"arrays-{digest[:32]}.npz", find_shipped_folder()
+    stored_bytes = read_sealed(path)
+    if stored_bytes is None and shipped is not None:
+        stored_bytes = read_sealed(shipped / path.name, any_owner=True)
+    if stored_bytes is not None:
+        with np.load(io.BytesIO(stored_bytes), allow_pickle=False) as stored:
+            return _make_read_only({key: stored[key] for key in stored.files})
     made, written = make(), io.BytesIO()
     np.savez(written, **made)  # type: ignore[arg-type]  # its own option is next to arrays by name
     write_sealed(path, written.getvalue())
-    return _read_only(made)
+    return _make_read_only(made)
 
 
-def _read_only(arrays: Arrays) -> dict[str, npt.NDArray[Any]]:
+def _make_read_only(arrays: Arrays) -> dict[str, npt.NDArray[Any]]:
     for array in arrays.values():
         array.flags.writeable = False
     return dict(arrays)

@@ -32,5 +32,5 @@ def copy_values(source: npt.NDArray[np.generic], target: npt.NDArray[np.generic]
     In a kernel this is faster than `target[:] = source`, and takes half a second less to compile: numba then copies
     the source first, as the two might overlap, and brings all that it takes to say that the lengths differ.
     """
-    for place in range(len(source)):
-        target[place] = source[place]
+    for index in range(len(source)):
+        target[index] = source[index]

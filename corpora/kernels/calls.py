@@ -18,52 +18,52 @@ from corpora.kernels.dispatching import Kernel
 _TOKEN = re.compile(r"[\w.:]+|\[,*\]|[(),]")
 
 
-def write_call(kernel: Kernel, arguments: tuple[Any, ...]) -> str:
+def format_call(kernel: Kernel, arguments: tuple[Any, ...]) -> str:
     """A call as a line."""
-    return f"{kernel.__module__}:{kernel.py_func.__qualname__}({', '.join(map(_write, arguments))})"
+    return f"{kernel.__module__}:{kernel.py_func.__qualname__}({', '.join(map(_format_type, arguments))})"
 
 
 def compile_call(line: str) -> None:
     """Compile a kernel for a call, unless that is done, or another process is doing it."""
-    kernel, arguments = read_call(line)
+    kernel, arguments = parse_call(line)
     kernel.compile_ahead(arguments)
 
 
-def read_call(line: str) -> tuple[Kernel, tuple[Any, ...]]:
+def parse_call(line: str) -> tuple[Kernel, tuple[Any, ...]]:
     """The kernel and the types of a line that `write_call` made."""
     tokens = deque(_TOKEN.findall(line))
-    return _named(tokens.popleft()).made, _read_all(tokens)
+    return _import_name(tokens.popleft()).numba_object, _parse_types(tokens)
 
 
-def _write(kind: Any) -> str:
+def _format_type(kind: Any) -> str:
     if isinstance(kind, types.Array):
         assert kind.layout == "C" and kind.aligned, kind
         return f"{'' if kind.mutable else 'readonly '}{kind.dtype}[{',' * (kind.ndim - 1)}]"
     if isinstance(kind, BaseTuple):
         own = getattr(kind, "instance_class", tuple)
         name = "" if own is tuple else f"{own.__module__}:{own.__qualname__}"
-        return f"{name}({', '.join(map(_write, kind.types))})"
+        return f"{name}({', '.join(map(_format_type, kind.types))})"
     return str(kind)
 
 
-def _read_all(tokens: deque[str]) -> tuple[Any, ...]:
+def _parse_types(tokens: deque[str]) -> tuple[Any, ...]:
     """The types between two parentheses."""
     assert tokens.popleft() == "("
     kinds = []
     while tokens[0] != ")":
-        kinds.append(_read(tokens))
+        kinds.append(_parse_type(tokens))
         if tokens[0] == ",":
             tokens.popleft()
     tokens.popleft()
     return tuple(kinds)
 
 
-def _read(tokens: deque[str]) -> Any:
+def _parse_type(tokens: deque[str]) -> Any:
     if tokens[0] == "(":
-        return BaseTuple.from_types(_read_all(tokens))
+        return BaseTuple.from_types(_parse_types(tokens))
     word = tokens.popleft()
     if ":" in word:
-        return BaseTuple.from_types(_read_all(tokens), _named(word))
+        return BaseTuple.from_types(_parse_types(tokens), _import_name(word))
     if readonly := word == "readonly":
         word = tokens.popleft()
     kind = types.boolean if word == "bool" else getattr(types, word)
@@ -72,6 +72,6 @@ def _read(tokens: deque[str]) -> Any:
     return kind
 
 
-def _named(name: str) -> Any:
+def _import_name(name: str) -> Any:
     module, _, own = name.partition(":")
     return getattr(import_module(module), own)

@@ -34,33 +34,33 @@ if TYPE_CHECKING:
     from corpora.kernels.dispatching import Kernel
 
 ROOT = Path(__file__).resolve().parents[2]
-SHIPPED = Path(__file__).with_name("shipped")
+SHIPPED_FOLDER = Path(__file__).with_name("shipped")
 BASELINE = "x86-64-v3"  # what llvm calls the processors of 2013 and later
 BASELINE_FEATURES = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
 _PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer")
-_HOUSE = rf"(?:{'|'.join(_PACKAGES)})[\w.]*"
-_IMPORTS = re.compile(rf"^\s*(?:from|import) ({_HOUSE})(?: import (\([\w\s,]+|[\w ,]+))?", re.MULTILINE)
+_OUR_MODULE = rf"(?:{'|'.join(_PACKAGES)})[\w.]*"
+_IMPORTS = re.compile(rf"^\s*(?:from|import) ({_OUR_MODULE})(?: import (\([\w\s,]+|[\w ,]+))?", re.MULTILINE)
 
 
 class Deferred:
     """An object of numba, made at its first use, not where it is declared: importing numba takes half a second."""
 
     @cached_property
-    def made(self) -> Any:
+    def numba_object(self) -> Any:
         """Return the object that numba made."""
         raise NotImplementedError
 
     def __call__(self, *arguments: object) -> Any:
-        return self.made(*arguments)
+        return self.numba_object(*arguments)
 
     @property
     def _numba_type_(self) -> Any:  # what numba asks of what a kernel calls
         from numba.core.registry import cpu_target
 
-        made, context = self.made, cpu_target.typing_context
+        made, context = self.numba_object, cpu_target.typing_context
         context.refresh()  # for it may just have been imported
         return context.resolve_value_type(made)
 
@@ -73,12 +73,14 @@ class DeferredKernel(Deferred):
         update_wrapper(self, function)
 
     @cached_property
-    def made(self) -> "Kernel":
+    def numba_object(self) -> "Kernel":
         """The dispatcher: what compiles the function for the types of its arguments."""
         from corpora.kernels.dispatching import Kernel
 
-        source = source_digest(Path(self.py_func.__code__.co_filename))
-        return Kernel(self.py_func, kernel_folder(), source, lambda change: _tell(change), shipped_folder())
+        source = compute_source_digest(Path(self.py_func.__code__.co_filename))
+        return Kernel(
+            self.py_func, make_kernel_folder(), source, lambda change: _on_compiling(change), find_shipped_folder()
+        )
 
     def __reduce__(self) -> str:
         return str(self.py_func.__qualname__)  # a kernel is known by its name in its module
@@ -91,7 +93,7 @@ class Instruction(Deferred):
         self.__name__ = name
 
     @cached_property
-    def made(self) -> Any:
+    def numba_object(self) -> Any:
         """Numba's intrinsic."""
         from numba.extending import intrinsic
 
@@ -104,21 +106,21 @@ def kernel(function: Function) -> Function:
     return deferred  # type: ignore[return-value]  # called as the function is
 
 
-def tell_compiling(tell: Callable[[int], None]) -> None:
+def set_compiling_callback(on_change: Callable[[int], None]) -> None:
     """Have a function called when this process begins (1) and ends (-1) to compile a kernel that is not on disk."""
-    global _tell
-    _tell = tell
+    global _on_compiling
+    _on_compiling = on_change
 
 
-def _tell_nobody(change: int) -> None:
+def _ignore_change(change: int) -> None:
     """Say nothing."""
 
 
-_tell: Callable[[int], None] = _tell_nobody
+_on_compiling: Callable[[int], None] = _ignore_change
 
 
 @cache
-def kernel_folder() -> Path:
+def make_kernel_folder() -> Path:
     """The folder of compiled code that fits this machine and user, made where it is missing: `kernels/DIGEST` in
 
     - `CLOZE_HOME` where it names another folder than `own_home`;
@@ -128,12 +130,16 @@ def kernel_folder() -> Path:
     Its content is run as it is, so it has to be the user's own, closed to others. Raises InputError where
     there is no such folder.
     """
-    own, named = own_home(), os.environ.get("CLOZE_HOME")
-    homes = [Path(named).absolute()] if named and Path(named) != own else [user_caches(), own]
+    default_home, chosen_home = find_default_home(), os.environ.get("CLOZE_HOME")
+    homes = (
+        [Path(chosen_home).absolute()]
+        if chosen_home and Path(chosen_home) != default_home
+        else [find_user_cache(), default_home]
+    )
     refusals = []
-    for folder in (home / "kernels" / _machine_digest() for home in homes):
+    for folder in (home / "kernels" / _compute_machine_digest() for home in homes):
         try:
-            make_own(folder)
+            make_private_folder(folder)
             return folder
         except OSError as error:
             refusals.append(f"{folder} {error.strerror or error}")
@@ -142,35 +148,37 @@ def kernel_folder() -> Path:
     )
 
 
-def own_home(environment: Mapping[str, str] = os.environ) -> Path:
+def find_default_home(environment: Mapping[str, str] = os.environ) -> Path:
     """The folder for caches where `CLOZE_HOME` names none: `.cloze` in a checkout; for an installed wheel that of the
     user's caches."""
-    return ROOT / ".cloze" if (ROOT / "pyproject.toml").is_file() else user_caches(environment)
+    return ROOT / ".cloze" if (ROOT / "pyproject.toml").is_file() else find_user_cache(environment)
 
 
-def user_caches(environment: Mapping[str, str] = os.environ) -> Path:
+def find_user_cache(environment: Mapping[str, str] = os.environ) -> Path:
     """`cloze` in the user's folder for caches."""
     return Path(environment.get("XDG_CACHE_HOME") or "~/.cache").expanduser().absolute() / "cloze"
 
 
 @cache
-def shipped_folder() -> Path | None:
+def find_shipped_folder() -> Path | None:
     """The folder of compiled code that came with the package and fits this process; None where there is none.
 
     Its files are trusted as the package's sources are.
     """
-    folder = SHIPPED / shipped_name() if SHIPPED.is_dir() else SHIPPED
+    folder = SHIPPED_FOLDER / compute_shipped_name() if SHIPPED_FOLDER.is_dir() else SHIPPED_FOLDER
     if not folder.is_dir():
         return None
     from llvmlite.binding import get_host_cpu_features
     from numba import config
 
     features = get_host_cpu_features()
-    fits = config.CPU_NAME is config.CPU_FEATURES is None and all(features.get(name) for name in BASELINE_FEATURES)
-    return folder if fits else None
+    is_fitting = config.CPU_NAME is config.CPU_FEATURES is None and all(
+        features.get(name) for name in BASELINE_FEATURES
+    )
+    return folder if is_fitting else None
 
 
-def shipped_name() -> str:
+def compute_shipped_name() -> str:
     """Return a name for code that is compiled for `BASELINE` as this process compiles."""
     import llvmlite
     import numba
@@ -182,7 +190,7 @@ def shipped_name() -> str:
     return f"python{python}-{hashlib.sha256(repr(facts).encode()).hexdigest()[:16]}"
 
 
-def make_own(folder: Path) -> None:
+def make_private_folder(folder: Path) -> None:
     """Make a folder that only this user can enter. Raises OSError, also where it belongs to somebody else."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     state = folder.stat()
@@ -196,7 +204,7 @@ def make_own(folder: Path) -> None:
         raise PermissionError(None, "cannot be written")
 
 
-def _machine_digest() -> str:
+def _compute_machine_digest() -> str:
     """Digest (16 hex digits) of what decides machine code besides the sources, and of the user."""
     import llvmlite
     import numba
@@ -205,12 +213,12 @@ def _machine_digest() -> str:
     config = numba.config  # another processor than this machine's, and other ways to compile
     chosen = (config.CPU_NAME, config.CPU_FEATURES, config.BOUNDSCHECK, config.OPT, config.LOOP_VECTORIZE)
     versions = (numba.__version__, llvmlite.__version__, numpy.__version__, platform.python_version())
-    facts = (*versions, _processor(), os.geteuid(), *map(str, chosen))
+    facts = (*versions, _read_processor(), os.geteuid(), *map(str, chosen))
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 
 @cache
-def source_digest(path: Path, root: Path = ROOT) -> str:
+def compute_source_digest(path: Path, root: Path = ROOT) -> str:
     """Digest of a source file and of the house's files under `root` that it imports, directly or not.
 
     Their constants are compiled in. Files count by their place in the house, wherever the house is.
@@ -242,7 +250,7 @@ def _read_source(path: Path, root: Path) -> tuple[bytes, list[Path]]:
     return source, [file for file in imported if file.is_file()]
 
 
-def _processor() -> str:
+def _read_processor() -> str:
     """The processor's model and instruction sets, as far as the machine reports them."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()

@@ -7,7 +7,7 @@ compiled functions Python calls 68.
     Kernel.compile ─► read from a file, or made ─► called by Python: machine code (`native`)
                                                 └► called by kernels: intermediate code, to be linked
 
-Each form of each kernel has a file, whose name is a digest of all that decides its content (`compiling.source_digest`),
+Each form of each kernel has a file, whose name is a digest of all that decides its content (`compiling.compute_source_digest`),
 so that a file never grows stale, and every checkout of a user reads the same ones. Two processes that need the same
 kernel at once do not both make it: one waits for the other's file.
 """
@@ -49,7 +49,7 @@ _WRAPPER = "_ZN7cpython"  # what the name of a function that Python calls begins
 _ENVIRONMENT = "_ZN08NumbaEnv"  # what the name of a function's environment begins with, numba's own mark
 
 
-class Library(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
+class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
     """The code of one kernel and of those it calls: intermediate code, until `make_native`."""
 
     _is_native = False
@@ -93,7 +93,7 @@ class Library(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
         """The address of a function of machine code; 0 of intermediate code."""
         return int(self._codegen._engine.get_function_address(name)) if self._is_native else 0
 
-    def environments(self) -> list[Environment]:
+    def list_environments(self) -> list[Environment]:
         """The environments of all functions in the code: what they raise is kept there."""
         names = (value.name for value in self._final_module.global_variables)
         environments = (lookup_environment(name) for name in names if name.startswith(_ENVIRONMENT))
@@ -104,7 +104,7 @@ class _Compiler(Compiler):  # type: ignore[misc]
     """numba's, with a library of ours."""
 
     def __init__(self, typing_context: Any, target_context: Any, library: None, *rest: Any) -> None:
-        own = Library(target_context.codegen(), "kernel")
+        own = KernelLibrary(target_context.codegen(), "kernel")
         own.enable_object_caching()
         super().__init__(typing_context, target_context, own, *rest)
 
@@ -131,13 +131,13 @@ class _Borrower(_Compiler):
         """Return numba's passes, and one of ours before code is written."""
         [passes] = super().define_pipelines()
         passes.passes = [each for each in passes.passes if each[0] not in _UNUSED]
-        passes.add_pass_after(_LeaveUncounted, IRLegalization)
+        passes.add_pass_after(_SkipReferenceCounts, IRLegalization)
         passes.finalize()
         return [passes]
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
-class _LeaveUncounted(AnalysisPass):  # type: ignore[misc]
+class _SkipReferenceCounts(AnalysisPass):  # type: ignore[misc]
     """Has no references counted in a kernel if `borrows` says so. What numba compiles of its own is always counted."""
 
     _name = "leave_uncounted"
@@ -147,11 +147,11 @@ class _LeaveUncounted(AnalysisPass):  # type: ignore[misc]
 
     def run_pass(self, state: Any) -> bool:
         """Decide for one kernel; returns that nothing of it is changed."""
-        state.targetctx.enable_nrt = not borrows(state)
+        state.targetctx.enable_nrt = not is_borrowing(state)
         return False
 
 
-def borrows(state: Any) -> bool:
+def is_borrowing(state: Any) -> bool:
     """Return whether a typed kernel holds no reference that it would have to give back.
 
     All arrays that it holds are then arguments, parts of arguments, or constants: who called it holds them while it
@@ -186,7 +186,7 @@ def _is_borrowed(value: Any, kinds: Any) -> bool:
     return isinstance(whole, BaseTuple | types.Array) and value.op in parts
 
 
-class Kept(NamedTuple):
+class StoredKernel(NamedTuple):
     """The content of a compiled kernel's file."""
 
     signature: Any
@@ -197,11 +197,11 @@ class Kept(NamedTuple):
     reload: list[Callable[[], None]]
 
 
-class Form(NamedTuple):
+class CompiledForm(NamedTuple):
     """A compiled kernel, with what numba asks of an overload. entry_point: what Python calls, or a mark for linking"""
 
     signature: Any
-    library: Library
+    library: KernelLibrary
     fndesc: Any
     entry_point: Any
     environments: list[Environment]
@@ -217,23 +217,23 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     shipped: where compiled code is that came with the program; None where there is none
     """
 
-    called: ClassVar[list[tuple["Kernel", tuple[Any, ...]]]] = []  # by Python in this process, for which types
-    _under_way = 0  # kernels that are being compiled, each for the one before; under numba's lock
+    python_calls: ClassVar[list[tuple["Kernel", tuple[Any, ...]]]] = []  # by Python in this process, for which types
+    _num_compiling = 0  # kernels that are being compiled, each for the one before; under numba's lock
 
     def __init__(
         self,
         function: Callable[..., object],
         folder: Path,
         source: str,
-        tell: Callable[[int], None],
+        on_compiling: Callable[[int], None],
         shipped: Path | None = None,
     ) -> None:
         super().__init__(function, targetoptions={"nopython": True, "nogil": True, "boundscheck": None},
                          pipeline_class=_Borrower)  # fmt: skip
         assert function.__closure__ is None, "a kernel is a function of a module: its digest knows nothing else"
-        self._compiler._customize_flags = self._with_flags
-        self._folder, self._source, self._tell, self._shipped = folder, source, tell, shipped
-        self._forms: dict[tuple[tuple[Any, ...], bool], Form] = {}
+        self._compiler._customize_flags = self._set_flags
+        self._folder, self._source, self._on_compiling, self._shipped = folder, source, on_compiling, shipped
+        self._forms: dict[tuple[tuple[Any, ...], bool], CompiledForm] = {}
         self._native = True
 
     def __reduce__(self) -> str:
@@ -242,7 +242,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def _compilation_chain_init_hook(self) -> None:
         """Look for no extensions of numba among all installed packages: kernels use none."""
 
-    def _with_flags(self, flags: Any) -> Any:
+    def _set_flags(self, flags: Any) -> Any:
         flags.no_compile = flags.no_cfunc_wrapper = True  # what becomes of the code is decided here
         flags.no_cpython_wrapper = not self._native
         return flags
@@ -251,13 +251,13 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         """The entry point for a signature: for Python, or inside of another kernel's compilation for linking."""
         with global_compiler_lock:
             arguments, _ = sigutils.normalize_signature(sig)
-            arguments, native = tuple(map(_plain, arguments)), not Kernel._under_way
+            arguments, native = tuple(map(_without_literal, arguments)), not Kernel._num_compiling
             form = self._forms.get((arguments, native))
             if form is None:
                 rtsys.initialize(self.targetctx)
-                form = self._forms[arguments, native] = self._read_or_make(arguments, native)
+                form = self._forms[arguments, native] = self._read_or_compile(arguments, native)
                 if native:
-                    Kernel.called.append((self, arguments))
+                    Kernel.python_calls.append((self, arguments))
                     self._insert([each._code for each in arguments], form.entry_point, False)
                 else:
                     self.targetctx.insert_user_function(form.entry_point, form.fndesc, [form.library])
@@ -266,74 +266,76 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def compile_ahead(self, arguments: tuple[Any, ...]) -> None:
         """Compile for a call from Python that is to come, unless that is done, or another process is doing it."""
-        path = self.path(arguments)
-        if self._kept(path) is None and not _is_held(_lock_of(path)):
+        path = self.compute_path(arguments)
+        if self._read_stored(path) is None and not _is_held(_lock_path(path)):
             self.compile(arguments)
 
-    def _read_or_make(self, arguments: tuple[Any, ...], native: bool) -> Form:
-        path = self.path(arguments, native)
-        form = self._read(path, arguments, native)
+    def _read_or_compile(self, arguments: tuple[Any, ...], native: bool) -> CompiledForm:
+        path = self.compute_path(arguments, native)
+        form = self._read_form(path, arguments, native)
         if form is None:
-            with _alone(path):
-                form = self._read(path, arguments, native) or self._make(path, arguments, native)
+            with _hold_file_lock(path):
+                form = self._read_form(path, arguments, native) or self._compile_form(path, arguments, native)
         return form
 
-    def path(self, arguments: tuple[Any, ...], native: bool = True) -> Path:
+    def compute_path(self, arguments: tuple[Any, ...], native: bool = True) -> Path:
         """The file of a compiled form, wherever it is."""
         code = self.py_func.__code__
         facts = (self._source, self.py_func.__module__, code.co_qualname, code.co_firstlineno, arguments, native)
         digest = hashlib.sha256(repr(facts).encode() + code.co_code).hexdigest()
         return self._folder / f"{self.py_func.__name__}-{digest[:32]}.kernel"
 
-    def _kept(self, path: Path) -> bytes | None:
+    def _read_stored(self, path: Path) -> bytes | None:
         """Return the content of a file in our folder, or of the one that came with the program."""
         content = read_sealed(path)
         if content is None and self._shipped is not None:
-            content = read_sealed(self._shipped / path.name, anyones=True)
+            content = read_sealed(self._shipped / path.name, any_owner=True)
         return content
 
-    def _read(self, path: Path, arguments: tuple[Any, ...], native: bool) -> Form | None:
+    def _read_form(self, path: Path, arguments: tuple[Any, ...], native: bool) -> CompiledForm | None:
         """Return the form in a file; None where there is none, or it is not as it was written."""
-        content = self._kept(path)
+        content = self._read_stored(path)
         if content is None:
             return None
-        kept: Kept = pickle.loads(content)
-        if kept.signature.args != arguments:
+        stored: StoredKernel = pickle.loads(content)
+        if stored.signature.args != arguments:
             return None
-        for function in kept.reload:
+        for function in stored.reload:
             function()
-        library = Library(self.targetctx.codegen(), "kernel")
+        library = KernelLibrary(self.targetctx.codegen(), "kernel")
         library.enable_object_caching()
-        (library.load_native if native else library.load_linkable)(kept.code)
-        library._reload_init.update(kept.reload)
+        (library.load_native if native else library.load_linkable)(stored.code)
+        library._reload_init.update(stored.reload)
         self._cache_hits[arguments] += 1
-        return self._form(library, kept, native)
+        return self._build_form(library, stored, native)
 
-    def _make(self, path: Path, arguments: tuple[Any, ...], native: bool) -> Form:
+    def _compile_form(self, path: Path, arguments: tuple[Any, ...], native: bool) -> CompiledForm:
         """Compile, and keep the result where there is room."""
         self._cache_misses[arguments] += 1
         self.targetctx.refresh()  # half a second of imports, which a process that only reads does without
         self._native = native
-        Kernel._under_way += 1
-        self._tell(1)
+        Kernel._num_compiling += 1
+        self._on_compiling(1)
         try:
-            outermost = Kernel._under_way == 1
-            with self._compiling_counter, _for_kernels(self.targetctx, self.typingctx) if outermost else nullcontext():
+            outermost = Kernel._num_compiling == 1
+            with self._compiling_counter, _patch_numba(self.targetctx, self.typingctx) if outermost else nullcontext():
                 result = self._compile(arguments)
-            library: Library = result.library
+            library: KernelLibrary = result.library
             library._ensure_finalized()
             assert not library.has_dynamic_globals, f"{self.py_func}: an array of a module is too large to compile in"
-            environments = library.environments()
+            environments = library.list_environments()
             code = library.make_native() if native else library._get_module_for_linking().as_bitcode()
         finally:
-            self._tell(-1)
-            Kernel._under_way -= 1
+            self._on_compiling(-1)
+            Kernel._num_compiling -= 1
         result.fndesc.typemap = result.fndesc.calltypes = None
         others = [(each.env_name, each.consts) for each in environments]
-        kept = Kept(result.signature, code, result.fndesc, result.environment, others, list(library._reload_init))
+        stored = StoredKernel(
+            result.signature, code, result.fndesc, result.environment, others, list(library._reload_init)
+        )
         with suppress(OSError):  # a full disk: it is compiled again by the next process
-            write_sealed(path, dumps(kept))
-        return self._form(library, kept, native)
+            write_sealed(path, dumps(stored))
+        return self._build_form(library, stored, native)
 
     def _compile(self, arguments: tuple[Any, ...]) -> Any:
         """Compile, and with references counted if numba finds, while it writes code, that something is allocated."""
@@ -343,17 +345,17 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
             self._compiler.pipeline_class = _Compiler
             return self._compiler.compile(arguments, None)
 
-    def _form(self, library: Library, kept: Kept, native: bool) -> Form:
+    def _build_form(self, library: KernelLibrary, stored: StoredKernel, native: bool) -> CompiledForm:
         entry: Any = object()
-        others = [_environment(name, constants) for name, constants in kept.environments]
+        others = [_build_environment(name, constants) for name, constants in stored.environments]
         if native:
-            entry = self.targetctx.get_executable(library, kept.description, kept.environment)
+            entry = self.targetctx.get_executable(library, stored.description, stored.environment)
             for each in others:
                 library.codegen.set_env(each.env_name, each)
-        return Form(kept.signature, library, kept.description, entry, [kept.environment, *others])
+        return CompiledForm(stored.signature, library, stored.description, entry, [stored.environment, *others])
 
 
-def _environment(name: str, constants: list[Any]) -> Environment:
+def _build_environment(name: str, constants: list[Any]) -> Environment:
     """The environment of a called function, whose constants alone a kernel asks for.
 
     It knows no module: to import those of numba's functions takes as long as to load all code.
@@ -367,16 +369,16 @@ def _environment(name: str, constants: list[Any]) -> Environment:
     return environment
 
 
-def _plain(kind: Any) -> Any:
+def _without_literal(kind: Any) -> Any:
     """The type of an argument without its value: numba compiles once more for each constant that a kernel is given."""
     return unliteral(kind) if isinstance(kind, types.Literal | Tuple | UniTuple) else kind
 
 
-_types_of_calls: dict[Any, Any] = {}  # of numba's own functions, operators among them, by their arguments' types
+_call_signatures: dict[Any, Any] = {}  # of numba's own functions, operators among them, by their arguments' types
 
 
 @contextmanager
-def _for_kernels(target: Any, typing: Any) -> Iterator[None]:
+def _patch_numba(target: Any, typing: Any) -> Iterator[None]:
     """While a kernel is compiled, what numba compiles of its own for it stays intermediate code too, and numba asks
     once for each type of arguments what one of its functions gives: it tries all variants of `+` for each `+`."""
     codegen, resolve = target.codegen(), typing.resolve_function_type
@@ -386,12 +388,12 @@ def _for_kernels(target: Any, typing: Any) -> Iterator[None]:
         if isinstance(function, types.Dispatcher) or not all(isinstance(each, types.Type) for each in kinds):
             return resolve(function, arguments, named)
         call = (function, kinds, tuple(dict(named)))
-        signature = _types_of_calls.get(call)
+        signature = _call_signatures.get(call)
         if signature is None:
-            signature = _types_of_calls[call] = resolve(function, arguments, named)
+            signature = _call_signatures[call] = resolve(function, arguments, named)
         return signature
 
-    codegen._library_class, codegen.set_env = Library, lambda name, environment: None
+    codegen._library_class, codegen.set_env = KernelLibrary, lambda name, environment: None
     target.create_cfunc_wrapper = lambda library, description, environment, call_helper: None
     typing.resolve_function_type = resolve_once
     try:
@@ -401,17 +403,17 @@ def _for_kernels(target: Any, typing: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def _hold_file_lock(path: Path) -> Iterator[None]:
     """Wait for other processes that make the same file. Where no lock can be had, it is made more than once."""
     with ExitStack() as held:
         with suppress(OSError):
-            lock = held.enter_context(_lock_of(path).open("w"))
+            lock = held.enter_context(_lock_path(path).open("w"))
             fcntl.flock(lock, fcntl.LOCK_EX)
-            held.callback(_lock_of(path).unlink, missing_ok=True)
+            held.callback(_lock_path(path).unlink, missing_ok=True)
         yield
 
 
-def _lock_of(path: Path) -> Path:
+def _lock_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.lock")
 
 

@@ -27,7 +27,7 @@ _0, _1, _63 = np.uint64(0), np.uint64(1), np.uint64(63)
 _LOW_63, _ALL = np.uint64((1 << 63) - 1), np.uint64((1 << 64) - 1)
 
 
-def words(number: int) -> Number127:
+def split_words(number: int) -> Number127:
     """A number below 2^128 as kernels take it.
 
     >>> [int(word) for word in words((3 << 64) + 5)]
@@ -36,39 +36,39 @@ def words(number: int) -> Number127:
     return np.uint64(number >> 64), np.uint64(number & int(_ALL))
 
 
-def number(words: Number127) -> int:
+def join_words(words: Number127) -> int:
     """The number that `words` cut in two."""
     upper, lower = words
     return int(upper) << 64 | int(lower)
 
 
 @kernel
-def reduced(upper: np.uint64, lower: np.uint64) -> Number127:
+def reduce_modulo(upper: np.uint64, lower: np.uint64) -> Number127:
     """Any number of 128 bits modulo the prime: 2^127 counts as 1."""
-    upper, lower = _sum(upper & _LOW_63, lower, _0, upper >> _63)
+    upper, lower = _add_words(upper & _LOW_63, lower, _0, upper >> _63)
     if upper > _LOW_63 or (upper == _LOW_63 and lower == _ALL):
-        upper, lower = _sum(upper, lower, _0, _1)
+        upper, lower = _add_words(upper, lower, _0, _1)
     return upper & _LOW_63, lower
 
 
 @kernel
-def times_plus(one: Number127, other: Number127, added: Number127) -> Number127:
+def multiply_add(factor: Number127, other_factor: Number127, added: Number127) -> Number127:
     """one * other + added modulo the prime, of numbers below it."""
     # The product in four words, the lowest first; none of the sums of two words' halves passes its room.
-    first, second = one[1] * other[1], high_product(one[1], other[1])
-    fourth, third = high_product(one[0], other[0]), one[0] * other[0]
-    for left, right in ((one[0], other[1]), (one[1], other[0])):
-        carried, second = _sum(_0, second, _0, left * right)
-        fourth, third = _sum(fourth, third, _0, carried)
-        fourth, third = _sum(fourth, third, _0, high_product(left, right))
-    upper, lower = _sum(second & _LOW_63, first, fourth << _1 | third >> _63, third << _1 | second >> _63)
-    upper, lower = reduced(upper, lower)
-    upper, lower = _sum(upper, lower, added[0], added[1])
-    return reduced(upper, lower)
+    first, second = factor[1] * other_factor[1], high_product(factor[1], other_factor[1])
+    fourth, third = high_product(factor[0], other_factor[0]), factor[0] * other_factor[0]
+    for left, right in ((factor[0], other_factor[1]), (factor[1], other_factor[0])):
+        carried, second = _add_words(_0, second, _0, left * right)
+        fourth, third = _add_words(fourth, third, _0, carried)
+        fourth, third = _add_words(fourth, third, _0, high_product(left, right))
+    upper, lower = _add_words(second & _LOW_63, first, fourth << _1 | third >> _63, third << _1 | second >> _63)
+    upper, lower = reduce_modulo(upper, lower)
+    upper, lower = _add_words(upper, lower, added[0], added[1])
+    return reduce_modulo(upper, lower)
 
 
 @kernel
-def _sum(upper: np.uint64, lower: np.uint64, more_upper: np.uint64, more_lower: np.uint64) -> Number127:
+def _add_words(upper: np.uint64, lower: np.uint64, more_upper: np.uint64, more_lower: np.uint64) -> Number127:
     """The sum of two numbers of two words, modulo 2^128."""
     total = lower + more_lower
     return upper + more_upper + np.uint64(total < lower), total
@@ -90,7 +90,7 @@ _PRIME64_1, _PRIME64_2 = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4
 _PRIME64_3, _PRIME64_4 = np.uint64(0x165667B19E3779F9), np.uint64(0x85EBCA77C2B2AE63)
 _PRIME64_5 = np.uint64(0x27D4EB2F165667C5)
 _PRIME_MX1 = np.uint64(0x165667919E3779F9)
-_LANES = (_PRIME32_3, _PRIME64_1, _PRIME64_2, _PRIME64_3, _PRIME64_4, _PRIME32_2, _PRIME64_5, _PRIME32_1)
+_INITIAL_LANES = (_PRIME32_3, _PRIME64_1, _PRIME64_2, _PRIME64_3, _PRIME64_4, _PRIME32_2, _PRIME64_5, _PRIME32_1)
 _U64_0, _32, _37, _47 = np.uint64(0), np.uint64(32), np.uint64(37), np.uint64(47)
 
 _STRIPE = 64  # bytes that are mixed into the lanes at once
@@ -104,14 +104,14 @@ _KEY_OF_LAST_PAIR, _KEY_OF_LOWER, _KEY_OF_UPPER = np.int64(103), np.int64(11), n
 def xxh3_128(data: Bytes, start: Integer, length: Integer, lanes: UInt64s) -> Hash:
     """The hash of `length` bytes (17 or more) of `data` from `start` on; `lanes` is room for eight words."""
     if length <= 128:
-        return _short(data, start, length)
+        return _hash_short(data, start, length)
     if length <= 240:
-        return _medium(data, start, length)
-    return _long(data, start, length, lanes)
+        return _hash_medium(data, start, length)
+    return _hash_long(data, start, length, lanes)
 
 
 @kernel
-def _short(data: Bytes, start: Integer, length: Integer) -> Hash:
+def _hash_short(data: Bytes, start: Integer, length: Integer) -> Hash:
     """Hash 17 to 128 bytes: pairs of 16 bytes from both ends, the innermost first."""
     low, high = np.uint64(length) * _PRIME64_1, _U64_0
     for pair in range((length - 1) // 32, -1, -1):
@@ -121,7 +121,7 @@ def _short(data: Bytes, start: Integer, length: Integer) -> Hash:
 
 
 @kernel
-def _medium(data: Bytes, start: Integer, length: Integer) -> Hash:
+def _hash_medium(data: Bytes, start: Integer, length: Integer) -> Hash:
     """Hash 129 to 240 bytes: pairs of 16 bytes from the beginning, and the last one turned round."""
     low, high = np.uint64(length) * _PRIME64_1, _U64_0
     for pair in range(4):
@@ -137,10 +137,10 @@ def _medium(data: Bytes, start: Integer, length: Integer) -> Hash:
 
 
 @kernel
-def _long(data: Bytes, start: Integer, length: Integer, lanes: UInt64s) -> Hash:
+def _hash_long(data: Bytes, start: Integer, length: Integer, lanes: UInt64s) -> Hash:
     """Hash 241 bytes and more: stripes mixed into eight lanes, which are scrambled after every block."""
     for lane in range(8):
-        lanes[lane] = _LANES[lane]
+        lanes[lane] = _INITIAL_LANES[lane]
     blocks = (length - 1) // _BLOCK
     for block in range(blocks):
         _add_stripes(lanes, data, start + block * _BLOCK, _STRIPES)
@@ -150,7 +150,7 @@ def _long(data: Bytes, start: Integer, length: Integer, lanes: UInt64s) -> Hash:
     add_stripe(lanes, data, start + length - _STRIPE, _SECRET, 121)
     size = np.uint64(length)
     upper, lower = ~(size * _PRIME64_2), size * _PRIME64_1
-    return _merged(lanes, _KEY_OF_UPPER, upper), _merged(lanes, _KEY_OF_LOWER, lower)
+    return _merge_lanes(lanes, _KEY_OF_UPPER, upper), _merge_lanes(lanes, _KEY_OF_LOWER, lower)
 
 
 @kernel
@@ -160,26 +160,26 @@ def _add_stripes(lanes: UInt64s, data: Bytes, start: Integer, stripes: Integer) 
 
 
 @kernel
-def _merged(lanes: UInt64s, key: Integer, value: np.uint64) -> np.uint64:
+def _merge_lanes(lanes: UInt64s, key: Integer, value: np.uint64) -> np.uint64:
     """All lanes in one word."""
     for lane in range(0, 8, 2):
         one, other = load8(_SECRET, key + 8 * lane), load8(_SECRET, key + 8 * lane + 8)
-        value += _folded(lanes[lane] ^ one, lanes[lane + 1] ^ other)
+        value += _multiply_fold(lanes[lane] ^ one, lanes[lane + 1] ^ other)
     return _avalanche(value)
 
 
 @kernel
 def _mix_pair(low: np.uint64, high: np.uint64, data: Bytes, one: Integer, other: Integer, key: Integer) -> Hash:
     """Two states (the lower one first) with 16 bytes from `one` on and 16 from `other` on in them."""
-    low = (low + _mixed(data, one, key)) ^ (load8(data, other) + load8(data, other + 8))
-    high = (high + _mixed(data, other, key + 16)) ^ (load8(data, one) + load8(data, one + 8))
+    low = (low + _mix_key(data, one, key)) ^ (load8(data, other) + load8(data, other + 8))
+    high = (high + _mix_key(data, other, key + 16)) ^ (load8(data, one) + load8(data, one + 8))
     return low, high
 
 
 @kernel
-def _mixed(data: Bytes, start: Integer, key: Integer) -> np.uint64:
+def _mix_key(data: Bytes, start: Integer, key: Integer) -> np.uint64:
     one, other = load8(_SECRET, key), load8(_SECRET, key + 8)
-    return _folded(load8(data, start) ^ one, load8(data, start + 8) ^ other)
+    return _multiply_fold(load8(data, start) ^ one, load8(data, start + 8) ^ other)
 
 
 @kernel
@@ -189,7 +189,7 @@ def _finish(low: np.uint64, high: np.uint64, length: Integer) -> Hash:
 
 
 @kernel
-def _folded(one: np.uint64, other: np.uint64) -> np.uint64:
+def _multiply_fold(one: np.uint64, other: np.uint64) -> np.uint64:
     """Both halves of a product in one word."""
     return one * other ^ high_product(one, other)
 

@@ -17,13 +17,13 @@ _32, _33 = np.uint64(32), np.uint64(33)
 _MASK64 = (1 << 64) - 1
 
 
-def absorbed(state: int, chunk: int) -> int:
+def absorb_plain(state: int, chunk: int) -> int:
     """A state with eight more bytes in it."""
     state = (state ^ chunk) * int(GOLDEN_RATIO) & _MASK64
     return state ^ state >> 32
 
 
-def finished(value: int) -> int:
+def finish_plain(value: int) -> int:
     """MurmurHash3's finaliser: every bit of the value moves every other."""
     for factor in (_FINISH_1, _FINISH_2):
         value = (value ^ value >> 33) * int(factor) & _MASK64

@@ -14,21 +14,21 @@ _BYTES = ir.VectorType(ir.IntType(8), 64)
 _NEIGHBOURS = ir.Constant(ir.VectorType(ir.IntType(32), 8), [1, 0, 3, 2, 5, 4, 7, 6])
 
 
-def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+def _compute_pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
     """Return the address of element `index` of an array in memory, as the place of a 64-bit word."""
     start = context.make_array(array_type)(context, builder, array).data
     return builder.bitcast(builder.gep(start, [index]), _WORD.as_pointer())
 
 
-def _in_order(builder: Any, word: Any) -> Any:
+def _swap_if_big_endian(builder: Any, word: Any) -> Any:
     """The word with its first byte in memory lowest."""
     return builder.bswap(word) if sys.byteorder == "big" else word
 
 
 def load8(typing_context: Any, data: Any, index: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _pointer(context, builder, signature.args[0], *arguments)
-        return _in_order(builder, builder.load(place, align=1))
+        place = _compute_pointer(context, builder, signature.args[0], *arguments)
+        return _swap_if_big_endian(builder, builder.load(place, align=1))
 
     return types.uint64(data, types.int64), generate
 
@@ -37,15 +37,15 @@ def load8_at(typing_context: Any, address: Any, index: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         start = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
         place = builder.bitcast(builder.gep(start, [arguments[1]]), _WORD.as_pointer())
-        return _in_order(builder, builder.load(place, align=1))
+        return _swap_if_big_endian(builder, builder.load(place, align=1))
 
     return types.uint64(types.int64, types.int64), generate
 
 
 def store8(typing_context: Any, data: Any, index: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _pointer(context, builder, signature.args[0], *arguments[:2])
-        builder.store(_in_order(builder, arguments[2]), place, align=1)
+        place = _compute_pointer(context, builder, signature.args[0], *arguments[:2])
+        builder.store(_swap_if_big_endian(builder, arguments[2]), place, align=1)
         return context.get_dummy_value()
 
     return types.void(data, types.int64, types.uint64), generate
@@ -63,10 +63,10 @@ def add_stripe(typing_context: Any, lanes: Any, data: Any, index: Any, keys: Any
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kinds, starts = signature.args, (ir.Constant(_WORD, 0), arguments[2], arguments[4])
         places = [
-            builder.bitcast(_pointer(context, builder, kinds[at], arguments[at], start), _LANES.as_pointer())
+            builder.bitcast(_compute_pointer(context, builder, kinds[at], arguments[at], start), _LANES.as_pointer())
             for at, start in zip((0, 1, 3), starts, strict=True)
         ]
-        values, keys = (_in_order(builder, builder.load(place, align=1)) for place in places[1:])
+        values, keys = (_swap_if_big_endian(builder, builder.load(place, align=1)) for place in places[1:])
         keyed = builder.xor(values, keys)
         low = builder.and_(keyed, ir.Constant(_LANES, [0xFFFFFFFF] * 8))
         products = builder.mul(low, builder.lshr(keyed, ir.Constant(_LANES, [32] * 8)))
@@ -79,7 +79,7 @@ def add_stripe(typing_context: Any, lanes: Any, data: Any, index: Any, keys: Any
 
 def word_bits(typing_context: Any, data: Any, index: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = builder.bitcast(_pointer(context, builder, signature.args[0], *arguments), _BYTES.as_pointer())
+        place = builder.bitcast(_compute_pointer(context, builder, signature.args[0], *arguments), _BYTES.as_pointer())
         values = builder.load(place, align=1)
         small = builder.or_(values, ir.Constant(_BYTES, [0x20] * 64))
         letters, digits = (
@@ -88,32 +88,34 @@ def word_bits(typing_context: Any, data: Any, index: Any) -> Any:
             )
             for each, first, n in ((small, ord("a"), 26), (values, ord("0"), 10))
         )
-        return _bits(builder, builder.or_(letters, digits))
+        return _to_bits(builder, builder.or_(letters, digits))
 
     return types.uint64(data, types.int64), generate
 
 
 def equal_bits(typing_context: Any, data: Any, index: Any, byte: Any) -> Any:
-    return types.uint64(data, types.int64, types.uint8), _comparison("==")
+    return types.uint64(data, types.int64, types.uint8), _build_comparison("==")
 
 
 def below_bits(typing_context: Any, data: Any, index: Any, byte: Any) -> Any:
-    return types.uint64(data, types.int64, types.uint8), _comparison("<")
+    return types.uint64(data, types.int64, types.uint8), _build_comparison("<")
 
 
-def _comparison(sign: str) -> Any:
+def _build_comparison(sign: str) -> Any:
     """What makes the bits of a comparison of 64 bytes with one."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = builder.bitcast(_pointer(context, builder, signature.args[0], *arguments[:2]), _BYTES.as_pointer())
+        place = builder.bitcast(
+            _compute_pointer(context, builder, signature.args[0], *arguments[:2]), _BYTES.as_pointer()
+        )
         one = builder.insert_element(ir.Constant(_BYTES, ir.Undefined), arguments[2], ir.Constant(ir.IntType(32), 0))
         each = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64))
-        return _bits(builder, builder.icmp_unsigned(sign, builder.load(place, align=1), each))
+        return _to_bits(builder, builder.icmp_unsigned(sign, builder.load(place, align=1), each))
 
     return generate
 
 
-def _bits(builder: Any, flags: Any) -> Any:
+def _to_bits(builder: Any, flags: Any) -> Any:
     """64 flags as a word, the first one lowest."""
     bits = builder.bitcast(flags, _WORD)
     return builder.bitreverse(bits) if sys.byteorder == "big" else bits

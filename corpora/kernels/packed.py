@@ -68,7 +68,7 @@ add_stripe: Callable[[UInt64s, Bytes, Integer, Bytes, Integer], None] = Instruct
 
 
 @kernel
-def tail8(data: Bytes, index: Integer, end: Integer) -> np.uint64:
+def load_tail(data: Bytes, index: Integer, end: Integer) -> np.uint64:
     """The bytes from `index` to before `end`, eight at most, as `load8` has them, and zeros after them."""
     word = np.uint64(0)
     for i in range(min(8, end - index)):
@@ -89,37 +89,37 @@ def load_up_to(data: Bytes, index: Integer, end: Integer) -> np.uint64:
     """The eight bytes from `index` on; zeros for those from `end` on."""
     if index + 8 <= end:
         return load8(data, index)
-    return tail8(data, index, end)
+    return load_tail(data, index, end)
 
 
 @kernel
-def first_flagged(flags: np.uint64) -> int:
+def find_first_flag(flags: np.uint64) -> int:
     """The number of the first byte whose top bit is set, where no other bits are; 8 where there is none."""
     return trailing_zeros(flags) >> 3
 
 
 @kernel
-def bytes_before(flags: np.uint64) -> np.uint64:
+def mask_before(flags: np.uint64) -> np.uint64:
     """All bits of the bytes before the first one whose top bit is set, where no other bits are; not for 0."""
     return ((flags & (~flags + _1)) >> _SEVEN) - _1
 
 
 @kernel
-def ascii_letters(word: np.uint64) -> np.uint64:
+def flag_letters(word: np.uint64) -> np.uint64:
     """0x80 in each byte that is one of A-Z, a-z."""
     small = word & LOW_SEVEN | CASE_BITS
     return (small + FROM_SMALL) & ~(small + PAST_SMALL) & ~word & TOP_BITS
 
 
 @kernel
-def ascii_digits(word: np.uint64) -> np.uint64:
+def flag_digits(word: np.uint64) -> np.uint64:
     """0x80 in each byte that is one of 0-9."""
     seven = word & LOW_SEVEN
     return (seven + FROM_DIGIT) & ~(seven + PAST_DIGIT) & ~word & TOP_BITS
 
 
 @kernel
-def ascii_spaces(word: np.uint64) -> np.uint64:
+def flag_spaces(word: np.uint64) -> np.uint64:
     """0x80 in each byte that is ASCII white space: the space, and tab to carriage return."""
     seven = word & LOW_SEVEN
     space = ~((seven ^ CASE_BITS) + LOW_SEVEN)  # the bit of case is the space itself
@@ -127,7 +127,7 @@ def ascii_spaces(word: np.uint64) -> np.uint64:
 
 
 @kernel
-def _seven_alphanumeric(word: np.uint64) -> np.uint64:
+def _flag_seven_bit_alphanumeric(word: np.uint64) -> np.uint64:
     """The top bit, among others, of each byte whose lower seven bits are one of 0-9, A-Z, a-z."""
     seven = word & LOW_SEVEN
     small = seven | CASE_BITS
@@ -137,19 +137,19 @@ def _seven_alphanumeric(word: np.uint64) -> np.uint64:
 
 
 @kernel
-def not_alphanumeric(word: np.uint64) -> np.uint64:
+def flag_non_alphanumeric(word: np.uint64) -> np.uint64:
     """0x80 in each byte that is not one of 0-9, A-Z, a-z: bytes of 128 and more are not."""
-    return (~_seven_alphanumeric(word) | word) & TOP_BITS
+    return (~_flag_seven_bit_alphanumeric(word) | word) & TOP_BITS
 
 
 @kernel
-def ascii_marks(word: np.uint64) -> np.uint64:
+def flag_ascii_marks(word: np.uint64) -> np.uint64:
     """0x80 in each byte of ASCII that is not one of 0-9, A-Z, a-z."""
-    return ~(_seven_alphanumeric(word) | word) & TOP_BITS
+    return ~(_flag_seven_bit_alphanumeric(word) | word) & TOP_BITS
 
 
 @kernel
-def capitals(word: np.uint64) -> np.uint64:
+def flag_capitals(word: np.uint64) -> np.uint64:
     """0x20 in each byte that is one of A-Z: the bit that makes it small."""
     seven = word & LOW_SEVEN
     capital = (seven + FROM_CAPITAL) & ~(seven + PAST_CAPITAL) & ~word & TOP_BITS
@@ -157,6 +157,6 @@ def capitals(word: np.uint64) -> np.uint64:
 
 
 @kernel
-def lowered(word: np.uint64) -> np.uint64:
+def lower_word(word: np.uint64) -> np.uint64:
     """The word with A-Z made small in each byte, and every other byte as it was."""
-    return word | capitals(word)
+    return word | flag_capitals(word)

@@ -14,14 +14,14 @@ import xxhash
 _DIGEST_BYTES = 16
 
 
-def read_sealed(path: Path, anyones: bool = False) -> bytes | None:
+def read_sealed(path: Path, any_owner: bool = False) -> bytes | None:
     """The bytes that `write_sealed` was given; None where the file is not ours, or not as it was written.
 
     anyones: take the file of another user, too, who can change our program as well
     """
     try:
         with path.open("rb") as file:
-            if not anyones and os.fstat(file.fileno()).st_uid != os.geteuid():
+            if not any_owner and os.fstat(file.fileno()).st_uid != os.geteuid():
                 return None
             data = file.read()
     except OSError:

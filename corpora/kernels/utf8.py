@@ -44,7 +44,7 @@ def decode_word(word: np.uint64) -> tuple[int, int]:
 
 
 @kernel
-def back(data: Bytes, at: int) -> int:
+def find_start_before(data: Bytes, at: int) -> int:
     """Return where the code point that ends before byte `at` begins."""
     at -= 1
     while data[at] & 0xC0 == 0x80:

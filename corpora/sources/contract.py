@@ -28,8 +28,8 @@ from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, matching_object
 from corpora.sources.bytes.unchanged import state_of
 from corpora.sources.bytes.zip_members import MemberPath
 from corpora.sources.remarks import Remarks
-from corpora.store.current_record import reading
-from corpora.store.settings import settings_json
+from corpora.store.current_record import report_record
+from corpora.store.settings import to_settings_json
 
 Defaults = Mapping[str, Mapping[str, Any]]  # tables of steps, in the form that a recipe has them
 SLICE_BYTES = 1_000_000  # where a format that can be cut anywhere is cut: parts are made of slices that meet
@@ -128,7 +128,7 @@ class Tally:
         place = quarantine_place(locator)
         if place in self._quarantine:
             return QUARANTINED
-        reading(place)
+        report_record(place)
         return None
 
     def passed_over(self, record: Record) -> Record:
@@ -198,7 +198,7 @@ class RecordFormat(Protocol):
 
 def plain_settings(source: Any, *left_out: str) -> dict[str, Json]:
     """A source's settings without its name and its path, which determine no bytes, and without those left out."""
-    return {key: value for key, value in settings_json(source).items() if key not in ("name", "path", *left_out)}
+    return {key: value for key, value in to_settings_json(source).items() if key not in ("name", "path", *left_out)}
 
 
 def _refuse_file(name: str, path: Path, error: OSError) -> None:

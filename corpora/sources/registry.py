@@ -19,7 +19,7 @@ from corpora.entry_points import Kinds
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.sources.contract import Defaults, Source
-from corpora.store.settings import bind
+from corpora.store.settings import bind_settings
 
 GROUP = "cloze.sources"
 SOURCES = {  # imported when a recipe names them
@@ -53,7 +53,7 @@ def make_source(table: Mapping[str, Json]) -> Source:
     if not isinstance(kind, str):
         raise InputError(f"A [[source]] does not name its `kind`: one of {', '.join(kinds())}.")
     keys = {key: value for key, value in table.items() if key != "kind"}
-    source: Source = bind(source_class(kind), keys, f"source ({kind})")
+    source: Source = bind_settings(source_class(kind), keys, f"source ({kind})")
     return source
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
-from corpora.store.tables import open_table
+from corpora.store.tables import read_part_table
 
 MOST_KEPT = 50
 MOST_READ = 1_000  # parts, spread over all of them
@@ -53,7 +53,7 @@ def read_remarks(place: Place, manifests: Iterable[Manifest]) -> list[Remark]:
     remarks = Remarks()
     for manifest in manifests:
         for part in _some_parts(manifest):
-            for rows in open_table(place, manifest.stage_folder, part, TABLE, REMARKS.names):
+            for rows in read_part_table(place, manifest.stage_folder, part, TABLE, REMARKS.names):
                 for row in rows.to_pylist():
                     remarks.add(**row)
     return remarks.most_frequent()
@@ -61,6 +61,6 @@ def read_remarks(place: Place, manifests: Iterable[Manifest]) -> list[Remark]:
 
 def _some_parts(manifest: Manifest) -> Iterator[Part]:
     """The parts with remarks, or `MOST_READ` of them."""
-    parts = [part for part in manifest.parts if part.rows(TABLE)]
+    parts = [part for part in manifest.parts if part.count_rows(TABLE)]
     step = max(1, len(parts) / MOST_READ)
     return (parts[int(number * step)] for number in range(min(len(parts), MOST_READ)))

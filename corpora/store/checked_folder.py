@@ -24,57 +24,57 @@ import xxhash
 
 from corpora.errors import InputError
 from corpora.generic_types import Json
-from corpora.store.damage import Damaged, digest_in, seal, unseal
-from corpora.store.digests.content import Content, content_of
+from corpora.store.damage import Damaged, find_digest, seal, unseal
+from corpora.store.digests.content import Content, compute_content
 from corpora.store.manifest import Manifest, StoredFile
 from corpora.store.places.files import flush_folder
 from corpora.store.stage import MANIFEST
 
-COMPLETE = "complete.json"  # the last file of a folder that is written to its end
-LEVELS = 3  # of folders, from that of a model up, that may say what is in it: a task of a suite has one of its own
+COMPLETE_FILE = "complete.json"  # the last file of a folder that is written to its end
+MAX_LEVELS = 3  # of folders, from that of a model up, that may say what is in it: a task of a suite has one of its own
 
 
-def names_in(folder: Path) -> list[str]:
+def list_files(folder: Path) -> list[str]:
     """The files of a folder but its document, in order."""
-    paths = (path for path in folder.rglob("*") if path.is_file() and path.name != COMPLETE)
+    paths = (path for path in folder.rglob("*") if path.is_file() and path.name != COMPLETE_FILE)
     return sorted(path.relative_to(folder).as_posix() for path in paths)
 
 
-def described(folder: Path, names: Iterable[str]) -> dict[str, Json]:
+def describe_files(folder: Path, names: Iterable[str]) -> dict[str, Json]:
     """Files of a folder with their sizes and digests. Reads them."""
-    return {name: _description((folder / name).stat().st_size, _digest(folder / name)) for name in names}
+    return {name: _build_description((folder / name).stat().st_size, _hash_file(folder / name)) for name in names}
 
 
-def described_bytes(data: bytes) -> Json:
+def describe_bytes(data: bytes) -> Json:
     """Return what `described` records of a file that holds these bytes."""
-    return _description(len(data), xxhash.xxh3_128_hexdigest(data))
+    return _build_description(len(data), xxhash.xxh3_128_hexdigest(data))
 
 
-def _description(size_bytes: int, digest: str) -> dict[str, Json]:
+def _build_description(size_bytes: int, digest: str) -> dict[str, Json]:
     return {"size_bytes": size_bytes, "xxh3_128": digest}
 
 
-def _digest(path: Path) -> str:
+def _hash_file(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, xxhash.xxh3_128).hexdigest()
 
 
-def finish(folder: Path, facts: Mapping[str, Json], files: Mapping[str, Json]) -> None:
+def write_complete_file(folder: Path, facts: Mapping[str, Json], files: Mapping[str, Json]) -> None:
     """Mark a folder as finished. `files` is what `described` gave."""
-    with (folder / COMPLETE).open("wb") as file:
+    with (folder / COMPLETE_FILE).open("wb") as file:
         file.write(seal(json.dumps({**facts, "files": files}, indent=1, ensure_ascii=False).encode()))
         file.flush()
         os.fsync(file.fileno())
     flush_folder(folder)
 
 
-def read_finished(folder: Path) -> dict[str, Json]:
+def read_complete_file(folder: Path) -> dict[str, Json]:
     """The facts and `files` of a finished folder. Raises Damaged if the document is gone or damaged."""
     try:
-        data = (folder / COMPLETE).read_bytes()
+        data = (folder / COMPLETE_FILE).read_bytes()
     except FileNotFoundError as error:
-        raise Damaged(COMPLETE, "it is gone") from error
-    return unseal(data, COMPLETE)
+        raise Damaged(COMPLETE_FILE, "it is gone") from error
+    return unseal(data, COMPLETE_FILE)
 
 
 def check_files(folder: Path, files: Mapping[str, Json]) -> None:
@@ -85,7 +85,7 @@ def check_files(folder: Path, files: Mapping[str, Json]) -> None:
             raise Damaged(name, "it is gone")
         if path.stat().st_size != expected["size_bytes"]:
             raise Damaged(name, f"it has {path.stat().st_size} bytes instead of {expected['size_bytes']}")
-        if _digest(path) != expected["xxh3_128"]:
+        if _hash_file(path) != expected["xxh3_128"]:
             raise Damaged(name, "its bytes are not those that were written")
 
 
@@ -97,69 +97,79 @@ def mark_complete(folder: Path, names: Iterable[str] | None = None) -> None:
 
     names: of the files that were written now, if others were there before; None: all
     """
-    before: Json = {}
-    if names is not None and (folder / COMPLETE).is_file() and check_folder(folder, ()):
-        before = read_finished(folder)["files"]
-    finish(folder, {}, {**before, **described(folder, names_in(folder) if names is None else names)})
+    earlier_files: Json = {}
+    if names is not None and (folder / COMPLETE_FILE).is_file() and check_folder(folder, ()):
+        earlier_files = read_complete_file(folder)["files"]
+    write_complete_file(
+        folder, {}, {**earlier_files, **describe_files(folder, list_files(folder) if names is None else names)}
+    )
 
 
-def check_folder(folder: Path, names: Collection[str] | None = None, also: str = "") -> bool:
+def check_folder(folder: Path, names: Collection[str] | None = None, other_record: str = "") -> bool:
     """Raise InputError if a file of a model's or vocabulary's folder is not what was written there.
 
     names: of those that are read; None: all
     also:  what else says what was written, to be removed by who changes a file on purpose
     Returns whether anything says what was written: `complete.json` or a manifest, in the folder or in one above it.
     """
-    place = folder.resolve()
-    for above in (place, *place.parents)[:LEVELS]:
-        inside = "".join(f"{part}/" for part in place.relative_to(above).parts)
-        wanted = None if names is None else {f"{inside}{name}" for name in names}
-        if (above / COMPLETE).is_file() and _check_complete(above, inside, wanted, also):
+    resolved = folder.resolve()
+    for ancestor in (resolved, *resolved.parents)[:MAX_LEVELS]:
+        prefix = "".join(f"{part}/" for part in resolved.relative_to(ancestor).parts)
+        wanted_names = None if names is None else {f"{prefix}{name}" for name in names}
+        if (ancestor / COMPLETE_FILE).is_file() and _check_against_complete(
+            ancestor, prefix, wanted_names, other_record
+        ):
             return True
-        if (above / MANIFEST).is_file() and _check_artifact(above, inside, wanted):
+        if (ancestor / MANIFEST).is_file() and _check_against_manifest(ancestor, prefix, wanted_names):
             return True
     return False
 
 
-def _check_complete(folder: Path, inside: str, wanted: Collection[str] | None, also: str) -> bool:
+def _check_against_complete(folder: Path, prefix: str, wanted_names: Collection[str] | None, other_record: str) -> bool:
     """Compare files with a folder's complete.json. inside: the folder in it whose files are meant"""
-    if not _is_ours((folder / COMPLETE).read_bytes(), b'"xxh3_128": '):
+    if not _is_ours((folder / COMPLETE_FILE).read_bytes(), b'"xxh3_128": '):
         return False
     try:
-        files = read_finished(folder)["files"]
-        own = {name: file for name, file in files.items() if name.startswith(inside)}
-        check_files(folder, {name: file for name, file in own.items() if wanted is None or name in wanted})
+        files = read_complete_file(folder)["files"]
+        files_in_folder = {name: file for name, file in files.items() if name.startswith(prefix)}
+        check_files(
+            folder,
+            {name: file for name, file in files_in_folder.items() if wanted_names is None or name in wanted_names},
+        )
     except Damaged as damage:
         raise InputError(
             f"{folder / damage.path} is not the file that was written there: {damage.what}. Copy the folder again from "
             "where it came, or remove it and make it again. If you changed the file on purpose, remove "
-            f"{folder / COMPLETE}{also}, which has the digests of what was written: then the folder is read as it is."
+            f"{folder / COMPLETE_FILE}{other_record}, which has the digests of what was written: then the folder is "
+            "read as it is."
         ) from damage
-    return bool(own)
+    return bool(files_in_folder)
 
 
-def _check_artifact(folder: Path, inside: str, wanted: Collection[str] | None) -> bool:
+def _check_against_manifest(folder: Path, prefix: str, wanted_names: Collection[str] | None) -> bool:
     """Compare files that are no tables with an artifact's manifest. inside: as above"""
     data = (folder / MANIFEST).read_bytes()
     if not _is_ours(data, b'"build_version": '):
         return False
     manifest = Manifest.from_bytes(data, str(folder / MANIFEST))
     files = (file for part in manifest.parts for file in part.files if not file.path.endswith(".arrow"))
-    own = {name: file for file in files if (name := file.path.partition("/")[2]).startswith(inside)}
-    for name, file in own.items():
-        if wanted is None or name in wanted:
-            _check_stored(folder / name, name, file)
-    return bool(own)
+    files_in_folder = {name: file for file in files if (name := file.path.partition("/")[2]).startswith(prefix)}
+    for name, file in files_in_folder.items():
+        if wanted_names is None or name in wanted_names:
+            _check_stored_file(folder / name, name, file)
+    return bool(files_in_folder)
 
 
 def _is_ours(data: bytes, mark: bytes) -> bool:
     """False for a file of another program that has the same name. mark: what one of ours has besides its digest"""
-    return bool(digest_in(data)) or mark in data
+    return bool(find_digest(data)) or mark in data
 
 
-def _check_stored(path: Path, name: str, file: StoredFile) -> None:
-    sound = path.is_file() and path.stat().st_size == file.size_bytes and _content(path, name) == file.content
-    if not sound:
+def _check_stored_file(path: Path, name: str, file: StoredFile) -> None:
+    is_sound = (
+        path.is_file() and path.stat().st_size == file.size_bytes and _compute_file_content(path, name) == file.content
+    )
+    if not is_sound:
         raise InputError(
             f"{path} is not the file that the store's {MANIFEST} records: it is damaged, gone, or was changed since. "
             "`cloze verify` on the store lists it, and then `cloze run` rebuilds it; keep a file that was changed on "
@@ -167,9 +177,9 @@ def _check_stored(path: Path, name: str, file: StoredFile) -> None:
         )
 
 
-def _content(path: Path, name: str) -> Content:
+def _compute_file_content(path: Path, name: str) -> Content:
     """Return a file's content as a store records it: a row of its name and its bytes. The file is memory-mapped."""
     data = pa.memory_map(str(path)).read_buffer() if path.stat().st_size else pa.py_buffer(b"")
     ends = pa.py_buffer(np.array([0, data.size], np.int64))
     cell = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 1, [None, ends, data])
-    return content_of(pa.table({"name": pa.array([name]), "data": cell}))
+    return compute_content(pa.table({"name": pa.array([name]), "data": cell}))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Sheet(ctypes.Structure):
+class ActivitySheet(ctypes.Structure):
     """The shared memory: short texts in UTF-8, "" for none, and counts."""
 
     _fields_ = (
@@ -56,7 +56,7 @@ class Activity(NamedTuple):
     compiling: int = 0
 
     @property
-    def limited(self) -> bool:
+    def is_limited(self) -> bool:
         """True if texts are worked on, so that limits for a record hold."""
         return bool(self.record or self.batch or self.rows)
 
@@ -70,104 +70,104 @@ class Activity(NamedTuple):
         return ", ".join(f"{what} {name}".strip() for what, name in named.items() if name)
 
 
-NOTHING = Activity()
-TEXTS = ("part", "record", "batch", "rows", "step")
+NO_ACTIVITY = Activity()
+TEXT_FIELDS = ("part", "record", "batch", "rows", "step")
 
 _sheet: Any = None
-_apart: Collection[str] = ()
+_suspect_batches: Collection[str] = ()
 
 
-def watch_over(sheet: Any) -> None:
+def set_sheet(sheet: Any) -> None:
     """From now on write on this `Sheet`, in shared memory."""
     global _sheet
     _sheet = sheet
 
 
-def read_sheet(sheet: Any) -> Activity:
+def read_activity(sheet: Any) -> Activity:
     """Return what the other process works on."""
-    part, record, batch, rows, step = (getattr(sheet, name).decode(errors="replace") for name in TEXTS)
+    part, record, batch, rows, step = (getattr(sheet, name).decode(errors="replace") for name in TEXT_FIELDS)
     return Activity(
         part=part, record=record, batch=batch, rows=rows, step=step, changes=sheet.changes, compiling=sheet.compiling
     )
 
 
-def begin(apart: Collection[str]) -> None:
+def begin_call(suspect_batches: Collection[str]) -> None:
     """Another call begins: nothing is worked on yet. apart: batches that ended a worker"""
-    global _apart
-    _apart = apart
+    global _suspect_batches
+    _suspect_batches = suspect_batches
     if _sheet is not None:
-        for name in TEXTS:
-            _write(name, "")
+        for name in TEXT_FIELDS:
+            _write_field(name, "")
         _sheet.compiling = 0
 
 
-def building(part: str) -> None:
+def report_part(part: str) -> None:
     """Say which part is built from now on."""
-    begin(_apart)
-    _write("part", part)
+    begin_call(_suspect_batches)
+    _write_field("part", part)
 
 
-def reading(record: str) -> None:
+def report_record(record: str) -> None:
     """Say which record is read from now on; "" for none."""
-    _write("record", record)
+    _write_field("record", record)
 
 
-def at_step(step: str) -> None:
+def report_step(step: str) -> None:
     """Report the step that the record or batch has reached."""
     if _sheet is not None:
-        _sheet.step = step.encode(errors="replace")[: Sheet.step.size - 1]
+        _sheet.step = step.encode(errors="replace")[: ActivitySheet.step.size - 1]
 
 
-def compiling(change: int) -> None:
+def report_compiling(change: int) -> None:
     """Say that a kernel is compiled from now on (1) or no longer (-1): that is nobody's time."""
     if _sheet is not None:
         _sheet.compiling += change
         _sheet.changes += 1
 
 
-def each_watched(
-    items: Sequence[Item], name_of: Callable[[Item], str], work: Callable[[Sequence[Item]], Result]
+def run_batch(
+    items: Sequence[Item], get_name: Callable[[Item], str], work: Callable[[Sequence[Item]], Result]
 ) -> list[Result]:
     """Return the result of work on a batch: on all its items together, or one by one if it ended a worker.
 
     name_of: the name of an item's record
     work:    gives the same result for an item, whatever its batch
     """
-    batch = f"of {len(items)} records, {name_of(items[0])} to {name_of(items[-1])}"
-    if len(items) > 1 and batch not in _apart:
-        with _reporting("batch", batch):
+    batch = f"of {len(items)} records, {get_name(items[0])} to {get_name(items[-1])}"
+    if len(items) > 1 and batch not in _suspect_batches:
+        with _hold_report("batch", batch):
             return [work(items)]
     results = []
     for item in items:
-        with _reporting("record", name_of(item)):
+        with _hold_report("record", get_name(item)):
             results.append(work([item]))
     return results
 
 
-def each_batch(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+def iter_reported(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
     """Batches of rows, each named while the caller works on its texts."""
     first = 0
     for batch in batches:
-        with _reporting("rows", f"{first} to {first + batch.num_rows - 1}"):
+        with _hold_report("rows", f"{first} to {first + batch.num_rows - 1}"):
             yield batch
         first += batch.num_rows
 
 
 @contextmanager
-def _reporting(field: str, what: str) -> Iterator[None]:
+def _hold_report(field: str, value: str) -> Iterator[None]:
     """Report what is worked on for the time of the block."""
-    _write(field, what)
+    _write_field(field, value)
     try:
         yield
     finally:
-        _write(field, "")
-        at_step("")
+        _write_field(field, "")
+        report_step("")
 
 
-def _write(field: str, what: str) -> None:
+def _write_field(field: str, text: str) -> None:
     if _sheet is None:
         return
-    value = what.encode(errors="replace")[: getattr(Sheet, field).size - 1]
+    value = text.encode(errors="replace")[: getattr(ActivitySheet, field).size - 1]
     if value != getattr(_sheet, field):
         setattr(_sheet, field, value)
         _sheet.changes += 1

@@ -15,7 +15,7 @@ from typing import Any
 from corpora.errors import InputError
 
 _SEAL = re.compile(rb',\n "digest": "([0-9a-f]{64})"\n}\n\Z')
-SEAL_BYTES = 96  # a seal is shorter
+MAX_SEAL_BYTES = 96  # a seal is shorter
 
 
 class Damaged(InputError):
@@ -43,9 +43,9 @@ def seal(document: bytes) -> bytes:
     return body + b',\n "digest": "%s"\n}\n' % hashlib.sha256(body).hexdigest().encode()
 
 
-def digest_in(data: bytes) -> str:
+def find_digest(data: bytes) -> str:
     """The digest that a document ends with; empty where it is not sealed."""
-    match = _SEAL.search(data[-SEAL_BYTES:])
+    match = _SEAL.search(data[-MAX_SEAL_BYTES:])
     return match[1].decode() if match is not None else ""
 
 
@@ -54,7 +54,7 @@ def unseal(data: bytes, path: str) -> dict[str, Any]:
 
     path: where it lies, for the message. Raises Damaged.
     """
-    match = _SEAL.search(data, max(0, len(data) - SEAL_BYTES))
+    match = _SEAL.search(data, max(0, len(data) - MAX_SEAL_BYTES))
     if match is None:
         raise Damaged(path, "it does not end with its digest")
     if hashlib.sha256(memoryview(data)[: match.start()]).hexdigest().encode() != match[1]:
@@ -64,7 +64,7 @@ def unseal(data: bytes, path: str) -> dict[str, Any]:
 
 
 @contextmanager
-def document(path: str, what: str) -> Iterator[None]:
+def explain_parse_errors(path: str, expected: str) -> Iterator[None]:
     """Turn what reading another document than was expected raises into Damaged: it may be whole, and in a wrong place.
 
     what: the document should be, in words
@@ -74,4 +74,4 @@ def document(path: str, what: str) -> Iterator[None]:
     except InputError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Damaged(path, f"it is not {what} ({error!r})") from error
+        raise Damaged(path, f"it is not {expected} ({error!r})") from error

@@ -31,15 +31,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from corpora.errors import InputError
-from corpora.store.places.files import NO_LOCKS, machine, remove_empty_folders, try_lock
+from corpora.store.places.files import NO_LOCK_ERRORS, read_machine_id, remove_empty_folders, try_lock
 from corpora.store.places.place import Place
-from corpora.store.processes import began, lives
+from corpora.store.processes import is_alive, read_start_ticks
 from corpora.store.stage import MANIFEST
 
-LOOK_SECONDS, OBJECT_LOOK_SECONDS = 1.0, 10.0  # between two looks at what there is to report
-BEAT_SECONDS = 20.0  # how often to report that nothing has changed
-SILENT_SECONDS = 600.0  # a process of another machine that did not report for so long is gone
-END_SECONDS = 5.0  # to wait for a beat that is on its way; one that a dead disk holds ends later
+POLL_SECONDS, OBJECT_POLL_SECONDS = 1.0, 10.0  # between two looks at what there is to report
+HEARTBEAT_SECONDS = 20.0  # how often to report that nothing has changed
+MAX_SILENT_SECONDS = 600.0  # a process of another machine that did not report for so long is gone
+MAX_END_SECONDS = 5.0  # to wait for a beat that is on its way; one that a dead disk holds ends later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,21 +55,26 @@ class Process:
     pid: int
     began: int
 
-    def is_gone(self, silent: float) -> bool:
+    def is_gone(self, silent_seconds: float) -> bool:
         """True if it has ended. silent: seconds since its last report."""
-        here = this_process()
+        here = identify_this_process()
         if self.machine == here.machine:
-            return not lives(self.pid) or began(self.pid) != self.began
-        return silent > SILENT_SECONDS
+            return not is_alive(self.pid) or read_start_ticks(self.pid) != self.began
+        return silent_seconds > MAX_SILENT_SECONDS
 
 
-def this_process() -> Process:
+def identify_this_process() -> Process:
     """Return the process that asks."""
     pid = os.getpid()
-    return Process(host=platform.node(), machine=f"{machine()}-{_numbering()}", pid=pid, began=began(pid))
+    return Process(
+        host=platform.node(),
+        machine=f"{read_machine_id()}-{_read_pid_namespace()}",
+        pid=pid,
+        began=read_start_ticks(pid),
+    )
 
 
-def _numbering() -> str:
+def _read_pid_namespace() -> str:
     """Return what tells containers of one machine apart: in each a number means another process."""
     try:
         return str(Path("/proc/self/ns/pid").readlink())
@@ -78,47 +83,49 @@ def _numbering() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Present:
+class Heartbeat:
     """A process's last report on itself. heard: when, by its clock; silent: seconds since then, by this machine's"""
 
     process: Process
-    heard: datetime
-    silent: float
-    said: Mapping[str, Any]
+    time: datetime
+    silent_seconds: float
+    report: Mapping[str, Any]
 
     @property
     def is_gone(self) -> bool:
         """True if the process has ended."""
-        return self.process.is_gone(self.silent)
+        return self.process.is_gone(self.silent_seconds)
 
 
-def read_presence(place: Place, path: str) -> Present | None:
+def read_heartbeat(place: Place, path: str) -> Heartbeat | None:
     """Return what a process reported in a file; None without a file, or if it holds no report."""
     try:
         fields = json.loads(place.read(path))
-        beat = datetime.fromisoformat(fields["beat"])
-        silent = max(0.0, (datetime.now(UTC) - beat).total_seconds())
-        return Present(process=Process(**fields["process"]), heard=beat, silent=silent, said={**fields["said"]})
+        time = datetime.fromisoformat(fields["beat"])
+        silent_seconds = max(0.0, (datetime.now(UTC) - time).total_seconds())
+        return Heartbeat(
+            process=Process(**fields["process"]), time=time, silent_seconds=silent_seconds, report={**fields["said"]}
+        )
     except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
-class Presence:
+class HeartbeatWriter:
     """This process's report on itself in a file of a store, until it ends.
 
     say: gives what to report, from a thread of its own
     Raises InputError where the file cannot be written at first.
     """
 
-    def __init__(self, place: Place, path: str, say: Callable[[], Mapping[str, Any]]) -> None:
-        self._place, self._path, self._say = place, path, say
-        self._process = asdict(this_process())
-        self._over = threading.Event()
-        self._turn = threading.Lock()
+    def __init__(self, place: Place, path: str, build_report: Callable[[], Mapping[str, Any]]) -> None:
+        self._place, self._path, self._build_report = place, path, build_report
+        self._process = asdict(identify_this_process())
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
         self._report: Mapping[str, Any] = {}
-        self._beat = 0.0
-        self.say_now()
-        threading.Thread(target=self._go_on, name="presence", daemon=True).start()
+        self._written = 0.0
+        self.write_now()
+        threading.Thread(target=self._run, name="presence", daemon=True).start()
 
     def __enter__(self) -> Self:
         return self
@@ -126,45 +133,45 @@ class Presence:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.end()
+        self.stop()
 
-    def say_now(self) -> None:
+    def write_now(self) -> None:
         """Have the current report in the file when this returns. Raises InputError where it cannot be written."""
-        self._write(self._say())
+        self._write(self._build_report())
 
-    def end(self, keep: bool = False) -> None:
+    def stop(self, keep: bool = False) -> None:
         """Report nothing more, and remove the report. May be called again, and from any thread.
 
         keep: the report remains
         """
-        self._over.set()
+        self._stopped.set()
         if keep:
             return
-        held = self._turn.acquire(timeout=END_SECONDS)
+        is_locked = self._lock.acquire(timeout=MAX_END_SECONDS)
         with suppress(FileNotFoundError, InputError):  # what remains names its process, which is gone soon
             self._place.delete(self._path)
         if self._place.is_local:
-            remove_empty_folders(Path(self._place.full_path(self._path)).parent, Path(self._place.full_path("")))
-        if held:
-            self._turn.release()
+            remove_empty_folders(Path(self._place.to_full_path(self._path)).parent, Path(self._place.to_full_path("")))
+        if is_locked:
+            self._lock.release()
 
-    def _go_on(self) -> None:
-        pause = LOOK_SECONDS if self._place.is_local else OBJECT_LOOK_SECONDS
-        while not self._over.wait(pause):
-            report = self._say()
-            if report != self._report or time.monotonic() - self._beat > BEAT_SECONDS:
+    def _run(self) -> None:
+        pause = POLL_SECONDS if self._place.is_local else OBJECT_POLL_SECONDS
+        while not self._stopped.wait(pause):
+            report = self._build_report()
+            if report != self._report or time.monotonic() - self._written > HEARTBEAT_SECONDS:
                 with suppress(InputError):  # written the next time
                     self._write(report)
 
     def _write(self, report: Mapping[str, Any]) -> None:
         fields = {"process": self._process, "beat": datetime.now(UTC).isoformat(timespec="seconds"), "said": report}
-        with self._turn:
-            if not self._over.is_set():
+        with self._lock:
+            if not self._stopped.is_set():
                 self._place.write(self._path, json.dumps(fields, indent=1, ensure_ascii=False).encode())
-                self._report, self._beat = report, time.monotonic()
+                self._report, self._written = report, time.monotonic()
 
 
-class Hold:
+class ArtifactHold:
     """The artifact in a folder is read as long as this lives, or a copy of it in another process.
 
     Raises InputError where it is being removed.
@@ -173,13 +180,13 @@ class Hold:
     def __init__(self, place: Place, folder: str) -> None:
         self._place, self._folder = place, folder
         if place.is_local:
-            _share(self, place.full_path(f"{folder}/{MANIFEST}"))
+            _lock_shared(self, place.to_full_path(f"{folder}/{MANIFEST}"))
 
     def __reduce__(self) -> Any:
-        return Hold, (self._place, self._folder)
+        return ArtifactHold, (self._place, self._folder)
 
 
-def _share(owner: object, path: str) -> None:
+def _lock_shared(owner: object, path: str) -> None:
     """Have a file locked together with others until its owner is gone; a file that is not there is not."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -189,7 +196,7 @@ def _share(owner: object, path: str) -> None:
         fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:
         os.close(number)
-        if error.errno in NO_LOCKS:
+        if error.errno in NO_LOCK_ERRORS:
             return
         if error.errno != errno.EWOULDBLOCK:
             raise
@@ -206,12 +213,12 @@ def remove_unless_held(place: Place, folder: str) -> bool:
         place.delete(path)
         return True
     try:
-        with Path(place.full_path(path)).open("rb") as file:
+        with Path(place.to_full_path(path)).open("rb") as file:
             try:
                 if not try_lock(file):
                     return False
             except OSError as error:
-                if error.errno not in NO_LOCKS:
+                if error.errno not in NO_LOCK_ERRORS:
                     raise
             place.delete(path)  # while it is locked: a reader that opened it meanwhile notices
     except FileNotFoundError:
@@ -224,11 +231,11 @@ def is_held(place: Place, folder: str) -> bool:
     if not place.is_local:
         return False
     try:
-        with Path(place.full_path(f"{folder}/{MANIFEST}")).open("rb") as file:
+        with Path(place.to_full_path(f"{folder}/{MANIFEST}")).open("rb") as file:
             return not try_lock(file)
     except FileNotFoundError:
         return False
     except OSError as error:
-        if error.errno not in NO_LOCKS:
+        if error.errno not in NO_LOCK_ERRORS:
             raise
         return False

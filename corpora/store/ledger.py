@@ -38,7 +38,7 @@ class Account:
         if added != self.total or (self.outcomes and min(self.outcomes.values()) < 0):
             raise LedgerError(f"{self.total} {self.unit} came in and {added} are accounted for: {dict(self.outcomes)}")
 
-    def starting(self, prefix: str) -> int:
+    def sum_outcomes(self, prefix: str) -> int:
         """The sum of the outcomes whose name begins with `prefix`: `starting("dropped")`."""
         return sum(count for name, count in self.outcomes.items() if name.startswith(prefix))
 
@@ -65,7 +65,7 @@ class Ledger:
         figures = {name: self.figures.get(name, 0) + other.figures.get(name, 0) for name in names}
         return Ledger(accounts=tuple(summed), figures=figures)
 
-    def account(self, unit: str) -> Account:
+    def find_account(self, unit: str) -> Account:
         """The account of one unit; an empty one where nothing was counted."""
         matches = (account for account in self.accounts if account.unit == unit)
         return next(matches, Account(unit=unit, total=0, outcomes={}))
@@ -119,7 +119,7 @@ def _add_counts(sums: defaultdict[str, int], counts: Mapping[str, int]) -> None:
         sums[name] += count
 
 
-def check_edge(given: int, received: int, unit: str, edge: str) -> None:
+def check_edge(num_given: int, num_received: int, unit: str, edge: str) -> None:
     """Raise LedgerError unless what one stage gave is what the next one received."""
-    if given != received:
-        raise LedgerError(f"{edge}: {given} {unit} were given and {received} were received")
+    if num_given != num_received:
+        raise LedgerError(f"{edge}: {num_given} {unit} were given and {num_received} were received")

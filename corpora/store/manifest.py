@@ -21,7 +21,7 @@ from functools import cached_property, lru_cache
 
 from corpora.errors import InputError
 from corpora.generic_types import Json
-from corpora.store.damage import Damaged, digest_in, document, seal, unseal
+from corpora.store.damage import Damaged, explain_parse_errors, find_digest, seal, unseal
 from corpora.store.digests.arrow_layout import TableChecks
 from corpora.store.digests.content import Content, sum_contents
 from corpora.store.ledger import Ledger, sum_ledgers
@@ -32,11 +32,11 @@ FORMAT_VERSION = 2
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _LINE = json.JSONEncoder(ensure_ascii=False)
-_DEPTH = 5  # KIND/NAME/FINGERPRINT/parts/RECORD
-_KEPT = 4_096  # records that a process remembers: a shard opens every part of its generation
+_RECORD_PATH_DEPTH = 5  # KIND/NAME/FINGERPRINT/parts/RECORD
+_MAX_CACHED_RECORDS = 4_096  # records that a process remembers: a shard opens every part of its generation
 
 
-def fingerprint(**facts: Json) -> str:
+def compute_fingerprint(**facts: Json) -> str:
     """sha256 (first 24 hex digits) of named facts in canonical JSON.
 
     Raises ValueError for a number that JSON does not have (NaN, infinity).
@@ -44,10 +44,10 @@ def fingerprint(**facts: Json) -> str:
     >>> fingerprint(a=1, b=[2]) == fingerprint(b=[2], a=1)
     True
     """
-    return fingerprint_of({name: canonical(fact) for name, fact in facts.items()})
+    return fingerprint_json({name: to_canonical_json(fact) for name, fact in facts.items()})
 
 
-def canonical(value: Json) -> str:
+def to_canonical_json(value: Json) -> str:
     """A value in canonical JSON: keys in order, no spaces. Raises ValueError for a number that JSON does not have.
 
     >>> canonical({"b": [1, None], "a": "ü"})
@@ -56,7 +56,7 @@ def canonical(value: Json) -> str:
     return _CANONICAL.encode(value)
 
 
-def fingerprint_of(facts: Mapping[str, str]) -> str:
+def fingerprint_json(facts: Mapping[str, str]) -> str:
     """`fingerprint` of facts that are in canonical JSON already: many parts share the settings of their stage."""
     pairs = ",".join(f"{_CANONICAL.encode(name)}:{fact}" for name, fact in sorted(facts.items()))
     return hashlib.sha256(f"{{{pairs}}}".encode()).hexdigest()[:24]
@@ -71,11 +71,11 @@ def stage_folder(kind: str, name: str) -> str:
     return f"{kind}/{name}"
 
 
-def _ordered(value: Json) -> Json:
+def _sort_keys(value: Json) -> Json:
     """The same value with every table in it ordered by key, so that equal values are equal bytes."""
     if isinstance(value, Mapping):
-        return {key: _ordered(value[key]) for key in sorted(value)}
-    return [_ordered(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {key: _sort_keys(value[key]) for key in sorted(value)}
+    return [_sort_keys(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,9 +129,9 @@ class Part:
     @property
     def content(self) -> str:
         """One digest of the rows of its tables: what a later stage's part depends on."""
-        return fingerprint(**_tables_json(_sum_tables([self])))
+        return compute_fingerprint(**_to_tables_json(_sum_tables([self])))
 
-    def rows(self, table: str) -> int:
+    def count_rows(self, table: str) -> int:
         """Rows of one table in this part."""
         return sum(file.content.rows for file in self.files if file.table == table)
 
@@ -228,7 +228,7 @@ class Manifest:
     @cached_property
     def content(self) -> str:
         """One digest of all tables' contents."""
-        return fingerprint(**_tables_json(self.tables))
+        return compute_fingerprint(**_to_tables_json(self.tables))
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -239,7 +239,7 @@ class Manifest:
         """This artifact as a parent of another one."""
         return Parent(role=self.kind, name=self.name, fingerprint=self.fingerprint, label=label)
 
-    def rows(self, table: str) -> int:
+    def count_rows(self, table: str) -> int:
         """Rows of one table over all parts."""
         return self.tables.get(table, Content()).rows
 
@@ -252,11 +252,11 @@ class Manifest:
             "build_version": self.build_version,
             "fingerprint": self.fingerprint,
             "content": self.content,
-            "tables": _tables_json(self.tables),
-            "settings": _ordered(self.settings),
+            "tables": _to_tables_json(self.tables),
+            "settings": _sort_keys(self.settings),
             "parents": [parent.to_json() for parent in self.parents],
             "libraries": dict(sorted(self.libraries.items())),
-            "facts": _ordered(self.facts),
+            "facts": _sort_keys(self.facts),
             "ledger": self.ledger.to_json(),
         }
         described = json.dumps(data, indent=1, ensure_ascii=False).removesuffix("\n}")
@@ -269,13 +269,13 @@ class Manifest:
 
         path: in the store, for messages. Raises Damaged, and InputError for one of another format.
         """
-        with uncollected(), document(path, "a manifest"):
-            fields = open_document(data, path)
+        with pause_garbage_collection(), explain_parse_errors(path, "a manifest"):
+            fields = parse_document(data, path)
             for derived in ("content", "tables", "ledger"):
                 del fields[derived]
             fields["parents"] = tuple(Parent(**parent) for parent in fields["parents"])
             fields["parts"] = tuple(Part.from_json(part) for part in fields["parts"])
-            return Manifest(**fields, digest=digest_in(data))
+            return Manifest(**fields, digest=find_digest(data))
 
     def with_parts(self, parts: tuple[Part, ...]) -> "Manifest":
         """The same artifact with other parts; as such it is in no store."""
@@ -283,24 +283,24 @@ class Manifest:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def pause_garbage_collection() -> Iterator[None]:
     """Make many objects that all stay, without the garbage collector going through them time and again."""
-    collected = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if collected:
+        if was_enabled:
             gc.enable()
 
 
-def open_document(data: bytes, path: str) -> dict[str, Json]:
+def parse_document(data: bytes, path: str) -> dict[str, Json]:
     """Return the fields of a manifest or a part's record, without digest and format version.
 
     path: in the store, for messages. Raises Damaged, and InputError for one of another format.
     """
-    if not digest_in(data):
-        _refuse_format_1(data, path)
+    if not find_digest(data):
+        _check_not_format_1(data, path)
     fields = unseal(data, path)
     if (version := fields.pop("format_version")) != FORMAT_VERSION:
         raise InputError(
@@ -310,7 +310,7 @@ def open_document(data: bytes, path: str) -> dict[str, Json]:
     return fields
 
 
-def _refuse_format_1(data: bytes, path: str) -> None:
+def _check_not_format_1(data: bytes, path: str) -> None:
     """Raise InputError for a document of format 1: whole JSON without a digest; records do not say their version."""
     try:
         fields = json.loads(data)
@@ -332,7 +332,7 @@ def _sum_tables(parts: Sequence[Part]) -> dict[str, Content]:
     return {table: sum_contents(of_table) for table, of_table in sorted(contents.items())}
 
 
-def _tables_json(tables: Mapping[str, Content]) -> dict[str, str]:
+def _to_tables_json(tables: Mapping[str, Content]) -> dict[str, str]:
     return {table: str(content) for table, content in tables.items()}
 
 
@@ -356,13 +356,13 @@ class PartRecord:
 
         path: in the store, for messages. Raises Damaged, and InputError for one of another format.
         """
-        with document(path, "the record of a part"):
-            fields = open_document(data, path)
+        with explain_parse_errors(path, "the record of a part"):
+            fields = parse_document(data, path)
             checks = {name: TableChecks.from_json(table) for name, table in fields.pop("checks").items()}
-            return PartRecord(part=_part_in(fields, data, address), checks=checks)
+            return PartRecord(part=_parse_part(fields, data, address), checks=checks)
 
 
-def record_path(artifact: str, name: str) -> str:
+def part_record_path(artifact: str, name: str) -> str:
     """Return the path of a part's record, relative to the stage's folder. artifact: the fingerprint of its builder
 
     >>> record_path("77d5", "00000")
@@ -371,7 +371,7 @@ def record_path(artifact: str, name: str) -> str:
     return f"{artifact}/parts/{name}.json"
 
 
-def is_record(path: str) -> bool:
+def is_part_record(path: str) -> bool:
     """True if a path of a store is the record of a finished part.
 
     >>> is_record("documents/pages/77d5/parts/00000.json"), is_record("documents/parts/77d5/manifest.json")
@@ -380,13 +380,13 @@ def is_record(path: str) -> bool:
     (False, True)
     """
     pieces = path.split("/")
-    return len(pieces) == _DEPTH and pieces[-2] == "parts" and path.endswith(".json")
+    return len(pieces) == _RECORD_PATH_DEPTH and pieces[-2] == "parts" and path.endswith(".json")
 
 
-def read_record(place: Place, stage_folder: str, address: str) -> PartRecord:
+def read_part_record(place: Place, stage_folder: str, address: str) -> PartRecord:
     """The record at an address. Raises FileNotFoundError, Damaged, and InputError for one of another format."""
     path = f"{stage_folder}/{address}"
-    return place.read_sound(path, lambda data: PartRecord.from_bytes(data, path, address))
+    return place.read_checked(path, lambda data: PartRecord.from_bytes(data, path, address))
 
 
 def read_part(place: Place, stage_folder: str, address: str) -> Part:
@@ -394,29 +394,29 @@ def read_part(place: Place, stage_folder: str, address: str) -> Part:
     path = f"{stage_folder}/{address}"
 
     def parse(data: bytes) -> Part:
-        with document(path, "the record of a part"):
-            fields = open_document(data, path)
+        with explain_parse_errors(path, "the record of a part"):
+            fields = parse_document(data, path)
             del fields["checks"]
-            return _part_in(fields, data, address)
+            return _parse_part(fields, data, address)
 
-    return place.read_sound(path, parse)
-
-
-def _part_in(fields: Mapping[str, Json], data: bytes, address: str) -> Part:
-    return Part.from_json({**fields, "record": {"path": address, "digest": digest_in(data)}})
+    return place.read_checked(path, parse)
 
 
-def checks_of(place: Place, stage_folder: str, part: Part) -> Mapping[str, TableChecks]:
+def _parse_part(fields: Mapping[str, Json], data: bytes, address: str) -> Part:
+    return Part.from_json({**fields, "record": {"path": address, "digest": find_digest(data)}})
+
+
+def read_checks(place: Place, stage_folder: str, part: Part) -> Mapping[str, TableChecks]:
     """The checks of a part's tables. Raises Damaged where its record is gone, or not the one that is named."""
     assert part.record is not None, f"part {part.name} of {stage_folder} is in no store"
-    return _read_checks(place, stage_folder, part.record)
+    return _read_checks_at(place, stage_folder, part.record)
 
 
-@lru_cache(maxsize=_KEPT)
-def _read_checks(place: Place, stage_folder: str, record: RecordAddress) -> Mapping[str, TableChecks]:
+@lru_cache(maxsize=_MAX_CACHED_RECORDS)
+def _read_checks_at(place: Place, stage_folder: str, record: RecordAddress) -> Mapping[str, TableChecks]:
     path = f"{stage_folder}/{record.path}"
     try:
-        stored = read_record(place, stage_folder, record.path)
+        stored = read_part_record(place, stage_folder, record.path)
     except FileNotFoundError as error:
         raise Damaged(path, "it is gone") from error
     assert stored.part.record is not None

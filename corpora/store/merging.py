@@ -17,8 +17,8 @@ from corpora.store.manifest import Manifest, Part
 from corpora.store.part_writer import PartWriter
 from corpora.store.stage import PartPlan, Stage
 
-MANY = 256  # parts that one task reads one after another; each costs it about a millisecond
-FEWEST = 64  # parts in a merged one
+MAX_UNMERGED_PARTS = 256  # parts that one task reads one after another; each costs it about a millisecond
+MIN_PARTS_PER_MERGE = 64  # parts in a merged one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +43,9 @@ def plan_merge(
     """
     plans: list[PartPlan] = []
     for parts in sets:
-        if len(parts) > MANY:
-            size = max(FEWEST, isqrt(len(parts)))
-            for group in _groups(parts, labels, size):
+        if len(parts) > MAX_UNMERGED_PARTS:
+            size = max(MIN_PARTS_PER_MERGE, isqrt(len(parts)))
+            for group in _group_parts(parts, labels, size):
                 plans.append(
                     PartPlan(
                         name=f"merged-{len(plans):05d}",
@@ -68,9 +68,9 @@ def plan_merge(
     )
 
 
-def _groups(parts: Sequence[Part], labels: Sequence[str], size: int) -> list[list[Part]]:
+def _group_parts(parts: Sequence[Part], labels: Sequence[str], size: int) -> list[list[Part]]:
     """Cut parts into groups of at most `size` whose labels agree, each group's parts in their order."""
-    agreeing: dict[tuple[str | None, ...], list[Part]] = {}
+    parts_by_labels: dict[tuple[str | None, ...], list[Part]] = {}
     for part in parts:
-        agreeing.setdefault(tuple(part.labels.get(name) for name in labels), []).append(part)
-    return [group[at : at + size] for group in agreeing.values() for at in range(0, len(group), size)]
+        parts_by_labels.setdefault(tuple(part.labels.get(name) for name in labels), []).append(part)
+    return [group[start : start + size] for group in parts_by_labels.values() for start in range(0, len(group), size)]

@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from corpora.store.digests.arrow_layout import BatchChecks, TableChecks, check_batch, digest_of, head_bytes
-from corpora.store.digests.content import Content, content_of
+from corpora.store.digests.arrow_layout import BatchChecks, TableChecks, compute_digest, digest_batch, measure_head
+from corpora.store.digests.content import Content, compute_content
 from corpora.store.manifest import StoredFile
 from corpora.store.places.place import HashingSink, Place
 
@@ -35,38 +35,38 @@ class PartWriter:
         self.checks: dict[str, TableChecks] = {}
 
     @contextmanager
-    def table(
+    def create_table(
         self, table: str, schema: pa.Schema, compression: str | None = "zstd", sorted_by: str | None = None
     ) -> "Iterator[TableSink]":
         """An Arrow IPC file of rows; it exists once the block has ended well.
 
         sorted_by: the integer column that all rows ascend by; the record then has each batch's first and last value
         """
-        path = self._new_path(f"{self._name}.{table}.arrow")
+        path = self._build_path(f"{self._name}.{table}.arrow")
         options = pa.ipc.IpcWriteOptions(compression=compression)
-        with self._out.create(f"{self._folder}/{path}", once=True) as sink:
+        with self._out.create(f"{self._folder}/{path}", is_final=True) as sink:
             tap = _Tap(sink)
             with pa.ipc.new_file(pa.PythonFile(tap, "w"), schema, options=options) as writer:
                 rows = TableSink(writer, tap, sorted_by)
                 yield rows
-            self.checks[path] = rows.checks()
+            self.checks[path] = rows.build_checks()
             size, digest = sink.size_bytes, sink.sha256()
-        self._add(path, table, rows.content, size, digest)
+        self._add_file(path, table, rows.content, size, digest)
 
-    def file(self, name: str, data: bytes, table: str = "files") -> None:
+    def write_file(self, name: str, data: bytes, table: str = "files") -> None:
         """A file of another format, in the artifact's folder; its content is its bytes as one row."""
-        path = self._new_path(name)
-        with self._out.create(f"{self._folder}/{path}", once=True) as sink:
+        path = self._build_path(name)
+        with self._out.create(f"{self._folder}/{path}", is_final=True) as sink:
             sink.write(data)
         row = pa.table({"name": pa.array([name]), "data": pa.array([data], pa.large_binary())})
-        self._add(path, table, content_of(row), sink.size_bytes, sink.sha256())
+        self._add_file(path, table, compute_content(row), sink.size_bytes, sink.sha256())
 
-    def _new_path(self, name: str) -> str:
+    def _build_path(self, name: str) -> str:
         path = f"{self._artifact}/{name}"
         assert path not in {file.path for file in self.files}, f"part {self._name} writes {name} twice"
         return path
 
-    def _add(self, path: str, table: str, content: Content, size_bytes: int, sha256: str) -> None:
+    def _add_file(self, path: str, table: str, content: Content, size_bytes: int, sha256: str) -> None:
         file = StoredFile(path=path, table=table, content=content, size_bytes=size_bytes, sha256=sha256)
         self.files.append(file)
 
@@ -93,7 +93,7 @@ class _Tap:
         """Bytes written so far."""
         return self._sink.tell()
 
-    def taken(self) -> memoryview:
+    def take_written(self) -> memoryview:
         """Return what was written since the last call."""
         last, self._last = b"".join(self._last), []
         return memoryview(last)
@@ -113,24 +113,27 @@ class TableSink:
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
         """Append rows of the table's schema."""
         for batch in [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches():
-            content = content_of(batch)
+            content = compute_content(batch)
             self._writer.write_batch(batch)
-            message = self._without_head(self._tap.taken())
+            message = self._without_head(self._tap.take_written())
             offset = self._batches[-1].end if self._batches else len(self._head)
-            self._batches.append(check_batch(message, offset, batch, content, self._sorted_by))
+            self._batches.append(digest_batch(message, offset, batch, content, self._sorted_by))
             self.content += content
 
-    def checks(self) -> TableChecks:
+    def build_checks(self) -> TableChecks:
         """Return what the record states of the file, which is written to its end."""
-        tail = self._without_head(self._tap.taken())
+        tail = self._without_head(self._tap.take_written())
         return TableChecks(
-            head_bytes=len(self._head), head=digest_of(self._head), tail=digest_of(tail), batches=tuple(self._batches)
+            head_bytes=len(self._head),
+            head=compute_digest(self._head),
+            tail=compute_digest(tail),
+            batches=tuple(self._batches),
         )
 
     def _without_head(self, written: memoryview) -> memoryview:
         """Return what comes after the head, which precedes the first batch or, without batches, the tail."""
         if self._head:
             return written
-        length = head_bytes(written)
+        length = measure_head(written)
         self._head = written[:length]
         return written[length:]

@@ -15,56 +15,56 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-TO_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # linux/prctl.h
-_TICKS = os.sysconf("SC_CLK_TCK")
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-def children(pid: int) -> list[int]:
+def list_children(pid: int) -> list[int]:
     """Ids of the living processes that a process started, whichever of its threads it was."""
     try:
         threads = [int(thread.name) for thread in Path(f"/proc/{pid}/task").iterdir()]
     except OSError:
         return []
     # The oldest thread last: it inherits the children of one that ends meanwhile.
-    lists = [_read(pid, f"task/{thread}/children") for thread in sorted(threads, reverse=True)]
-    return [child for line in lists for child in map(int, line.split()) if lives(child)]
+    lists = [_read_file(pid, f"task/{thread}/children") for thread in sorted(threads, reverse=True)]
+    return [child for line in lists for child in map(int, line.split()) if is_alive(child)]
 
 
-def family(pid: int) -> list[int]:
+def list_process_tree(pid: int) -> list[int]:
     """A process and all that it started, and those that these started."""
     members = [pid]
     for member in members:  # grows on the way
-        members += children(member)
+        members += list_children(member)
     return members
 
 
-def lives(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """True if a process runs, sleeps or is stopped: it is neither gone nor only not yet waited for."""
-    return _stat(pid)[:1] not in ([], ["Z"], ["X"])
+    return _read_stat(pid)[:1] not in ([], ["Z"], ["X"])
 
 
-def began(pid: int) -> int:
+def read_start_ticks(pid: int) -> int:
     """Return when the system started a process, in its ticks since it was started itself; 0 for one that is gone."""
-    fields = _stat(pid)
+    fields = _read_stat(pid)
     return int(fields[19]) if fields else 0
 
 
-def wants_to_run(pids: Iterable[int]) -> bool:
+def is_any_runnable(pids: Iterable[int]) -> bool:
     """True if one of some processes runs, or would if it were given a processor."""
-    return any(_stat(pid)[:1] == ["R"] for pid in pids)
+    return any(_read_stat(pid)[:1] == ["R"] for pid in pids)
 
 
-def ignores(pid: int, number: signal.Signals) -> bool:
+def is_signal_ignored(pid: int, number: signal.Signals) -> bool:
     """True if a process ignores a signal."""
-    lines = _read(pid, "status").splitlines()
+    lines = _read_file(pid, "status").splitlines()
     ignored = next((line.split()[1] for line in lines if line.startswith("SigIgn")), "0")
     return bool(int(ignored, 16) >> (number - 1) & 1)
 
 
-def send(pid: int, number: signal.Signals) -> None:
+def send_signal(pid: int, number: signal.Signals) -> None:
     """Send a process a signal, if it exists."""
     try:
         os.kill(pid, number)
@@ -72,18 +72,18 @@ def send(pid: int, number: signal.Signals) -> None:
         return
 
 
-def cpu_seconds(pids: Iterable[int]) -> float:
+def read_cpu_seconds(pids: Iterable[int]) -> float:
     """User and system time of some processes, and of their children that have ended."""
-    return sum(int(ticks) for pid in pids for ticks in _stat(pid)[11:15]) / _TICKS
+    return sum(int(ticks) for pid in pids for ticks in _read_stat(pid)[11:15]) / _TICKS_PER_SECOND
 
 
-def resident_bytes(pid: int) -> int:
+def read_resident_bytes(pid: int) -> int:
     """Resident memory of a process."""
-    fields = _read(pid, "statm").split()
+    fields = _read_file(pid, "statm").split()
     return int(fields[1]) * _PAGE_BYTES if fields else 0
 
 
-def die_with(parent: int) -> None:
+def exit_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent is gone. Where it is gone already, end at once."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
@@ -97,7 +97,7 @@ def name_process(name: str) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
-def leave(code: int) -> NoReturn:
+def exit_now(code: int) -> NoReturn:
     """End this process now, without the interpreter's finalisation.
 
     A thread of torch may still hold the tensor of a collective that is over. Where it lets go of it while the
@@ -108,18 +108,18 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def take_signals(handler: Callable[[int, FrameType | None], None]) -> Mapping[signal.Signals, Any]:
+def install_handlers(handler: Callable[[int, FrameType | None], None]) -> Mapping[signal.Signals, Any]:
     """Have the signals that stop a process handled, but for those that it ignores; who handled them before."""
-    taken = [number for number in TO_STOP if signal.getsignal(number) is not signal.SIG_IGN]
+    taken = [number for number in STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     return {number: signal.signal(number, handler) for number in taken}
 
 
-def _stat(pid: int) -> list[str]:
+def _read_stat(pid: int) -> list[str]:
     """The fields after the name; none where the process is gone."""
-    return _read(pid, "stat").rpartition(")")[2].split()
+    return _read_file(pid, "stat").rpartition(")")[2].split()
 
 
-def _read(pid: int, name: str) -> str:
+def _read_file(pid: int, name: str) -> str:
     """One of the system's files on a process; nothing where the process is gone."""
     try:
         return Path(f"/proc/{pid}/{name}").read_text(errors="replace")

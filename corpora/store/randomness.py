@@ -47,38 +47,38 @@ def _mix(word: Word) -> Word:
 def fold(state: npt.ArrayLike, item: npt.ArrayLike) -> UInt64s:
     """One more link of an address: uint64 words, a bijection in `item` for a fixed `state`."""
     with np.errstate(over="ignore"):
-        return np.asarray(_mix(_mix(_words(state) + GOLDEN_RATIO) ^ _words(item)))
+        return np.asarray(_mix(_mix(_to_words(state) + GOLDEN_RATIO) ^ _to_words(item)))
 
 
-def address(seed: int, purpose: str, epoch: npt.ArrayLike = 0) -> UInt64s:
+def compute_address(seed: int, purpose: str, epoch: npt.ArrayLike = 0) -> UInt64s:
     """The state shared by all items of a purpose and epoch; `fold(address(...), item)` is an item's key.
 
     `seed` and `epoch` lie in [0, 2^64); a purpose enters as the first eight bytes of its sha256.
     """
-    return fold(root_of(seed, purpose), epoch)
+    return fold(compute_root(seed, purpose), epoch)
 
 
-def root_of(seed: int, purpose: str) -> np.uint64:
+def compute_root(seed: int, purpose: str) -> np.uint64:
     """The state shared by all epochs of a purpose, for kernels: `fold_one(fold_one(root, epoch), item)` is a key."""
     return np.uint64(fold(int.from_bytes(sha256(purpose.encode()).digest()[:8], "little"), seed))
 
 
-def stream(seed: int, purpose: str, epoch: npt.ArrayLike, item: npt.ArrayLike) -> UInt64s:
+def compute_keys(seed: int, purpose: str, epoch: npt.ArrayLike, item: npt.ArrayLike) -> UInt64s:
     """The 64-bit keys of items: uint64, in the common shape of `epoch` and `item` (0-d for two scalars).
 
     >>> int(stream(42, "mask", 0, 7)) == int(stream(42, "mask", 0, [6, 7])[1])
     True
     """
-    return fold(address(seed, purpose, epoch), item)
+    return fold(compute_address(seed, purpose, epoch), item)
 
 
 def draw(key: npt.ArrayLike, counter: npt.ArrayLike) -> UInt64s:
     """The number at place `counter` of the streams `key`: uint64, uniform in [0, 2^64)."""
     with np.errstate(over="ignore"):
-        return np.asarray(_mix(_words(key) + (_words(counter) + _1) * GOLDEN_RATIO))
+        return np.asarray(_mix(_to_words(key) + (_to_words(counter) + _1) * GOLDEN_RATIO))
 
 
-def below(key: npt.ArrayLike, counter: npt.ArrayLike, bound: int) -> UInt64s:
+def draw_below(key: npt.ArrayLike, counter: npt.ArrayLike, bound: int) -> UInt64s:
     """A whole number in [0, bound), 1 <= bound <= 2^32: the high word of draw * bound (Lemire 2019).
 
     Each value's probability differs from 1/bound by less than 2^-64: relatively less than bound / 2^64, which
@@ -89,12 +89,12 @@ def below(key: npt.ArrayLike, counter: npt.ArrayLike, bound: int) -> UInt64s:
     return np.asarray(((words >> _32) * factor + (((words & _LOW_32) * factor) >> _32)) >> _32)
 
 
-def uniform(key: npt.ArrayLike, counter: npt.ArrayLike) -> Float64s:
+def draw_uniform(key: npt.ArrayLike, counter: npt.ArrayLike) -> Float64s:
     """A number in [0, 1): the upper 53 bits of the draw, so every multiple of 2^-53 is as probable as any."""
     return np.asarray((draw(key, counter) >> _11) * _UNIT)
 
 
-def _words(values: npt.ArrayLike) -> UInt64s:
+def _to_words(values: npt.ArrayLike) -> UInt64s:
     """Values as uint64; a negative or larger Python integer raises OverflowError."""
     return np.asarray(values, np.uint64)
 
@@ -115,7 +115,7 @@ def draw_one(key: np.uint64, counter: int | np.int64 | np.uint64) -> np.uint64:
 
 
 @kernel
-def below_one(key: np.uint64, counter: int | np.int64, bound: int) -> int:
+def draw_below_one(key: np.uint64, counter: int | np.int64, bound: int) -> int:
     """`below` of one number, for kernels: a signed word, for uint64 and int64 mixed become floating point."""
     word, factor = draw_one(key, counter), np.uint64(bound)
     high = ((word >> _32) * factor + (((word & _LOW_32) * factor) >> _32)) >> _32
@@ -123,6 +123,6 @@ def below_one(key: np.uint64, counter: int | np.int64, bound: int) -> int:
 
 
 @kernel
-def uniform_one(key: np.uint64, counter: int | np.int64) -> float:
+def draw_uniform_one(key: np.uint64, counter: int | np.int64) -> float:
     """`uniform` of one number, for kernels."""
     return np.float64(draw_one(key, counter) >> _11) * _UNIT

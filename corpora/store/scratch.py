@@ -18,27 +18,27 @@ import numpy.typing as npt
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
-from corpora.store.places.files import disk_refusal, remedied
+from corpora.store.places.files import explain_disk_error, explain_write_errors
 from corpora.store.places.place import Place
 
 BLOCK_ROWS = 1 << 16  # rows whose columns are written together
-_MOST = 1 << 30  # bytes of one system call
+_MAX_CALL_BYTES = 1 << 30  # bytes of one system call
 
 Column = npt.NDArray[Any]
 
 
-def scratch_folder(place: Place) -> str:
+def make_scratch_folder(place: Place) -> str:
     """Return the folder for scratch files of work on a store: its own; of an object store, that for temporary files."""
     if not place.is_local:
         return tempfile.gettempdir()
-    folder = Path(place.full_path(""))
-    with remedied(str(folder)):
+    folder = Path(place.to_full_path(""))
+    with explain_write_errors(str(folder)):
         folder.mkdir(parents=True, exist_ok=True)
     return str(folder)
 
 
 @contextmanager
-def refused_scratch(folder: str, size_bytes: int = 0) -> Iterator[None]:
+def explain_scratch_errors(folder: str, size_bytes: int = 0) -> Iterator[None]:
     """Turn an error of the disk into a paragraph on the scratch in a folder. size_bytes: that are asked for at once"""
     try:
         yield
@@ -46,14 +46,14 @@ def refused_scratch(folder: str, size_bytes: int = 0) -> Iterator[None]:
         change = "set TMPDIR to a folder on" if folder == tempfile.gettempdir() else "write to"
         elsewhere = f"{change} another disk, then run the same command again"
         size = f"{size_bytes:,} bytes of " if size_bytes else ""
-        reason = disk_refusal(error, elsewhere) or elsewhere
+        reason = explain_disk_error(error, elsewhere) or elsewhere
         raise InputError(f"Cannot write {size}scratch in {folder}: {reason} ({error.strerror or error}).") from error
 
 
 @contextmanager
-def scratch_file(folder: str) -> Iterator[Any]:
+def open_scratch_file(folder: str) -> Iterator[Any]:
     """An open file without a name in a folder. Raises InputError if the disk refuses it."""
-    with refused_scratch(folder):
+    with explain_scratch_errors(folder):
         file = tempfile.TemporaryFile(dir=folder, buffering=0)
     with file:
         yield file
@@ -61,17 +61,17 @@ def scratch_file(folder: str) -> Iterator[Any]:
 
 def append_bytes(file: Any, folder: str, data: memoryview) -> None:
     """Write bytes to the end of a scratch file in a folder. Raises InputError if the disk is full."""
-    with refused_scratch(folder):
+    with explain_scratch_errors(folder):
         while data:
-            data = data[file.write(data[:_MOST]) :]
+            data = data[file.write(data[:_MAX_CALL_BYTES]) :]
 
 
-def read_bytes(file: Any, at: int, into: memoryview) -> None:
+def read_bytes(file: Any, offset: int, buffer: memoryview) -> None:
     """Fill a buffer with what a scratch file has from a place on."""
-    while into:
-        done = os.preadv(file.fileno(), [into[:_MOST]], at)
-        assert done, "a scratch file is shorter than what was written to it"
-        at, into = at + done, into[done:]
+    while buffer:
+        num_read = os.preadv(file.fileno(), [buffer[:_MAX_CALL_BYTES]], offset)
+        assert num_read, "a scratch file is shorter than what was written to it"
+        offset, buffer = offset + num_read, buffer[num_read:]
 
 
 class ScratchTable:
@@ -80,11 +80,13 @@ class ScratchTable:
     kinds: the numpy type of each column; `np.dtype((np.uint64, 2))` is a column of pairs
     """
 
-    def __init__(self, file: Any, folder: str, kinds: Mapping[str, npt.DTypeLike]) -> None:
+    def __init__(self, file: Any, folder: str, dtypes: Mapping[str, npt.DTypeLike]) -> None:
         self._file, self._folder = file, folder
-        self._kinds = {name: np.dtype(kind) for name, kind in kinds.items()}
-        self._starts = dict(zip(kinds, np.cumsum([0, *(kind.itemsize for kind in self._kinds.values())]), strict=False))
-        self._row_bytes = sum(kind.itemsize for kind in self._kinds.values())
+        self._dtypes = {name: np.dtype(kind) for name, kind in dtypes.items()}
+        self._starts = dict(
+            zip(dtypes, np.cumsum([0, *(kind.itemsize for kind in self._dtypes.values())]), strict=False)
+        )
+        self._row_bytes = sum(kind.itemsize for kind in self._dtypes.values())
         self._waiting: list[Mapping[str, Column]] = []
         self._num_waiting = 0
         self._bounds = [0]  # the first row of each block, and the end
@@ -93,12 +95,12 @@ class ScratchTable:
     def reserve(self, rows: int) -> None:
         """Take the room for so many rows. Raises InputError if the disk has not that much."""
         size_bytes = max(rows * self._row_bytes, 1)
-        with refused_scratch(self._folder, size_bytes):
+        with explain_scratch_errors(self._folder, size_bytes):
             os.posix_fallocate(self._file.fileno(), 0, size_bytes)
 
     def append(self, columns: Mapping[str, Column]) -> None:
         """Append rows, all columns of them. Raises InputError if the disk is full."""
-        rows = len(columns[next(iter(self._kinds))])
+        rows = len(columns[next(iter(self._dtypes))])
         self._waiting.append(columns)
         self._num_waiting += rows
         self.rows += rows
@@ -110,7 +112,7 @@ class ScratchTable:
         if not self._num_waiting:
             return
         at, block = self._bounds[-1] * self._row_bytes, self._waiting
-        for name, kind in self._kinds.items():
+        for name, kind in self._dtypes.items():
             values = np.concatenate([each[name] for each in block]).astype(kind.base, copy=False)
             assert len(values) == self._num_waiting, f"column {name} has other rows than the first"
             self._write(at, np.ascontiguousarray(values).data.cast("B"))
@@ -118,11 +120,11 @@ class ScratchTable:
         self._bounds.append(self._bounds[-1] + self._num_waiting)
         self._waiting, self._num_waiting = [], 0
 
-    def column(self, name: str, first: int = 0, stop: int | None = None) -> Column:
+    def read_column(self, name: str, first: int = 0, stop: int | None = None) -> Column:
         """The values of one column, of all rows or of those from `first` to before `stop`."""
         self.flush()
         stop = self.rows if stop is None else stop
-        kind = self._kinds[name]
+        kind = self._dtypes[name]
         values = np.empty((stop - first, *kind.shape), kind.base)
         block = max(int(np.searchsorted(self._bounds, first, side="right")) - 1, 0)
         at = first
@@ -134,26 +136,26 @@ class ScratchTable:
             at, block = end, block + 1
         return values
 
-    def values_at(self, name: str, rows: Int64s) -> Column:
+    def read_values(self, name: str, rows: Int64s) -> Column:
         """The values of one column in some ascending rows. Reads the blocks that hold them."""
         self.flush()
-        found = [self.column(name, 0, 0)]
+        found = [self.read_column(name, 0, 0)]
         edges = np.searchsorted(rows, self._bounds)
         for block in np.flatnonzero(np.diff(edges)).tolist():
             here = rows[edges[block] : edges[block + 1]]
             first = int(here[0])
-            found.append(self.column(name, first, int(here[-1]) + 1)[here - first])
+            found.append(self.read_column(name, first, int(here[-1]) + 1)[here - first])
         return np.concatenate(found)
 
-    def _write(self, at: int, data: memoryview) -> None:
-        with refused_scratch(self._folder):
+    def _write(self, offset: int, data: memoryview) -> None:
+        with explain_scratch_errors(self._folder):
             while data:
-                done = os.pwrite(self._file.fileno(), data[:_MOST], at)
-                at, data = at + done, data[done:]
+                num_written = os.pwrite(self._file.fileno(), data[:_MAX_CALL_BYTES], offset)
+                offset, data = offset + num_written, data[num_written:]
 
 
 @contextmanager
-def scratch_table(folder: str, kinds: Mapping[str, npt.DTypeLike]) -> Iterator[ScratchTable]:
+def open_scratch_table(folder: str, dtypes: Mapping[str, npt.DTypeLike]) -> Iterator[ScratchTable]:
     """An empty table in a folder, gone when the block ends. Raises InputError if the disk refuses it."""
-    with scratch_file(folder) as file:
-        yield ScratchTable(file, folder, kinds)
+    with open_scratch_file(folder) as file:
+        yield ScratchTable(file, folder, dtypes)

@@ -22,8 +22,8 @@ from typing import Any
 
 from corpora.errors import FileFault, raise_all
 from corpora.generic_types import Json
-from corpora.store.current_record import building
-from corpora.store.damage import SEAL_BYTES, Damaged, digest_in
+from corpora.store.current_record import report_part
+from corpora.store.damage import MAX_SEAL_BYTES, Damaged, find_digest
 from corpora.store.ledger import Ledger
 from corpora.store.manifest import (
     Manifest,
@@ -32,21 +32,21 @@ from corpora.store.manifest import (
     Part,
     PartRecord,
     RecordAddress,
-    canonical,
-    fingerprint,
-    fingerprint_of,
-    is_record,
+    compute_fingerprint,
+    fingerprint_json,
+    is_part_record,
+    part_record_path,
+    pause_garbage_collection,
     read_part,
-    record_path,
     stage_folder,
-    uncollected,
+    to_canonical_json,
 )
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 
 MANIFEST = "manifest.json"
-version = cache(metadata.version)  # of an installed library: each stage asks, and a look takes milliseconds
-_KEPT = 16  # manifests that a process remembers: those of the artifacts that its stage reads
+read_version = cache(metadata.version)  # of an installed library: each stage asks, and a look takes milliseconds
+_MAX_CACHED_MANIFESTS = 16  # manifests that a process remembers: those of the artifacts that its stage reads
 
 
 class NotReproducible(Exception):
@@ -66,7 +66,7 @@ class PartPlan:
     key: Json
     job: Any = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    known: str = ""
+    known_fingerprint: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ class Stage:
     build: "Callable[[PartWriter, PartPlan], Ledger]"
     facts: Mapping[str, Json] = field(default_factory=dict)
     part_settings: Mapping[str, Json] | None = None
-    before: Manifest | None = None
+    previous: Manifest | None = None
 
     def __post_init__(self) -> None:
         names = {part.name for part in self.parts}
@@ -98,7 +98,7 @@ class Stage:
     @cached_property
     def fingerprint(self) -> str:
         """The name of what is asked for."""
-        return fingerprint(
+        return compute_fingerprint(
             kind=self.kind,
             build_version=self.build_version,
             settings=self.settings,
@@ -106,10 +106,10 @@ class Stage:
             libraries=self.libraries,
         )
 
-    def part_fingerprint(self, part: PartPlan) -> str:
+    def compute_part_fingerprint(self, part: PartPlan) -> str:
         """The name of one part, the same in every artifact that holds it."""
-        return part.known or fingerprint_of(
-            {**self._shared_facts, "key": canonical(part.key), "labels": canonical(part.labels)}
+        return part.known_fingerprint or fingerprint_json(
+            {**self._shared_facts, "key": to_canonical_json(part.key), "labels": to_canonical_json(part.labels)}
         )
 
     @cached_property
@@ -122,7 +122,7 @@ class Stage:
             "settings": settings,
             "libraries": self.libraries,
         }
-        return {name: canonical(fact) for name, fact in facts.items()}
+        return {name: to_canonical_json(fact) for name, fact in facts.items()}
 
     @property
     def stage_folder(self) -> str:
@@ -135,11 +135,11 @@ class Stage:
         return f"{self.stage_folder}/{self.fingerprint}"
 
     @property
-    def bare(self) -> "Stage":
+    def without_parts(self) -> "Stage":
         """The stage without its parts: all that a worker needs to build one, and what its fingerprint is made of."""
-        return replace(self, parts=(), before=None)
+        return replace(self, parts=(), previous=None)
 
-    def promised(self) -> Manifest:
+    def build_placeholder(self) -> Manifest:
         """The artifact without parts, as far as what is made from it is called by it. Nothing can be read from it."""
         return Manifest(
             kind=self.kind,
@@ -167,27 +167,27 @@ class Survey:
     done: Mapping[str, Part]
     missing: tuple[PartPlan, ...]
     damaged: tuple[str, ...] = ()
-    pointed: int = 0
-    others: tuple[Manifest, ...] = ()
+    num_reused: int = 0
+    other_manifests: tuple[Manifest, ...] = ()
     faults: tuple[Damaged, ...] = ()
 
 
-def library_versions(*names: str) -> dict[str, str]:
+def read_library_versions(*names: str) -> dict[str, str]:
     """The installed versions of the libraries that decide a stage's bytes."""
-    return {name: version(name) for name in sorted(names)}
+    return {name: read_version(name) for name in sorted(names)}
 
 
 def read_manifest(place: Place, folder: str) -> Manifest | None:
     """The manifest in an artifact's folder, or None where nothing is published. Raises Damaged."""
     path = f"{folder}/{MANIFEST}"
     try:
-        return place.read_sound(path, partial(Manifest.from_bytes, path=path))
+        return place.read_checked(path, partial(Manifest.from_bytes, path=path))
     except FileNotFoundError:
         return None
 
 
-@lru_cache(maxsize=_KEPT)
-def manifest_at(place: Place, address: ManifestAddress) -> Manifest:
+@lru_cache(maxsize=_MAX_CACHED_MANIFESTS)
+def read_manifest_at(place: Place, address: ManifestAddress) -> Manifest:
     """The manifest at an address; the last few are kept. Raises Damaged where it is gone or another one."""
     path = f"{address.folder}/{MANIFEST}"
     manifest = read_manifest(place, address.folder)
@@ -198,27 +198,27 @@ def manifest_at(place: Place, address: ManifestAddress) -> Manifest:
     return manifest
 
 
-def address_at(place: Place, folder: str) -> ManifestAddress:
+def read_manifest_address(place: Place, folder: str) -> ManifestAddress:
     """The address of the manifest that is in a folder now, by its last bytes. Raises FileNotFoundError."""
     with place.open(f"{folder}/{MANIFEST}") as file:
-        start = max(0, file.size() - SEAL_BYTES)
-        return ManifestAddress(folder=folder, digest=digest_in(file.read_at(SEAL_BYTES, start)))
+        start = max(0, file.size() - MAX_SEAL_BYTES)
+        return ManifestAddress(folder=folder, digest=find_digest(file.read_at(MAX_SEAL_BYTES, start)))
 
 
 def list_manifests(place: Place, kind: str, name: str) -> list[Manifest]:
     """Every published artifact of a kind and name, in order of fingerprint. Raises Damaged."""
-    paths = sorted(path for path in place.sizes(stage_folder(kind, name)) if path.endswith(f"/{MANIFEST}"))
-    return [place.read_sound(path, partial(Manifest.from_bytes, path=path)) for path in paths]
+    paths = sorted(path for path in place.list_files(stage_folder(kind, name)) if path.endswith(f"/{MANIFEST}"))
+    return [place.read_checked(path, partial(Manifest.from_bytes, path=path)) for path in paths]
 
 
-def missing_files(sizes: Mapping[str, int], folder: str, part: Part) -> list[str]:
+def list_missing_files(sizes: Mapping[str, int], folder: str, part: Part) -> list[str]:
     """The files of a part, its record among them, that are missing or not of their recorded size."""
     files = [file.path for file in part.files if sizes.get(f"{folder}/{file.path}") != file.size_bytes]
     record = [part.record.path] if part.record is not None and f"{folder}/{part.record.path}" not in sizes else []
     return files + record
 
 
-def survey_stage(place: Place, stage: Stage, distrusted: Collection[str] = ()) -> Survey:
+def survey_stage(place: Place, stage: Stage, damaged_paths: Collection[str] = ()) -> Survey:
     """Compare what is asked for with what the store holds. Reads no rows.
 
     It lists the files of the stage's kind and name once and reads the stage's manifest. Only where that is not whole it
@@ -227,73 +227,83 @@ def survey_stage(place: Place, stage: Stage, distrusted: Collection[str] = ()) -
     distrusted: paths of files that are known to be damaged; they count as gone
     Raises Damaged where a part that cannot be planned again is not whole in the artifact that the stage continues.
     """
-    sizes = {path: size for path, size in place.sizes(stage.stage_folder).items() if path not in distrusted}
+    sizes = {path: size for path, size in place.list_files(stage.stage_folder).items() if path not in damaged_paths}
     faults: list[Damaged] = []
-    published = _sound_manifest(place, f"{stage.folder}/{MANIFEST}", sizes, faults)
+    published = _read_if_sound(place, f"{stage.folder}/{MANIFEST}", sizes, faults)
     promised = published.parts if published is not None else ()
-    damaged = tuple(part.name for part in promised if missing_files(sizes, stage.stage_folder, part))
+    damaged = tuple(part.name for part in promised if list_missing_files(sizes, stage.stage_folder, part))
     if published is not None and not damaged:
         return Survey(manifest=published, done={part.name: part for part in promised}, missing=())
-    prints = {plan.name: stage.part_fingerprint(plan) for plan in stage.parts}
-    whole = _Finished(place=place, folder=stage.stage_folder, sizes=sizes, wanted=frozenset(prints.values()))
-    with uncollected():
-        _find_parts(whole, stage, promised)
-    done = {name: replace(whole.parts[called], name=name) for name, called in prints.items() if called in whole.parts}
-    own = f"{stage.fingerprint}/"
+    fingerprints = {plan.name: stage.compute_part_fingerprint(plan) for plan in stage.parts}
+    finished = _FinishedParts(
+        place=place, folder=stage.stage_folder, sizes=sizes, wanted=frozenset(fingerprints.values())
+    )
+    with pause_garbage_collection():
+        _find_finished_parts(finished, stage, promised)
+    done = {
+        name: replace(finished.parts[called], name=name)
+        for name, called in fingerprints.items()
+        if called in finished.parts
+    }
+    own_prefix = f"{stage.fingerprint}/"
     missing = tuple(plan for plan in stage.parts if plan.name not in done)
-    for part in stage.before.parts if stage.before is not None and any(plan.known for plan in missing) else ():
-        for path in missing_files(sizes, stage.stage_folder, part):
+    for part in (
+        stage.previous.parts if stage.previous is not None and any(plan.known_fingerprint for plan in missing) else ()
+    ):
+        for path in list_missing_files(sizes, stage.stage_folder, part):
             raise Damaged(f"{stage.stage_folder}/{path}", "it is gone, or of another size")
     return Survey(
         manifest=None,
         done=done,
         missing=missing,
         damaged=damaged,
-        pointed=sum(not file.path.startswith(own) for part in done.values() for file in part.files[:1]),
-        others=tuple(whole.others),
-        faults=(*faults, *whole.faults),
+        num_reused=sum(not file.path.startswith(own_prefix) for part in done.values() for file in part.files[:1]),
+        other_manifests=tuple(finished.others),
+        faults=(*faults, *finished.faults),
     )
 
 
-def find_whole(place: Place, stages: Sequence[Stage]) -> tuple[Stage, Manifest] | None:
+def find_complete_stage(place: Place, stages: Sequence[Stage]) -> tuple[Stage, Manifest] | None:
     """The first of some stages of one kind and name that the store holds whole. Lists their files once."""
-    sizes = place.sizes(stages[0].stage_folder) if stages else {}
-    found = ((stage, _whole_manifest(place, stage, sizes)) for stage in stages)
+    sizes = place.list_files(stages[0].stage_folder) if stages else {}
+    found = ((stage, _read_if_complete(place, stage, sizes)) for stage in stages)
     return next(((stage, manifest) for stage, manifest in found if manifest is not None), None)
 
 
-def read_whole(place: Place, stages: Sequence[Stage]) -> list[Manifest] | None:
+def read_complete_manifests(place: Place, stages: Sequence[Stage]) -> list[Manifest] | None:
     """The manifests of stages that the store holds whole, all of them; else None. Lists each kind and name once."""
-    listed = {folder: place.sizes(folder) for folder in dict.fromkeys(stage.stage_folder for stage in stages)}
+    listed = {folder: place.list_files(folder) for folder in dict.fromkeys(stage.stage_folder for stage in stages)}
     manifests = []
     for stage in stages:
-        manifest = _whole_manifest(place, stage, listed[stage.stage_folder])
+        manifest = _read_if_complete(place, stage, listed[stage.stage_folder])
         if manifest is None:
             return None
         manifests.append(manifest)
     return manifests
 
 
-def _whole_manifest(place: Place, stage: Stage, sizes: Mapping[str, int]) -> Manifest | None:
+def _read_if_complete(place: Place, stage: Stage, sizes: Mapping[str, int]) -> Manifest | None:
     """A stage's manifest, if it is sound and every file of its parts is there."""
-    manifest = _sound_manifest(place, f"{stage.folder}/{MANIFEST}", sizes, [])
-    lacks = manifest is None or any(missing_files(sizes, stage.stage_folder, part) for part in manifest.parts)
-    return None if lacks else manifest
+    manifest = _read_if_sound(place, f"{stage.folder}/{MANIFEST}", sizes, [])
+    is_incomplete = manifest is None or any(
+        list_missing_files(sizes, stage.stage_folder, part) for part in manifest.parts
+    )
+    return None if is_incomplete else manifest
 
 
-def _sound_manifest(place: Place, path: str, sizes: Mapping[str, int], faults: list[Damaged]) -> Manifest | None:
+def _read_if_sound(place: Place, path: str, sizes: Mapping[str, int], faults: list[Damaged]) -> Manifest | None:
     """A manifest that exists and is whole; one that is damaged is noted and passed over."""
     if path not in sizes:
         return None
     try:
-        return place.read_sound(path, partial(Manifest.from_bytes, path=path))
+        return place.read_checked(path, partial(Manifest.from_bytes, path=path))
     except Damaged as fault:
         faults.append(fault)
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Finished:
+class _FinishedParts:
     """Finished parts, by part fingerprint, that a stage wants and of which every file exists; what is found later
     takes the place of what was found before. Of the other artifacts one manifest is held at a time."""
 
@@ -308,7 +318,7 @@ class _Finished:
     def add(self, parts: Iterable[Part]) -> None:
         """Those of some parts that are wanted and whole."""
         for part in parts:
-            if part.fingerprint in self.wanted and not missing_files(self.sizes, self.folder, part):
+            if part.fingerprint in self.wanted and not list_missing_files(self.sizes, self.folder, part):
                 self.parts[part.fingerprint] = part
 
     def add_record(self, path: str) -> None:
@@ -320,23 +330,23 @@ class _Finished:
 
     def add_manifest(self, path: str) -> None:
         """The parts of another artifact; one that is damaged is noted and passed over."""
-        other = _sound_manifest(self.place, path, self.sizes, self.faults)
+        other = _read_if_sound(self.place, path, self.sizes, self.faults)
         if other is not None:
             self.add(other.parts)
             self.others.append(other.with_parts(()))
 
 
-def _find_parts(finished: _Finished, stage: Stage, promised: Iterable[Part]) -> None:
+def _find_finished_parts(finished: _FinishedParts, stage: Stage, promised: Iterable[Part]) -> None:
     """Find finished parts: an artifact's own, in its folder, before those of others.
 
     Those of others: what a manifest names, and what an artifact that was never published has finished.
     promised: by the manifest of the artifact
     """
     paths = sorted(finished.sizes)
-    own = [path for path in paths if is_record(path) and path.startswith(f"{stage.folder}/")]
-    if stage.before is not None:
-        finished.add(stage.before.parts)
-        finished.others.append(stage.before.with_parts(()))
+    own = [path for path in paths if is_part_record(path) and path.startswith(f"{stage.folder}/")]
+    if stage.previous is not None:
+        finished.add(stage.previous.parts)
+        finished.others.append(stage.previous.with_parts(()))
     else:
         _find_parts_of_others(finished, [path for path in paths if not path.startswith(f"{stage.folder}/")])
     finished.add(promised)
@@ -344,18 +354,20 @@ def _find_parts(finished: _Finished, stage: Stage, promised: Iterable[Part]) -> 
         finished.add_record(path)
 
 
-def _find_parts_of_others(finished: _Finished, paths: Sequence[str]) -> None:
+def _find_parts_of_others(finished: _FinishedParts, paths: Sequence[str]) -> None:
     """Find the finished parts of all other artifacts. paths: their files"""
     others = [path for path in paths if path.endswith(f"/{MANIFEST}")]
     published = {path.removesuffix(MANIFEST) for path in others}
     for path in paths:
-        if is_record(path) and path.rpartition("parts/")[0] not in published:
+        if is_part_record(path) and path.rpartition("parts/")[0] not in published:
             finished.add_record(path)
     for path in others:
         finished.add_manifest(path)
 
 
-def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = None, promised: bool = True) -> Part:
+def build_part(
+    place: Place, stage: Stage, plan: PartPlan, out: Place | None = None, may_be_published: bool = True
+) -> Part:
     """Build one part, check its ledger, and write its record last.
 
     out:      a store of its own for a part that is built again only to be compared
@@ -363,85 +375,87 @@ def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = N
     Raises NotReproducible where a manifest promises this part with other rows: its files are removed again.
     """
     out = out or place
-    building(f"{stage.stage_folder}: part {plan.name}")
+    report_part(f"{stage.stage_folder}: part {plan.name}")
     writer = PartWriter(place, out, stage.stage_folder, stage.fingerprint, plan.name)
     ledger = stage.build(writer, plan).check()
     part = Part(
         name=plan.name,
-        fingerprint=stage.part_fingerprint(plan),
+        fingerprint=stage.compute_part_fingerprint(plan),
         files=tuple(writer.files),
         ledger=ledger,
         labels=plan.labels,
     )
-    if out is place and promised:
-        _refuse_other_rows(place, stage, part)
-    address = record_path(stage.fingerprint, plan.name)
+    if out is place and may_be_published:
+        _check_same_rows(place, stage, part)
+    address = part_record_path(stage.fingerprint, plan.name)
     data = PartRecord(part=part, checks=writer.checks).to_bytes()
-    out.write(f"{stage.stage_folder}/{address}", data, once=True)
-    return replace(part, record=RecordAddress(path=address, digest=digest_in(data)))
+    out.write(f"{stage.stage_folder}/{address}", data, is_final=True)
+    return replace(part, record=RecordAddress(path=address, digest=find_digest(data)))
 
 
-def build_parts(place: Place, stage: Stage, plans: Sequence[PartPlan], distrusted: Collection[str] = ()) -> list[Part]:
+def build_parts(
+    place: Place, stage: Stage, plans: Sequence[PartPlan], damaged_paths: Collection[str] = ()
+) -> list[Part]:
     """Build those of a range of parts that are not finished yet, one after another; returns all of the range.
 
     Lists the files of the artifact once.
     distrusted: paths of files that are known to be damaged; a part that has one is not finished
     Raises FileFault for all raw files that cannot be read, once the other parts are built.
     """
-    listed = place.sizes(stage.folder) if plans else {}
-    sizes = {path: size for path, size in listed.items() if path not in distrusted}
-    promised = f"{stage.folder}/{MANIFEST}" in sizes
+    listed = place.list_files(stage.folder) if plans else {}
+    sizes = {path: size for path, size in listed.items() if path not in damaged_paths}
+    is_published = f"{stage.folder}/{MANIFEST}" in sizes
     parts: list[Part] = []
     faults: list[FileFault] = []
     for plan in plans:
         try:
-            finished = _finished_part(place, stage, plan, sizes)
-            parts.append(finished or build_part(place, stage, plan, promised=promised))
+            finished = _read_finished_part(place, stage, plan, sizes)
+            parts.append(finished or build_part(place, stage, plan, may_be_published=is_published))
         except FileFault as fault:
             faults.append(fault)
     raise_all(faults)
     return parts
 
 
-def _finished_part(place: Place, stage: Stage, plan: PartPlan, sizes: Mapping[str, int]) -> Part | None:
+def _read_finished_part(place: Place, stage: Stage, plan: PartPlan, sizes: Mapping[str, int]) -> Part | None:
     """The part, where this artifact has its record and every file of it. sizes: of the artifact's files"""
-    address = record_path(stage.fingerprint, plan.name)
+    address = part_record_path(stage.fingerprint, plan.name)
     if f"{stage.stage_folder}/{address}" not in sizes:
         return None
     try:
         part = read_part(place, stage.stage_folder, address)
     except (FileNotFoundError, Damaged):
         return None
-    whole = not missing_files(sizes, stage.stage_folder, part)
-    return part if whole and part.fingerprint == stage.part_fingerprint(plan) else None
+    is_complete = not list_missing_files(sizes, stage.stage_folder, part)
+    return part if is_complete and part.fingerprint == stage.compute_part_fingerprint(plan) else None
 
 
-def _refuse_other_rows(place: Place, stage: Stage, rebuilt: Part) -> None:
+def _check_same_rows(place: Place, stage: Stage, rebuilt: Part) -> None:
     """A part built again must hold the rows that its manifest promised."""
-    for part in _promised_parts(place, stage.folder):
-        if part.name == rebuilt.name and rows_of(part) != rows_of(rebuilt):
+    for part in _read_promised_parts(place, stage.folder):
+        if part.name == rebuilt.name and list_contents(part) != list_contents(rebuilt):
             for file in rebuilt.files:
                 place.delete(f"{stage.stage_folder}/{file.path}")
             raise NotReproducible(
-                f"{stage.folder}: part {part.name} was built again and holds {rows_of(rebuilt)} "
-                f"instead of {rows_of(part)}"
+                f"{stage.folder}: part {part.name} was built again and holds {list_contents(rebuilt)} "
+                f"instead of {list_contents(part)}"
             )
 
 
-def _promised_parts(place: Place, folder: str) -> tuple[Part, ...]:
+def _read_promised_parts(place: Place, folder: str) -> tuple[Part, ...]:
     """The parts of a published manifest, which `manifest_at` keeps; none where it is damaged."""
     try:
-        return manifest_at(place, address_at(place, folder)).parts
+        return read_manifest_at(place, read_manifest_address(place, folder)).parts
     except (FileNotFoundError, Damaged):
         return ()
 
 
-def rows_of(part: Part) -> list[tuple[str, str]]:
+def list_contents(part: Part) -> list[tuple[str, str]]:
     """Return the tables of a part and their contents: the same when another version of the program builds it."""
     return [(file.table, str(file.content)) for file in part.files]
 
 
-def publish(place: Place, stage: Stage, survey: Survey, parts: Iterable[Part] = ()) -> Manifest:
+def publish_stage(place: Place, stage: Stage, survey: Survey, parts: Iterable[Part] = ()) -> Manifest:
     """Make the artifact appear, in one step, once every part is finished.
 
     survey: of before the missing parts were built; those it found done are taken from it
@@ -453,14 +467,14 @@ def publish(place: Place, stage: Stage, survey: Survey, parts: Iterable[Part] = 
         return survey.manifest
     done = {**survey.done, **{part.name: part for part in parts}}
     unread = [plan for plan in survey.missing if plan.name not in done]
-    sizes = place.sizes(stage.folder) if unread else {}
-    with uncollected():
-        read = (_finished_part(place, stage, plan, sizes) for plan in unread)
-        done |= {part.name: part for part in read if part is not None}
+    sizes = place.list_files(stage.folder) if unread else {}
+    with pause_garbage_collection():
+        late_parts = (_read_finished_part(place, stage, plan, sizes) for plan in unread)
+        done |= {part.name: part for part in late_parts if part is not None}
     planned = [plan.name for plan in stage.parts]
-    lacking = [name for name in dict.fromkeys([*planned, *survey.damaged]) if name not in done]
-    if lacking:
-        raise ValueError(f"{stage.folder} lacks {len(lacking)} parts: {', '.join(lacking[:5])}")
+    missing = [name for name in dict.fromkeys([*planned, *survey.damaged]) if name not in done]
+    if missing:
+        raise ValueError(f"{stage.folder} lacks {len(missing)} parts: {', '.join(missing[:5])}")
     manifest = Manifest(
         kind=stage.kind,
         name=stage.name,
@@ -473,11 +487,11 @@ def publish(place: Place, stage: Stage, survey: Survey, parts: Iterable[Part] = 
         facts=stage.facts,
     )
     data = manifest.to_bytes()
-    place.write(f"{manifest.folder}/{MANIFEST}", data, once=True)
-    return replace(manifest, digest=digest_in(data))
+    place.write(f"{manifest.folder}/{MANIFEST}", data, is_final=True)
+    return replace(manifest, digest=find_digest(data))
 
 
 def build_stage(place: Place, stage: Stage) -> Manifest:
     """Everything that is missing of a stage, built here in this process, and published."""
     survey = survey_stage(place, stage)
-    return publish(place, stage, survey, build_parts(place, stage, survey.missing))
+    return publish_stage(place, stage, survey, build_parts(place, stage, survey.missing))

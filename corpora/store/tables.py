@@ -26,16 +26,16 @@ import pyarrow as pa
 
 from corpora.kernels.arrays import Int64s
 from corpora.store.damage import Damaged
-from corpora.store.digests.arrow_layout import MAGIC, Span, TableChecks, column_spans, digest_of
-from corpora.store.digests.content import Content, content_of
-from corpora.store.manifest import Manifest, Part, StoredFile, checks_of
-from corpora.store.places.object_store import AT_ONCE
+from corpora.store.digests.arrow_layout import MAGIC, Span, TableChecks, compute_digest, locate_columns
+from corpora.store.digests.content import Content, compute_content
+from corpora.store.manifest import Manifest, Part, StoredFile, read_checks
+from corpora.store.places.object_store import FETCH_BYTES
 from corpora.store.places.place import Place
 
-_GAP = 1 << 16  # bytes between two wanted pieces of an object that are read rather than asked for around
+_MAX_GAP_BYTES = 1 << 16  # bytes between two wanted pieces of an object that are read rather than asked for around
 
 
-def open_table(
+def read_part_table(
     place: Place,
     stage_folder: str,
     part: Part,
@@ -52,12 +52,12 @@ def open_table(
     Raises Damaged.
     """
     first = 0
-    for read in _table_files(place, stage_folder, part, table, columns):
-        yield from read.batches(None if rows is None else _less(rows, first))
-        first += read.file.content.rows
+    for table_file in _iter_table_files(place, stage_folder, part, table, columns):
+        yield from table_file.iter_batches(None if rows is None else _shift_rows(rows, first))
+        first += table_file.file.content.rows
 
 
-def open_rows(
+def read_part_rows(
     place: Place, stage_folder: str, part: Part, table: str, columns: Sequence[str], rows: Int64s
 ) -> Iterator[pa.RecordBatch]:
     """Some rows of one table of one part, in ascending order: a batch of each record batch that has any of them.
@@ -65,9 +65,9 @@ def open_rows(
     rows: counted in the part. Raises Damaged.
     """
     first = 0
-    for read in _table_files(place, stage_folder, part, table, columns):
-        yield from read.chosen(rows - first)
-        first += read.file.content.rows
+    for table_file in _iter_table_files(place, stage_folder, part, table, columns):
+        yield from table_file.iter_rows(rows - first)
+        first += table_file.file.content.rows
 
 
 class MappedBatch(NamedTuple):
@@ -77,28 +77,28 @@ class MappedBatch(NamedTuple):
     check: Callable[[], None]
 
 
-def map_table(
+def map_part_table(
     place: Place, stage_folder: str, part: Part, table: str, columns: Sequence[str] | None = None
 ) -> Iterator[MappedBatch]:
     """The record batches of one table of one part, for a caller that checks each when its rows are asked for.
 
     Raises Damaged where more than the columns is damaged.
     """
-    for read in _table_files(place, stage_folder, part, table, columns):
-        yield from read.mapped()
+    for table_file in _iter_table_files(place, stage_folder, part, table, columns):
+        yield from table_file.iter_mapped()
 
 
-def _table_files(
+def _iter_table_files(
     place: Place, stage_folder: str, part: Part, table: str, columns: Sequence[str] | None
 ) -> "Iterator[_TableFile]":
     for file in (file for file in part.files if file.table == table):
-        path, checks = f"{stage_folder}/{file.path}", checks_of(place, stage_folder, part)
+        path, checks = f"{stage_folder}/{file.path}", read_checks(place, stage_folder, part)
         if file.path not in checks:
             raise Damaged(path, "the record of its part does not describe it")
         yield _TableFile(place=place, path=path, file=file, checks=checks[file.path], columns=columns)
 
 
-def _less(rows: Sequence[int], first: int) -> Sequence[int]:
+def _shift_rows(rows: Sequence[int], first: int) -> Sequence[int]:
     """Rows counted from another one."""
     return range(rows.start - first, rows.stop - first) if isinstance(rows, range) else [row - first for row in rows]
 
@@ -108,10 +108,10 @@ def read_table(
 ) -> Iterator[pa.RecordBatch]:
     """The record batches of one table over all parts of an artifact, in order. Raises Damaged."""
     for part in manifest.parts:
-        yield from open_table(place, manifest.stage_folder, part, table, columns)
+        yield from read_part_table(place, manifest.stage_folder, part, table, columns)
 
 
-def rows_between(place: Place, stage_folder: str, part: Part, table: str, first: int, last: int) -> range:
+def find_key_rows(place: Place, stage_folder: str, part: Part, table: str, first: int, last: int) -> range:
     """The rows of those record batches of a sorted table that may hold keys from `first` to `last`.
 
     The part's record says so, no row is read. Raises Damaged.
@@ -120,18 +120,18 @@ def rows_between(place: Place, stage_folder: str, part: Part, table: str, first:
         batch
         for file in part.files
         if file.table == table
-        for batch in checks_of(place, stage_folder, part)[file.path].batches
+        for batch in read_checks(place, stage_folder, part)[file.path].batches
     ]
     start = stop = row = 0
     for batch in batches:
-        assert batch.keys is not None or not batch.rows, f"{table} of {stage_folder} is not sorted"
-        if batch.keys is not None and batch.keys[1] >= first and batch.keys[0] <= last:
+        assert batch.key_range is not None or not batch.rows, f"{table} of {stage_folder} is not sorted"
+        if batch.key_range is not None and batch.key_range[1] >= first and batch.key_range[0] <= last:
             start, stop = (row if stop == 0 else start), row + batch.rows
         row += batch.rows
     return range(start, stop)
 
 
-def contents_between(place: Place, manifest: Manifest, table: str, bounds: Sequence[int]) -> list[Content]:
+def compute_slice_contents(place: Place, manifest: Manifest, table: str, bounds: Sequence[int]) -> list[Content]:
     """Return the content of a table's rows between the bounds. bounds: ascending, rows counted over all parts
 
     Parts' records have it for every record batch; only those that a bound cuts are decoded, each once. Raises Damaged.
@@ -140,54 +140,54 @@ def contents_between(place: Place, manifest: Manifest, table: str, bounds: Seque
     before = 0
     for part in manifest.parts:
         row = before
-        for rows, content in _batch_contents(place, manifest.stage_folder, part, table):
+        for rows, content in _read_batch_contents(place, manifest.stage_folder, part, table):
             first, row = row, row + rows
-            at = bisect_right(bounds, first) - 1
-            if 0 <= at < len(contents) and row <= bounds[at + 1]:
-                contents[at] += content
+            slice_number = bisect_right(bounds, first) - 1
+            if 0 <= slice_number < len(contents) and row <= bounds[slice_number + 1]:
+                contents[slice_number] += content
             elif row > bounds[0] and first < bounds[-1]:
-                cut = range(first - before, row - before)
-                [batch] = open_table(place, manifest.stage_folder, part, table, columns=None, rows=cut)
-                at = max(at, 0)
-                while at < len(contents) and bounds[at] < row:
-                    start, stop = max(bounds[at], first), min(bounds[at + 1], row)
-                    contents[at] += content_of(batch.slice(start - first, stop - start))
-                    at += 1
+                batch_rows = range(first - before, row - before)
+                [batch] = read_part_table(place, manifest.stage_folder, part, table, columns=None, rows=batch_rows)
+                slice_number = max(slice_number, 0)
+                while slice_number < len(contents) and bounds[slice_number] < row:
+                    start, stop = max(bounds[slice_number], first), min(bounds[slice_number + 1], row)
+                    contents[slice_number] += compute_content(batch.slice(start - first, stop - start))
+                    slice_number += 1
         before = row
     return contents
 
 
-def _batch_contents(place: Place, stage_folder: str, part: Part, table: str) -> list[tuple[int, Content]]:
+def _read_batch_contents(place: Place, stage_folder: str, part: Part, table: str) -> list[tuple[int, Content]]:
     """Rows and content of those record batches of a part's table that have rows."""
-    checks = checks_of(place, stage_folder, part)
+    checks = read_checks(place, stage_folder, part)
     batches = (batch for file in part.files if file.table == table for batch in checks[file.path].batches)
     return [(batch.rows, batch.content) for batch in batches if batch.rows]
 
 
 def read_file(place: Place, stage_folder: str, file: StoredFile) -> bytes:
     """All bytes of a file that is not a table. Raises Damaged."""
-    return _whole_file(place, f"{stage_folder}/{file.path}", file)
+    return _read_whole_file(place, f"{stage_folder}/{file.path}", file)
 
 
-def _whole_file(place: Place, path: str, file: StoredFile) -> bytes:
+def _read_whole_file(place: Place, path: str, file: StoredFile) -> bytes:
     def check(data: bytes) -> bytes:
         if hashlib.sha256(data).hexdigest() != file.sha256:
             raise Damaged(path, "its bytes are not those that were written")
         return data
 
     try:
-        return place.read_sound(path, check)
+        return place.read_checked(path, check)
     except FileNotFoundError as error:
         raise Damaged(path, "it is gone") from error
 
 
-def stored_files(place: Place, manifest: Manifest) -> dict[str, bytes]:
+def read_files(place: Place, manifest: Manifest) -> dict[str, bytes]:
     """The files of an artifact that are not tables, by name. Raises Damaged."""
     files = [file for part in manifest.parts for file in part.files if file.table == "files"]
     return {file.path.rsplit("/", 1)[-1]: read_file(place, manifest.stage_folder, file) for file in files}
 
 
-class _Touched(NamedTuple):
+class _BatchSlice(NamedTuple):
     """A record batch that holds rows which are wanted: from `start` to before `stop` of its own."""
 
     number: int
@@ -205,104 +205,104 @@ class _TableFile:
     checks: TableChecks
     columns: Sequence[str] | None
 
-    def batches(self, rows: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
+    def iter_batches(self, rows: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
         """The batches that hold these rows, cut to them; all batches where none are given."""
         self._check_record()
-        touched = self._touched(rows)
-        if not touched:
+        slices = self._locate_rows(rows)
+        if not slices:
             return
-        with self._image() as image:
+        with self._open_image() as image:
             last: tuple[int, pa.RecordBatch] | None = None
-            for number, start, stop in touched:
+            for number, start, stop in slices:
                 if last is None or last[0] != number:
                     image.check(number)
-                    last = number, self._batch(image, number)
-                batch = self._selected(last[1])
+                    last = number, self._read_batch(image, number)
+                batch = self._select_columns(last[1])
                 yield batch if stop - start == batch.num_rows else batch.slice(start, stop - start)
 
-    def chosen(self, rows: Int64s) -> Iterator[pa.RecordBatch]:
+    def iter_rows(self, rows: Int64s) -> Iterator[pa.RecordBatch]:
         """Some rows, of each batch those that it has."""
         self._check_record()
-        bounds = self._bounds()
+        bounds = self._compute_bounds()
         ends = np.searchsorted(rows, bounds)
         if ends[0] == ends[-1]:
             return
-        with self._image() as image:
+        with self._open_image() as image:
             for number in np.flatnonzero(np.diff(ends)).tolist():
                 image.check(number)
-                batch = self._selected(self._batch(image, number))
-                wanted = np.zeros(batch.num_rows, np.bool_)
-                wanted[rows[ends[number] : ends[number + 1]] - bounds[number]] = True
-                yield batch if wanted.all() else batch.filter(pa.array(wanted))
+                batch = self._select_columns(self._read_batch(image, number))
+                is_chosen = np.zeros(batch.num_rows, np.bool_)
+                is_chosen[rows[ends[number] : ends[number + 1]] - bounds[number]] = True
+                yield batch if is_chosen.all() else batch.filter(pa.array(is_chosen))
 
-    def mapped(self) -> Iterator[MappedBatch]:
+    def iter_mapped(self) -> Iterator[MappedBatch]:
         """All batches, each with its check."""
         self._check_record()
-        with self._image() as image:
+        with self._open_image() as image:
             for number in range(len(self.checks.batches)):
-                yield MappedBatch(self._batch(image, number), partial(image.check, number))
+                yield MappedBatch(self._read_batch(image, number), partial(image.check, number))
 
     @contextmanager
-    def _image(self) -> "Iterator[_Mapped | _Fetched]":
+    def _open_image(self) -> "Iterator[_MappedFile | _FetchedFile]":
         with self._open() as source:
-            yield _Mapped(self, source) if self.place.is_local else _Fetched(self, source)
+            yield _MappedFile(self, source) if self.place.is_local else _FetchedFile(self, source)
 
-    def _batch(self, image: "_Mapped | _Fetched", number: int) -> pa.RecordBatch:
+    def _read_batch(self, image: "_MappedFile | _FetchedFile", number: int) -> pa.RecordBatch:
         try:
-            batch = image.batch(number)
+            batch = image.read_batch(number)
         except (pa.ArrowInvalid, OSError) as error:
             if getattr(error, "errno", None) is not None:  # the disk or the network, not the bytes
                 raise
-            raise self.damaged(f"record batch {number} cannot be decoded ({error})") from error
+            raise self.build_damage(f"record batch {number} cannot be decoded ({error})") from error
         if batch.num_rows != self.checks.batches[number].rows:
-            raise self.damaged(f"record batch {number} holds {batch.num_rows} rows, and its record says other")
+            raise self.build_damage(f"record batch {number} holds {batch.num_rows} rows, and its record says other")
         return batch
 
-    def _selected(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _select_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch if self.columns is None else batch.select(list(self.columns))
 
-    def _bounds(self) -> list[int]:
+    def _compute_bounds(self) -> list[int]:
         """Return the first row of each batch, and the number of all rows."""
         return [*accumulate((batch.rows for batch in self.checks.batches), initial=0)]
 
-    def _touched(self, rows: Sequence[int] | None) -> list[_Touched]:
-        bounds = self._bounds()
+    def _locate_rows(self, rows: Sequence[int] | None) -> list[_BatchSlice]:
+        bounds = self._compute_bounds()
         if rows is not None and not isinstance(rows, range):
             inside = [(row, bisect_right(bounds, row) - 1) for row in rows if 0 <= row < bounds[-1]]
-            return [_Touched(number, row - bounds[number], row - bounds[number] + 1) for row, number in inside]
+            return [_BatchSlice(number, row - bounds[number], row - bounds[number] + 1) for row, number in inside]
         spans = pairwise(bounds)
         if rows is None:
-            return [_Touched(number, 0, stop - start) for number, (start, stop) in enumerate(spans)]
+            return [_BatchSlice(number, 0, stop - start) for number, (start, stop) in enumerate(spans)]
         cut = ((max(start, rows.start) - start, min(stop, rows.stop) - start) for start, stop in spans)
-        return [_Touched(number, start, stop) for number, (start, stop) in enumerate(cut) if start < stop]
+        return [_BatchSlice(number, start, stop) for number, (start, stop) in enumerate(cut) if start < stop]
 
     def _open(self) -> pa.NativeFile:
-        if not self.place.is_local and self.file.size_bytes <= AT_ONCE:
+        if not self.place.is_local and self.file.size_bytes <= FETCH_BYTES:
             with suppress(Damaged):  # which of its columns are is looked into below
-                return pa.BufferReader(_whole_file(self.place, self.path, self.file))
+                return pa.BufferReader(_read_whole_file(self.place, self.path, self.file))
         try:
             source = self.place.open(self.path)
         except FileNotFoundError as error:
-            raise self.damaged("it is gone") from error
+            raise self.build_damage("it is gone") from error
         if source.size() != self.file.size_bytes:
             num_bytes = source.size()
             source.close()
-            raise self.damaged(f"it has {num_bytes} bytes instead of {self.file.size_bytes}")
+            raise self.build_damage(f"it has {num_bytes} bytes instead of {self.file.size_bytes}")
         return source
 
     def _check_record(self) -> None:
         """Refuse a record whose batches cannot be those of this file."""
         ends = [self.checks.head_bytes, *(batch.end for batch in self.checks.batches)]
-        lies = (
+        is_wrong = (
             sum(batch.rows for batch in self.checks.batches) != self.file.content.rows
             or any(batch.offset != end for batch, end in zip(self.checks.batches, ends, strict=False))
             or any(min(batch.rows, batch.metadata_bytes, batch.body_bytes) < 0 for batch in self.checks.batches)
             or not 0 < ends[-1] < self.file.size_bytes
         )
-        if lies:
-            raise self.damaged("the record of its part describes other batches than such a file can have")
+        if is_wrong:
+            raise self.build_damage("the record of its part describes other batches than such a file can have")
 
-    def included(self, schema: pa.Schema) -> list[int]:
+    def list_column_numbers(self, schema: pa.Schema) -> list[int]:
         """The numbers of the columns to read."""
         return (
             list(range(len(schema)))
@@ -310,14 +310,14 @@ class _TableFile:
             else sorted({schema.get_field_index(name) for name in self.columns})
         )
 
-    def options(self, schema: pa.Schema) -> pa.ipc.IpcReadOptions:
+    def build_options(self, schema: pa.Schema) -> pa.ipc.IpcReadOptions:
         """Return the options for pyarrow to decode a batch: the named columns alone, without threads of its own."""
-        return pa.ipc.IpcReadOptions(included_fields=self.included(schema), use_threads=False)
+        return pa.ipc.IpcReadOptions(included_fields=self.list_column_numbers(schema), use_threads=False)
 
     def check_piece(self, data: Any, digest: str, what: str) -> None:
         """Raise Damaged where some bytes are not those of a digest."""
-        if digest_of(data) != digest:
-            raise self.damaged(f"the bytes of {what} are not those that were written")
+        if compute_digest(data) != digest:
+            raise self.build_damage(f"the bytes of {what} are not those that were written")
 
     def check_metadata(self, number: int, data: memoryview) -> None:
         """Check the metadata of a record batch, which `data` begins with."""
@@ -328,18 +328,18 @@ class _TableFile:
         """Check those columns of a record batch that are to be read."""
         digests = self.checks.batches[number].digests
         if len(digests) != 1 + len(schema):
-            raise self.damaged("the record of its part describes other columns than it has")
-        for column in self.included(schema):
+            raise self.build_damage("the record of its part describes other columns than it has")
+        for column in self.list_column_numbers(schema):
             first, last = spans[column]
             what = f"column {schema.field(column).name} of record batch {number}"
             self.check_piece(body[first:last], digests[1 + column], what)
 
-    def damaged(self, what: str) -> Damaged:
+    def build_damage(self, what: str) -> Damaged:
         """Return the error that this file is damaged."""
         return Damaged(self.path, what)
 
 
-class _Mapped:
+class _MappedFile:
     """A local file, mapped into memory: what is not compressed is not copied."""
 
     def __init__(self, table: _TableFile, source: pa.NativeFile) -> None:
@@ -349,9 +349,9 @@ class _Mapped:
         tail = table.checks.tail_offset
         table.check_piece(self._data[tail:], table.checks.tail, "its footer")
         self._schema = pa.ipc.open_file(buffer).schema
-        self._reader = pa.ipc.open_file(buffer, options=table.options(self._schema))
+        self._reader = pa.ipc.open_file(buffer, options=table.build_options(self._schema))
         if self._reader.num_record_batches != len(table.checks.batches):
-            raise table.damaged("the record of its part describes other batches than it has")
+            raise table.build_damage("the record of its part describes other batches than it has")
 
     def check(self, number: int) -> None:
         """Check the wanted columns of a record batch, and its metadata, which say where they are."""
@@ -359,14 +359,14 @@ class _Mapped:
         message = self._data[checks.offset : checks.end]
         self._table.check_metadata(number, message)
         metadata, body = message[: checks.metadata_bytes], message[checks.metadata_bytes :]
-        self._table.check_columns(number, self._schema, column_spans(metadata, self._schema, len(body)), body)
+        self._table.check_columns(number, self._schema, locate_columns(metadata, self._schema, len(body)), body)
 
-    def batch(self, number: int) -> pa.RecordBatch:
+    def read_batch(self, number: int) -> pa.RecordBatch:
         """A record batch with the wanted columns."""
         return self._reader.get_batch(number)
 
 
-class _Fetched:
+class _FetchedFile:
     """A file of an object store, of which only the pieces that are wanted are fetched."""
 
     def __init__(self, table: _TableFile, source: pa.NativeFile) -> None:
@@ -380,7 +380,7 @@ class _Fetched:
     def check(self, number: int) -> None:
         """Do nothing: what is fetched is checked before it is decoded."""
 
-    def batch(self, number: int) -> pa.RecordBatch:
+    def read_batch(self, number: int) -> pa.RecordBatch:
         """A record batch with the wanted columns. It is decoded from a message that holds these alone."""
         checks = self._table.checks.batches[number]
         message = bytearray(len(self._head) + checks.end - checks.offset)
@@ -389,34 +389,34 @@ class _Fetched:
         self._fetch(checks.offset, view, [(0, checks.metadata_bytes)])
         self._table.check_metadata(number, view)
         body = view[checks.metadata_bytes :]
-        spans = column_spans(view[: checks.metadata_bytes], self._schema, len(body))
-        wanted = [spans[column] for column in self._table.included(self._schema)]
-        self._fetch(checks.offset + checks.metadata_bytes, body, joined(wanted))
+        spans = locate_columns(view[: checks.metadata_bytes], self._schema, len(body))
+        wanted = [spans[column] for column in self._table.list_column_numbers(self._schema)]
+        self._fetch(checks.offset + checks.metadata_bytes, body, join_spans(wanted))
         self._table.check_columns(number, self._schema, spans, body)
-        with pa.ipc.open_stream(pa.py_buffer(message), options=self._table.options(self._schema)) as stream:
+        with pa.ipc.open_stream(pa.py_buffer(message), options=self._table.build_options(self._schema)) as stream:
             return stream.read_next_batch()
 
-    def _fetch(self, offset: int, into: memoryview, spans: Sequence[Span]) -> None:
+    def _fetch(self, offset: int, buffer: memoryview, spans: Sequence[Span]) -> None:
         for first, last in spans:
             try:
                 data = self._source.read_at(last - first, offset + first)
             except FileNotFoundError as error:
-                raise self._table.damaged("it is gone") from error
+                raise self._table.build_damage("it is gone") from error
             if len(data) != last - first:
-                raise self._table.damaged("it is shorter than its record says")
-            into[first:last] = data
+                raise self._table.build_damage("it is shorter than its record says")
+            buffer[first:last] = data
 
 
-def joined(spans: Sequence[Span]) -> list[Span]:
+def join_spans(spans: Sequence[Span]) -> list[Span]:
     """Ascending pieces, those with little between them as one.
 
     >>> joined([(0, 8), (8, 24), (1_000_000, 1_000_008)])
     [(0, 24), (1000000, 1000008)]
     """
-    runs: list[Span] = []
+    joined_spans: list[Span] = []
     for first, last in spans:
-        if runs and first - runs[-1][1] <= _GAP:
-            runs[-1] = (runs[-1][0], last)
+        if joined_spans and first - joined_spans[-1][1] <= _MAX_GAP_BYTES:
+            joined_spans[-1] = (joined_spans[-1][0], last)
         else:
-            runs.append((first, last))
-    return runs
+            joined_spans.append((first, last))
+    return joined_spans

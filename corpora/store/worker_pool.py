@@ -42,22 +42,36 @@ from typing import Any, ParamSpec
 
 from corpora.errors import InputError
 from corpora.generic_types import Result
-from corpora.kernels.compiling import tell_compiling
+from corpora.kernels.compiling import set_compiling_callback
 from corpora.lean_process import arrays_without_pandas, collect_rarely
-from corpora.store.current_record import NOTHING, Activity, Sheet, begin, compiling, read_sheet, watch_over
-from corpora.store.processes import cpu_seconds, family, name_process, resident_bytes, wants_to_run
+from corpora.store.current_record import (
+    NO_ACTIVITY,
+    Activity,
+    ActivitySheet,
+    begin_call,
+    read_activity,
+    report_compiling,
+    set_sheet,
+)
+from corpora.store.processes import (
+    is_any_runnable,
+    list_process_tree,
+    name_process,
+    read_cpu_seconds,
+    read_resident_bytes,
+)
 from corpora.store.settings import check_range
 
 Arguments = ParamSpec("Arguments")
 
 
 WORKER_NAME = "cloze-worker"
-LOOK_SECONDS = 0.25
-MOST_LOOK_SECONDS = 1.0  # that count of the time between two looks: we may have been stopped meanwhile
-END_SECONDS = 5.0  # to wait for a process that was killed; one that a dead disk holds ends later
-MOST_STALLS = 3  # of one call
-SIGNALS_OF_PARENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-MOST_APART = 1_000  # batches that are remembered
+POLL_SECONDS = 0.25
+MAX_POLL_SECONDS = 1.0  # that count of the time between two looks: we may have been stopped meanwhile
+MAX_END_SECONDS = 5.0  # to wait for a process that was killed; one that a dead disk holds ends later
+MAX_STALLS = 3  # of one call
+PARENT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+MAX_SUSPECT_BATCHES = 1_000  # batches that are remembered
 STALL_REMEDY = (
     "Does the disk answer that the raw files, the store and the temporary files are on? Then run again; where waiting "
     "so long is in order, raise workers.stall_seconds."
@@ -65,7 +79,7 @@ STALL_REMEDY = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class WorkerLimits:
     """The bounds on the work on a record before its worker is ended, and when one is replaced; they decide no bytes.
 
     record_cpu_seconds: processor time that a record may take, or a batch of records that are judged together; of a
@@ -87,10 +101,10 @@ class Limits:
 class WorkerDied(Exception):
     """A worker process ended in the middle of its work. reading: the record that it was at work on, "" for none."""
 
-    def __init__(self, message: str, reading: str = "") -> None:
-        super().__init__(message, reading)
+    def __init__(self, message: str, record: str = "") -> None:
+        super().__init__(message, record)
         self.message = message
-        self.reading = reading
+        self.record = record
 
     def __str__(self) -> str:
         return self.message
@@ -100,11 +114,11 @@ class PoolClosed(WorkerDied):
     """The pool was closed, and its workers ended with it."""
 
 
-def tell_nobody(line: str) -> None:
+def discard_line(line: str) -> None:
     """Say nothing."""
 
 
-def wait_on() -> None:
+def keep_waiting() -> None:
     """Nothing ends a call before its time."""
 
 
@@ -117,20 +131,20 @@ class WorkerPool:
 
     def __init__(
         self,
-        workers: int,
-        limits: Limits | None = None,
-        tell: Callable[[str], None] = tell_nobody,
-        look: Callable[[], None] = wait_on,
+        num_workers: int,
+        limits: WorkerLimits | None = None,
+        tell: Callable[[str], None] = discard_line,
+        on_poll: Callable[[], None] = keep_waiting,
     ) -> None:
-        self.workers = workers
-        self.limits = limits or Limits()
+        self.num_workers = num_workers
+        self.limits = limits or WorkerLimits()
         self.tell = tell
-        self._look = look
+        self._on_poll = on_poll
         self._changed = threading.Condition()
-        self._crew: set[_Worker] = set()
+        self._workers: set[_Worker] = set()
         self._idle: list[_Worker] = []
         self._closings = 0
-        self._apart: deque[str] = deque(maxlen=MOST_APART)
+        self._suspect_batches: deque[str] = deque(maxlen=MAX_SUSPECT_BATCHES)
 
     def __enter__(self) -> "WorkerPool":
         return self
@@ -148,18 +162,18 @@ class WorkerPool:
         """
         gc.freeze()  # a collection would write to pages that the forks share
         with self._changed:
-            for _ in range(min(number, self.workers)):
-                worker = _Worker(forked=True)
-                self._crew.add(worker)
+            for _ in range(min(number, self.num_workers)):
+                worker = _Worker(is_fork=True)
+                self._workers.add(worker)
                 self._idle.append(worker)
 
     def limit_workers(self, number: int) -> None:
         """Have at most some workers from now on. Only for a pool that is not at work."""
         with self._changed:
-            self.workers = number
-            surplus, self._idle = self._idle[number:], self._idle[:number]
-            self._crew.difference_update(surplus)
-        for worker in surplus:
+            self.num_workers = number
+            surplus_workers, self._idle = self._idle[number:], self._idle[:number]
+            self._workers.difference_update(surplus_workers)
+        for worker in surplus_workers:
             worker.end()
 
     def run(self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -174,51 +188,51 @@ class WorkerPool:
             try:
                 result: Result = self._call(function, args, kwargs)
                 return result
-            except _Stalled as stall:
+            except _WorkerStalled as stall:
                 stalls += 1
-                if stalls == MOST_STALLS:
+                if stalls == MAX_STALLS:
                     raise InputError(f"{stall} That was {stalls} times. {STALL_REMEDY}") from stall
                 self.tell(f"{stall} Another one takes its place.")
             except _DiedOverBatch as death:
                 with self._changed:
-                    self._apart.append(death.batch)
+                    self._suspect_batches.append(death.batch)
                 self.tell(f"{death} Its records are taken one by one.")
 
-    def signs(self) -> tuple[Activity, ...]:
+    def get_progress(self) -> tuple[Activity, ...]:
         """Return what the workers report that they work on: it changes as long as one of them makes progress."""
         with self._changed:
-            crew = list(self._crew)
-        return tuple(worker.activity() for worker in crew)
+            workers = list(self._workers)
+        return tuple(worker.read_activity() for worker in workers)
 
     def close(self) -> None:
         """End the workers at once; what they are doing is abandoned, and its callers get PoolClosed."""
         with self._changed:
-            crew, self._crew, self._idle = self._crew, set(), []
+            workers, self._workers, self._idle = self._workers, set(), []
             self._closings += 1
             self._changed.notify_all()
-        for worker in crew:
+        for worker in workers:
             worker.kill()
-        for worker in crew:
+        for worker in workers:
             worker.end()
 
     def _call(self, function: Callable[..., object], args: Any, kwargs: Any) -> Any:
         """One call on one worker. Raises what the function raised, WorkerDied, and what makes it repeat the call."""
-        worker = self._take(function.__qualname__)
+        worker = self._take_worker(function.__qualname__)
         with self._changed:
-            apart = tuple(self._apart)
+            suspect_batches = tuple(self._suspect_batches)
         try:
-            returned, value = worker.call(function, args, kwargs, self.limits, apart, self._look)
-        except _Ended as end:
-            if worker not in self._crew:
+            returned, value = worker.call(function, args, kwargs, self.limits, suspect_batches, self._on_poll)
+        except _WorkerEnded as end:
+            if worker not in self._workers:
                 raise PoolClosed(f"The worker pool was closed while it ran {function.__qualname__}.") from end
-            raise _error_of(end, worker.activity(), function.__qualname__, apart) from end
+            raise _build_error(end, worker.read_activity(), function.__qualname__, suspect_batches) from end
         finally:
-            self._give_back(worker)
+            self._return_worker(worker)
         if not returned:
             raise value
         return value
 
-    def _take(self, purpose: str) -> "_Worker":
+    def _take_worker(self, purpose: str) -> "_Worker":
         """A worker that is free, or a new one while there are fewer than may be."""
         with self._changed:
             closings = self._closings
@@ -227,25 +241,25 @@ class WorkerPool:
                     worker = self._idle.pop()
                     if worker.is_alive():
                         return worker
-                    self._crew.discard(worker)
-                if len(self._crew) < self.workers:
+                    self._workers.discard(worker)
+                if len(self._workers) < self.num_workers:
                     worker = _Worker()
-                    self._crew.add(worker)
+                    self._workers.add(worker)
                     return worker
                 self._changed.wait()
         raise PoolClosed(f"The worker pool was closed before it ran {purpose}.")
 
-    def _give_back(self, worker: "_Worker") -> None:
+    def _return_worker(self, worker: "_Worker") -> None:
         """Keep a worker for the next call; one that is still on this call (its caller was interrupted) is ended."""
-        if worker.busy:
+        if worker.is_busy:
             worker.end()
         with self._changed:
-            if worker in self._crew:
+            if worker in self._workers:
                 self._idle.append(worker)
             self._changed.notify()
 
 
-class _Stalled(Exception):
+class _WorkerStalled(Exception):
     """The worker was stuck, and is gone."""
 
 
@@ -257,24 +271,24 @@ class _DiedOverBatch(WorkerDied):
         self.batch = batch
 
 
-class _Ended(Exception):
+class _WorkerEnded(Exception):
     """The process is gone. blamed: on what it was working on. stalled: it was stuck"""
 
-    def __init__(self, why: str, blamed: bool = True, stalled: bool = False) -> None:
+    def __init__(self, why: str, is_blamed: bool = True, is_stalled: bool = False) -> None:
         super().__init__(why)
-        self.blamed = blamed
-        self.stalled = stalled
+        self.is_blamed = is_blamed
+        self.is_stalled = is_stalled
 
 
-def _error_of(end: _Ended, activity: Activity, purpose: str, apart: Collection[str]) -> Exception:
+def _build_error(end: _WorkerEnded, activity: Activity, purpose: str, suspect_batches: Collection[str]) -> Exception:
     """Return the error for the end of a worker. activity: its last report. apart: batches it was to take apart"""
-    over = f" over {activity}" if str(activity) else ""
-    if end.stalled:
-        return _Stalled(f"A worker process hung while it ran {purpose}{over}: {end}.")
-    message = f"A worker process ended while it ran {purpose}{over} ({end})."
-    if not end.blamed:
+    work = f" over {activity}" if str(activity) else ""
+    if end.is_stalled:
+        return _WorkerStalled(f"A worker process hung while it ran {purpose}{work}: {end}.")
+    message = f"A worker process ended while it ran {purpose}{work} ({end})."
+    if not end.is_blamed:
         return WorkerDied(message)
-    if activity.batch and activity.batch not in apart:
+    if activity.batch and activity.batch not in suspect_batches:
         return _DiedOverBatch(message, activity.batch)
     return WorkerDied(message, activity.record)
 
@@ -282,33 +296,33 @@ def _error_of(end: _Ended, activity: Activity, purpose: str, apart: Collection[s
 class _Worker:
     """One process and the pipe to it; `busy` from the sending of a call until its answer."""
 
-    def __init__(self, forked: bool = False) -> None:
-        context: Any = multiprocessing.get_context("fork" if forked else "spawn")
+    def __init__(self, is_fork: bool = False) -> None:
+        context: Any = multiprocessing.get_context("fork" if is_fork else "spawn")
         self._pipe, theirs = context.Pipe()
-        self._sheet = context.RawValue(Sheet)
-        if forked:
-            self._process = context.Process(target=_work_as_fork, args=(self._pipe, theirs, self._sheet), daemon=True)
-            with _block_signals(SIGNALS_OF_PARENT), warnings.catch_warnings():
+        self._sheet = context.RawValue(ActivitySheet)
+        if is_fork:
+            self._process = context.Process(target=_serve_as_fork, args=(self._pipe, theirs, self._sheet), daemon=True)
+            with _block_signals(PARENT_SIGNALS), warnings.catch_warnings():
                 # Python 3.12 warns of threads; those of numpy and Arrow are made again after a fork.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self._process.start()
         else:
-            self._process = context.Process(target=_work, args=(theirs, self._sheet), daemon=True)
+            self._process = context.Process(target=_serve_calls, args=(theirs, self._sheet), daemon=True)
             resource_tracker.ensure_running()  # as it starts it lets interrupts through again
             with _block_signals([signal.SIGINT]):
                 self._process.start()
         theirs.close()  # from now on only the worker holds its end, and with it ends the pipe
         self._killed = False
-        self.busy = False
+        self.is_busy = False
 
     def call(
         self,
         function: Callable[..., object],
         args: Any,
         kwargs: Any,
-        limits: Limits,
-        apart: Collection[str],
-        look: Callable[[], None],
+        limits: WorkerLimits,
+        suspect_batches: Collection[str],
+        on_poll: Callable[[], None],
     ) -> tuple[bool, Any]:
         """(True, what the function returned) or (False, what it raised). Raises _Ended where the process goes.
 
@@ -316,22 +330,22 @@ class _Worker:
         """
         # Raises before the worker hears of the call. Bytes: a view into the pickler's buffer that outlives the
         # buffer, as in the traceback of a broken pipe, ends a Python 3.12 process.
-        call = bytes(ForkingPickler.dumps((function, args, kwargs, apart)))
-        self.busy = True
+        call = bytes(ForkingPickler.dumps((function, args, kwargs, suspect_batches)))
+        self.is_busy = True
         exchange = _Exchange(self._pipe, call)
         watch = _Watch(limits, self.pid)
-        while not exchange.over.wait(LOOK_SECONDS):
+        while not exchange.done.wait(POLL_SECONDS):
             if self._killed:
-                raise _Ended("it was killed")
-            look()
+                raise _WorkerEnded("it was killed")
+            on_poll()
             try:
-                watch.look(self.activity(), time.monotonic())
-            except _Ended:
+                watch.check(self.read_activity(), time.monotonic())
+            except _WorkerEnded:
                 self.end()
                 raise
         if exchange.answer is None:
-            raise _Ended(self._how_it_ended())
-        self.busy = False
+            raise _WorkerEnded(self._describe_end())
+        self.is_busy = False
         returned, value = pickle.loads(exchange.answer)
         return returned, value
 
@@ -341,9 +355,9 @@ class _Worker:
         pid: int = self._process.pid
         return pid
 
-    def activity(self) -> Activity:
+    def read_activity(self) -> Activity:
         """Return what the process works on, or did when it ended."""
-        return read_sheet(self._sheet)
+        return read_activity(self._sheet)
 
     def is_alive(self) -> bool:
         """True if the process lives and may be called."""
@@ -353,17 +367,17 @@ class _Worker:
         """Kill the process and what it started."""
         self._killed = True
         if self._process.is_alive():
-            for pid in reversed(family(self.pid)):
+            for pid in reversed(list_process_tree(self.pid)):
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
 
     def end(self) -> None:
         """Kill the process and wait until it is gone, or END_SECONDS are over."""
         self.kill()
-        self._process.join(END_SECONDS)
+        self._process.join(MAX_END_SECONDS)
 
-    def _how_it_ended(self) -> str:
-        self._process.join(END_SECONDS)
+    def _describe_end(self) -> str:
+        self._process.join(MAX_END_SECONDS)
         code = self._process.exitcode
         if code is None or code >= 0:
             return f"it left with exit code {code}"
@@ -375,7 +389,7 @@ class _Exchange:
     """A call on its way and its answer, by a thread of its own: a stuck worker blocks nobody else."""
 
     def __init__(self, pipe: Connection, call: bytes) -> None:
-        self.over = threading.Event()
+        self.done = threading.Event()
         self.answer: bytes | None = None
         threading.Thread(target=self._run, args=(pipe, call), name="call-of-a-worker", daemon=True).start()
 
@@ -386,44 +400,46 @@ class _Exchange:
         except (EOFError, ConnectionError):  # it is gone
             pass
         finally:
-            self.over.set()
+            self.done.set()
 
 
 class _Watch:
     """Measures what a call has cost since its worker last reported what it works on."""
 
-    def __init__(self, limits: Limits, pid: int) -> None:
+    def __init__(self, limits: WorkerLimits, pid: int) -> None:
         self._limits = limits
         self._pid = pid
-        self._activity = NOTHING
-        self._looked = time.monotonic()
-        self._cpu = self._cpu_before = cpu_seconds(family(pid))
-        self._resident = self._resident_before = resident_bytes(pid)
-        self._still = 0.0
+        self._activity = NO_ACTIVITY
+        self._checked = time.monotonic()
+        self._cpu = self._cpu_before = read_cpu_seconds(list_process_tree(pid))
+        self._resident = self._resident_before = read_resident_bytes(pid)
+        self._still_seconds = 0.0
 
-    def look(self, activity: Activity, now: float) -> None:
+    def check(self, activity: Activity, now: float) -> None:
         """Compare what was spent with the limits. Raises _Ended if it is too much, or nothing at all for too long."""
-        pids = family(self._pid)
-        cpu, resident = cpu_seconds(pids), resident_bytes(self._pid)
-        moved = cpu != self._cpu or activity != self._activity or wants_to_run(pids)
-        self._still = 0.0 if moved else self._still + min(now - self._looked, MOST_LOOK_SECONDS)
+        pids = list_process_tree(self._pid)
+        cpu, resident = read_cpu_seconds(pids), read_resident_bytes(self._pid)
+        moved = cpu != self._cpu or activity != self._activity or is_any_runnable(pids)
+        self._still_seconds = 0.0 if moved else self._still_seconds + min(now - self._checked, MAX_POLL_SECONDS)
         if activity.changes != self._activity.changes:  # a step has no limits of its own
             self._cpu_before, self._resident_before = cpu, self._resident
-        self._activity, self._cpu, self._resident, self._looked = activity, cpu, resident, now
-        if activity.limited:
-            self._refuse_excess()
-        if self._still >= self._limits.stall_seconds:
-            raise _Ended(f"{self._still:.0f} s without processor time, workers.stall_seconds", stalled=True)
+        self._activity, self._cpu, self._resident, self._checked = activity, cpu, resident, now
+        if activity.is_limited:
+            self._check_limits()
+        if self._still_seconds >= self._limits.stall_seconds:
+            raise _WorkerEnded(
+                f"{self._still_seconds:.0f} s without processor time, workers.stall_seconds", is_stalled=True
+            )
 
-    def _refuse_excess(self) -> None:
-        limits, grown = self._limits, self._resident - self._resident_before
-        spent = 0.0 if self._activity.compiling else self._cpu - self._cpu_before
-        if spent > limits.record_cpu_seconds:
-            raise _Ended(f"over {limits.record_cpu_seconds:g} s of processor time, workers.record_cpu_seconds")
+    def _check_limits(self) -> None:
+        limits, growth = self._limits, self._resident - self._resident_before
+        cpu = 0.0 if self._activity.compiling else self._cpu - self._cpu_before
+        if cpu > limits.record_cpu_seconds:
+            raise _WorkerEnded(f"over {limits.record_cpu_seconds:g} s of processor time, workers.record_cpu_seconds")
         if self._resident > limits.memory_bytes:
             # What a worker held before is not the fault of the record that it has come to.
             why = f"over {limits.memory_bytes:,} bytes of memory, workers.memory_bytes"
-            raise _Ended(why, blamed=grown > limits.memory_bytes / 2)
+            raise _WorkerEnded(why, is_blamed=growth > limits.memory_bytes / 2)
 
 
 @contextmanager
@@ -436,27 +452,27 @@ def _block_signals(numbers: Collection[signal.Signals]) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work_as_fork(ours: Connection, pipe: Connection, sheet: Any) -> None:
+def _serve_as_fork(parent_pipe: Connection, pipe: Connection, sheet: Any) -> None:
     """Work as a fork, which first lets go of what is its parent's: the other end of the pipe, and its signals."""
-    ours.close()
+    parent_pipe.close()
     signal.set_wakeup_fd(-1)
-    for number in SIGNALS_OF_PARENT:
+    for number in PARENT_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM, signal.SIGHUP])
-    _work(pipe, sheet)
+    _serve_calls(pipe, sheet)
 
 
-def _work(pipe: Connection, sheet: Any) -> None:
+def _serve_calls(pipe: Connection, sheet: Any) -> None:
     """A worker's life: calls in, answers out, until the pipe ends. sheet: where it reports what it works on."""
     name_process(WORKER_NAME)
     collect_rarely()
     arrays_without_pandas()
-    watch_over(sheet)
-    tell_compiling(compiling)
+    set_sheet(sheet)
+    set_compiling_callback(report_compiling)
     # An interrupt from the keyboard reaches every process of the terminal; the one that started us answers it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _die_with_parent()
+    _exit_with_parent()
     while True:
         try:
             call = pipe.recv_bytes()
@@ -467,15 +483,15 @@ def _work(pipe: Connection, sheet: Any) -> None:
 
 def _answer(call: bytes) -> bytes:
     try:
-        function, args, kwargs, apart = pickle.loads(call)
-        begin(apart)
+        function, args, kwargs, suspect_batches = pickle.loads(call)
+        begin_call(suspect_batches)
         return bytes(ForkingPickler.dumps((True, function(*args, **kwargs))))
     except Exception as error:  # of any kind: it is raised again where the call was made
         error.add_note("On a worker process:\n" + "".join(traceback.format_tb(error.__traceback__)))
         return bytes(ForkingPickler.dumps((False, error)))
 
 
-def _die_with_parent() -> None:
+def _exit_with_parent() -> None:
     """End this worker as soon as its parent is gone; a thread waits on the parent's sentinel."""
     parent = multiprocessing.parent_process()
     assert parent is not None

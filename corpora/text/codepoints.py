@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from corpora.kernels.array_cache import kept_arrays
+from corpora.kernels.array_cache import read_or_make_arrays
 from corpora.kernels.arrays import Bytes
 from corpora.kernels.compiling import kernel
 from corpora.kernels.utf8 import decode
@@ -47,7 +47,7 @@ def character_class(character: str) -> int:
 def character_classes() -> Bytes:
     """The kind of every code point below 0x20000, by Unicode category but for the marks named above."""
     name = f"character classes, Unicode {unicodedata.unidata_version}"
-    return kept_arrays(name, __file__, lambda: {"classes": _character_classes()})["classes"]
+    return read_or_make_arrays(name, __file__, lambda: {"classes": _character_classes()})["classes"]
 
 
 def _character_classes() -> Bytes:

@@ -17,10 +17,10 @@ import numpy as np
 from ftfy.badness import BADNESS_RE
 from ftfy.chardata import CONTROL_CHARS, LIGATURES, WIDTH_MAP
 
-from corpora.kernels.array_cache import kept_arrays
+from corpora.kernels.array_cache import read_or_make_arrays
 from corpora.kernels.arrays import Bools, Bytes, Int64s
 from corpora.kernels.compiling import kernel
-from corpora.kernels.packed import LOW_SEVEN, ONES, TOP_BITS, first_flagged, from_byte, load8
+from corpora.kernels.packed import LOW_SEVEN, ONES, TOP_BITS, find_first_flag, from_byte, load8
 from corpora.kernels.utf8 import decode
 from corpora.text.whitespace import INVISIBLE, break_width
 
@@ -60,7 +60,7 @@ def line_signs(narrow: bool = False) -> Signs:
     control, one of the two special cases above, or two certain neighbors beyond ASCII (`bad_pairs`).
     """
     name = f"line signs {narrow}, ftfy {version('ftfy')}, Unicode {unicodedata.unidata_version}"
-    return Signs(**kept_arrays(name, __file__, lambda: _line_signs(narrow)._asdict()))
+    return Signs(**read_or_make_arrays(name, __file__, lambda: _line_signs(narrow)._asdict()))
 
 
 def _line_signs(narrow: bool) -> Signs:
@@ -163,7 +163,7 @@ def _look_at_line(data: Bytes, at: int, stop: int, flags: Bytes, classes: Bytes,
     while at < stop:
         byte = data[at]
         if byte < 0x80 and before == 0:
-            plain = first_flagged(_not_plain(load8(data, at))) if at + 8 <= stop else 0
+            plain = find_first_flag(_not_plain(load8(data, at))) if at + 8 <= stop else 0
             if plain > 0 or (32 < byte < 0x7F and byte != 38 and byte != 60):  # most text
                 kind = 0
                 at += max(1, plain)

@@ -8,7 +8,7 @@ different runs of words share a hash by chance with probability 2**-64. Cost: 0.
 
 from collections.abc import Sequence
 
-from corpora.kernels.hashing import finished
+from corpora.kernels.hashing import finish_plain
 from corpora.text.shingles import SHINGLE_FACTOR
 from corpora.text.words import word_hash, words
 
@@ -20,7 +20,7 @@ def ngram_hash(run: Sequence[str]) -> int:
     value = 0
     for word in run:
         value = (value * int(SHINGLE_FACTOR) + word_hash(word.encode())) & _MASK64
-    return finished(value)
+    return finish_plain(value)
 
 
 def ngram_hashes(text: str, n: int) -> list[int]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Bytes, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
-from corpora.kernels.hashing import finish, finished
+from corpora.kernels.hashing import finish, finish_plain
 from corpora.text.word_kernels import hash_words, most_words
 from corpora.text.words import WordTables, word_hash, words
 
@@ -35,7 +35,7 @@ def shingle_hash(word_hashes: Sequence[int]) -> int:
     value = 0
     for word in word_hashes:
         value = (value * int(SHINGLE_FACTOR) + word) & _MASK64
-    return finished(value)
+    return finish_plain(value)
 
 
 def shingle_hashes(text: str, length: int = 5) -> set[int]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.kernels.compiling import kernel
-from corpora.kernels.packed import CASE_BITS, LOW_SEVEN, ONES, TOP_BITS, first_flagged, from_byte, load8, store8
+from corpora.kernels.packed import CASE_BITS, LOW_SEVEN, ONES, TOP_BITS, find_first_flag, from_byte, load8, store8
 from corpora.kernels.utf8 import decode
 
 LINE_BREAK = re.compile("\r\n|[\n\r\v\f\u2028\u2029]")
@@ -90,7 +90,7 @@ def _plain_bytes(word: np.uint64) -> int:
     spaces = ~((seven ^ CASE_BITS) + LOW_SEVEN) & ~word & TOP_BITS  # the bit of case is the space itself
     other = (~(seven + _FROM_SPACE) | (seven + _FROM_DELETE)) & ~word & TOP_BITS
     other |= _equal(word, _LEAD_2) | (_equal(word & _UP_TO_3, _LEAD_3) & ~_equal(word, _LEAD_3))
-    num_bytes = first_flagged(other | spaces & (spaces << _8))
+    num_bytes = find_first_flag(other | spaces & (spaces << _8))
     return num_bytes - int((spaces >> np.uint64(8 * num_bytes - 1)) & _1) if num_bytes else 0
 
 

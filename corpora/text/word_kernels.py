@@ -16,15 +16,15 @@ from corpora.kernels.hashing import absorb
 from corpora.kernels.packed import (
     CASE_BITS,
     TOP_BITS,
-    ascii_marks,
     below_bits,
-    bytes_before,
-    first_flagged,
+    find_first_flag,
+    flag_ascii_marks,
+    flag_non_alphanumeric,
     keep_bytes,
     load8,
     load_up_to,
-    lowered,
-    not_alphanumeric,
+    lower_word,
+    mask_before,
     trailing_zeros,
     word_bits,
 )
@@ -70,28 +70,28 @@ def hash_words(data: Bytes, start: int, stop: int, tables: WordTables, out: UInt
             if at >= stop:
                 break
         chunk = load_up_to(data, at, stop)
-        outside = ascii_marks(chunk)
-        before = bytes_before(outside) if outside != _0 else ~_0  # the bytes before the first that parts words
+        outside = flag_ascii_marks(chunk)
+        before = mask_before(outside) if outside != _0 else ~_0  # the bytes before the first that parts words
         wide = chunk & before & TOP_BITS
         calm = wide == _0
         if calm:
             if outside == _0:
-                state, inside = absorb(state, lowered(chunk)), True
+                state, inside = absorb(state, lower_word(chunk)), True
                 at += 8
                 continue
-            step = first_flagged(~outside & TOP_BITS & ~before)
+            step = find_first_flag(~outside & TOP_BITS & ~before)
         else:
-            before, place = bytes_before(wide), first_flagged(wide)
+            before, place = mask_before(wide), find_first_flag(wide)
             _, entry, width = entry_at(load_up_to(data, at + place, stop), entries)
             if entry != OUTSIDE:
                 inside, filled = inside or place > 0, np.uint64(place << 3)
-                word = (state, lowered(chunk) & before, filled)
+                word = (state, lower_word(chunk) & before, filled)
                 num_words, at = _hash_on(data, start, at + place, stop, tables, word, inside, out, num_words)
                 state, inside = EMPTY_WORD, False
                 continue
             step = place + width
         if before != _0:
-            state, inside = absorb(state, lowered(chunk) & before), True
+            state, inside = absorb(state, lower_word(chunk) & before), True
         if inside:
             out[num_words] = state
             num_words, state, inside = num_words + 1, EMPTY_WORD, False
@@ -206,8 +206,8 @@ def _hash_on(
 @kernel
 def _ascii_run(chunk: np.uint64) -> tuple[np.uint64, int]:
     """The letters and digits of ASCII with which eight bytes begin, in small letters, and how many they are."""
-    size = first_flagged(not_alphanumeric(chunk))
-    return keep_bytes(lowered(chunk), size), size
+    size = find_first_flag(flag_non_alphanumeric(chunk))
+    return keep_bytes(lower_word(chunk), size), size
 
 
 @kernel
@@ -251,7 +251,7 @@ def _ordered_hash(data: Bytes, start: Integer, begin: Integer, stop: Integer, ta
 
     It begins at byte `begin`, or with the letters and digits of ASCII before that, from `start` on.
     """
-    while begin > start and not_alphanumeric(np.uint64(data[begin - 1])) & _LOWEST_TOP == _0:
+    while begin > start and flag_non_alphanumeric(np.uint64(data[begin - 1])) & _LOWEST_TOP == _0:
         begin -= 1
     codes, orders = _decomposed(data, begin, stop, tables)
     state, pending, filled, place = EMPTY_WORD, _0, _0, 0

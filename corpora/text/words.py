@@ -34,9 +34,9 @@ from unicodedata import category, combining, normalize, unidata_version
 
 import numpy as np
 
-from corpora.kernels.array_cache import Arrays, kept_arrays
+from corpora.kernels.array_cache import Arrays, read_or_make_arrays
 from corpora.kernels.arrays import Int32s, UInt32s, UInt64s
-from corpora.kernels.hashing import absorbed
+from corpora.kernels.hashing import absorb_plain
 from corpora.text.normal_form import nfc
 
 WORDS_VERSION = 2  # of the rule: it belongs to what is built of words
@@ -206,7 +206,7 @@ def word_hash(word: bytes) -> int:
     """64-bit hash of one folded word: eight bytes (little-endian) at a time are mixed into the state."""
     state = int(EMPTY_WORD)
     for at in range(0, len(word), 8):
-        state = absorbed(state, int.from_bytes(word[at : at + 8], "little"))
+        state = absorb_plain(state, int.from_bytes(word[at : at + 8], "little"))
     return state
 
 
@@ -216,7 +216,7 @@ def word_hash(word: bytes) -> int:
 @cache
 def word_tables() -> WordTables:
     """`character_kind` and `fold` of every code point, as arrays. What is never looked up takes no memory."""
-    kept = kept_arrays(f"words {WORDS_VERSION}, Unicode {unidata_version}", __file__, make_tables)
+    kept = read_or_make_arrays(f"words {WORDS_VERSION}, Unicode {unidata_version}", __file__, make_tables)
     assigned, entries = kept.pop("assigned"), np.zeros(_CODE_POINTS, np.uint32)
     for codes in _ASSIGNED:
         entries[codes.start : codes.stop], assigned = assigned[: len(codes)], assigned[len(codes) :]

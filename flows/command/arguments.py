@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from corpora.errors import InputError
 from corpora.lean_process import arrays_without_pandas
 from corpora.store import settings
-from corpora.store.settings import Number
+from corpora.store.settings import NumberRange
 
 if TYPE_CHECKING:
     from flows.recipes.recipe import Recipe
@@ -26,11 +26,11 @@ def is_standard_output(path: Path) -> bool:
     return str(path) in (STANDARD_INPUT, "/dev/stdout")
 
 
-def within(number: Number) -> Parameter:
+def within(number: NumberRange) -> Parameter:
     """Return what holds an option to the bounds of a kind of number."""
 
     def check(_: Any, value: Any) -> None:
-        if value is not None and not number.holds(value):
+        if value is not None and not number.is_valid(value):
             raise ValueError(f"It must be {number}.")
 
     return Parameter(validator=check)

@@ -17,7 +17,7 @@ from threading import Thread
 
 from corpora.generic_types import Tell
 from corpora.kernels.calls import compile_call
-from corpora.kernels.compiling import ROOT, kernel_folder, shipped_folder, source_digest
+from corpora.kernels.compiling import ROOT, compute_source_digest, find_shipped_folder, make_kernel_folder
 from corpora.store.worker_pool import WorkerDied, WorkerPool
 from flows.run.policies import default_workers
 
@@ -49,14 +49,14 @@ def listed_calls(first: bool = False) -> list[str]:
 
 def _compile(pool: WorkerPool, first: bool, tell: Tell) -> None:
     calls, last = listed_calls(first), time.monotonic()
-    with ThreadPoolExecutor(pool.workers) as threads:
+    with ThreadPoolExecutor(pool.num_workers) as threads:
         for number, _ in enumerate(threads.map(lambda call: pool.run(compile_call, call), calls), start=1):
             if time.monotonic() - last > LINE_SECONDS:
                 last = time.monotonic()
                 tell(f"  {number} of {len(calls)} calls")
     if not first:
         _keep_tables()
-    (kernel_folder() / compiled_name(first)).touch()
+    (make_kernel_folder() / compiled_name(first)).touch()
 
 
 def _keep_tables() -> None:
@@ -74,7 +74,7 @@ def _keep_tables() -> None:
 
 def is_compiled(first: bool = False) -> bool:
     """Return whether all kernels, or the first ones, are compiled as their sources are, here or in the wheel."""
-    folders = (kernel_folder(), shipped_folder())
+    folders = (make_kernel_folder(), find_shipped_folder())
     return any(folder is not None and (folder / compiled_name(first)).exists() for folder in folders)
 
 
@@ -82,7 +82,7 @@ def compiled_name(first: bool = False) -> str:
     """Return the name of a file that is with the kernels when all, or the first ones, are compiled as sources are."""
     calls = listed_calls(first)
     modules = sorted({call.partition(":")[0] for call in calls})
-    sources = [source_digest(ROOT / f"{module.replace('.', '/')}.py") for module in modules]
+    sources = [compute_source_digest(ROOT / f"{module.replace('.', '/')}.py") for module in modules]
     return f"compiled-{hashlib.sha256(repr((calls, sources)).encode()).hexdigest()[:16]}"
 
 

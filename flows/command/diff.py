@@ -82,8 +82,8 @@ def _two_runs(first: str, second: str | None, store: str) -> tuple[KeptRun, Kept
     before = run_before(place, record)
     if before is None:
         raise InputError(
-            f"There is no completed run of the recipe {record.recipe!r} before {record.run_id} in {place.at('')}. Name "
-            "two runs: `cloze runs` lists them."
+            f"There is no completed run of the recipe {record.recipe!r} before {record.run_id} in "
+            f"{place.to_address('')}. Name two runs: `cloze runs` lists them."
         )
     return _kept(place, before), _kept(place, record)
 
@@ -95,8 +95,8 @@ def _kept(place: "Place", record: "RunRecord") -> KeptRun:
     figures = figures_of_run(place, record)
     if figures is None:
         raise InputError(
-            f"The run {record.run_id} has kept no figures, and its artifacts are not all in {place.at('')} any more to "
-            "count them. Name another run: `cloze runs` lists them."
+            f"The run {record.run_id} has kept no figures, and its artifacts are not all in {place.to_address('')} any "
+            "more to count them. Name another run: `cloze runs` lists them."
         )
     return KeptRun(place=place, record=record, figures=figures)
 
@@ -109,7 +109,7 @@ def _heading(before: KeptRun, after: KeptRun) -> Iterator[str]:
 
     several = before.place.address != after.place.address
     for role, run in (("before", before), ("after", after)):
-        where = f", in {run.place.at('')}" if several else ""
+        where = f", in {run.place.to_address('')}" if several else ""
         record = run.record
         short = short_run_ids(list_runs(run.place))[record.run_id]
         yield f"{role:6}  {short}  {record.recipe}, {record.state}, began {when(record.started)}{where}"

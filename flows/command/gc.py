@@ -22,10 +22,10 @@ QUIET_SECONDS = 10.0
 def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete: bool, as_json: bool) -> None:
     """Show what goes, or remove it. Raises InputError."""
     policy = Policy(keep=keep, days=days if days is not None else 0.0 if place.is_local else OBJECT_DAYS)
-    if not place.sizes("runs"):
+    if not place.list_files("runs"):
         raise InputError(
-            f"No run is on record in {place.at('')}, so nobody knows what is needed. Give a store's folder or its "
-            "address; `cloze run` prints it."
+            f"No run is on record in {place.to_address('')}, so nobody knows what is needed. Give a store's folder or "
+            "its address; `cloze run` prints it."
         )
     if delete:
         result = clear_store(place, policy, keep_runs, FreedLine())

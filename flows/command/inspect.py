@@ -46,9 +46,9 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
         return
     place, manifest = artifact.place, artifact.manifest
     for table in ("dropped", "removed"):
-        if manifest.rows(table):
+        if manifest.count_rows(table):
             console.print(show_dropped(dropped_rows(read_table(place, manifest, table, DROPPED.names))))
-    if manifest.rows("lines"):
+    if manifest.count_rows("lines"):
         console.print(show_lines(read_table(place, manifest, "lines", ("documents", "line"))))
     if manifest.kind == "tasks":
         for score in scores_of(place, manifest):
@@ -98,10 +98,10 @@ def write_report(address: str, run_id: str | None, output: Path | None) -> str:
     if run_id is None and inside.startswith(f"{RUNS}/"):
         run_id = inside.split("/")[1]
     if not list_runs(place):
-        raise InputError(f"There is no recorded run in {place.at('')}: `cloze run` records one.")
+        raise InputError(f"There is no recorded run in {place.to_address('')}: `cloze run` records one.")
     record = read_run(place, whole_run_id(run_id, place)) if run_id is not None else next(newest_runs(place), None)
     if record is None:
-        raise InputError(f"The record of every run in {place.at('')} is damaged: run the recipe once more.")
+        raise InputError(f"The record of every run in {place.to_address('')} is damaged: run the recipe once more.")
     samples = recorded_recipe(record, place.address).privacy.samples
     page = build_page(place, record, samples, _lock_of(place, record.run_id))
     if output is not None:
@@ -109,7 +109,7 @@ def write_report(address: str, run_id: str | None, output: Path | None) -> str:
         return str(output)
     path = f"runs/{record.run_id}/report.html"
     place.write(path, page.encode())
-    return place.at(path)
+    return place.to_address(path)
 
 
 def _lock_of(place: Place, run_id: str) -> Lock | None:

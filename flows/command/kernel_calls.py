@@ -11,12 +11,12 @@ Cost: the kernels' compilation in one process, where they are not cached yet.
 from collections.abc import Sequence
 from pathlib import Path
 
-from corpora.kernels.calls import write_call
+from corpora.kernels.calls import format_call
 from corpora.kernels.dispatching import Kernel
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.stage import Stage, build_parts, publish, survey_stage
+from corpora.store.stage import Stage, build_parts, publish_stage, survey_stage
 from flows.command.compile_kernels import CALLS
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe
@@ -56,10 +56,10 @@ def calls() -> list[str]:
     """Build small stores and throw them away; return the calls on the way, in their order, as lines of the list."""
     with scratch_folder() as folder:
         build_all(*_store_of(folder / "folder.toml", VOCABULARIES[:1], SHARDS[:1]))
-        first = len(Kernel.called)
+        first = len(Kernel.python_calls)
         for shards in build_all(*_store_of(folder / "prepare.toml", VOCABULARIES, SHARDS)):
             _read_examples(shards)
-    lines = [write_call(*call) for call in Kernel.called]
+    lines = [format_call(*call) for call in Kernel.python_calls]
     return [*lines[:first], "", *lines[first:]]
 
 
@@ -94,7 +94,7 @@ def _read_examples(shards: ShardSet) -> None:
 
 def _build(place: Place, stage: Stage) -> Manifest:
     build_parts(place, stage, survey_stage(place, stage).missing)
-    return publish(place, stage, survey_stage(place, stage))
+    return publish_stage(place, stage, survey_stage(place, stage))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from corpora.generic_types import Tell
-from corpora.kernels.compiling import ROOT, kernel_folder, shipped_folder
+from corpora.kernels.compiling import ROOT, find_shipped_folder, make_kernel_folder
 from corpora.kernels.sealed import read_sealed
 from flows.command.compile_kernels import compile_kernels, compiled_name, is_compiled
 from flows.command.doctor import Finding, fail, ok, warn
@@ -44,9 +44,9 @@ def prepare(home: Path, tell: Tell) -> None:
             server.wait()
     for path in damaged():
         path.unlink(missing_ok=True)
-        (kernel_folder() / compiled_name()).unlink(missing_ok=True)
+        (make_kernel_folder() / compiled_name()).unlink(missing_ok=True)
     if not is_compiled():
-        _remove_unused(kernel_folder().parent)
+        _remove_unused(make_kernel_folder().parent)
         workers = default_workers()
         tell(f"Compiling the kernels, once for this state of the code: a minute or two of a core, on {workers} ...")
         compile_kernels(tell, workers)
@@ -68,7 +68,7 @@ def _remove_unused(folder: Path) -> None:
 
 def damaged() -> list[Path]:
     """Return the files of compiled kernels and their tables that are not as they were written."""
-    files = (path for path in sorted(kernel_folder().iterdir()) if path.suffix in SEALED)
+    files = (path for path in sorted(make_kernel_folder().iterdir()) if path.suffix in SEALED)
     return [path for path in files if read_sealed(path) is None]
 
 
@@ -82,11 +82,11 @@ def database_finding(home: Path) -> Finding:
 
 def kernels_finding() -> Finding:
     """Check that the kernels of this state of the code are compiled, and intact."""
-    folder, bad = kernel_folder(), damaged()
+    folder, bad = make_kernel_folder(), damaged()
     if bad:
         fact = f"{len(bad)} damaged in {folder}, first {bad[0].name}: a run that needs it compiles it again"
     elif is_compiled():
-        return ok("compiled kernels", str(shipped_folder() or folder))
+        return ok("compiled kernels", str(find_shipped_folder() or folder))
     else:
         fact = f"none, or not all, in {folder}: the first run compiles them while it works"
     return warn("compiled kernels", fact, "cloze prepare")

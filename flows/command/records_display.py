@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from corpora.generic_types import Json
-from corpora.store.leases import Present
+from corpora.store.leases import Heartbeat
 from corpora.store.places.place import Place
 from flows.command.terminal.output import print_json, say
 from flows.command.terminal.tables import plain_table
@@ -91,12 +91,12 @@ def status_lines(status: StoreStatus) -> Iterator[str]:
         yield f"{printable(state.recipe)}: the newest run, which began {when(state.started)}: {state.outcome}.{aside}"
 
 
-def running_lines(state: ListedRun, present: Present) -> Iterator[str]:
+def running_lines(state: ListedRun, present: Heartbeat) -> Iterator[str]:
     """Yield what a run does now."""
-    facts, process = present.said, present.process
+    facts, process = present.report, present.process
     workers = counted(int(facts.get("workers", 0)), "worker")
     where = f"process {process.pid} on {printable(process.host)}"
-    silence = f", last heard of {readable_seconds(present.silent)} ago" if present.silent > 60 else ""
+    silence = f", last heard of {readable_seconds(present.silent_seconds)} ago" if present.silent_seconds > 60 else ""
     yield f"{printable(state.recipe)}: running since {when(state.started)}, {workers}, {where}{silence}"
     stages: Mapping[str, Mapping[str, Any]] = facts.get("stages", {})
     for stage, progress in stages.items():
@@ -105,17 +105,17 @@ def running_lines(state: ListedRun, present: Present) -> Iterator[str]:
         yield f"  {printable(str(facts['doing']))}"
 
 
-def schedule_line(present: Present) -> str:
+def schedule_line(present: Heartbeat) -> str:
     """Return the line of a recipe on a schedule: when it is due next, and how many of its runs wait for their turn."""
-    facts = present.said
+    facts = present.report
     due = f"next {when(str(facts['next']))}" if facts.get("next") else "when it is due is not known yet"
     waits = f", {counted(int(facts['waiting']), 'run')} waiting for the turn" if facts.get("waiting") else ""
     return f"{printable(str(facts.get('recipe')))}: on its schedule, {printable(str(facts.get('when')))}; {due}{waits}"
 
 
-def waiting_line(present: Present) -> str:
+def waiting_line(present: Heartbeat) -> str:
     """Return the line of a release that waits for a person: since when, and where to answer."""
-    facts = {key: printable(str(value)) for key, value in present.said.items()}
+    facts = {key: printable(str(value)) for key, value in present.report.items()}
     what = f"the release {facts.get('release')} of the run {facts.get('run')}"
     return f"{facts.get('recipe')}: {what} waits for approval since {when(facts.get('since', ''))}: {facts.get('url')}"
 
@@ -153,7 +153,7 @@ def what(entry: Release) -> str:
 
 def release_json(place: Place, entry: Release, current: bool) -> dict[str, Json]:
     """Return an entry for scripts. current: whether it is what its name means"""
-    return {"store": place.at(""), "current": current, **asdict(entry)}
+    return {"store": place.to_address(""), "current": current, **asdict(entry)}
 
 
 def show_entry(place: Place, entry: Release, as_json: bool) -> None:
@@ -162,5 +162,5 @@ def show_entry(place: Place, entry: Release, as_json: bool) -> None:
         print_json(release_json(place, entry, current=True))
         return
     lines = [f"{entry.name} is number {entry.number} now: the run {entry.run} of {entry.recipe}."]
-    lines += [f"  {place.at(artifact.folder)}" for artifact in entry.artifacts]
-    say(*lines, f"Its address: {place.at('').rstrip('/')}@{entry.name}")
+    lines += [f"  {place.to_address(artifact.folder)}" for artifact in entry.artifacts]
+    say(*lines, f"Its address: {place.to_address('').rstrip('/')}@{entry.name}")

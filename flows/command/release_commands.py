@@ -89,7 +89,7 @@ def releases(
         listed = [release_json(place, entry, entry is entries[-1]) for entries in histories for entry in entries]
         print_json(listed)
     elif not histories:
-        say(f"Nothing was released in {place.at('')}: `cloze release RECIPE --name NAME`.")
+        say(f"Nothing was released in {place.to_address('')}: `cloze release RECIPE --name NAME`.")
     else:
         shown = [entry for entries in histories for entry in entries]
         run_ids = dict.fromkeys([*list_runs(place), *(entry.run for entry in shown)])

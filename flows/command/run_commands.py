@@ -100,9 +100,9 @@ def _place(store: str) -> "Place":
 
 
 def _refuse_no_store(place: "Place") -> None:
-    if place.is_local and not Path(place.full_path("")).is_dir():
+    if place.is_local and not Path(place.to_full_path("")).is_dir():
         raise InputError(
-            f"There is no store at {place.at('')}. Give a store's folder or address; `cloze run` prints it."
+            f"There is no store at {place.to_address('')}. Give a store's folder or address; `cloze run` prints it."
         )
 
 

@@ -14,8 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-from corpora.kernels.calls import read_call
-from corpora.kernels.compiling import BASELINE, SHIPPED, kernel_folder, shipped_name
+from corpora.kernels.calls import parse_call
+from corpora.kernels.compiling import BASELINE, SHIPPED_FOLDER, compute_shipped_name, make_kernel_folder
 from flows.command.compile_kernels import compile_kernels, compiled_name, listed_calls
 from flows.run.policies import default_workers
 
@@ -32,12 +32,12 @@ def main() -> int:
 def ship() -> int:
     """Compile what a run calls, and copy it to where the wheel takes it from."""
     compile_kernels(print, default_workers())
-    folder = SHIPPED / shipped_name()
+    folder = SHIPPED_FOLDER / compute_shipped_name()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    calls = map(read_call, listed_calls())
-    kernels = [kernel.path(arguments) for kernel, arguments in calls]  # not what kernels alone call
-    for path in (*kernels, *kernel_folder().glob("arrays-*.npz"), kernel_folder() / compiled_name()):
+    calls = map(parse_call, listed_calls())
+    kernels = [kernel.compute_path(arguments) for kernel, arguments in calls]  # not what kernels alone call
+    for path in (*kernels, *make_kernel_folder().glob("arrays-*.npz"), make_kernel_folder() / compiled_name()):
         shutil.copyfile(path, folder / path.name)
     return 0
 

@@ -96,7 +96,7 @@ def answers_to(place: Place, document: Document) -> dict[str, str]:
     """
     answers, here = {}, [("id", "=", document.id.hex())]
     kinds = [kind for kind, described in STAGES.items() if described.has_answers]
-    paths = [path for kind in kinds for path in sorted(place.sizes(kind)) if path.endswith(f"/{MANIFEST}")]
+    paths = [path for kind in kinds for path in sorted(place.list_files(kind)) if path.endswith(f"/{MANIFEST}")]
     manifests = (read_manifest(place, path.removesuffix(f"/{MANIFEST}")) for path in paths)
     files = [(manifest, file) for manifest in manifests if manifest for part in manifest.parts for file in part.files]
     for manifest, file in files:

@@ -59,7 +59,7 @@ def model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) -> It
         raise InputError(f"The artifact {artifact.manifest.folder} has no {CONFIG}: it is not a finished model.")
     if artifact.place.is_local:
         config = f"{artifact.manifest.stage_folder}/{files[CONFIG].path}"
-        yield Path(artifact.place.full_path(config)).parent
+        yield Path(artifact.place.to_full_path(config)).parent
         return
     with scratch_folder() as scratch:
         copy_model(artifact.place, artifact.manifest, files, scratch / "model")

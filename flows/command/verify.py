@@ -74,8 +74,8 @@ def _leave_list(place: Place, inside: str, faults: Sequence[Fault]) -> Iterator[
         return
     if faults:
         yield (
-            f"{place.at(LIST)} lists what the next `cloze run` with the recipe builds again. If no recipe makes an "
-            "artifact any more, delete its damaged manifest or record: `cloze gc` removes the rest."
+            f"{place.to_address(LIST)} lists what the next `cloze run` with the recipe builds again. If no recipe "
+            "makes an artifact any more, delete its damaged manifest or record: `cloze gc` removes the rest."
         )
 
 

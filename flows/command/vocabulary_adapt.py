@@ -113,12 +113,12 @@ def _texts(address: str, store: str, text: str, unread: Counter[str]) -> Texts:
         return _of_corpus(address)
     if Path(address).exists() or has_magic(address):
         return _of_files(address, text, unread)
-    if address not in {path.split("/")[1] for path in Place(store).sizes(CORPORA)}:
+    if address not in {path.split("/")[1] for path in Place(store).list_files(CORPORA)}:
         raise InputError(
             f"--corpus {address}: there is no such file or folder, and no corpus of that name in the store {store!r} "
             "(--store names another store). Give files, a folder, or a corpus that `cloze run` has built."
         )
-    return _of_corpus(Place(store).at(f"{CORPORA}/{address}"))
+    return _of_corpus(Place(store).to_address(f"{CORPORA}/{address}"))
 
 
 def _of_corpus(address: str) -> Texts:

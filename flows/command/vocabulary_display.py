@@ -184,19 +184,19 @@ def find_vocabulary(address: str, store: str = "store") -> Vocabulary:
         return _from_store(address)
     held = names_in(store)
     if address not in held and is_short(address):
-        return _from_store(Place(store).at(address))
+        return _from_store(Place(store).to_address(address))
     if address not in held:
         has = f"which has {', '.join(held)}" if held else "which has none"
         raise InputError(
             f"There is no vocabulary {address!r} in the store {store!r}, {has}. Name a vocabulary of the store "
             "(--store names another store), a tokenizer's folder or a vocab.txt."
         )
-    return _from_store(Place(store).at(f"vocabularies/{address}"))
+    return _from_store(Place(store).to_address(f"vocabularies/{address}"))
 
 
 def names_in(store: str) -> list[str]:
     """Return the names of the vocabularies that a store holds."""
-    return sorted({path.split("/")[1] for path in Place(store).sizes("vocabularies") if path.count("/") >= 2})
+    return sorted({path.split("/")[1] for path in Place(store).list_files("vocabularies") if path.count("/") >= 2})
 
 
 def _from_store(address: str) -> Vocabulary:
@@ -205,7 +205,7 @@ def _from_store(address: str) -> Vocabulary:
     if len(names) > 1:
         raise InputError(
             f"{address} holds {len(names)} vocabularies, {', '.join(names)}: name one of them, as in "
-            f"{artifacts[0].place.at(f'vocabularies/{names[0]}')}."
+            f"{artifacts[0].place.to_address(f'vocabularies/{names[0]}')}."
         )
     artifact = newest(artifacts)
     return read_vocabulary(artifact.place, artifact.manifest)

@@ -17,7 +17,7 @@ from corpora.duplicates.survivors import DuplicateSettings, judge_table
 from corpora.duplicates.sweep import KEPT
 from corpora.duplicates.verify import ShingleSets
 from corpora.kernels.arrays import Float32s, Int32s, Int64s
-from corpora.store.scratch import ScratchTable, scratch_file
+from corpora.store.scratch import ScratchTable, open_scratch_file
 from flows.dedup.sketches import HAS_TEXT, UNREADABLE, Sketch
 
 ReadSets = Callable[[Int64s], Iterator[ShingleSets]]
@@ -55,7 +55,7 @@ def judge(
     given = int(np.searchsorted(order, num_given))
     if keep == "longest":
         order[given:] = order[given:][np.argsort(-sketch.num_shingles[order[given:]], kind="stable")]
-    with scratch_file(folder) as file:
+    with open_scratch_file(folder) as file:
         verdicts = judge_table(table, order, ShingleFile(file, folder, order, read), settings, given)
     reason = np.where(sketch.state == UNREADABLE, REASONS.index(UNREAD), 0).astype(np.int8)
     survivor = np.full(table.rows, KEPT, np.int32)

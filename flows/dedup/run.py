@@ -29,7 +29,7 @@ from corpora.sources.bytes.unchanged import unchanged
 from corpora.sources.contract import readable
 from corpora.sources.passed_over import FileGroup
 from corpora.store.places.files import put_file
-from corpora.store.scratch import ScratchTable, scratch_file, scratch_table
+from corpora.store.scratch import ScratchTable, open_scratch_file, open_scratch_table
 from corpora.store.settings import check_choice
 from flows.dedup.columns import ADDED, merged
 from flows.dedup.held_shingles import HeldShingles
@@ -127,9 +127,9 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
     with ExitStack() as stack, ExitStack() as reading:
         call = stack.enter_context(_crew(workers if many else 1))
         scratch = stack.enter_context(scratch_beside(output))
-        table = stack.enter_context(scratch_table(str(scratch), columns))
+        table = stack.enter_context(open_scratch_table(str(scratch), columns))
         room = 0 if many else min(HELD_BYTES, disk_usage(scratch).free // 4)
-        held = HeldShingles(stack.enter_context(scratch_file(str(scratch))), str(scratch), room)
+        held = HeldShingles(stack.enter_context(open_scratch_file(str(scratch))), str(scratch), room)
         reading.enter_context(unchanged({**against.states, **files.states}))
         sketching = SketchSettings(
             duplicates=duplicates,
@@ -187,9 +187,9 @@ def _crew(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
     if workers == 1:
         yield lambda function, calls: (function(*each) for each in calls)
         return
-    from corpora.store.worker_pool import Limits, WorkerPool  # not above: small files need no other process
+    from corpora.store.worker_pool import WorkerLimits, WorkerPool  # not above: small files need no other process
 
-    limits = Limits(record_cpu_seconds=3_600.0, memory_bytes=WORKER_BYTES)
+    limits = WorkerLimits(record_cpu_seconds=3_600.0, memory_bytes=WORKER_BYTES)
     with WorkerPool(workers, limits) as pool, ThreadPoolExecutor(workers) as threads:
         stop = threading.Event()
 

@@ -18,7 +18,7 @@ from corpora.duplicates.candidates import documents_at, lanes
 from corpora.duplicates.signatures import SignatureSettings, signatures
 from corpora.duplicates.verify import jaccard_pairs, shingle_sets, threshold_ratio
 from corpora.errors import InputError
-from corpora.kernels.fixed_width import fixed_bytes
+from corpora.kernels.fixed_width import to_byte_matrix
 from corpora.schema import Document
 from corpora.store.manifest import Manifest, Parent
 from corpora.store.places.place import Place
@@ -61,7 +61,7 @@ def find_similar(address: str, text: str, threshold: float) -> list[Similar]:
     for each in sketches:
         for batch in read_table(place, each, "signatures", ("signature", "text_hash")):
             agreement = (lanes(batch.column("signature")) == own_sketch.signature[0]).mean(axis=1)
-            is_equal = (fixed_bytes(batch.column("text_hash")) == np.frombuffer(own_hash, np.uint8)).all(axis=1)
+            is_equal = (to_byte_matrix(batch.column("text_hash")) == np.frombuffer(own_hash, np.uint8)).all(axis=1)
             are_candidates.append((agreement >= least) | is_equal)
     rows = np.flatnonzero(np.concatenate(are_candidates) & kept_rows(place, verdicts))
     found = documents_at(place, documents, rows.tolist())

@@ -10,8 +10,8 @@ it. Cost: the checkpoint over the network whenever one is written; the trainer c
 import shutil
 from pathlib import Path
 
-from corpora.store.checked_folder import COMPLETE, names_in
-from corpora.store.places.files import held
+from corpora.store.checked_folder import COMPLETE_FILE, list_files
+from corpora.store.places.files import hold_lock
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage
 from trainer.metrics import METRICS_FILE
@@ -26,7 +26,7 @@ def keep_copy(place: Place, stage: Stage, work: Path) -> None:
         return
     _send(work / METRICS_FILE, place, f"{_base(stage)}/{METRICS_FILE}")
     folder = work / CHECKPOINTS / newest
-    for name in (*names_in(folder), COMPLETE):
+    for name in (*list_files(folder), COMPLETE_FILE):
         _send(folder / name, place, f"{_base(stage)}/{CHECKPOINTS}/{newest}/{name}")
     _remove(place, stage, newest)
 
@@ -36,13 +36,13 @@ def fetch_copy(place: Place, stage: Stage, work: Path) -> None:
     if not (stored := _steps_there(place, stage)):
         return
     work.mkdir(parents=True, exist_ok=True)
-    with held(work / "fetching"):
+    with hold_lock(work / "fetching"):
         if _steps_here(work)[-1:] >= stored[-1:]:
             return
         base, final = f"{_base(stage)}/", work / CHECKPOINTS / stored[-1]
         new = final.with_name(f"fetched-{final.name}")  # until it is whole: not the name of a checkpoint
         shutil.rmtree(new, ignore_errors=True)
-        for path in place.sizes(f"{base}{CHECKPOINTS}/{stored[-1]}"):
+        for path in place.list_files(f"{base}{CHECKPOINTS}/{stored[-1]}"):
             _fetch(place, path, new / path.removeprefix(f"{base}{CHECKPOINTS}/{stored[-1]}/"))
         _fetch(place, f"{base}{METRICS_FILE}", work / METRICS_FILE)
         shutil.rmtree(final, ignore_errors=True)
@@ -52,7 +52,7 @@ def fetch_copy(place: Place, stage: Stage, work: Path) -> None:
 def remove_copy(place: Place, stage: Stage) -> None:
     """Remove the copy: the model is in the store, so nothing of its training is needed."""
     _remove(place, stage, "")
-    if place.size(f"{_base(stage)}/{METRICS_FILE}") is not None:
+    if place.find_size(f"{_base(stage)}/{METRICS_FILE}") is not None:
         place.delete(f"{_base(stage)}/{METRICS_FILE}")
 
 
@@ -62,19 +62,19 @@ def _base(stage: Stage) -> str:
 
 def _steps_here(work: Path) -> list[str]:
     """Return the whole checkpoints of a work folder, the oldest first."""
-    return sorted(path.parent.name for path in (work / CHECKPOINTS).glob(f"step-*/{COMPLETE}"))
+    return sorted(path.parent.name for path in (work / CHECKPOINTS).glob(f"step-*/{COMPLETE_FILE}"))
 
 
 def _steps_there(place: Place, stage: Stage) -> list[str]:
     """Return the whole copies in a store, the oldest first."""
-    paths = (Path(path) for path in place.sizes(f"{_base(stage)}/{CHECKPOINTS}"))
-    return sorted(path.parent.name for path in paths if path.name == COMPLETE)
+    paths = (Path(path) for path in place.list_files(f"{_base(stage)}/{CHECKPOINTS}"))
+    return sorted(path.parent.name for path in paths if path.name == COMPLETE_FILE)
 
 
 def _remove(place: Place, stage: Stage, but: str) -> None:
     """Remove copies, and first of each the file that says that it is whole."""
-    paths = [Path(path) for path in place.sizes(f"{_base(stage)}/{CHECKPOINTS}")]
-    for path in sorted(paths, key=lambda path: path.name != COMPLETE):
+    paths = [Path(path) for path in place.list_files(f"{_base(stage)}/{CHECKPOINTS}")]
+    for path in sorted(paths, key=lambda path: path.name != COMPLETE_FILE):
         if not but or but not in path.parts:
             place.delete(path.as_posix())
 

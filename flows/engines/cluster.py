@@ -23,7 +23,7 @@ from corpora.errors import InputError
 from corpora.generic_types import Result
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
-from corpora.store.worker_pool import Limits, PoolClosed, WorkerDied
+from corpora.store.worker_pool import PoolClosed, WorkerDied, WorkerLimits
 from flows.engines.connect import (
     CLOSE_SECONDS,
     PATIENCE_SECONDS,
@@ -48,9 +48,9 @@ LOOK_SECONDS = 5.0  # between two checks whether there are workers
 class Cluster:
     """The workers of a scheduler. Safe to call from many threads."""
 
-    def __init__(self, address: str, limits: Limits, tell: Callable[[str], None]) -> None:
+    def __init__(self, address: str, limits: WorkerLimits, tell: Callable[[str], None]) -> None:
         self.address = address
-        self.workers = 0
+        self.num_workers = 0
         self._limits, self._tell = limits, tell
         self._identity: Identity = identity()
         self._changed = threading.Lock()
@@ -69,8 +69,8 @@ class Cluster:
         self._refuse_unlike(ask_all(self._client, identity))
         refuse_unseen(ask_all(self._client, unseen, sight))
         workers = workers_of(self._client)
-        self.workers = sum(int(worker["nthreads"]) for worker in workers.values())
-        self._tell(f"{counted(len(workers), 'worker')} with {counted(self.workers, 'thread')} at {self.address}.")
+        self.num_workers = sum(int(worker["nthreads"]) for worker in workers.values())
+        self._tell(f"{counted(len(workers), 'worker')} with {counted(self.num_workers, 'thread')} at {self.address}.")
 
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
         """Call a module-level function on a worker and wait for its result.
@@ -103,7 +103,7 @@ class Cluster:
         work = pickle.dumps((place, stage, plans, distrusted))
         return train_on(self.address, stage.stage_folder, work, hear, stop, self._tell)
 
-    def signs(self) -> int:
+    def get_progress(self) -> int:
         """Return how many calls were answered: what the workers do now is not known here."""
         return self._answered
 

@@ -13,13 +13,13 @@ class RunEngine(Protocol):
     """Workers, wherever they are. Safe to call from many threads."""
 
     @property
-    def workers(self) -> int:
+    def num_workers(self) -> int:
         """Return how many calls run at once."""
 
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
         """Call a module-level function and wait for its result. Raises what it raised, or WorkerDied."""
 
-    def signs(self) -> object:
+    def get_progress(self) -> object:
         """Return a value that changes while they work: what each works on, or if unknown how much is done."""
 
 

@@ -22,7 +22,7 @@ from distributed import Worker, get_worker
 from distributed.core import Status
 
 from corpora.errors import InputError
-from corpora.store.worker_pool import Limits, PoolClosed, WorkerPool
+from corpora.store.worker_pool import PoolClosed, WorkerLimits, WorkerPool
 from flows.engines.version_match import PROGRAM, Identity, differences, identity
 from flows.environment import QUIET
 
@@ -49,18 +49,18 @@ class _Pools:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._pools: dict[tuple[Limits, str], WorkerPool] = {}
-        self._calls = Counter[tuple[Limits, str]]()
+        self._pools: dict[tuple[WorkerLimits, str], WorkerPool] = {}
+        self._calls = Counter[tuple[WorkerLimits, str]]()
         self._heard = threading.local()
 
     @contextmanager
-    def at_work(self, limits: Limits, program: str, notices: list[str]) -> Iterator[WorkerPool]:
+    def at_work(self, limits: WorkerLimits, program: str, notices: list[str]) -> Iterator[WorkerPool]:
         """Yield the pool for a call, which stays open until the block ends."""
         key = (limits, program)
         self._heard.notices = notices
         with self._lock:
             if key not in self._pools:
-                self._pools[key] = WorkerPool(_threads(), limits, self._tell, look=refuse_taken_back)
+                self._pools[key] = WorkerPool(_threads(), limits, self._tell, on_poll=refuse_taken_back)
             self._calls[key] += 1
             pool = self._pools[key]
         try:
@@ -77,7 +77,7 @@ class _Pools:
     def _tell(self, line: str) -> None:
         self._heard.notices.append(line)
 
-    def _close_idle(self, key: tuple[Limits, str], pool: WorkerPool) -> None:
+    def _close_idle(self, key: tuple[WorkerLimits, str], pool: WorkerPool) -> None:
         """Close a pool, unless there are calls now, or it was closed meanwhile."""
         with self._lock:
             if self._pools.get(key) is not pool or self._calls[key]:
@@ -89,7 +89,7 @@ class _Pools:
 _pools = _Pools()
 
 
-def perform(call: bytes, limits: Limits, wanted: Identity) -> Answer:
+def perform(call: bytes, limits: WorkerLimits, wanted: Identity) -> Answer:
     """Make a call on a process of this worker; nothing that it raises is raised here, except what ends the worker.
 
     call:   a module-level function and its arguments, pickled

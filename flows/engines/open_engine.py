@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 
 from corpora.errors import InputError
-from corpora.store.worker_pool import Limits, WorkerPool
+from corpora.store.worker_pool import WorkerLimits, WorkerPool
 from flows.engines.contract import RunEngine
 from flows.engines.shared_paths import Sight
 from flows.recipes.settings.engine import LOCAL
@@ -23,7 +23,7 @@ def is_safe_to_fork() -> bool:
 
 @contextmanager
 def engine_at_work(
-    address: str, workers: int, limits: Limits, tell: Callable[[str], None], sight: Callable[[], Sight]
+    address: str, workers: int, limits: WorkerLimits, tell: Callable[[str], None], sight: Callable[[], Sight]
 ) -> Iterator[RunEngine]:
     """Yield for the time of the block a pool of so many processes here, or a cluster's workers, however many.
 

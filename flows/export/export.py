@@ -69,8 +69,8 @@ def export(artifact: Artifact, target: Path, settings: ExportSettings) -> Export
 
     Raises InputError.
     """
-    if artifact.place.is_local and target.resolve().is_relative_to(Path(artifact.place.full_path(""))):
-        raise InputError(f"{target} is inside the store {artifact.place.at('')}: give a folder outside of it.")
+    if artifact.place.is_local and target.resolve().is_relative_to(Path(artifact.place.to_full_path(""))):
+        raise InputError(f"{target} is inside the store {artifact.place.to_address('')}: give a folder outside of it.")
     rows = ExampleRows(artifact) if artifact.manifest.kind == "shards" else DocumentRows(artifact)
     content = exported(artifact)
     with new_folder(target) as folder:

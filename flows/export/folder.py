@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.store.places.address import is_object_address, plain_address
+from corpora.store.places.address import is_object_address, normalize_address
 from flows.signals import last_word
 from trainer.complete_folders import ELSEWHERE, check_output, lock_of, put_folder, refusing, unfinished_folder
 
 
 def local_target(folder: str) -> Path:
     """Return the folder to write to. Raises InputError for an address that is not a folder of this machine."""
-    address = plain_address(folder)
+    address = normalize_address(folder)
     if is_object_address(address):
         raise InputError(f"{address} is an object store: export to a folder on this machine, and copy that there.")
     return Path(address)

@@ -12,8 +12,8 @@ from functools import cached_property
 import pyarrow as pa
 
 from corpora.build import Corpus
-from corpora.store.leases import Hold
-from corpora.store.tables import open_table
+from corpora.store.leases import ArtifactHold
+from corpora.store.tables import read_part_table
 from corpora.views import CORPUS
 from flows.run.store_address import Artifact
 from shards.build import SPLITS
@@ -75,7 +75,7 @@ class DocumentRows:
     artifact: Artifact
 
     def __post_init__(self) -> None:
-        hold = Hold(self.artifact.place, self.artifact.manifest.folder)
+        hold = ArtifactHold(self.artifact.place, self.artifact.manifest.folder)
         object.__setattr__(self, "_hold", hold)  # as long as the files may be read
 
     @cached_property
@@ -137,7 +137,7 @@ class ExampleRows:
             live, first = shards.is_live, 0
             for part in shards.parts:
                 folder = self.artifact.manifest.stage_folder
-                for batch in open_table(self.artifact.place, folder, part, "examples", shards.schema.names):
+                for batch in read_part_table(self.artifact.place, folder, part, "examples", shards.schema.names):
                     kept = live[first : first + batch.num_rows]
                     first += batch.num_rows
                     if kept.any():

@@ -19,8 +19,8 @@ from functools import partial
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.digests.arrow_layout import TableChecks
-from corpora.store.file_check import check_file, is_table, side_by_side
-from corpora.store.manifest import Manifest, Part, fingerprint, is_record, read_record
+from corpora.store.file_check import find_damage, is_table, map_in_threads
+from corpora.store.manifest import Manifest, Part, compute_fingerprint, is_part_record, read_part_record
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
 from corpora.tombstones import Tombstones, read_tombstones
@@ -118,14 +118,14 @@ def read_holdings(place: Place, inside: str = "") -> Holdings:
 
     Raises InputError where nothing is found, or something of another format.
     """
-    sizes = place.sizes(inside)
+    sizes = place.list_files(inside)
     paths = [path for path in sorted(sizes) if path.split("/")[0] in STAGES]
     manifests, faults = _read_manifests(place, [path for path in paths if _is_manifest(path)])
     claims = _published(manifests)
     named = {path for claim in claims for path in claim.paths}
     for path in paths:
         folder = "/".join(path.split("/")[:3])
-        if is_record(path) and path not in named and folder not in manifests:
+        if is_part_record(path) and path not in named and folder not in manifests:
             claim = _unpublished(place, path, folder)
             named.add(path)
             if isinstance(claim, Fault):
@@ -135,7 +135,7 @@ def read_holdings(place: Place, inside: str = "") -> Holdings:
                 named |= set(claim.paths)
     if not paths and not any(path.startswith("runs/") for path in sizes):
         raise InputError(
-            f"There is no artifact at {place.at(inside)}. Give a store's folder, or an "
+            f"There is no artifact at {place.to_address(inside)}. Give a store's folder, or an "
             "artifact's folder inside it (STORE/KIND/NAME/FINGERPRINT); `cloze run` prints where it put things."
         )
     files_by_run = _files_by_run(sizes)
@@ -148,7 +148,7 @@ def read_holdings(place: Place, inside: str = "") -> Holdings:
         manifests=manifests,
         claims=tuple(claims),
         faults=tuple(faults),
-        unnamed={**{path: sizes[path] for path in paths if path not in expected}, **place.unfinished(inside)},
+        unnamed={**{path: sizes[path] for path in paths if path not in expected}, **place.list_unfinished(inside)},
         runs=runs,
         unended=frozenset(name for name, run_id in newest.items() if run_id not in runs),
         tombstones=lists,
@@ -197,7 +197,7 @@ def _read_manifests(place: Place, paths: Sequence[str]) -> tuple[dict[str, Manif
 
 def identity(part: Part) -> str:
     """Return the common part of two descriptions of one part, with its bytes and its record: all but its name."""
-    return fingerprint(**{name: value for name, value in part.to_json().items() if name != "name"})
+    return compute_fingerprint(**{name: value for name, value in part.to_json().items() if name != "name"})
 
 
 def _published(manifests: Mapping[str, Manifest]) -> list[Claim]:
@@ -223,7 +223,7 @@ def _unpublished(place: Place, path: str, folder: str) -> Claim | Fault:
     """Return the part of a record that no manifest names."""
     kind, name, _ = folder.split("/")
     try:
-        part = read_record(place, f"{kind}/{name}", path.removeprefix(f"{kind}/{name}/")).part
+        part = read_part_record(place, f"{kind}/{name}", path.removeprefix(f"{kind}/{name}/")).part
     except Damaged as damage:
         return Fault(path=path, what=damage.what, artifacts=(folder,))
     return Claim(kind=kind, folder=f"{kind}/{name}", part=part, artifacts=(folder,), published=False)
@@ -261,7 +261,7 @@ def faults_of(place: Place, manifest: Manifest) -> list[Fault]:
 def check_claims(place: Place, claims: Sequence[Claim], advance: Advance = lambda done, total: None) -> Iterator[Fault]:
     """Yield the damage in some parts."""
     total, done = sum(claim.size_bytes for claim in claims), 0
-    for claim, faults in zip(claims, side_by_side(partial(check_claim, place), claims), strict=True):
+    for claim, faults in zip(claims, map_in_threads(partial(check_claim, place), claims), strict=True):
         done += claim.size_bytes
         advance(done, total)
         yield from faults
@@ -274,7 +274,7 @@ def check_claim(place: Place, claim: Claim) -> list[Fault]:
     damages: list[Damaged] = []
     checks: dict[str, TableChecks] = {}
     try:
-        read = read_record(place, claim.folder, claim.part.record.path)
+        read = read_part_record(place, claim.folder, claim.part.record.path)
         checks = dict(read.checks)
         if read.part.record != claim.part.record:
             damages.append(Damaged(record, "its digest is not the one that the manifest names"))
@@ -288,7 +288,7 @@ def check_claim(place: Place, claim: Claim) -> list[Fault]:
         path = f"{claim.folder}/{file.path}"
         if not damages and is_table(file) and file.path not in checks:
             damages.append(Damaged(record, f"it does not describe {file.path}"))
-        wrong = check_file(place, claim.kind, path, file, record, None if damages else checks.get(file.path))
+        wrong = find_damage(place, claim.kind, path, file, record, None if damages else checks.get(file.path))
         damages += [wrong] if wrong is not None else []
     return [
         Fault(path=damage.path, what=damage.what, part=claim.part.name, artifacts=claim.artifacts) for damage in damages
@@ -307,12 +307,12 @@ def check_run(place: Place, run_id: str) -> Iterator[Fault]:
             continue  # missing files are checked by name below
     for name, lost in _LOST_WITH.items():
         path = f"runs/{run_id}/{name}"
-        what = "it is gone" if place.size(path) is None else damage_by_path.get(path)
+        what = "it is gone" if place.find_size(path) is None else damage_by_path.get(path)
         if what is not None:
             yield Fault(path=path, what=what, lost=f"{LOST}, and this is lost: {lost}; {REMEDY}{_OR_RUN}")
     path = recipe_file(run_id)
     with suppress(FileNotFoundError, DamagedRun):
-        text, size = read_run(place, run_id).recipe_toml.encode(), place.size(path)
+        text, size = read_run(place, run_id).recipe_toml.encode(), place.find_size(path)
         if size is None or place.read(path) != text:
             what = "it is gone" if size is None else "it is not what was written"
             yield Fault(path=path, what=what, lost=f"run.json has its text as well; {REMEDY}{_OR_RUN}")
@@ -341,11 +341,11 @@ def _check_named(holdings: Holdings) -> Iterator[Fault]:
             records.setdefault(record.recipe, []).append(record)
         for copy in (name for name in files if name.startswith(f"{RELEASED}/")):
             path = copy.replace(RELEASED, RELEASES, 1)
-            if place.size(path) is None:
+            if place.find_size(path) is None:
                 lost = f"copy runs/{run_id}/{copy} to its place, or delete that as well: then this was never released"
                 yield Fault(path=path, what="it is gone", lost=lost)
     named_by = {folder: f"the run {run_id}" for run_id, folder in _named_by_runs(holdings, records)}
-    begun = {str(folder) for present in clearings(place).values() for folder in present.said.get("folders", ())}
+    begun = {str(folder) for present in clearings(place).values() for folder in present.report.get("folders", ())}
     left = [*dict.fromkeys([*named_by, *(artifact.folder for artifact in _released(holdings))])]
     while left:
         folder = left.pop()
@@ -354,12 +354,12 @@ def _check_named(holdings: Holdings) -> Iterator[Fault]:
             parents = [parent.folder for parent in manifest.parents if parent.role in STAGES]
             left += [parent for parent in parents if parent not in named_by]
             named_by = {**dict.fromkeys(parents, folder), **named_by}
-        elif folder in named_by and folder not in begun and place.size(f"{folder}/{MANIFEST}") is None:
+        elif folder in named_by and folder not in begun and place.find_size(f"{folder}/{MANIFEST}") is None:
             yield Fault(path=f"{folder}/{MANIFEST}", what=f"it is gone, and {named_by[folder]} names it")
     for manifest in holdings.manifests.values():
         path = f"corpora/{manifest.name}/{TOMBSTONES}"
         honored = manifest.settings.get("tombstones", NOTHING_FORGOTTEN)
-        if manifest.kind == "verdicts" and honored != NOTHING_FORGOTTEN and place.size(path) is None:
+        if manifest.kind == "verdicts" and honored != NOTHING_FORGOTTEN and place.find_size(path) is None:
             what = f"it is gone, and {manifest.folder} honors it"
             yield Fault(path=path, what=what, lost=f"{LOST}, and what was forgotten would come back; {REMEDY}")
             return
@@ -398,7 +398,7 @@ def _check_release(holdings: Holdings, path: str) -> Iterator[Fault]:
         return
     for artifact in release.artifacts:
         manifest = holdings.manifests.get(artifact.folder)
-        if manifest is None and holdings.place.size(f"{artifact.folder}/{MANIFEST}") is None:
+        if manifest is None and holdings.place.find_size(f"{artifact.folder}/{MANIFEST}") is None:
             gone = f"{artifact.folder}, which it names, is gone"
             yield Fault(path=path, what=gone, lost="run its recipe once more")
         elif manifest is not None and manifest.content != artifact.content:

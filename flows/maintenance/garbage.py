@@ -22,7 +22,7 @@ from datetime import UTC, datetime, timedelta
 
 from corpora.errors import InputError
 from corpora.store.leases import is_held
-from corpora.store.manifest import Manifest, is_record
+from corpora.store.manifest import Manifest, is_part_record
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
 from flows.integrity.inventory import read_holdings
@@ -114,12 +114,12 @@ def look(place: Place, policy: Policy, now: datetime | None = None) -> Look:
     begun = {
         str(folder)
         for present in clean_ups.values()
-        if present.is_gone and newest < f"{present.heard:%Y%m%dT%H%M%S}"
-        for folder in present.said.get("folders", ())
+        if present.is_gone and newest < f"{present.time:%Y%m%dT%H%M%S}"
+        for folder in present.report.get("folders", ())
     }
     return Look(
         place=place,
-        sizes={path: size for path, size in place.sizes("").items() if is_of_artifact(path)},
+        sizes={path: size for path, size in place.list_files("").items() if is_of_artifact(path)},
         manifests=holdings.manifests,
         needed=find_needed(place, holdings.manifests, policy, now),
         begun=frozenset(begun),
@@ -153,7 +153,7 @@ def leftovers(seen: Look, left: Mapping[str, Manifest], removed: Collection[str]
     named = {f"{m.stage_folder}/{path}" for m in left.values() for part in m.parts for path in part.paths}
     gone = {*removed, *seen.begun} - left.keys()
     paths = [path for path in seen.sizes if path not in named and _is_garbage(path, seen.needed, left, gone)]
-    return {path: seen.sizes[path] for path in sorted(paths, key=lambda path: (not is_record(path), path))}
+    return {path: seen.sizes[path] for path in sorted(paths, key=lambda path: (not is_part_record(path), path))}
 
 
 def _is_garbage(path: str, needed: Needed, left: Mapping[str, Manifest], gone: Collection[str]) -> bool:

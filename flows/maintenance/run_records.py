@@ -76,4 +76,4 @@ def remove(place: Place, path: str) -> None:
     with suppress(FileNotFoundError):
         place.delete(path)
     if place.is_local:
-        remove_empty_folders(Path(place.full_path(path)).parent, Path(place.full_path("")))
+        remove_empty_folders(Path(place.to_full_path(path)).parent, Path(place.to_full_path("")))

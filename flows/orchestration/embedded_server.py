@@ -36,7 +36,7 @@ from urllib.parse import urlsplit
 
 from corpora.errors import InputError
 from corpora.lean_process import OWN_CODE, collect_rarely
-from corpora.store.places.files import held
+from corpora.store.places.files import hold_lock
 from flows.environment import LOOPBACK
 from flows.orchestration.server_guard import (
     PROOF_PATH,
@@ -391,7 +391,7 @@ def database_of(prefect_home: Path) -> Path:
 
 def starting_turn(prefect_home: Path) -> AbstractContextManager[None]:
     """Wait for a server's turn to start: no other of its home starts meanwhile."""
-    return held(prefect_home / "starting.lock")
+    return hold_lock(prefect_home / "starting.lock")
 
 
 def check_database(prefect_home: Path) -> None:

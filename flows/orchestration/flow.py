@@ -78,7 +78,7 @@ def run_in_flow(run: RunState) -> Outcome:
     named = cloze.with_options(
         name=flow_called(run.recipe.name),  # the orchestrator keeps the runs of each recipe apart
         flow_run_name=escape_braces(name_run(run.recipe.name, run.started)),
-        task_runner=ThreadPoolTaskRunner(max_workers=threads_for(run.pool.workers)),  # type: ignore[arg-type]
+        task_runner=ThreadPoolTaskRunner(max_workers=threads_for(run.pool.num_workers)),  # type: ignore[arg-type]
     )
     _run.set(run)
     state = FlowEnd().call(lambda: named(**parameters_of(run.recipe), return_state=True))

@@ -20,9 +20,9 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.generic_types import Tell
 from corpora.store.places.address import without_password
-from corpora.store.places.files import replaced_file
+from corpora.store.places.files import replace_file
 from corpora.store.places.place import Place
-from corpora.store.settings import bind
+from corpora.store.settings import bind_settings
 from flows.orchestration.embedded_server import answers, ask, own_password
 from flows.orchestration.pages import artifact, report_shown
 from flows.orchestration.recording import api_of_profile
@@ -131,7 +131,7 @@ def keep_run(ended: EndedRun, tell: Tell) -> None:
     folder = Path(os.environ["PREFECT_HOME"]) / FOLDER
     try:
         folder.mkdir(exist_ok=True)
-        with replaced_file(folder / f"{ended.run_id}.json") as new:
+        with replace_file(folder / f"{ended.run_id}.json") as new:
             new.write_text(json.dumps(asdict(ended)), encoding="utf-8")
         for path in sorted(folder.glob("*.json"))[:-MAX_KEPT]:
             path.unlink(missing_ok=True)
@@ -146,7 +146,7 @@ def send_kept_runs(prefect_home: Path, api: str, tell: Tell, profile: str = "") 
     """
     for path in sorted((prefect_home / FOLDER).glob("*.json")):
         try:
-            ended = bind(EndedRun, json.loads(path.read_text(encoding="utf-8")), str(path))
+            ended = bind_settings(EndedRun, json.loads(path.read_text(encoding="utf-8")), str(path))
         except (ValueError, InputError, RecursionError) as error:
             tell(f"{path} cannot be read, so the UI lacks that run; `cloze runs` lists it ({error}).")
             path.unlink(missing_ok=True)

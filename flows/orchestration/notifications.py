@@ -45,7 +45,7 @@ class Notifier:
     def send(self, event: str, text: str, **more: Any) -> bool:
         """Send a notice; return whether anybody got it. more: other fields of it"""
         recipe = self.recipe
-        store = Place(recipe.store).at("")
+        store = Place(recipe.store).to_address("")
         fields = {"store": store, "run": self.run_id, "url": self.page(), **more}
         notice = Notice(event=event, recipe=recipe.name, text=text, **fields)
         folder = recipe.path.parent if recipe.path is not None and recipe.path.parent.is_dir() else Path.cwd()

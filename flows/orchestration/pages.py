@@ -254,7 +254,7 @@ def report_shown(place: Place, run_id: str, flow_run_id: str, own: bool, tell: C
 
 def report_command(place: Place, run_id: str) -> str:
     """Return the command that writes the report of a run again and says where it is."""
-    return f"cloze report {quote(place.at(''))} --run {run_id}"
+    return f"cloze report {quote(place.to_address(''))} --run {run_id}"
 
 
 def ledger_table(manifest: Manifest) -> list[dict[str, str]]:
@@ -302,7 +302,7 @@ def summary(manifest: Manifest) -> str:
 
 def conclusion(outcome: Outcome) -> str:
     """Describe the results of a run in a few words."""
-    examples = sum(manifest.rows("examples") for manifest in outcome.shard_sets.values())
+    examples = sum(manifest.count_rows("examples") for manifest in outcome.shard_sets.values())
     trained = ", a model trained on them" if outcome.model is not None else ""
     learnt = f", fine-tuned on {counted(len(outcome.tasks), 'task')}" if outcome.tasks else ""
     return f"{counted(examples, 'example')}{trained}{learnt}"

@@ -94,7 +94,7 @@ def run_of_recipe(recipe: Recipe) -> RunRecord:
     completed = (run for run in newest_runs(place) if run.recipe == recipe.name and run.state == "completed")
     record = next(completed, None)
     if record is None:
-        raise InputError(f"No run of {recipe.name!r} in {place.at('')} is complete: `cloze run` comes first.")
+        raise InputError(f"No run of {recipe.name!r} in {place.to_address('')} is complete: `cloze run` comes first.")
     if is_ahead(record):
         raise InputError(
             f"{ahead_of_clock(record)}: a clock was ahead, and a newer run may have a name that comes before. Release "
@@ -154,8 +154,8 @@ def _verify(place: Place, artifacts: tuple[Released, ...]) -> None:
         assert manifest is not None, "it was read a moment ago"
         if faults := faults_of(place, manifest):
             raise InputError(
-                f"{place.at(artifact.folder)} is damaged, so it is not released ({faults[0]}). `cloze verify` on the "
-                "store lists what is damaged, and the next `cloze run` builds it again."
+                f"{place.to_address(artifact.folder)} is damaged, so it is not released ({faults[0]}). `cloze verify` "
+                "on the store lists what is damaged, and the next `cloze run` builds it again."
             )
 
 

@@ -115,7 +115,7 @@ class RunState:
     @property
     def report_path(self) -> str:
         """The path of the report, once the run has ended."""
-        return self.place.at(f"runs/{self.run_id}/report.html")
+        return self.place.to_address(f"runs/{self.run_id}/report.html")
 
     @property
     def end_name(self) -> str:
@@ -152,7 +152,7 @@ class RunState:
             return self.pool.run(function, *args)
         except WorkerDied as error:
             give_way()  # it ended with everything else
-            self.deaths.update([error.reading] if error.reading else [])
+            self.deaths.update([error.record] if error.record else [])
             raise
 
     def end_stage(self, manifest: Manifest, seconds: float) -> None:
@@ -241,7 +241,7 @@ class RunState:
         """
         recipe = self.recipe
         return EndedRun(
-            store=self.place.at(""),
+            store=self.place.to_address(""),
             run_id=self.run_id,
             recipe=recipe.name,
             flow=flow_called(recipe.name),

@@ -21,7 +21,7 @@ from prefect.client.schemas.sorting import FlowRunSort
 from prefect.schedules import Cron, Interval, Schedule
 
 from corpora.errors import InputError
-from corpora.store.leases import Presence
+from corpora.store.leases import HeartbeatWriter
 from corpora.store.places.place import Place
 from corpora.store.settings import PROCESSES, SECONDS
 from flows.recipes.recipe import Recipe
@@ -101,8 +101,8 @@ def shown_in_status(
     """Let `cloze status` report what `facts` returns during the block. what: the name of it, for a message"""
     with ExitStack() as stack:
         try:
-            presence = stack.enter_context(Presence(place, path, facts))
-            stack.enter_context(last_word(presence.end))
+            presence = stack.enter_context(HeartbeatWriter(place, path, facts))
+            stack.enter_context(last_word(presence.stop))
         except InputError as error:
             tell(f"`cloze status` will not show this {what}: {error}")
         yield

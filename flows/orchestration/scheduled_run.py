@@ -36,7 +36,7 @@ from prefect.states import Cancelled, Completed, Failed
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from corpora.errors import InputError
-from corpora.store.settings import toml_table
+from corpora.store.settings import parse_toml
 from flows.environment import prepare
 from flows.orchestration.pages import flow_called
 from flows.orchestration.schedule import due_runs, read_runs, stamped
@@ -258,7 +258,7 @@ def recipe_flow(path: Path) -> Flow[..., Any]:
 def recipe_name(path: Path) -> str:
     """Return the name of the recipe in a file; the file's if it cannot be read, which its run will report."""
     try:
-        return str(toml_table(path.read_text(encoding="utf-8")).get("name", path.stem))
+        return str(parse_toml(path.read_text(encoding="utf-8")).get("name", path.stem))
     except (OSError, ValueError):
         return path.stem
 

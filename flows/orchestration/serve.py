@@ -48,7 +48,7 @@ from corpora.lean_process import OWN_CODE
 from corpora.store.places.address import without_password
 from corpora.store.places.files import try_lock
 from corpora.store.places.place import Place
-from corpora.store.processes import began, children, family, lives, send
+from corpora.store.processes import is_alive, list_children, list_process_tree, read_start_ticks, send_signal
 from flows.orchestration.embedded_server import (
     ServerFailed,
     adopt_password,
@@ -330,18 +330,18 @@ def start_runner(given: dict[str, Any]) -> "subprocess.Popen[bytes]":
 
 def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], seconds: float = RUN_SECONDS) -> None:
     """End a runner with its runs: they get a signal and some seconds; nothing that they started is left."""
-    send(runner.pid, signal.SIGSTOP)  # it begins no other
-    runs = children(runner.pid)
-    theirs = [(pid, began(pid)) for pid in family(runner.pid)[1:]]
+    send_signal(runner.pid, signal.SIGSTOP)  # it begins no other
+    runs = list_children(runner.pid)
+    theirs = [(pid, read_start_ticks(pid)) for pid in list_process_tree(runner.pid)[1:]]
     for run in runs:
-        send(run, signal.SIGTERM)
+        send_signal(run, signal.SIGTERM)
     deadline = time.monotonic() + seconds
     meanwhile()
-    while any(map(lives, runs)) and time.monotonic() < deadline:
+    while any(map(is_alive, runs)) and time.monotonic() < deadline:
         time.sleep(0.05)
     for pid, when_begun in theirs:
-        if lives(pid) and began(pid) == when_begun:  # process numbers are reused
-            send(pid, signal.SIGKILL)
+        if is_alive(pid) and read_start_ticks(pid) == when_begun:  # process numbers are reused
+            send_signal(pid, signal.SIGKILL)
     runner.kill()
     runner.wait()
 

@@ -38,7 +38,7 @@ from urllib.parse import quote, urlsplit
 from uuid import UUID
 
 from corpora.errors import InputError
-from corpora.store.places.files import is_locked, replaced_file
+from corpora.store.places.files import is_locked, replace_file
 from corpora.store.places.place import Place
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def password_file(prefect_home: Path, port: int) -> Path:
 
 def keep_password(prefect_home: Path, port: int, password: str) -> None:
     """Write the password of a full server for the other commands of its home. Raises OSError."""
-    with replaced_file(password_file(prefect_home, port)) as new:
+    with replace_file(password_file(prefect_home, port)) as new:
         new.chmod(0o600)
         new.write_text(password)
 
@@ -183,8 +183,8 @@ def keep_store(prefect_home: Path, flow_run_id: str, place: Place) -> None:
     """Record the store of a flow run. Raises OSError."""
     folder = prefect_home / "reports"
     folder.mkdir(exist_ok=True)
-    with replaced_file(folder / f"{UUID(flow_run_id)}.json") as new:
-        new.write_text(json.dumps({"store": place.at("")}))
+    with replace_file(folder / f"{UUID(flow_run_id)}.json") as new:
+        new.write_text(json.dumps({"store": place.to_address("")}))
     newest_last = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
     for path in newest_last[:-MAX_KEPT_STORES]:
         path.unlink(missing_ok=True)

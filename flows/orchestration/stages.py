@@ -24,7 +24,7 @@ from corpora.errors import FileFault, InputError, raise_all
 from corpora.generic_types import Result
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest, Part
-from corpora.store.stage import Stage, Survey, build_parts, publish
+from corpora.store.stage import Stage, Survey, build_parts, publish_stage
 from corpora.store.worker_pool import PoolClosed, WorkerDied
 from flows.engines.contract import TrainingEngine
 from flows.orchestration.pages import show_ledger, summary
@@ -100,7 +100,7 @@ def build_stages(run: RunState, tasks: TaskRunner) -> Outcome:
             raise
         except WorkerDied as error:
             barred = run.lock.quarantine
-            to_blame = run.deaths[error.reading] > RETRIES and error.reading not in barred
+            to_blame = run.deaths[error.record] > RETRIES and error.record not in barred
             if not to_blame or len(barred) - quarantined == MOST:
                 raise InputError(no_record_to_blame(error)) from error
             run.lock = quarantine_record(recipe, run.lock, error, run.tell)
@@ -231,10 +231,11 @@ def build_stage(build: StageBuild) -> Ended[Manifest]:
     files; of other errors the first.
     """
     run, stage, parts, faults = build.run, build.stage, list[Part](), list[FileFault]()
-    pieces = ranges(build.survey.missing, run.pool.workers)
-    with ThreadPoolExecutor(min(len(pieces), 2 * run.pool.workers) or 1) as threads:
+    pieces = ranges(build.survey.missing, run.pool.num_workers)
+    with ThreadPoolExecutor(min(len(pieces), 2 * run.pool.num_workers) or 1) as threads:
         under_way = [
-            threads.submit(run.call, build_parts, run.place, stage.bare, plans, build.distrusted) for plans in pieces
+            threads.submit(run.call, build_parts, run.place, stage.without_parts, plans, build.distrusted)
+            for plans in pieces
         ]
         for future in as_completed(under_way):
             if future.exception() is None:
@@ -286,7 +287,7 @@ def publish_stage(build: StageBuild, parts: Sequence[Part]) -> Ended[Manifest]:
     """
     give_way()
     run, whole = build.run, build.survey.manifest
-    manifest = whole or publish(run.place, build.stage, build.survey, parts)
+    manifest = whole or publish_stage(run.place, build.stage, build.survey, parts)
     show_ledger(run.place, manifest, run.recipe.privacy.samples)
     if whole:
         return Ended(manifest, f"whole in the store: {summary(manifest)}", "Reused")

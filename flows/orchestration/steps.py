@@ -136,7 +136,7 @@ def open_workers(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
         return Sight.of(run.place, recipe_file(run.run_id), files)
 
     with engine_at_work(recipe.engine, workers, recipe.workers, run.tell, collect_shared_paths) as engine:
-        run.pool, run.pulse.workers = engine, engine.workers
+        run.pool, run.pulse.workers = engine, engine.num_workers
         yield
 
 
@@ -147,7 +147,7 @@ def carry_out(run: RunState, tasks: TaskRunner) -> Ended[Outcome]:
     """
     name = run.recipe.name
     signs = LifeSigns(run.watch)
-    run.watch, signs.workers = signs.advance, run.pool.signs
+    run.watch, signs.workers = signs.advance, run.pool.get_progress
     run.manifests, run.pulse.doing = {}, "looks at its stages"
     run.progress.show()
 

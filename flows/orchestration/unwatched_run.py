@@ -44,7 +44,7 @@ def is_watched(run: RunState, own_server: bool, watch: bool | None, find_api: Ca
 
 def run_alone(run: RunState) -> Outcome:
     """Carry out a run without a server. Raises what a stage raised."""
-    with ThreadPoolExecutor(threads_for(run.pool.workers)) as threads:
+    with ThreadPoolExecutor(threads_for(run.pool.num_workers)) as threads:
         try:
             return carry_out(run, ThreadTasks(threads, run.tasks)).value
         finally:

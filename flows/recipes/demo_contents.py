@@ -60,7 +60,7 @@ def compare_contents(documents: Iterable[Manifest], published: Contents) -> list
 def main(arguments: list[str]) -> None:
     """Write the published contents from the documents of a store."""
     place = Place(arguments[0])
-    names = sorted({path.split("/")[1] for path in place.sizes("documents")})
+    names = sorted({path.split("/")[1] for path in place.list_files("documents")})
     manifests = [manifest for name in names for manifest in list_manifests(place, "documents", name)]
     text = json.dumps(contents_of(manifests), indent=1) + "\n"
     (Path(__file__).parent / "shipped" / FILE).write_text(text, encoding="utf-8")

@@ -24,11 +24,11 @@ from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, raw_path
 from corpora.sources.contract import RawFile, Source, StatCache, hash_files, readable, split_glob
 from corpora.sources.files.guessing import FoundText
 from corpora.sources.passed_over import Apart, Looked, absolute, look, nowhere, unopened_kind
-from corpora.store.damage import Damaged, digest_in, seal, unseal
-from corpora.store.manifest import Manifest, fingerprint
-from corpora.store.places.files import replaced_file
+from corpora.store.damage import Damaged, find_digest, seal, unseal
+from corpora.store.manifest import Manifest, compute_fingerprint
+from corpora.store.places.files import replace_file
 from corpora.store.places.pipes import open_file
-from corpora.store.settings import bind
+from corpora.store.settings import bind_settings
 from flows.recipes.guesses.fields import WITHOUT, Guessed, guess_new, refuse_nothing_left, without_text
 from flows.recipes.guesses.fitted_defaults import Fitted
 from flows.recipes.recipe import Recipe, SourceEntry
@@ -136,7 +136,7 @@ class Lock:
     def from_bytes(data: bytes, where: Path) -> "Lock":
         """Return the lock that `to_bytes` wrote. Raises InputError for another format or a wrong digest."""
         try:
-            lock = _lock_of(unseal(data, str(where)) if digest_in(data) else json.loads(data))
+            lock = _lock_of(unseal(data, str(where)) if find_digest(data) else json.loads(data))
         except Damaged as fault:
             raise InputError(
                 f"{where} is not as it was written: {fault.what}. Restore it from version control; or, if it was "
@@ -159,10 +159,13 @@ def _lock_of(fields: dict[str, Any]) -> Lock:
     if fields.pop("unread", ()):  # of an older version: files that ended a run
         fields["pending"] = 1
     generations = tuple(
-        {source: tuple(bind(RawFile, {**file, "path": ""}, source) for file in files) for source, files in each.items()}
+        {
+            source: tuple(bind_settings(RawFile, {**file, "path": ""}, source) for file in files)
+            for source, files in each.items()
+        }
         for each in fields.pop("generations")
     )
-    lock = replace(bind(Lock, fields, "it"), generations=generations)
+    lock = replace(bind_settings(Lock, fields, "it"), generations=generations)
     if not 0 <= lock.pending <= len(generations) >= lock.accepted >= 0:
         raise ValueError(f"pending = {lock.pending}, accepted = {lock.accepted} are not of its {len(generations)}")
     if not 1 <= lock.vocabulary_generation <= max(1, len(generations)):
@@ -172,7 +175,7 @@ def _lock_of(fields: dict[str, Any]) -> Lock:
 
 def settings_digest(source: Source) -> str:
     """Return a digest of the settings that decide how a source reads a file."""
-    return fingerprint(kind=source.kind, version=source.version, settings=source.settings())
+    return compute_fingerprint(kind=source.kind, version=source.version, settings=source.settings())
 
 
 def read_lock(path: Path | None) -> Lock:
@@ -186,7 +189,7 @@ def read_lock(path: Path | None) -> Lock:
 def write_lock(path: Path, lock: Lock) -> None:
     """Write the lock in one step. Raises InputError where the folder cannot be written."""
     try:
-        with replaced_file(path, alone=True) as new:
+        with replace_file(path, is_only_writer=True) as new:
             new.write_bytes(lock.to_bytes())
     except OSError as error:
         raise InputError(

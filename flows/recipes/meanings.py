@@ -11,7 +11,7 @@ from corpora.judging.batches import STEP_TABLES
 from corpora.judging.settings import DocumentsSettings
 from corpora.sources.contract import Source
 from corpora.sources.registry import SOURCES, source_class
-from corpora.store.worker_pool import Limits
+from corpora.store.worker_pool import WorkerLimits
 from flows.recipes.settings.bounds import BoundSettings
 from flows.recipes.settings.notify import NotifySettings
 from flows.recipes.settings.privacy import Privacy
@@ -33,7 +33,7 @@ SETTINGS: Mapping[str, type] = {
     "training": TrainingSettings,
     "privacy": Privacy,
     "retention": RetentionSettings,
-    "workers": Limits,
+    "workers": WorkerLimits,
     "task": TaskSettings,
     "bounds": BoundSettings,
     "release": ReleaseSettings,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from corpora.errors import InputError
-from corpora.store.settings import bind, check_keys, convert
+from corpora.store.settings import bind_settings, check_keys, convert_value
 from flows.recipes.tables import resolved_path
 from tokenizers_train.vocabularies.settings import GivenVocabulary
 from trainer.objectives.distillation import DistillationObjective
@@ -58,13 +58,13 @@ def read_model_table(
             "recipe's store."
         )
     if "start" not in section:
-        return entry(settings=bind(ModelSettings, section, "model"))
-    settings = bind(ModelSettings, {"start": section["start"]}, "model")
+        return entry(settings=bind_settings(ModelSettings, section, "model"))
+    settings = bind_settings(ModelSettings, {"start": section["start"]}, "model")
     if not settings.start:
         raise InputError("model.start is empty: give the folder of a model, or leave it out for random weights.")
     hints = get_type_hints(ModelSettings)
     check_keys(section, hints, "model")
-    given = {key: convert(value, hints[key], f"model.{key}") for key, value in section.items()}
+    given = {key: convert_value(value, hints[key], f"model.{key}") for key, value in section.items()}
     del given["start"]
     return entry(settings=settings, given=given, folder=_folder(settings.start, path))
 

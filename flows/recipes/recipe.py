@@ -19,10 +19,18 @@ from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.added import make_step
 from corpora.sources.contract import Source
 from corpora.sources.registry import OBJECT_KINDS, defaults_of, make_source, takes_license
-from corpora.store.places.address import is_object_address, plain_address
-from corpora.store.places.pipes import refuse_pipe
-from corpora.store.settings import POSITION, bind, check_choice, check_keys, check_range, convert, toml_table
-from corpora.store.worker_pool import Limits
+from corpora.store.places.address import is_object_address, normalize_address
+from corpora.store.places.pipes import check_not_pipe
+from corpora.store.settings import (
+    POSITION,
+    bind_settings,
+    check_choice,
+    check_keys,
+    check_range,
+    convert_value,
+    parse_toml,
+)
+from corpora.store.worker_pool import WorkerLimits
 from flows.recipes.figure_names import figure_names
 from flows.recipes.guesses.fitted_defaults import Fitted, proposed_next_to
 from flows.recipes.model_table import OF_START, ModelEntry, read_model_table
@@ -143,7 +151,7 @@ class Recipe:
     tasks: tuple[TaskEntry, ...] = ()
     privacy: Privacy = field(default_factory=Privacy)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
-    workers: Limits = field(default_factory=Limits)
+    workers: WorkerLimits = field(default_factory=WorkerLimits)
     engine: str = LOCAL
     bounds: tuple[Bound, ...] = ()
     release: ReleaseSettings = field(default_factory=ReleaseSettings)
@@ -184,7 +192,7 @@ def read_recipe(path: Path, overrides: Mapping[str, str] | None = None) -> Recip
 
     Relative paths in it are relative to the recipe's own folder. Raises InputError.
     """
-    refuse_pipe(path)
+    check_not_pipe(path)
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -201,7 +209,7 @@ def parse_recipe(text: str, path: Path, overrides: Mapping[str, str], store: str
     store: used instead of the one that it names
     """
     try:
-        table = toml_table(text)
+        table = parse_toml(text)
     except ValueError as error:
         raise InputError(f"The recipe {path} is not TOML: {error}.") from error
     for key, value in overrides.items():
@@ -257,19 +265,19 @@ def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Re
         seed=seed,
         store=resolved_store(store, path.parent),
         sources=sources,
-        duplicates=bind(DuplicateSettings, sections["duplicates"], "duplicates"),
-        held_out=bind(SplitSettings, {"seed": seed, **sections["held_out"]}, "held_out"),
+        duplicates=bind_settings(DuplicateSettings, sections["duplicates"], "duplicates"),
+        held_out=bind_settings(SplitSettings, {"seed": seed, **sections["held_out"]}, "held_out"),
         vocabularies=vocabularies,
         shards=shards,
         model=model,
         tasks=tasks,
-        privacy=bind(Privacy, sections["privacy"], "privacy"),
-        retention=bind(RetentionSettings, sections["retention"], "retention"),
-        workers=bind(Limits, sections["workers"], "workers"),
+        privacy=bind_settings(Privacy, sections["privacy"], "privacy"),
+        retention=bind_settings(RetentionSettings, sections["retention"], "retention"),
+        workers=bind_settings(WorkerLimits, sections["workers"], "workers"),
         engine=check_engine(table.get("engine", LOCAL)),
         bounds=bounds,
-        release=bind(ReleaseSettings, sections["release"], "release"),
-        notify=bind(NotifySettings, sections["notify"], "notify"),
+        release=bind_settings(ReleaseSettings, sections["release"], "release"),
+        notify=bind_settings(NotifySettings, sections["notify"], "notify"),
         text=text,
         path=path,
     )
@@ -278,14 +286,14 @@ def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Re
 def _vocabulary(section: Mapping[str, Any], where: str, path: Path) -> VocabularySettings | GivenVocabulary:
     """Return a vocabulary to train, or with `path` an existing one, looked for next to the recipe."""
     if "path" not in section:
-        return bind(VocabularySettings, section, where)
+        return bind_settings(VocabularySettings, section, where)
     strange = next((key for key in section if key not in ("path", "lowercase")), None)
     if strange is not None:
         raise InputError(
             f"{where}.{strange} is given with {where}.path: an existing vocabulary is used as it is, and only "
             "`lowercase` can be set, for a bare vocab.txt. Leave out one or the other."
         )
-    brought = bind(GivenVocabulary, section, where)
+    brought = bind_settings(GivenVocabulary, section, where)
     return replace(brought, path=resolved_path(brought.path, path))
 
 
@@ -317,7 +325,7 @@ def _model(
     """Return the model to train; None where the recipe ends with its shards."""
     if "model" not in table and "training" not in table:
         return None
-    training = bind(TrainingSettings, {"seed": seed, **sections["training"]}, "training")
+    training = bind_settings(TrainingSettings, {"seed": seed, **sections["training"]}, "training")
     set_names = [entry.name for entry in shards]
     phases = tuple(
         tuple(choose_table(name, set_names, f"training.phase {number}: {key}", "shards") for name in names)
@@ -389,13 +397,13 @@ def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) ->
             table.setdefault("path", folder_of(fetch, path.parent))
         source = make_source(table)
         check_name("name", source.name)
-        weight = convert(own.get("weight", 1.0), float, "weight")
+        weight = convert_value(own.get("weight", 1.0), float, "weight")
         check_range("weight", weight, 1e-6, 1e6)
-        priority = convert(own.get("priority", number), int, "priority")
+        priority = convert_value(own.get("priority", number), int, "priority")
         check_range("priority", priority, -1_000_000, 1_000_000)
         on_damage = str(own.get("on_damage", "stop"))
         check_choice("on_damage", on_damage, ON_DAMAGE)
-        license = convert(own.get("license", ""), str, "license")
+        license = convert_value(own.get("license", ""), str, "license")
         documents = _documents(_with_defaults(sections, source), own)
     except InputError as error:
         raise InputError(f"source {number}: {error}") from error
@@ -420,7 +428,7 @@ def _source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) -> str:
             f"kind = {table.get('kind')!r} does not read from an object store; these kinds do: "
             f"{', '.join(OBJECT_KINDS)}. Set its `path` to a folder."
         )
-    return plain_address(text)
+    return normalize_address(text)
 
 
 def _with_defaults(sections: Mapping[str, Any], source: Source) -> dict[str, Any]:
@@ -450,8 +458,11 @@ def _documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> Documents
             raise InputError(f"documents.{key} has a table of its own: write it as [{key}].")
     if "steps" in whole:
         raise InputError("documents.steps is not a key: write each step of your own as a table [[step]].")
-    steps = {key: bind(kind, merged_tables(sections[key], own.get(key, {})), key) for key, kind in STEP_TABLES.items()}
-    return replace(bind(DocumentsSettings, whole, "documents"), **steps)
+    steps = {
+        key: bind_settings(kind, merged_tables(sections[key], own.get(key, {})), key)
+        for key, kind in STEP_TABLES.items()
+    }
+    return replace(bind_settings(DocumentsSettings, whole, "documents"), **steps)
 
 
 def shipped_recipes() -> dict[str, str]:
@@ -520,7 +531,7 @@ def with_overrides(text: str, overrides: Mapping[str, str]) -> str:
     """
     if not overrides:
         return text
-    table = toml_table(text)
+    table = parse_toml(text)
     for key, value in overrides.items():
         override(table, key, value)
     comments = [line for line in text.splitlines() if line.startswith("#")]

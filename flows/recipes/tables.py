@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.store.places.address import plain_address
+from corpora.store.places.address import normalize_address
 from corpora.store.places.place import Place
-from corpora.store.settings import suggest, toml_table
+from corpora.store.settings import parse_toml, suggest
 from flows.recipes.settings.privacy import printable
 
 NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has its source's name and more
@@ -63,7 +63,7 @@ def setting_value(text: Any) -> Any:
     if not isinstance(text, str):
         return text
     try:
-        return toml_table(f"value = {text}")["value"]
+        return parse_toml(f"value = {text}")["value"]
     except ValueError:
         return text
 
@@ -258,7 +258,7 @@ def resolved_path(path: str, recipe: Path) -> str:
             f"{path.partition('://')[0]}://... is not a path: a recipe reads files on this machine. `fetch` gets raw "
             "files from a server."
         )
-    plain = plain_address(path)
+    plain = normalize_address(path)
     return plain if Path(plain).is_absolute() else str((recipe.parent / plain).resolve())
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.store.settings import bind, check_choice
+from corpora.store.settings import bind_settings, check_choice
 from flows.recipes.tables import named_tables, resolved_path
 from trainer.tasks.checking.findings import check_accepted
 from trainer.tasks.contract import Task
@@ -111,7 +111,7 @@ def read_tasks(
 
 def _entry(name: str, section: Mapping[str, Any], where: str, path: Path, sources: tuple[str, ...]) -> TaskEntry:
     own_keys = field_names(TaskSettings)
-    own = bind(TaskSettings, {key: value for key, value in section.items() if key in own_keys}, where)
+    own = bind_settings(TaskSettings, {key: value for key, value in section.items() if key in own_keys}, where)
     given = {key: value for key, value in section.items() if key not in own_keys}
     check_seeds(where, own.seeds)
     check_choice(f"{where}.answers", own.answers, ANSWERS)

@@ -132,7 +132,7 @@ def shard_views(run: RunView) -> list[View]:
                 "vocabulary": vocabularies.get(made_with.fingerprint, made_with.name),
                 "sources": shards.settings.get("sources", []),
                 "copies": shards.settings["copies"],
-                "examples": shards.rows("examples"),
+                "examples": shards.count_rows("examples"),
                 "masking": shards.settings["masking"],
                 "labels": _counted_labels(shards),
                 "splits": [split_row(shards, split) for split in shards.facts["splits"]],
@@ -157,7 +157,7 @@ def split_row(shards: Manifest, split: str) -> View:
     return {
         "name": split,
         "parts": len(parts),
-        "examples": sum(part.rows("examples") for part in parts),
+        "examples": sum(part.count_rows("examples") for part in parts),
         "bytes": sum(file.size_bytes for part in parts for file in part.files),
         "figures": figures_of,
     }
@@ -171,7 +171,7 @@ def length_views(run: RunView) -> list[View]:
         if tokens.folder in run.token_samples:
             views.append(_length_view("documents", title, run.token_samples[tokens.folder], "documents"))
     for number, (name, shards) in enumerate(run.of_each("shards").items()):
-        if shards.rows("examples"):
+        if shards.count_rows("examples"):
             sample = sample_lengths(run.place, shards, "examples", shards.facts["special_ids"]["unk"])
             title = f"Examples of {name}" if name else "Examples"
             views.append(_length_view(f"examples-{number}", title, sample, "examples"))

@@ -75,7 +75,7 @@ def _damage(run: RunView) -> Iterator[Remark]:
             yield _look("times", f"{stage.kind}/{stage.name} was damaged and has been built again ({said_why}).")
     for manifest in run.parsed:
         if number := manifest.ledger.figures.get("damaged records", 0):
-            total = manifest.ledger.account("records").total
+            total = manifest.ledger.find_account("records").total
             share = figure_text(number / total, SHARE, "records") if total else "-"
             yield _look("losses", f"{manifest.name}: {counted(number, 'record')} could not be read ({share}).")
 
@@ -95,7 +95,7 @@ def _unjudged(run: RunView) -> Iterator[Remark]:
         figures = manifest.ledger.figures.items()
         found = {name.removeprefix(NO_TABLE): n for name, n in figures if n and name.startswith(NO_TABLE)}
         total, known = sum(found.values()), sorted(found.keys() - {UNKNOWN}, key=lambda code: -found[code])
-        if known and total > UNJUDGED * manifest.rows("documents"):
+        if known and total > UNJUDGED * manifest.count_rows("documents"):
             listed = ", ".join(f"{code} ({found[code]:,})" for code in known[:MOVED])
             yield _look(
                 "losses",

@@ -97,7 +97,7 @@ class RunView:
         return {
             tokens.folder: sample_lengths(self.place, tokens, "tokens", vocabulary.special_ids["unk"])
             for tokens, vocabulary in wanted
-            if vocabulary is not None and tokens.rows("tokens")
+            if vocabulary is not None and tokens.count_rows("tokens")
         }
 
 

@@ -16,7 +16,7 @@ from corpora.kernels.arrays import Bools, Float32s, Int64s
 from corpora.schema import DROPPED, Document, Dropped, dropped_rows
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.tables import open_table, read_table
+from corpora.store.tables import read_part_table, read_table
 from flows.report.drawing.differences import TextDifferences, compare
 from flows.report.drawing.examples import (
     ShownToken,
@@ -173,7 +173,7 @@ def _rows(place: Place, manifest: Manifest, table: str, name: str, number: int) 
     rows_of_reason: list[Dropped] = []
     for part in manifest.parts:
         if any(account.outcomes.get(f"{table}: {name}") for account in part.ledger.accounts):
-            rows = dropped_rows(open_table(place, manifest.stage_folder, part, table, DROPPED.names))
+            rows = dropped_rows(read_part_table(place, manifest.stage_folder, part, table, DROPPED.names))
             named = (row for row in rows if name in (f"{row.step}: {row.reason}", row.reason))
             rows_of_reason += [row for row, _ in zip(named, range(number - len(rows_of_reason)), strict=False)]
         if len(rows_of_reason) == number:
@@ -210,7 +210,7 @@ def read_removals(place: Place, verdicts: Manifest) -> Removals | None:
     rows, survivors = _removals(table)
     names = list(dict.fromkeys(manifest.name for manifest in judged))
     numbers = np.array([names.index(manifest.name) for manifest in judged], np.int64)
-    sources = np.repeat(numbers, [manifest.rows("documents") for manifest in judged])
+    sources = np.repeat(numbers, [manifest.count_rows("documents") for manifest in judged])
     return Removals(
         judged=judged,
         names=names,

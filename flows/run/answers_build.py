@@ -28,7 +28,7 @@ from corpora.generic_types import Json
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest
 from corpora.store.part_writer import PartWriter
-from corpora.store.places.files import held, remedied
+from corpora.store.places.files import explain_write_errors, hold_lock
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, read_manifest
 from corpora.views import PartView, list_views, read_part
@@ -123,16 +123,16 @@ def build_answers_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     job: AnswersJob = plan.job
     place, work = Place(job.store), Path(job.work) / plan.name
     with ExitStack() as alone:
-        with remedied(job.work):
+        with explain_write_errors(job.work):
             work.parent.mkdir(parents=True, exist_ok=True)
-            alone.enter_context(held(work.with_suffix(".lock")))  # of several that are to answer this, one does
+            alone.enter_context(hold_lock(work.with_suffix(".lock")))  # of several that are to answer this, one does
             work.mkdir(exist_ok=True)
             if not _write_documents(place, job, work / "documents.parquet"):
                 return Ledger(accounts=(Account(unit="documents", total=0, outcomes={"answered": 0}),))
         answers = work / "answers.parquet"
         answers.unlink(missing_ok=True)
         counts = _answer(job, model_at(place, job.model), work, answers)
-        writer.file(f"{plan.name}.parquet", answers.read_bytes(), "answers")
+        writer.write_file(f"{plan.name}.parquet", answers.read_bytes(), "answers")
         shutil.rmtree(work)
     [account] = counts["accounts"].values()
     outcomes = {"answered" if reason == "given" else reason.replace("dropped: ", "unusable: "): number
@@ -146,7 +146,7 @@ def _write_documents(place: Place, job: AnswersJob, path: Path) -> int:
     corpus = read_manifest(place, job.corpus.folder)
     if corpus is None or corpus.content != job.corpus.content:
         raise InputError(
-            f"{place.at(job.corpus.folder)} is not the corpus that was planned with: run the recipe again."
+            f"{place.to_address(job.corpus.folder)} is not the corpus that was planned with: run the recipe again."
         )
     deleted = read_delete_list(place, corpus)
     schema, number = pa.schema([("id", pa.string()), ("text", pa.large_string())]), 0

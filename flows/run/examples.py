@@ -104,7 +104,7 @@ def build_shard_sets(
     stages = continued(corpus.place, plan_all_tokens(recipe, corpus, used), plan_all_tokens(recipe, older, used))
     tokens = dict(zip(used, perform([*beside, *stages])[len(beside) :], strict=True))
     asked = plan_all_shards(recipe, corpus, used, tokens, merged(tokens, plan_merges, perform))
-    continues = {name: stage.before for name, stage in zip(used, stages, strict=True) if stage.before is not None}
+    continues = {name: stage.previous for name, stage in zip(used, stages, strict=True) if stage.previous is not None}
     earlier = shards_before(recipe, older, used, continues) if older is not None and len(continues) == len(used) else []
     shard_sets = perform(continued(corpus.place, asked, earlier))
     return dict(zip((entry.name for entry in recipe.shards), shard_sets, strict=True))
@@ -152,4 +152,4 @@ def shards_before(
 def continued(place: Place, stages: Sequence[Stage], earlier: Sequence[Stage]) -> list[Stage]:
     """These stages, each continuing the artifact of the earlier one in its place, if the store has that."""
     found = [read_manifest(place, stage.folder) for stage in earlier] or [None] * len(stages)
-    return [replace(stage, before=manifest) for stage, manifest in zip(stages, found, strict=True)]
+    return [replace(stage, previous=manifest) for stage, manifest in zip(stages, found, strict=True)]

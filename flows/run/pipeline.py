@@ -105,7 +105,7 @@ def run_recipe(
     vocabularies, measures = dict[str, Manifest](), list[Stage]()
     for number, corpus in make_corpora(place, recipe, lock, parsed, perform):
         last = number == len(lock.generations)
-        if not vocabularies and number >= lock.vocabulary_generation and (corpus.rows("documents") or last):
+        if not vocabularies and number >= lock.vocabulary_generation and (corpus.count_rows("documents") or last):
             vocabularies, measures = make_vocabularies(recipe, Corpus(place, corpus), existing, perform)
     shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform, parsed.corpus, measures)
     model = train_model(place, recipe, vocabularies, shard_sets, perform, start, taught(recipe, lock))
@@ -172,7 +172,7 @@ def make_corpora(
     for stage in settled.corpora[lock.vocabulary_generation - 1 : -1]:
         [earlier] = published(place, [stage])
         yield settled.corpora.index(stage) + 1, earlier
-        if earlier.rows("documents"):
+        if earlier.count_rows("documents"):
             break
     if corpus is not None:
         yield settled.number, corpus

@@ -20,7 +20,7 @@ from corpora.duplicates.candidates import Input
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.stage import MANIFEST, Stage, find_whole, read_manifest, read_whole
+from corpora.store.stage import MANIFEST, Stage, find_complete_stage, read_complete_manifests, read_manifest
 from corpora.tombstones import Tombstones
 from flows.recipes.recipe import Recipe, SourceEntry
 
@@ -66,22 +66,22 @@ def find_settled(
     """
     sources = [(number, entry) for number, entry in sources if number < before]
     documents = [documents_of(number, entry) for number, entry in sources]
-    promised = [stage.promised() for stage in documents]
+    promised = [stage.build_placeholder() for stage in documents]
     signatures = [plan_signatures(manifest, recipe.duplicates) for manifest in promised]
-    inputs = inputs_of(sources, promised, [stage.promised() for stage in signatures])
+    inputs = inputs_of(sources, promised, [stage.build_placeholder() for stage in signatures])
     verdicts, corpora = list[Stage](), list[Stage]()
     for number in range(1, before):
         until_now = [item for item in inputs if item.generation <= number]
         until = tombstones.until(number)
         verdicts.append(plan_verdicts(recipe.name, until_now, recipe.duplicates, recipe.held_out, until))
-        judged = [_generation(n, inputs, stage.promised()) for n, stage in enumerate(verdicts, 1)]
+        judged = [_generation(n, inputs, stage.build_placeholder()) for n, stage in enumerate(verdicts, 1)]
         corpora.append(plan_corpus(place, recipe.name, judged, cut=False))
-    found = find_whole(place, corpora[::-1])
+    found = find_complete_stage(place, corpora[::-1])
     if found is None:
         return NOTHING
     number = corpora.index(found[0]) + 1
     inside = sum(n <= number for n, _ in sources)
-    shown = read_whole(place, documents[:inside])
+    shown = read_complete_manifests(place, documents[:inside])
     if shown is None:
         return NOTHING
     return SettledGenerations(

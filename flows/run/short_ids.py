@@ -58,8 +58,8 @@ def whole_run_id(name: str, place: Place) -> str:
         listed = ", ".join(fits[-MOST:])
         raise InputError(f"{len(fits)} runs fit {name!r}, the newest: {listed}. Give more of the id.")
     raise InputError(
-        f"There is no run {name!r} in {place.at('')}. `cloze runs` lists those of a store; --store names another "
-        "store, and a run of any store is named by its folder, STORE/runs/RUN."
+        f"There is no run {name!r} in {place.to_address('')}. `cloze runs` lists those of a store; --store names "
+        "another store, and a run of any store is named by its folder, STORE/runs/RUN."
     )
 
 
@@ -80,5 +80,5 @@ def find_run(name: str, store: str) -> tuple[Place, RunRecord]:
         return place, read_run(place, whole_run_id(inside.split("/")[1], place))
     newest = next((run for run in newest_runs(place) if run.state == "completed"), None)
     if newest is None:
-        raise InputError(f"There is no completed run in {place.at('')}: `cloze run` records one.")
+        raise InputError(f"There is no completed run in {place.to_address('')}: `cloze run` records one.")
     return place, newest

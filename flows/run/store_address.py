@@ -48,14 +48,14 @@ def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
     if (named := release_at(address)) is not None:
         return _of_release(address, *named, kind)
     place, inside = split_address(address)
-    paths = sorted(path for path in place.sizes(inside) if is_manifest(path))
+    paths = sorted(path for path in place.list_files(inside) if is_manifest(path))
     manifests = [read_manifest(place, path.removesuffix(f"/{MANIFEST}")) for path in paths]
     artifacts = [Artifact(place=place, manifest=m) for m in manifests if m is not None and kind in (None, m.kind)]
     if not artifacts:
         what = f"{kind} artifact" if kind else "artifact"
         raise InputError(
-            f"There is no {what} at {place.at(inside)}: give a store's folder, or an artifact's folder inside it "
-            "(STORE/KIND/NAME/FINGERPRINT); `cloze run` prints where it put things."
+            f"There is no {what} at {place.to_address(inside)}: give a store's folder, or an artifact's folder inside "
+            "it (STORE/KIND/NAME/FINGERPRINT); `cloze run` prints where it put things."
         )
     return artifacts
 
@@ -77,10 +77,10 @@ def split_address(address: str) -> tuple[Place, str]:
     Raises InputError if such a beginning fits several artifacts.
     """
     whole = Place(address)
-    below = whole.sizes("")
+    below = whole.list_files("")
     if not below and whole.name == MANIFEST:
         whole = whole.parent
-        below = whole.sizes("")
+        below = whole.list_files("")
     for place, inside in _cuts(whole):
         paths = (f"{inside}/{path}" if inside else path for path in below)
         if any(is_of_artifact(path) or _RUN.fullmatch(path) for path in paths):
@@ -112,11 +112,11 @@ def _at_short_fingerprint(address: str) -> tuple[Place, str] | None:
         return None
     place, inside = split_address(parent.address if "/" in address else _DEFAULT)
     begun = address.rpartition("/")[2]
-    manifests = (path for path in place.sizes(inside) if is_manifest(path))
+    manifests = (path for path in place.list_files(inside) if is_manifest(path))
     fits = sorted(path.removesuffix(f"/{MANIFEST}") for path in manifests if path.split("/")[2].startswith(begun))
     if len(fits) > 1:
         raise InputError(
-            f"{len(fits)} artifacts in {place.at(inside)} have a fingerprint that begins with {begun!r}: "
+            f"{len(fits)} artifacts in {place.to_address(inside)} have a fingerprint that begins with {begun!r}: "
             f"{', '.join(fits[:_MOST])}{', ...' if len(fits) > _MOST else ''}. Give more of it."
         )
     return (place, fits[0]) if fits else None
@@ -124,7 +124,7 @@ def _at_short_fingerprint(address: str) -> tuple[Place, str] | None:
 
 def _cuts(whole: Place) -> Iterator[tuple[Place, str]]:
     """Yield the ways to cut an address: before none of its folders, before the last, ...; as typed, then resolved."""
-    for place in (whole, whole.resolved):
+    for place in (whole, whole.without_links):
         inside = ""
         for _ in range(_DEPTH + 1):
             yield place, inside
@@ -166,7 +166,7 @@ def vocabulary_artifact(shards: Artifact) -> Manifest:
     manifest = read_manifest(shards.place, f"vocabularies/{parent.name}/{parent.fingerprint}")
     if manifest is None:
         raise InputError(
-            f"The vocabulary {parent.name}/{parent.fingerprint} is not in {shards.place.at('')} any more, and without "
-            "it token ids say nothing: run the recipe again, and take what it builds."
+            f"The vocabulary {parent.name}/{parent.fingerprint} is not in {shards.place.to_address('')} any more, and "
+            "without it token ids say nothing: run the recipe again, and take what it builds."
         )
     return manifest

@@ -13,7 +13,7 @@ import numpy as np
 from corpora.kernels.arrays import Bytes, Float64s, Ids, Int64s, Integer, UInt32s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import trailing_zeros
-from corpora.store.randomness import draw_one, fold_one, uniform_one
+from corpora.store.randomness import draw_one, draw_uniform_one, fold_one
 
 # Where the draws of an example begin: counters of its stream.
 CHOICES = 0  # of places, and of the order of units
@@ -117,7 +117,7 @@ def _draw_mask_count(num: int, rate: float, count: int, cap: int, key: np.uint64
         return 0
     if count == EXACT:
         return min(max(1, int(np.rint(num * rate))), num, cap)
-    return min(int(num * rate + uniform_one(key, MASK_COUNTS)), num, cap)
+    return min(int(num * rate + draw_uniform_one(key, MASK_COUNTS)), num, cap)
 
 
 @kernel

@@ -39,8 +39,8 @@ import numpy.typing as npt
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Float64s, Ids, Int64s, UInt16s, UInt32s, UInt64s
-from corpora.store.randomness import root_of
-from corpora.store.settings import added, check_choice, check_range
+from corpora.store.randomness import compute_root
+from corpora.store.settings import check_choice, check_range, later_field
 from shards.masks.kernels import EXACT, INDEPENDENT, PROBABILISTIC, SPANS, TOKENS, WORDS, mask_examples
 
 Point = tuple[int, float]
@@ -129,9 +129,9 @@ class MaskSettings:
     mask_share: float = 0.8
     random_share: float = 0.1
     max_predictions: int | None = None
-    count: str = added("exact")
-    longest: int | None = added(None)
-    random: str = added("uniform")
+    count: str = later_field("exact")
+    longest: int | None = later_field(None)
+    random: str = later_field("uniform")
     schedule: RateSchedule | None = field(default=None, metadata={"neutral": None})
     seed: int = 42
 
@@ -363,7 +363,7 @@ def _draw_chunk(
 def _encode_settings(settings: MaskSettings, mask_id: int) -> KernelSettings:
     cap = settings.max_predictions or MAX_MASKED_LENGTH
     codes = (UNIT_CODES[settings.unit], COUNT_CODES[settings.count], cap, *to_kind_bounds(settings), mask_id)
-    return KernelSettings(np.array(codes, np.int64), to_length_bounds(settings), root_of(settings.seed, "mask"))
+    return KernelSettings(np.array(codes, np.int64), to_length_bounds(settings), compute_root(settings.seed, "mask"))
 
 
 def to_kind_bounds(settings: MaskSettings) -> tuple[int, int]:

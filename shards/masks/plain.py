@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpora.kernels.arrays import Bytes, Ids, Int64s, UInt64s
-from corpora.store.randomness import draw, stream, uniform
+from corpora.store.randomness import compute_keys, draw, draw_uniform
 from shards.masks.kernels import ALIASES, CHOICES, LENGTHS, MASK_COUNTS, PLANES, REPLACEMENTS, TRIM_SIDES
 from shards.masks.masking import (
     MAX_MASKED_LENGTH,
@@ -37,7 +37,7 @@ def draw_masks_plain(
     replacements: list[int] = []
     dtype: npt.DTypeLike = ids.dtype
     for (start, end), example_id in zip(pairwise(offsets.tolist()), example_ids.tolist(), strict=True):
-        key = int(stream(settings.seed, "mask", epoch, example_id))
+        key = int(compute_keys(settings.seed, "mask", epoch, example_id))
         row = ids[start:end].tolist()
         units = (
             []
@@ -86,7 +86,7 @@ def _choose_units(
 def _draw_mask_count(num: int, key: int, settings: MaskSettings) -> int:
     """Return the number of `num` tokens to be chosen, before any bound."""
     if settings.count == "probabilistic":
-        return int(num * settings.rate + float(uniform(key, MASK_COUNTS)))
+        return int(num * settings.rate + float(draw_uniform(key, MASK_COUNTS)))
     return max(1, round(num * settings.rate))
 
 

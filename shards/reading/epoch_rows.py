@@ -28,7 +28,7 @@ from corpora.schema import DOCUMENTS, Document, documents
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
-from corpora.store.tables import open_table
+from corpora.store.tables import read_part_table
 from corpora.views import PartView, read_part
 from shards.reading.files.shard_set import DOCUMENT_COLUMNS, ShardSet, build_row_keys
 from shards.reading.loader import GatheredExamples, Loader, read_mask_settings
@@ -111,10 +111,10 @@ def count_lost_neighbors(shards: ShardSet, part: Part) -> tuple[int, int]:
         for id, revision, held in shards.deleted_rows
         if held == generation
     ]
-    examples = part.rows("examples")
+    examples = part.count_rows("examples")
     if not deleted or not examples:
         return 0, examples
-    batches = open_table(shards.place, shards.manifest.stage_folder, part, "examples", DOCUMENT_COLUMNS)
+    batches = read_part_table(shards.place, shards.manifest.stage_folder, part, "examples", DOCUMENT_COLUMNS)
     table = pa.Table.from_batches(batches).combine_chunks()
     ids, revisions = (table.column(name).combine_chunks() for name in DOCUMENT_COLUMNS)
     keys = build_row_keys(ids.flatten(), revisions.flatten())

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from corpora.kernels.arrays import Bools, Ids, Int32s, Int64s, UInt16s, UInt64s
-from corpora.store.settings import bind
-from corpora.store.tables import open_table
+from corpora.store.settings import bind_settings
+from corpora.store.tables import read_part_table
 from shards.frequencies import read_frequencies
 from shards.masks.masking import (
     MaskSettings,
@@ -139,7 +139,7 @@ class Loader:
         self._order: Order = GlobalOrder(len(shard_set), seed)
         self._window_cache: WindowCache | None = None
         if window is not None:
-            self._order = WindowedOrder([part.rows("examples") for part in shard_set.parts], window, seed)
+            self._order = WindowedOrder([part.count_rows("examples") for part in shard_set.parts], window, seed)
             if shard_cache is not None:
                 self._window_cache = WindowCache(shard_set, self._order, shard_cache)
         self._epochs_ended = 0  # of those that were read
@@ -251,9 +251,9 @@ class Loader:
         parts = self._set.parts[:: max(1, len(self._set.parts) // MAX_SAMPLED_SHARDS)]
         total = sum(part.ledger.figures["example tokens"] for part in parts)
         for part in parts:
-            rows = range(-(-part.rows("examples") * min(num_tokens, total) // total))
+            rows = range(-(-part.count_rows("examples") * min(num_tokens, total) // total))
             folder = self._set.manifest.stage_folder
-            for batch in open_table(self._set.place, folder, part, "examples", ("ids",), rows):
+            for batch in read_part_table(self._set.place, folder, part, "examples", ("ids",), rows):
                 yield batch.column("ids").flatten().to_numpy()
 
 
@@ -264,7 +264,7 @@ def to_slot_array(slots: Slots) -> Int64s:
 
 def read_mask_settings(shard_set: ShardSet) -> MaskSettings:
     """The masks under which a split is read: held-out examples always at the last rate."""
-    settings = bind(MaskSettings, shard_set.manifest.settings["masking"], "shards.masking")
+    settings = bind_settings(MaskSettings, shard_set.manifest.settings["masking"], "shards.masking")
     return settings.held_out_settings if shard_set.split == "held-out" else settings
 
 

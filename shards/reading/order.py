@@ -57,7 +57,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Int32s, Int64s, UInt16s
 from corpora.kernels.compiling import kernel
-from corpora.store.randomness import address, draw, draw_one, fold, fold_one
+from corpora.store.randomness import compute_address, draw, draw_one, fold, fold_one
 
 FEISTEL_ROUNDS = 8
 MAX_EXAMPLES = 1 << 62
@@ -83,7 +83,7 @@ class GlobalOrder:
     def __init__(self, num_examples: int, seed: int, purpose: str = "order") -> None:
         assert num_examples <= MAX_EXAMPLES, num_examples
         self._num_examples = num_examples
-        self._root = np.uint64(address(seed, purpose))
+        self._root = np.uint64(compute_address(seed, purpose))
 
     def find_examples(self, slots: Int64s) -> Int64s:
         """Numbers of examples."""
@@ -190,7 +190,7 @@ def _permute_epoch(positions: Int64s, num_examples: int, bits: int, key: np.uint
 def find_example_plain(slot: int, num_examples: int, seed: int, purpose: str = "order") -> int:
     """Return what `GlobalOrder.examples` gives for one slot, in plain Python."""
     epoch, position = divmod(slot, num_examples)
-    return permute_plain(position, num_examples, int(fold(address(seed, purpose), epoch)))
+    return permute_plain(position, num_examples, int(fold(compute_address(seed, purpose), epoch)))
 
 
 def permute_plain(position: int, num_examples: int, key: int) -> int:
@@ -270,7 +270,7 @@ class WindowedOrder:
         epoch, number = divmod(window, self.num_windows)
         layout = self._get_layout(epoch)
         start, end = layout.window_starts[number : number + 2]
-        key = np.uint64(fold(address(self._seed, "window", epoch), number))
+        key = np.uint64(fold(compute_address(self._seed, "window", epoch), number))
         positions = start + permute_slots(slots - epoch * self._num_examples - start, int(end - start), key)
         shard_numbers = np.searchsorted(layout.starts, positions, side="right") - 1
         examples: Int64s = self._shard_starts[layout.shards[shard_numbers]] + positions - layout.starts[shard_numbers]
@@ -303,7 +303,7 @@ def find_windowed_example_plain(slot: int, sizes: Sequence[int], window: int, se
     number = 0
     while position >= (window_size := sum(sizes[shard] for shard in shards[number * window : (number + 1) * window])):
         position, number = position - window_size, number + 1
-    key = int(fold(address(seed, "window", epoch), number))
+    key = int(fold(compute_address(seed, "window", epoch), number))
     position = permute_plain(position, window_size, int(fold(key, 0)))
     for shard in shards[number * window :]:
         if position < sizes[shard]:

@@ -30,7 +30,7 @@ from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.kernels.arrays import Ids, Int64s
 from corpora.kernels.compiling import kernel
-from corpora.store.manifest import Manifest, fingerprint
+from corpora.store.manifest import Manifest, compute_fingerprint
 from corpora.store.settings import EPOCH, check_range
 from shards.masks.masking import MaskedTokens
 from shards.reading.files.shard_set import ShardSet
@@ -195,7 +195,7 @@ class ExampleRecords:
     def identity(self) -> dict[str, Json]:
         """The identity of the numbers in the order: the same while examples are only deleted."""
         parts = [part.content for part in self.shard_set.parts]
-        return {"shards": fingerprint(parts=parts), "split": self.shard_set.split, "seed": self.seed}
+        return {"shards": compute_fingerprint(parts=parts), "split": self.shard_set.split, "seed": self.seed}
 
 
 class MaskedRows(NamedTuple):

@@ -113,7 +113,7 @@ READ: dict[str, Callable[[Made], Any]] = {
     "path of Parquet": lambda made: str(file(made.folder, "rows.parquet")),
     "documents": lambda made: made.docs,
     "store": lambda made: made.folder / "store",
-    "corpus of a store": lambda made: Path(made.docs._workspace.place.at(made.docs._corpus.folder)),
+    "corpus of a store": lambda made: Path(made.docs._workspace.place.to_address(made.docs._corpus.folder)),
     "documents of a store": lambda made: made.folder / "store" / "documents",
 }
 OURS: dict[str, tuple[Callable[[Made], Any], str]] = {

@@ -37,7 +37,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> ShardSet:
 
 def flip(shard_set: ShardSet, column: str) -> str:
     """Flip the lowest bit of the first value of a column in the first file; the path of the file in the store."""
-    path = Path(shard_set.place.full_path(shard_set.find_path(0)))
+    path = Path(shard_set.place.to_full_path(shard_set.find_path(0)))
     data = bytearray(path.read_bytes())
     source = pa.py_buffer(data)
     array = pa.ipc.open_file(source).get_batch(0).column(column)

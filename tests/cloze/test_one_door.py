@@ -17,7 +17,7 @@ from corpora.schema import DOCUMENTS, DROPPED
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.stage import Stage, build_parts, publish, survey_stage
+from corpora.store.stage import Stage, build_parts, publish_stage, survey_stage
 from corpora.store.tables import read_table
 from flows.command.arguments import find_recipe
 from flows.recipes.lock import Lock, resolve, write_lock
@@ -55,7 +55,7 @@ def documents_of_command(folder: Path, *given: str) -> tuple[Place, Lock, list[M
 def build_here(place: Place, stage: Stage) -> Manifest:
     survey = survey_stage(place, stage)
     build_parts(place, stage, survey.missing)
-    return publish(place, stage, survey)
+    return publish_stage(place, stage, survey)
 
 
 def compare_doors(folder: Path) -> cloze.Documents:
@@ -68,7 +68,7 @@ def compare_doors(folder: Path) -> cloze.Documents:
     assert docs.dropped_rows().equals(drops)
     assert docs.dropped == {
         name.removeprefix("dropped: "): count
-        for name, count in manifest.ledger.account("records").outcomes.items()
+        for name, count in manifest.ledger.find_account("records").outcomes.items()
         if name != "documents" and count
     }
     assert docs._opened.lock.left_out == lock.left_out and docs._opened.lock.guessed == lock.guessed
@@ -123,7 +123,7 @@ def test_objects_are_read_as_the_same_files_of_a_folder(tmp_path: Path, s3_store
     KINDS["one_in_twenty_broken"](folder, FILES)
     for path in folder.iterdir():
         s3_store.write(f"raw/{path.name}", path.read_bytes())
-    here, there = (cloze.judge(cloze.read(each, progress=False)) for each in (folder, s3_store.at("raw")))
+    here, there = (cloze.judge(cloze.read(each, progress=False)) for each in (folder, s3_store.to_address("raw")))
     assert here.to_arrow().drop_columns("locator").equals(there.to_arrow().drop_columns("locator"))
     assert here.dropped == there.dropped and len(here) > 30
     assert [file.name for file in here._opened.lock.left_out] == [file.name for file in there._opened.lock.left_out]

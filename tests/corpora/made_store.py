@@ -20,7 +20,7 @@ from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Parent
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
-from corpora.store.randomness import stream, uniform
+from corpora.store.randomness import compute_keys, draw_uniform
 from corpora.store.stage import PartPlan, Stage, build_stage
 from corpora.tombstones import Tombstones, text_hash
 
@@ -79,9 +79,9 @@ def build_inputs(place: Place, inputs: Sequence[MadeInput], settings: DuplicateS
 def _write(writer: PartWriter, plan: PartPlan) -> Ledger:
     rows: Sequence[Made] = plan.job
     kept, gone = [row for row in rows if row.text is not None], [row for row in rows if row.text is None]
-    with writer.table("documents", DOCUMENTS) as sink:
+    with writer.create_table("documents", DOCUMENTS) as sink:
         sink.write(pa.RecordBatch.from_pylist([_fields(row) for row in kept], DOCUMENTS))
-    with writer.table("dropped", DROPPED) as sink:
+    with writer.create_table("dropped", DROPPED) as sink:
         told = {"step": "rules", "reason": "short"}
         sink.write(pa.RecordBatch.from_pylist([{**_fields(row), **told} for row in gone], DROPPED))
     outcomes = {"documents": len(kept), "dropped": len(gone)}
@@ -160,7 +160,7 @@ def plain_verdicts(
         key = hash64(id.hex())
         if row.group is not None:
             key = group_keys(pa.array(["made"]), pa.array([row.group]))[0].as_py()
-        held_out = bool(uniform(stream(split.seed, "held-out", 0, np.uint64(key)), 0) < split.share)
+        held_out = bool(draw_uniform(compute_keys(split.seed, "held-out", 0, np.uint64(key)), 0) < split.share)
         told = {"id": id, "revision": stamp(row, item)[0], "since": since[id], "held_out": held_out, "reason": reason}
         found.append({**told, "survivor": None, "similarity": None, "missing": None})
     for place in np.flatnonzero(judged.survivor != KEPT).tolist():

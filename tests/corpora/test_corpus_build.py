@@ -84,21 +84,21 @@ def test_each_verdict_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     [generation] = builder.generations
     assert [file.content.rows for part in generation.verdicts.parts for file in part.files] == [7]
     decoded, excerpts = Counter[str](), list[str]()
-    read, shorten = tables._Mapped.batch, build.excerpt
+    read, shorten = tables._MappedFile.read_batch, build.excerpt
 
     def reading(image: Any, number: int) -> Any:
         batch = read(image, number)
         decoded[image._table.file.table] += batch.num_rows
         return batch
 
-    monkeypatch.setattr(tables._Mapped, "batch", reading)
+    monkeypatch.setattr(tables._MappedFile, "read_batch", reading)
     monkeypatch.setattr(build, "excerpt", lambda text: (excerpts.append(text), shorten(text))[1])
     stage = plan_corpus(builder.place, "again", builder.generations)
     assert len(stage.parts) == 3 and not decoded
     corpus = Corpus(builder.place, build_stage(builder.place, stage))
     assert decoded == {"verdicts": 7, "documents": 4}
     assert sorted(excerpts) == [body(0), body(1)]
-    assert corpus.manifest.rows("removed") == 2
+    assert corpus.manifest.count_rows("removed") == 2
 
 
 DELETABLE = st.tuples(

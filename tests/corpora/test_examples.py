@@ -55,12 +55,12 @@ manifest = build_stage(place, stage)
 kept = list(documents(read_table(place, manifest, "documents")))
 gone = list(dropped_rows(read_table(place, manifest, "dropped")))
 raw = [source.raw_record(Path(files[0].path), row.locator).decode() for row in (*kept, *gone)]
-outcomes = manifest.ledger.account("records").outcomes
+outcomes = manifest.ledger.find_account("records").outcomes
 print(json.dumps({
     "texts": [document.text for document in kept],
     "titles": [[document.title, document.date, document.group] for document in kept],
     "gone": [[row.title, row.step, row.reason] for row in gone],
-    "records": manifest.ledger.account("records").total,
+    "records": manifest.ledger.find_account("records").total,
     "outcomes": {reason: count for reason, count in sorted(outcomes.items()) if count},
     "raw": raw,
     "origin": origin("mbox"),

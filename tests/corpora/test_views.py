@@ -15,10 +15,10 @@ from corpus_builder import Builder, body, line
 from corpora.build import Corpus, plan_corpus
 from corpora.store import manifest as manifests
 from corpora.store import tables
-from corpora.store.damage import Damaged, digest_in
-from corpora.store.manifest import Manifest, Part, PartRecord, RecordAddress, StoredFile, read_record
+from corpora.store.damage import Damaged, find_digest
+from corpora.store.manifest import Manifest, Part, PartRecord, RecordAddress, StoredFile, read_part_record
 from corpora.store.stage import build_stage
-from corpora.store.tables import open_rows, read_table
+from corpora.store.tables import read_part_rows, read_table
 from corpora.views import CORPUS, DECIDED, KEY, read_part
 
 
@@ -67,13 +67,13 @@ def read_rows(corpus: Corpus, columns: Sequence[str] = CORPUS.names) -> list[dic
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     """Counts the record batches that are decoded, by the kind of artifact."""
-    counts, read = Counter[str](), tables._Mapped.batch
+    counts, read = Counter[str](), tables._MappedFile.read_batch
 
     def reading(image: Any, number: int) -> Any:
         counts[image._table.path.split("/")[0]] += 1
         return read(image, number)
 
-    monkeypatch.setattr(tables._Mapped, "batch", reading)
+    monkeypatch.setattr(tables._MappedFile, "read_batch", reading)
     yield counts
 
 
@@ -81,7 +81,9 @@ def test_rows_are_those_of_the_documents_and_the_verdicts(grown: Builder) -> Non
     """Fails where a row has another document's columns, or comes in another place, in any generation's part."""
     corpus, expected = newest(grown), by_definition(grown)
     assert read_rows(corpus) == expected
-    assert corpus.manifest.ledger.figures["revived documents"] and len(expected) == corpus.manifest.rows("documents")
+    assert corpus.manifest.ledger.figures["revived documents"] and len(expected) == corpus.manifest.count_rows(
+        "documents"
+    )
     columns = ("text", "generation", "title")
     assert read_rows(corpus, columns) == [{name: row[name] for name in columns} for row in expected]
 
@@ -137,7 +139,7 @@ def test_contents_follow_the_texts_and_not_the_folder(tmp_path: Path) -> None:
             assert again.manifest.fingerprint != corpus.manifest.fingerprint
             assert [part.fingerprint for part in again.manifest.parts] == [p.fingerprint for p in corpus.manifest.parts]
             assert {view.documents for view in again.views} == {(moved.folder,)}
-            shutil.rmtree(builder.place.full_path(item.documents.folder))
+            shutil.rmtree(builder.place.to_full_path(item.documents.folder))
             assert read_rows(again, ("text",)) == [{"text": body(1)}, {"text": body(2)}]
     assert contents[0] == contents[1] != contents[2]
 
@@ -145,7 +147,7 @@ def test_contents_follow_the_texts_and_not_the_folder(tmp_path: Path) -> None:
 def move_documents(builder: Builder, documents: Manifest, fingerprint: str = "moved") -> Manifest:
     """Copy an artifact into a folder with another fingerprint, its files and records as well."""
     place = builder.place
-    shutil.copytree(place.full_path(documents.folder), place.full_path(f"{documents.stage_folder}/{fingerprint}"))
+    shutil.copytree(place.to_full_path(documents.folder), place.to_full_path(f"{documents.stage_folder}/{fingerprint}"))
 
     def moved(path: str) -> str:
         return path.replace(documents.fingerprint, fingerprint)
@@ -153,11 +155,11 @@ def move_documents(builder: Builder, documents: Manifest, fingerprint: str = "mo
     parts = []
     for part in documents.parts:
         assert part.record is not None
-        record = read_record(place, documents.stage_folder, part.record.path)
+        record = read_part_record(place, documents.stage_folder, part.record.path)
         files = tuple(replace(file, path=moved(file.path)) for file in part.files)
         checks = {moved(path): checks for path, checks in record.checks.items()}
         data = PartRecord(part=replace(record.part, files=files), checks=checks).to_bytes()
-        address = RecordAddress(path=moved(part.record.path), digest=digest_in(data))
+        address = RecordAddress(path=moved(part.record.path), digest=find_digest(data))
         place.write(f"{documents.stage_folder}/{address.path}", data)
         parts.append(replace(part, files=files, record=address))
     other = replace(documents, fingerprint=fingerprint, parts=tuple(parts))
@@ -200,10 +202,10 @@ def test_damaged_documents_are_named_by_their_own_path(tmp_path: Path, harmed: s
     builder = Builder(tmp_path)
     corpus = builder.add(line(1, body(1)), line(2, body(2)))
     path = HARMS[harmed](builder.inputs[0].documents)
-    file = Path(builder.place.full_path(path))
+    file = Path(builder.place.to_full_path(path))
     data = file.read_bytes()
     file.unlink() if gone else file.write_bytes(data[:60] + bytes(byte ^ 4 for byte in data[60:]))
-    manifests._read_checks.cache_clear()  # as in a process that has read nothing yet
+    manifests._read_checks_at.cache_clear()  # as in a process that has read nothing yet
     with pytest.raises(Damaged) as damaged:
         read_rows(corpus)
     assert damaged.value.path == path
@@ -219,7 +221,7 @@ def test_chosen_rows_are_those_of_a_whole_reading(grown: Builder) -> None:
         whole = pa.Table.from_batches(read_table(grown.place, documents.with_parts((part,)), "documents", ("text",)))
         for chosen in ([], [0], [*range(0, len(whole), 2)], [*range(len(whole))]):
             rows = np.array(chosen, np.int64)
-            found = [*open_rows(grown.place, documents.stage_folder, part, "documents", ("text",), rows)]
+            found = [*read_part_rows(grown.place, documents.stage_folder, part, "documents", ("text",), rows)]
             texts = [row["text"] for batch in found for row in batch.to_pylist()]
             assert texts == whole.take(rows).column("text").to_pylist()
             assert all(batch.num_rows for batch in found)

@@ -13,7 +13,7 @@ from recorded_run import record
 from small_cluster import DaskCluster, dask_cluster
 from small_recipe import Run, World, fill, new_world
 
-from corpora.store.places.files import held
+from corpora.store.places.files import hold_lock
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     ready, unfinished = shared / "database", shared / "database-unfinished"
-    with held(shared / "database.lock"):
+    with hold_lock(shared / "database.lock"):
         if not ready.exists():
             with server(new_home(unfinished)):
                 pass

@@ -73,12 +73,12 @@ def parent() -> "tuple[subprocess.Popen[bytes], socket.socket]":
     """Start the parent, which ends with this process; it, and where it is asked."""
     from launched import environment
 
-    from corpora.kernels.compiling import kernel_folder
+    from corpora.kernels.compiling import make_kernel_folder
 
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     process = subprocess.Popen(
         [sys.executable, __file__, str(there.fileno())],
-        env=environment(kernel_folder().parents[1]),
+        env=environment(make_kernel_folder().parents[1]),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=[there.fileno()],

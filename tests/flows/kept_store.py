@@ -50,6 +50,6 @@ def use_libraries_of(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         if manifest["kind"] in RAISED:
             monkeypatch.setattr(RAISED[manifest["kind"]], manifest["build_version"])
     unicode = versions.pop("unicode")
-    monkeypatch.setattr("corpora.store.stage.version", versions.__getitem__)
+    monkeypatch.setattr("corpora.store.stage.read_version", versions.__getitem__)
     monkeypatch.setattr("corpora.judging.documents.unidata_version", unicode)
     monkeypatch.setattr(unicodedata, "unidata_version", unicode)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import httpx
 from forking import Forked, can_fork
 
-from corpora.kernels.compiling import kernel_folder
+from corpora.kernels.compiling import make_kernel_folder
 from corpora.store.worker_pool import WORKER_NAME
 from flows.orchestration.embedded_server import PASSWORD, EmbeddedServer, for_clients
 from flows.orchestration.server_guard import basic
@@ -40,7 +40,7 @@ def new_home(folder: Path, database: Path | None = None) -> Path:
     (home / "prefect").mkdir(parents=True)
     if database is not None:
         shutil.copytree(database, home / "prefect", dirs_exist_ok=True)
-    (home / "kernels").symlink_to(kernel_folder().parent)
+    (home / "kernels").symlink_to(make_kernel_folder().parent)
     return home
 
 

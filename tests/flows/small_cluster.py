@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from corpora.errors import InputError, UnreadableFile
-from corpora.store.current_record import begin, reading
+from corpora.store.current_record import begin_call, report_record
 from corpora.store.damage import Damaged
-from corpora.store.processes import family, lives
+from corpora.store.processes import is_alive, list_process_tree
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 120.0  # only ends a hang
@@ -73,7 +73,7 @@ class DaskCluster:
     def kill(self, name: str) -> None:
         """Kill a process and all that it started, at once."""
         process = self.processes.pop(name)
-        pids = family(process.pid)
+        pids = list_process_tree(process.pid)
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)  # so that no nanny sees its worker go
         for pid in reversed(pids):
@@ -93,7 +93,7 @@ class DaskCluster:
 
     def processes_of(self, name: str) -> list[int]:
         """The nanny of a worker, the worker, and what that started."""
-        return family(self.processes[name].pid)
+        return list_process_tree(self.processes[name].pid)
 
     def _start(self, name: str, *arguments: str, **more: str) -> None:
         environment = {**os.environ, **QUIET, "PYTHONPATH": os.pathsep.join(map(str, PATHS)), **more}
@@ -130,7 +130,7 @@ def await_file(path: Path, seconds: float = START_SECONDS) -> None:
 def await_gone(pids: list[int], seconds: float = START_SECONDS) -> None:
     """Wait until none of some processes lives."""
     deadline = time.monotonic() + seconds
-    while left := [pid for pid in pids if lives(pid)]:
+    while left := [pid for pid in pids if is_alive(pid)]:
         assert time.monotonic() < deadline, f"{left} still live"
         time.sleep(0.05)
 
@@ -151,15 +151,15 @@ def raise_one(kind: str) -> None:
 
 def spin_over(record: str) -> None:
     """Take processor time over a record for ever."""
-    begin(())
-    reading(record)
+    begin_call(())
+    report_record(record)
     while True:
         pass
 
 
 def die_over(record: str) -> None:
     """End as in a crash, over a record."""
-    reading(record)
+    report_record(record)
     os.kill(os.getpid(), signal.SIGSEGV)
 
 

@@ -24,7 +24,7 @@ from corpora.build import Corpus
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
-from corpora.store.stage import PartPlan, Stage, build_parts, publish, read_manifest
+from corpora.store.stage import PartPlan, Stage, build_parts, publish_stage, read_manifest
 from flows.engines.contract import RunEngine
 from flows.recipes.lock import Lock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe, parse_recipe
@@ -271,7 +271,7 @@ def build_on(pool: RunEngine, range_size: int = 1) -> Build:
 
     def build(place: Place, stage: Stage, plans: Sequence[PartPlan]) -> None:
         bare = replace(stage, parts=())
-        with ThreadPoolExecutor(pool.workers + 1) as threads:
+        with ThreadPoolExecutor(pool.num_workers + 1) as threads:
             groups = [plans[first : first + range_size] for first in range(0, len(plans), range_size)]
             list(threads.map(lambda group: pool.run(build_parts, place, bare, list(group)), groups))
 
@@ -298,7 +298,7 @@ def run_lock(
                 built: Sequence[Part] = build_parts(place, stage, survey.missing, mending.distrusted)
             else:
                 built = build(place, stage, survey.missing) or []
-            manifest = publish(place, stage, survey, built)
+            manifest = publish_stage(place, stage, survey, built)
             mending.trust_rebuilt(survey, manifest)
             names = tuple(plan.name for plan in survey.missing)
             run = StageRun(stage=stage, manifest=manifest, built=names, reason=reason)
@@ -332,7 +332,7 @@ class World:
 
     def manifests(self) -> dict[str, bytes]:
         """Every manifest of the store, byte for byte."""
-        return {path: self.place.read(path) for path in self.place.sizes("") if path.endswith("/manifest.json")}
+        return {path: self.place.read(path) for path in self.place.list_files("") if path.endswith("/manifest.json")}
 
     def contents(self) -> list[str]:
         """The contents of all that the store holds."""

@@ -20,7 +20,7 @@ from tiers import LONG
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.errors import InputError
 from corpora.store.places.place import Place
-from corpora.store.scratch import refused_scratch
+from corpora.store.scratch import explain_scratch_errors
 
 KILLS = 10 if LONG else 3
 DOCUMENTS = 600
@@ -120,7 +120,7 @@ def test_a_full_disk_of_scratch_names_what_helps(folder: str | None) -> None:
     """Fails if scratch of a store elsewhere, which is in the folder for temporary files, asks for another store."""
     with (
         pytest.raises(InputError, match=r"12 bytes of scratch in .* the disk is full: free some space, or") as found,
-        refused_scratch(folder or tempfile.gettempdir(), 12),
+        explain_scratch_errors(folder or tempfile.gettempdir(), 12),
     ):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert ("set TMPDIR to a folder on another disk" in str(found.value)) == (folder is None)

@@ -112,7 +112,7 @@ EDITS: dict[str, list[tuple[str, str, str]]] = {
         put(REGISTRY, '    "cc-news"', '    "cards": "corpora.sources.cards:CardsSource",\n'),
     ],
     "a quality rule": [
-        put(RULES, "    min_sentences: int = 3\n", "    drop_tags: bool = added(neutral=False)\n"),
+        put(RULES, "    min_sentences: int = 3\n", "    drop_tags: bool = later_field(neutral=False)\n"),
         put(RULES, '    "c4.min_sentences"', '    "c4.drop_tags": "{hash_marks} hash marks",\n'),
         put(RULES, '        yield "c4.min_sentences"', f"        yield {TAGS}\n"),
     ],
@@ -128,8 +128,12 @@ EDITS: dict[str, list[tuple[str, str, str]]] = {
     ],
     "a score": [(SCORES, "\ndef confusion", ERRORS + "\n\ndef confusion")],
     "a key of a recipe": [
-        (PRIVACY, "import check_choice", "import added, check_choice"),
-        (PRIVACY, '    samples: str = "text"\n', '    samples: str = "text"\n    contact: str = added(neutral="")\n'),
+        (PRIVACY, "import check_choice", "import check_choice, later_field"),
+        (
+            PRIVACY,
+            '    samples: str = "text"\n',
+            '    samples: str = "text"\n    contact: str = later_field(neutral="")\n',
+        ),
     ],
     "a section of the report": [
         ("flows/report/notice.py", "", NOTICE),
@@ -153,7 +157,7 @@ REASON = {
             "            settings=self.settings,\n            parents=[",
             '            settings={**self.settings, "edition": 2},\n            parents=[',
         ),
-        put(REASONS, "    if survey.done and not survey.pointed:\n", '    reason = reason or "a second edition"\n'),
+        put(REASONS, "    if survey.done and not survey.num_reused:\n", '    reason = reason or "a second edition"\n'),
     ]
 }
 RECIPE = """

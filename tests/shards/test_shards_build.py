@@ -15,7 +15,7 @@ from corpora.build import Corpus
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage, survey_stage
-from corpora.store.tables import open_table, read_table
+from corpora.store.tables import read_part_table, read_table
 from shards.build import MIN_DOCUMENTS_TO_SPLIT, plan_shards
 from shards.inputs import INPUTS
 from shards.masks.masking import MaskSettings
@@ -77,7 +77,7 @@ def test_tokens_are_those_of_the_encoder_sorted_by_shuffle(bench: Bench) -> None
         assert [row["shuffle"] for row in rows] == compute_shuffle_keys([row["id"] for row in rows], 7).tolist()
         for found in rows:
             assert found["ids"] == tokenizer.encode(texts[found["id"]], add_special_tokens=False).ids
-    assert bench.tokens.rows("tokens") == 120
+    assert bench.tokens.count_rows("tokens") == 120
 
 
 def test_a_document_without_tokens_is_counted(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_document_without_tokens_is_counted(tmp_path: Path) -> None:
     place = Place(str(tmp_path))
     rows = [*(row(n, words(n)) for n in range(6)), row(6, "\u00ad\u200b")]
     bench = build_bench(place, put_corpus(place, {"g001-a-00000": rows}))
-    assert bench.tokens.ledger.account("documents").outcomes == {"tokenised": 6, "without tokens": 1}
+    assert bench.tokens.ledger.find_account("documents").outcomes == {"tokenised": 6, "without tokens": 1}
     assert bench.shards().ledger.figures["documents"] == 6
 
 
@@ -175,12 +175,12 @@ def test_tokens_are_written_in_batches_of_some_tokens(bench: Bench, monkeypatch:
     small = build_stage(bench.place, stage)
     counts = []
     for part in small.parts:
-        for batch in open_table(bench.place, small.stage_folder, part, "tokens", ("ids",)):
+        for batch in read_part_table(bench.place, small.stage_folder, part, "tokens", ("ids",)):
             counts.append([len(ids) for ids in batch.column("ids").to_pylist()])
     assert len(counts) > 10 and max(map(sum, counts)) > 200
     assert all(sum(lengths[:-1]) < 200 for lengths in counts)
     monkeypatch.undo()
-    assert small.rows("tokens") == 120 and survey_stage(bench.place, stage).manifest == small
+    assert small.count_rows("tokens") == 120 and survey_stage(bench.place, stage).manifest == small
 
 
 def test_the_delete_list_is_a_part_of_its_own(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_the_delete_list_is_a_part_of_its_own(tmp_path: Path) -> None:
     after = grown.shards()
     assert [part for part in after.parts if part.labels.get("generation") == "1"] == list(before.parts)
     assert {row["id"] for row in table_rows(grown, after, "deleted")} == {row(n, "")["id"] for n in (3, 4, 5)}
-    assert after.ledger.account("deleted rows").outcomes == {"listed": 3}
+    assert after.ledger.find_account("deleted rows").outcomes == {"listed": 3}
 
 
 def test_facts_are_what_a_reader_needs(bench: Bench) -> None:

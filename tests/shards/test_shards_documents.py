@@ -17,7 +17,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
-from corpora.store.tables import open_table
+from corpora.store.tables import read_part_table
 from shards.documents import (
     DocumentSelection,
     ShardDocuments,
@@ -106,7 +106,7 @@ def put_tokens(place: Place, parts: int, rows: int, batch_rows: int) -> Manifest
     def build(writer: PartWriter, plan: PartPlan) -> Ledger:
         draw = np.random.default_rng(plan.key)
         table = pa.Table.from_batches([batch_of([_document(draw, row) for row in range(rows)])])
-        with writer.table("tokens", SCHEMA, sorted_by="shuffle") as sink:
+        with writer.create_table("tokens", SCHEMA, sorted_by="shuffle") as sink:
             for batch in table.to_batches(max_chunksize=batch_rows):
                 sink.write(batch)
         return Ledger()
@@ -153,11 +153,11 @@ def rows_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     rows: list[int] = []
 
     def counted(*arguments: Any, **named: Any) -> Iterator[pa.RecordBatch]:
-        for batch in open_table(*arguments, **named):
+        for batch in read_part_table(*arguments, **named):
             rows.append(batch.num_rows)
             yield batch
 
-    monkeypatch.setattr("shards.documents.open_table", counted)
+    monkeypatch.setattr("shards.documents.read_part_table", counted)
     return rows
 
 
@@ -189,7 +189,7 @@ def test_what_was_read_before_changes_nothing(
     monkeypatch.setattr("shards.documents.MAX_CACHED_BYTES", kept_bytes)
     place, manifest = tokens
     table = pa.Table.from_batches(
-        batch for part in manifest.parts for batch in open_table(place, manifest.stage_folder, part, "tokens")
+        batch for part in manifest.parts for batch in read_part_table(place, manifest.stage_folder, part, "tokens")
     )
     alternating = [each for pair in zip(ranges(30), ranges(17), strict=False) for each in pair]
     for_one_source = [DocumentSelection(first=c.first, last=c.last, sources=("a",)) for c in ranges(9)]

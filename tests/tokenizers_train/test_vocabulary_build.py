@@ -48,7 +48,7 @@ def test_only_live_training_rows_are_counted(place: Place) -> None:
     corpus = put_corpus(place, {"g001-a-00000": rows[:4], "g001-b-00000": rows[4:]}, deleted=[rows[5]])
     expected = by_hand([words(n) for n in range(8) if n not in (2, 5)])
     assert counted(place, corpus) == expected
-    account = build_stage(place, plan_counts(corpus, SETTINGS.word_rule)).ledger.account("documents")
+    account = build_stage(place, plan_counts(corpus, SETTINGS.word_rule)).ledger.find_account("documents")
     assert (account.total, account.outcomes) == (8, {"counted": 6, "held out": 1, "deleted": 1})
 
 
@@ -67,7 +67,7 @@ def test_a_part_that_did_not_change_is_not_counted_again(place: Place) -> None:
     grown = put_corpus(place, {**old, "g002-a-00000": [row(9, words(9), generation=2)]})
     second = build_stage(place, plan_counts(grown, SETTINGS.word_rule))
     assert second.parts[0] == first.parts[0]
-    assert second.parts[1].rows("counts") > 0
+    assert second.parts[1].count_rows("counts") > 0
 
 
 def test_weights_are_of_sources(place: Place) -> None:

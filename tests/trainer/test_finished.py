@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from corpora.store.checked_folder import (
-    COMPLETE,
+    COMPLETE_FILE,
     check_files,
-    described,
-    described_bytes,
-    finish,
-    names_in,
-    read_finished,
+    describe_bytes,
+    describe_files,
+    list_files,
+    read_complete_file,
+    write_complete_file,
 )
 from corpora.store.damage import Damaged
 
@@ -24,23 +24,23 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "in").mkdir()
     (tmp_path / "weights").write_bytes(b"some weights")
     (tmp_path / "in" / "empty").write_bytes(b"")
-    finish(tmp_path, FACTS, described(tmp_path, names_in(tmp_path)))
+    write_complete_file(tmp_path, FACTS, describe_files(tmp_path, list_files(tmp_path)))
     return tmp_path
 
 
 def check(folder: Path) -> None:
-    check_files(folder, read_finished(folder)["files"])
+    check_files(folder, read_complete_file(folder)["files"])
 
 
 def test_a_finished_folder_says_what_it_is(folder: Path) -> None:
     """Fails where facts or files differ from what was written."""
-    facts = read_finished(folder)
-    files = {"in/empty": described_bytes(b""), "weights": described_bytes(b"some weights")}
+    facts = read_complete_file(folder)
+    files = {"in/empty": describe_bytes(b""), "weights": describe_bytes(b"some weights")}
     assert facts == {**FACTS, "files": files}
     check(folder)
 
 
-@pytest.mark.parametrize("name", [COMPLETE, "weights"])
+@pytest.mark.parametrize("name", [COMPLETE_FILE, "weights"])
 def test_every_flipped_bit_is_found(folder: Path, name: str) -> None:
     """Fails where a file or the document can be another than was written."""
     path, data = folder / name, (folder / name).read_bytes()
@@ -57,7 +57,7 @@ def test_every_flipped_bit_is_found(folder: Path, name: str) -> None:
 @pytest.mark.parametrize("data", [b"", b"[]", b"3", b"null", b"{}", b'{"files": 3}', b'{"files": [3]}', b"\xff"])
 def test_what_is_no_document_is_damage(folder: Path, data: bytes) -> None:
     """Fails where a document of another form ends in another error, or is taken for one without files."""
-    (folder / COMPLETE).write_bytes(data)
+    (folder / COMPLETE_FILE).write_bytes(data)
     with pytest.raises(Damaged, match=r"^complete\.json is damaged"):
         check(folder)
 
@@ -70,6 +70,6 @@ def test_a_file_that_is_gone_or_cut(folder: Path) -> None:
     (folder / "weights").unlink()
     with pytest.raises(Damaged, match="weights is damaged: it is gone"):
         check(folder)
-    (folder / COMPLETE).unlink()
+    (folder / COMPLETE_FILE).unlink()
     with pytest.raises(Damaged, match=r"complete\.json is damaged: it is gone"):
         check(folder)

@@ -14,7 +14,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Bytes, Float64s, Ids, Int32s, Int64s
 from corpora.kernels.compiling import kernel
-from corpora.kernels.packed import lowered, store8
+from corpora.kernels.packed import lower_word, store8
 from tokenizers_train.encoding.piece_cache import PieceCache, count_ids, find_entry, get_packed_ids, remember
 from tokenizers_train.encoding.trie import Trie, find_child, get_value
 from tokenizers_train.words.sentencepiece_kernels import (
@@ -188,7 +188,7 @@ def encode_range(
         low, high, length = load_short_chunk(data, at, end)
         is_short = length > 0 and is_chunk_end(data, at + length, end)
         if lowercase:
-            low, high = lowered(low), lowered(high)
+            low, high = lower_word(low), lower_word(high)
         if is_short and used + _MAX_CACHED_IDS <= len(ids):
             entry = find_entry(cache, low, high, length)
             if entry >= 0:

@@ -32,8 +32,8 @@ from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, ManifestAddress, Part
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
-from corpora.store.settings import bind
-from corpora.store.stage import PartPlan, Stage, library_versions, manifest_at
+from corpora.store.settings import bind_settings
+from corpora.store.stage import PartPlan, Stage, read_library_versions, read_manifest_at
 from corpora.store.tables import read_table
 from tokenizers_train.build import read_counts, read_vocabulary, train_vocabulary
 from tokenizers_train.encoding.encoder import Encoder
@@ -159,7 +159,7 @@ def plan_measures(vocabulary: Manifest, counts: Manifest) -> Stage:
         build_version=MEASURES_VERSION,
         settings=vocabulary.settings,
         parents=(counts.as_parent(), vocabulary.as_parent()),
-        libraries=library_versions("tokenizers"),
+        libraries=read_library_versions("tokenizers"),
         parts=(
             PartPlan(
                 name="measures",
@@ -174,7 +174,7 @@ def plan_measures(vocabulary: Manifest, counts: Manifest) -> Stage:
 def build_measures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Measure the vocabulary on all words, on each source's, and the sizes that it might have had."""
     job: MeasuresJob = plan.job
-    manifest, counts = manifest_at(writer.place, job.vocabulary), manifest_at(writer.place, job.counts)
+    manifest, counts = read_manifest_at(writer.place, job.vocabulary), read_manifest_at(writer.place, job.counts)
     vocabulary = read_vocabulary(writer.place, manifest)
     sources = iter_source_counts(writer.place, counts)
     whole = merge_counts(read_counts(writer.place, counts.stage_folder, counts.parts))
@@ -190,11 +190,11 @@ def build_measures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     ]
     splits = [asdict(split) for split in find_most_split(pieces, MAX_SPLIT_WORDS)]
     totals = count_pieces(pieces, vocabulary.size)
-    with writer.table("measures", MEASURES_SCHEMA) as sink:
+    with writer.create_table("measures", MEASURES_SCHEMA) as sink:
         sink.write(pa.Table.from_pylist(rows, MEASURES_SCHEMA))
-    with writer.table("pieces", PIECES_SCHEMA) as sink:
+    with writer.create_table("pieces", PIECES_SCHEMA) as sink:
         sink.write(pa.table([pa.array(range(vocabulary.size), pa.int64()), pa.array(totals)], schema=PIECES_SCHEMA))
-    with writer.table("splits", SPLITS_SCHEMA) as sink:
+    with writer.create_table("splits", SPLITS_SCHEMA) as sink:
         sink.write(pa.Table.from_pylist(splits, SPLITS_SCHEMA))
     return _build_ledger(corpus, counts)
 
@@ -239,7 +239,7 @@ def measure_other_sizes(
     weights = [by_source.get(_get_source(part), 1.0) for part in counts.parts]
     is_unweighted = len({*weights}) < 2
     training = whole if is_unweighted else merge_counts(read_counts(place, counts.stage_folder, counts.parts), weights)
-    return measure_sizes(training, whole, bind(VocabularySettings, settings, "vocabulary"))
+    return measure_sizes(training, whole, bind_settings(VocabularySettings, settings, "vocabulary"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from corpora.errors import InputError
-from corpora.store.settings import added, check_choice, check_range
+from corpora.store.settings import check_choice, check_range, later_field
 from tokenizers_train.vocabularies import albert, bert, roberta
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
 from tokenizers_train.words.bert import BertWords
@@ -62,10 +62,10 @@ class VocabularySettings:
     limit_alphabet: int = 1000
     unused: int = 0
     max_word_length: int = 100
-    special_tokens: tuple[str, ...] = added(neutral=())
-    character_coverage: float = added(neutral=0.99995)
-    symbols: tuple[str, ...] = added(neutral=tuple('()"-.\u2013\u00a3\u20ac'))
-    strip_accents: bool | None = added(neutral=None)  # None once the settings are made: as `lowercase`
+    special_tokens: tuple[str, ...] = later_field(neutral=())
+    character_coverage: float = later_field(neutral=0.99995)
+    symbols: tuple[str, ...] = later_field(neutral=tuple('()"-.\u2013\u00a3\u20ac'))
+    strip_accents: bool | None = later_field(neutral=None)  # None once the settings are made: as `lowercase`
 
     def __post_init__(self) -> None:
         check_choice("vocabulary.algorithm", self.algorithm, ALGORITHMS)

@@ -16,7 +16,15 @@ import numpy as np
 
 from corpora.kernels.arrays import Bytes, Int64s, UInt32s
 from corpora.kernels.compiling import kernel
-from corpora.kernels.packed import capitals, keep_bytes, load8, not_alphanumeric, store8, tail8, trailing_zeros
+from corpora.kernels.packed import (
+    flag_capitals,
+    flag_non_alphanumeric,
+    keep_bytes,
+    load8,
+    load_tail,
+    store8,
+    trailing_zeros,
+)
 from corpora.kernels.utf8 import decode
 from tokenizers_train.words.characters import (
     CHARACTER_BITS,
@@ -84,14 +92,14 @@ def load_ascii_word(data: Bytes, at: int, case_bits: np.uint64) -> tuple[int, np
     Reads 16 bytes, so the data must have as many; whether they belong to the range is not asked.
     """
     word, high = load8(data, at), _NOTHING
-    other = not_alphanumeric(word)
-    low = word | (capitals(word) & case_bits)
+    other = flag_non_alphanumeric(word)
+    low = word | (flag_capitals(word) & case_bits)
     if other != _NOTHING:
         low &= (other ^ (other - _ONE)) >> _BYTE
         return trailing_zeros(other) >> 3, low, high
     word = load8(data, at + 8)
-    length = trailing_zeros(not_alphanumeric(word)) >> 3
-    return 8 + length, low, keep_bytes(word | (capitals(word) & case_bits), length)
+    length = trailing_zeros(flag_non_alphanumeric(word)) >> 3
+    return 8 + length, low, keep_bytes(word | (flag_capitals(word) & case_bits), length)
 
 
 @kernel
@@ -140,7 +148,7 @@ def write_words(
                 length += num_bytes
                 num_characters += place >> LENGTH_BITS & _CHARACTER_MASK
             else:
-                store8(text, start + length, load8(data, at) if at <= loadable else tail8(data, at, end))
+                store8(text, start + length, load8(data, at) if at <= loadable else load_tail(data, at, end))
                 length += width
                 num_characters += 1
             at += width

@@ -20,7 +20,7 @@ import numpy as np
 import tokenizers
 from tokenizers import PreTokenizedString, normalizers, pre_tokenizers
 
-from corpora.kernels.array_cache import Arrays, kept_arrays
+from corpora.kernels.array_cache import Arrays, read_or_make_arrays
 from corpora.kernels.arrays import Bytes, UInt32s
 
 LETTER, SPACE, STANDALONE, DROPPED, UNDECIDED = range(5)
@@ -79,7 +79,7 @@ def build_bert_tables(
     def make() -> Arrays:
         return probe_characters(normalizer, pre_tokenizer, reorders=reorders)._asdict()
 
-    return CharacterTables(**kept_arrays(name, __file__, make))
+    return CharacterTables(**read_or_make_arrays(name, __file__, make))
 
 
 def probe_characters(

@@ -21,7 +21,7 @@ import tokenizers
 from tokenizers import decoders, pre_tokenizers
 
 from corpora.generic_types import Json
-from corpora.kernels.array_cache import kept_arrays
+from corpora.kernels.array_cache import read_or_make_arrays
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.text.buffers import check_texts, read_only
 from tokenizers_train.words.gpt2_kernels import (
@@ -90,7 +90,7 @@ def build_gpt2_pre_tokenizer(add_prefix_space: bool = False) -> pre_tokenizers.B
 def load_character_classes() -> Bytes:
     """The class of each character below U+40000, kept from process to process."""
     name = f"GPT-2's characters, tokenizers {tokenizers.__version__}"
-    return kept_arrays(name, __file__, lambda: {"classes": _probe_classes()})["classes"]
+    return read_or_make_arrays(name, __file__, lambda: {"classes": _probe_classes()})["classes"]
 
 
 def _probe_classes() -> Bytes:

@@ -16,9 +16,9 @@ from corpora.kernels.arrays import Bytes, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import (
     TOP_BITS,
-    ascii_digits,
-    ascii_letters,
-    ascii_spaces,
+    flag_digits,
+    flag_letters,
+    flag_spaces,
     keep_bytes,
     load8,
     trailing_zeros,
@@ -68,7 +68,7 @@ def compute_plain_length(word: np.uint64, room: int) -> int:
     """
     first = word & _BYTE
     lead = _ONE if first == BLANK else _ZERO
-    letters, digits, spaces = ascii_letters(word), ascii_digits(word), ascii_spaces(word)
+    letters, digits, spaces = flag_letters(word), flag_digits(word), flag_spaces(word)
     others = ~(letters | digits | spaces | word) & TOP_BITS
     body = (lead << np.uint64(3)) + _SEVEN
     run = letters & (_ZERO - (letters >> body & _ONE))
@@ -124,8 +124,8 @@ def locate_word_end(data: Bytes, at: int, end: int, classes: Bytes, has_assumed_
 @kernel
 def _mark_kind(word: np.uint64, kind: int) -> np.uint64:
     """0x80 in each byte that is ASCII and of a kind (not white space)."""
-    letters, digits = ascii_letters(word), ascii_digits(word)
-    others = ~(letters | digits | ascii_spaces(word) | word) & TOP_BITS
+    letters, digits = flag_letters(word), flag_digits(word)
+    others = ~(letters | digits | flag_spaces(word) | word) & TOP_BITS
     return letters if kind == LETTER else digits if kind == NUMBER else others
 
 

@@ -23,7 +23,7 @@ import tokenizers
 from tokenizers import normalizers, pre_tokenizers
 
 from corpora.generic_types import Json
-from corpora.kernels.array_cache import kept_arrays
+from corpora.kernels.array_cache import read_or_make_arrays
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.text.buffers import check_texts
 from tokenizers_train.words.sentencepiece_kernels import (
@@ -105,7 +105,9 @@ def build_metaspace() -> pre_tokenizers.Sequence:
 def _load_character_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:
     """The table of characters, kept from process to process."""
     name = f"ALBERT's characters, {lowercase=}, {strip_accents=}, tokenizers {tokenizers.__version__}"
-    return CharacterRules(**kept_arrays(name, __file__, lambda: _probe_rules(lowercase, strip_accents)._asdict()))
+    return CharacterRules(
+        **read_or_make_arrays(name, __file__, lambda: _probe_rules(lowercase, strip_accents)._asdict())
+    )
 
 
 def _probe_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:

@@ -14,7 +14,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Bytes, Int64s, UInt16s, UInt32s
 from corpora.kernels.compiling import kernel
-from corpora.kernels.packed import keep_bytes, load8, lowered, tail8, trailing_zeros
+from corpora.kernels.packed import keep_bytes, load8, load_tail, lower_word, trailing_zeros
 from corpora.kernels.utf8 import decode
 from tokenizers_train.words.table import WordTable, add_short, add_word
 
@@ -69,7 +69,7 @@ def load_short_chunk(data: Bytes, at: int, end: int) -> tuple[np.uint64, np.uint
     if at + MAX_SHORT_CHUNK_BYTES <= len(data):
         low, high = load8(data, at), load8(data, at + 8)
     else:
-        low, high = tail8(data, at, end), tail8(data, at + 8, end)
+        low, high = load_tail(data, at, end), load_tail(data, at + 8, end)
     length = trailing_zeros(_mark_low_bytes(low)) >> 3
     if length == 8:
         length += trailing_zeros(_mark_low_bytes(high)) >> 3
@@ -208,6 +208,6 @@ def count_sentencepiece_words(
 def _add_plain_chunk(table: WordTable, low: np.uint64, high: np.uint64, length: int, lowercase: bool) -> bool:
     """Count a plain chunk with U+2581 before it."""
     if lowercase:
-        low, high = lowered(low), lowered(high)
+        low, high = lower_word(low), lower_word(high)
     first, second = low << _MARK_SHIFT | _PACKED_MARK, high << _MARK_SHIFT | low >> _MARK_REST
     return add_short(table, first, second, length + MARK_BYTES, 1)

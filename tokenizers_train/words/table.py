@@ -22,7 +22,7 @@ import pyarrow as pa
 from corpora.kernels.arrays import Bytes, Int32s, Int64s, Integer, UInt64s, copy_values
 from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import GOLDEN_RATIO, absorb
-from corpora.kernels.packed import keep_bytes, load8, tail8
+from corpora.kernels.packed import keep_bytes, load8, load_tail
 
 WordCounts: TypeAlias = pa.Table  # with the columns COUNTS
 
@@ -198,7 +198,7 @@ def pack_bytes(data: Bytes, start: Integer, end: Integer) -> tuple[np.uint64, np
     """The word data[start:end] of at most 16 bytes as `WordTable.short` has it."""
     at, length = int(start), int(end - start)
     if at + MAX_SHORT_BYTES > len(data):
-        return tail8(data, at, at + length), tail8(data, at + 8, at + length)
+        return load_tail(data, at, at + length), load_tail(data, at + 8, at + length)
     second = keep_bytes(load8(data, at + 8), length - 8) if length > 8 else np.uint64(0)
     return keep_bytes(load8(data, at), length), second
 
@@ -234,7 +234,7 @@ def _hash_word(data: Bytes, start: Integer, end: Integer) -> np.uint64:
     while at + 8 <= to:
         value = absorb(value, load8(data, at))
         at += 8
-    return absorb(value, tail8(data, at, to))
+    return absorb(value, load_tail(data, at, to))
 
 
 @kernel

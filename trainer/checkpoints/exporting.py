@@ -14,7 +14,7 @@ from pathlib import Path
 from torch import Tensor
 
 from corpora.errors import InputError
-from corpora.store.checked_folder import check_files, mark_complete, read_finished
+from corpora.store.checked_folder import check_files, mark_complete, read_complete_file
 from corpora.store.damage import Damaged
 from corpora.store.places.place import Place
 from trainer.checkpoints.folders import FOLDER, read_weights, step_of
@@ -85,7 +85,7 @@ def choose_checkpoint(work: Path, step: int | None, job: TrainingJob) -> Path:
 def read_whole_weights(path: Path, job: TrainingJob) -> dict[str, Tensor]:
     """Return the weights of a checkpoint. Raises InputError if it is damaged, or of another model."""
     try:
-        facts = read_finished(path)
+        facts = read_complete_file(path)
         job.refuse_another(str(path), facts["identity"])
         check_files(path, facts["files"])
         return read_weights(path)

@@ -49,9 +49,15 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from corpora.errors import InputError
 from corpora.generic_types import Json
-from corpora.store.checked_folder import check_files, described, finish, names_in, read_finished
+from corpora.store.checked_folder import (
+    check_files,
+    describe_files,
+    list_files,
+    read_complete_file,
+    write_complete_file,
+)
 from corpora.store.damage import Damaged
-from corpora.store.places.files import flush_folder, unfinished
+from corpora.store.places.files import flush_folder, to_unfinished_path
 from trainer.auto_settings import Computing
 from trainer.jobs.origins import Origin, content_of
 from trainer.learn import LossScale, TrainState
@@ -218,7 +224,7 @@ class Checkpoints:
         """Write one on all processes, make it visible, and remove the oldest."""
         name = name_of(saved.cursor.step)
         final = self._folder / name
-        new = unfinished(final, alone=True)
+        new = to_unfinished_path(final, is_only_writer=True)
         with self._room_for(name, new, count_held_bytes(state)):
             if self._ranks.rank == 0:
                 shutil.rmtree(new, ignore_errors=True)
@@ -226,10 +232,10 @@ class Checkpoints:
             dist.barrier(self._group)
             save({**state}, storage_writer=FileSystemWriter(new, sync_files=True), process_group=self._group)
             every: list[dict[str, Json]] = [{}] * self._ranks.count
-            dist.all_gather_object(every, described(new, self._share(names_in(new))), group=self._group)
+            dist.all_gather_object(every, describe_files(new, self._share(list_files(new))), group=self._group)
             files = {path: file for described in every for path, file in described.items()}
             if self._ranks.rank == 0:
-                finish(new, saved.to_json(), dict(sorted(files.items())))
+                write_complete_file(new, saved.to_json(), dict(sorted(files.items())))
                 new.rename(final)
                 flush_folder(self._folder)
                 self._clear(name)
@@ -292,7 +298,7 @@ class Checkpoints:
     def _fault(self, path: Path, check: Check) -> str | None:
         """Return how a checkpoint is damaged, or None: every process reads its share, and all get the same answer."""
         try:
-            facts = read_finished(path)
+            facts = read_complete_file(path)
             fault = check(path, facts)
             check_files(path, {name: facts["files"][name] for name in self._share(sorted(facts["files"]))})
         except Damaged as damage:
@@ -399,7 +405,7 @@ def step_of(checkpoint: Path) -> int:
 
 def read_saved(folder: Path) -> Saved:
     """Read the data of a whole checkpoint next to its tensors."""
-    return Saved.from_json(read_finished(folder))
+    return Saved.from_json(read_complete_file(folder))
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:

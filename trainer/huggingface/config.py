@@ -15,7 +15,7 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
-from corpora.store.tables import stored_files
+from corpora.store.tables import read_files
 from trainer.families.contract import DEVIATION, Family, ModelInputs, SpecialIds
 from trainer.settings.model import FAMILIES, POOLINGS, ModelSettings, encoder_shape, family_of
 
@@ -213,7 +213,7 @@ def tokenizer_files(place: Place, folder: str, positions: int) -> dict[str, byte
         raise InputError(
             f"The store {place.address} does not hold {folder}, the vocabulary of the model: name the store that does."
         )
-    files = stored_files(place, manifest)
+    files = read_files(place, manifest)
     return files | {TOKENIZER_CONFIG: with_max_length(files.get(TOKENIZER_CONFIG, b"{}"), positions)}
 
 

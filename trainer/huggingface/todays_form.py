@@ -15,8 +15,8 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.lean_process import OWN_CODE
-from corpora.store.manifest import fingerprint
-from corpora.store.places.pipes import refuse_pipe
+from corpora.store.manifest import compute_fingerprint
+from corpora.store.places.pipes import check_not_pipe
 from trainer.huggingface.config import CONFIG, read_json
 from trainer.huggingface.sentences import MODULES
 from trainer.jobs.job import CACHE
@@ -47,11 +47,13 @@ def todays_folder(folder: Path, digest: Callable[[Path], str] = sha256_of) -> Pa
     """Return a model's folder, or the copy of an older one. digest: of a file. Raises InputError if it has no model."""
     inside = [*folder.glob("*"), *(folder.glob("*/*") if (folder / MODULES).is_file() else ())]
     for path in inside:
-        refuse_pipe(path)
+        check_not_pipe(path)
     if not is_older(folder):
         return folder
     paths = sorted(path for path in inside if path.suffix in READ and path.is_file())
-    content = fingerprint(build=BUILD, files={path.relative_to(folder).as_posix(): digest(path) for path in paths})
+    content = compute_fingerprint(
+        build=BUILD, files={path.relative_to(folder).as_posix(): digest(path) for path in paths}
+    )
     made = CACHE.expanduser() / "older" / content
     if not made.is_dir():
         called = [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), "import", str(folder), str(made)]

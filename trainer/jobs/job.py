@@ -11,10 +11,10 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.generic_types import Json
-from corpora.store.checked_folder import COMPLETE, read_finished
+from corpora.store.checked_folder import COMPLETE_FILE, read_complete_file
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.settings import bind, settings_json
+from corpora.store.settings import bind_settings, to_settings_json
 from corpora.store.stage import read_manifest
 from shards.reading.order import Interleave, compute_first_slots
 from trainer.families.contract import ModelInputs
@@ -88,7 +88,7 @@ class TrainingJob:
         """Everything that decides the weights, and must be the same where a run is resumed."""
         return {
             "model": model_json(self.model),
-            "training": settings_json(self.training),
+            "training": to_settings_json(self.training),
             "vocabulary": self.vocabulary.content,
             "shards": [shards.content for shards in self.shards],
             **({"shares": [list(shares) for shares in self.shares]} if self.shares else {}),
@@ -104,7 +104,7 @@ class TrainingJob:
     @staticmethod
     def from_json(data: str) -> "TrainingJob":
         """The job that `to_json` wrote. Raises InputError for keys and values that a job does not have."""
-        return bind(TrainingJob, json.loads(data), "job")
+        return bind_settings(TrainingJob, json.loads(data), "job")
 
     def shard_set(self, shards: JobInput) -> Manifest:
         """One that a phase reads. Raises InputError where the store does not hold what the job was planned for."""
@@ -147,9 +147,9 @@ class TrainingJob:
 
         Raises InputError where it is of another model, Damaged where its document is damaged.
         """
-        if not (self.export / COMPLETE).exists():
+        if not (self.export / COMPLETE_FILE).exists():
             return None
-        facts = read_finished(self.export)
+        facts = read_complete_file(self.export)
         self.refuse_another(str(self.export), facts["identity"])
         return facts
 

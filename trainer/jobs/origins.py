@@ -14,9 +14,9 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.generic_types import Json
-from corpora.store.checked_folder import COMPLETE, read_finished
+from corpora.store.checked_folder import COMPLETE_FILE, read_complete_file
 from corpora.store.damage import Damaged
-from corpora.store.settings import bind, settings_json
+from corpora.store.settings import bind_settings, to_settings_json
 from shards.reading.loader import TALLY_NAMES
 from trainer.settings.model import ModelSettings, model_json
 from trainer.settings.training import TrainingSettings, decays_begin
@@ -61,7 +61,7 @@ def find_origin(training: TrainingSettings, models: Path, model: ModelSettings, 
             f"training.continue_from = {training.continue_from!r} has another [model] or another vocabulary, so this "
             "training cannot continue from it: give both the same ones, or start from its weights alone."
         )
-    now = settings_json(training)
+    now = to_settings_json(training)
     for key in SAME:
         if identity["training"].get(key) != now.get(key):
             raise InputError(
@@ -79,7 +79,7 @@ def find_checkpoint(location: str, models: Path) -> Path:
     """
     address, _, step = location.rpartition("@") if "@" in Path(location).name else (location, "", "")
     folder = models / address if address.startswith("models/") else Path(address).expanduser()
-    if not step and (folder / COMPLETE).is_file() and folder.name.startswith("step-"):
+    if not step and (folder / COMPLETE_FILE).is_file() and folder.name.startswith("step-"):
         return folder
     folders = [folder / below for below in ("work/checkpoints", "checkpoints", ".")]
     checkpoints = {
@@ -105,14 +105,14 @@ def find_checkpoint(location: str, models: Path) -> Path:
 def _default(checkpoints: Mapping[int, Path]) -> int:
     """Return the last step before a decay that has a checkpoint; the newest where there is none."""
     newest = max(checkpoints)
-    training = bind(TrainingSettings, _facts(checkpoints[newest])["identity"]["training"], "training")
+    training = bind_settings(TrainingSettings, _facts(checkpoints[newest])["identity"]["training"], "training")
     return max(decays_begin(training) & checkpoints.keys(), default=newest)
 
 
 def _facts(path: Path) -> dict[str, Json]:
     """Return the facts of a checkpoint. Raises InputError where it is damaged."""
     try:
-        return read_finished(path)
+        return read_complete_file(path)
     except Damaged as damage:
         raise InputError(
             f"The checkpoint {path} to continue from is damaged: {damage.path}: {damage.what}. Use another one, or "

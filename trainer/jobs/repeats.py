@@ -55,7 +55,9 @@ class SetRead:
 def train_examples(shards: Manifest) -> tuple[int, int]:
     """Return the examples and tokens of the training split, by the ledger of each shard."""
     parts = [part for part in shards.parts if part.labels.get("split") == "train"]
-    return sum(part.rows("examples") for part in parts), sum(part.ledger.figures["example tokens"] for part in parts)
+    return sum(part.count_rows("examples") for part in parts), sum(
+        part.ledger.figures["example tokens"] for part in parts
+    )
 
 
 def set_read(phase: int, shards: Manifest, slots: int) -> SetRead:

@@ -15,8 +15,8 @@ from pathlib import Path
 from corpora.errors import InputError
 from corpora.store.checked_folder import check_folder, mark_complete
 from corpora.store.damage import Damaged
-from corpora.store.manifest import Manifest, StoredFile, fingerprint
-from corpora.store.places.files import held, unfinished
+from corpora.store.manifest import Manifest, StoredFile, compute_fingerprint
+from corpora.store.places.files import hold_lock, to_unfinished_path
 from corpora.store.places.place import Place
 from tokenizers_train.vocabularies.files import FILES
 
@@ -39,7 +39,7 @@ class Start:
     @property
     def content(self) -> str:
         """One digest of all files."""
-        return fingerprint(files=dict(self.files))
+        return compute_fingerprint(files=dict(self.files))
 
     def check(self, needed: str = "A training that has a checkpoint does not need it.") -> None:
         """Raise InputError unless every file is as it was. Reads them, at 1.3 GB a second. needed: how long it is"""
@@ -95,9 +95,9 @@ def copy_model(place: Place, manifest: Manifest, files: Mapping[str, StoredFile]
 
     Raises Damaged if a file is not what was written.
     """
-    new = unfinished(folder, alone=True)
+    new = to_unfinished_path(folder, is_only_writer=True)
     new.parent.mkdir(parents=True, exist_ok=True)
-    with held(new.with_suffix(".lock")):
+    with hold_lock(new.with_suffix(".lock")):
         if folder.is_dir():
             return
         shutil.rmtree(new, ignore_errors=True)

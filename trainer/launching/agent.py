@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import FrameType
 
-from corpora.store.processes import children, die_with, leave, send, take_signals
+from corpora.store.processes import exit_now, exit_with_parent, install_handlers, list_children, send_signal
 from trainer.launching.commands import ALONE, ENDED, Nodes, how_ended
 
 LEAVING_SECONDS = 5.0  # for ranks to end after the first one has
@@ -25,7 +25,7 @@ def run_agent(parent: int, processes: int, does: str, job: str, nodes: Nodes = A
     thread of its own: it takes signals only on the main thread, and would kill the ranks some time after one. A rank
     that hangs is killed LEAVING_SECONDS after the first one has ended, where torchrun waits half a minute.
     """
-    die_with(parent)
+    exit_with_parent(parent)
     pass_signals_on()
     with ThreadPoolExecutor(1) as torchrun:
         ended = torchrun.submit(_run_ranks, does, job, nodes.arguments(processes))
@@ -37,7 +37,7 @@ def kill_those_left(ended: Future[int], processes: int) -> None:
     """Until torchrun is done: once all ranks were there, kill those that outlive another one by LEAVING_SECONDS."""
     met, alone_since = False, None
     while not wait([ended], timeout=0.5).done:
-        ranks = children(os.getpid())
+        ranks = list_children(os.getpid())
         met = met or len(ranks) == processes
         if not met or len(ranks) in (0, processes):
             alone_since = None
@@ -45,7 +45,7 @@ def kill_those_left(ended: Future[int], processes: int) -> None:
             alone_since = time.monotonic()
         elif time.monotonic() - alone_since > LEAVING_SECONDS:
             for pid in ranks:
-                send(pid, signal.SIGKILL)
+                send_signal(pid, signal.SIGKILL)
 
 
 def pass_signals_on() -> None:
@@ -53,14 +53,14 @@ def pass_signals_on() -> None:
     passed_on: list[int] = []
 
     def tell(number: int, frame: FrameType | None) -> None:
-        ranks = children(os.getpid())
+        ranks = list_children(os.getpid())
         if passed_on or not ranks:
             os._exit(128 + number)  # ranks that are left go with this process
         passed_on.append(number)
         for pid in ranks:
-            send(pid, signal.SIGTERM)
+            send_signal(pid, signal.SIGTERM)
 
-    take_signals(tell)
+    install_handlers(tell)
 
 
 def _run_ranks(does: str, job: str, arguments: Sequence[str]) -> int:
@@ -77,4 +77,4 @@ def _run_ranks(does: str, job: str, arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    leave(run_agent(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], *map(Nodes.of, sys.argv[5:])))
+    exit_now(run_agent(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], *map(Nodes.of, sys.argv[5:])))

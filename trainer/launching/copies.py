@@ -32,7 +32,7 @@ def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
                 continue
             for file in part.files:
                 path = f"{manifest.stage_folder}/{file.path}"
-                if copy.size(path) != file.size_bytes:
+                if copy.find_size(path) != file.size_bytes:
                     with copy.create(path) as sink, store.open(path) as source:
                         shutil.copyfileobj(source, sink)
                         if sink.sha256() != file.sha256:
@@ -52,9 +52,9 @@ def _check_room(job: TrainingJob) -> None:
 
 def without_copy(copies: Place, damage: Damaged) -> InputError:
     """Remove a damaged copy; return the error to report."""
-    if copies.size(damage.path) is not None:
+    if copies.find_size(damage.path) is not None:
         copies.delete(damage.path)
     return InputError(
-        f"The copy {copies.full_path(damage.path)} of a shard was damaged and has been removed: {damage.what}. Run "
+        f"The copy {copies.to_full_path(damage.path)} of a shard was damaged and has been removed: {damage.what}. Run "
         "the same command again: it fetches the shard again and continues from the newest checkpoint."
     )

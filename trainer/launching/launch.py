@@ -19,8 +19,8 @@ from pathlib import Path
 from corpora.errors import InputError
 from corpora.store.checked_folder import check_files
 from corpora.store.damage import Damaged
-from corpora.store.file_check import checked_bytes
-from corpora.store.places.files import held, remedied
+from corpora.store.file_check import open_checked_bytes
+from corpora.store.places.files import explain_write_errors, hold_lock
 from corpora.store.places.place import Place
 from trainer.jobs.job import CACHE, JOB, TrainingJob
 from trainer.jobs.repeats import reads_of, refuse_repeats, repeat_warning
@@ -65,9 +65,11 @@ def train(
     """
     work = Path(job.work)
     with ExitStack() as alone:
-        with remedied(job.work):
+        with explain_write_errors(job.work):
             work.mkdir(parents=True, exist_ok=True)
-            alone.enter_context(held(work / f"lock{nodes.suffix}"))  # of several that are to train this model, one does
+            alone.enter_context(
+                hold_lock(work / f"lock{nodes.suffix}")
+            )  # of several that are to train this model, one does
         if not _finished(job, on_event):
             reads = [*reads_of(job)]
             refuse_repeats(reads, job.training)
@@ -75,7 +77,7 @@ def train(
                 on_event({"event": "warning", "step": 0, "message": warning})
             here = job if Place(job.store).is_local else with_local_shards(job, CACHE.expanduser() / "shards")
             path = work / JOB.replace(".", f"{nodes.suffix}.")
-            with remedied(str(path)):
+            with explain_write_errors(str(path)):
                 path.write_text(here.to_json(), encoding="utf-8")
             try:
                 _run(path, job, on_event, stop or Stop(), nodes)
@@ -94,7 +96,7 @@ def _damaged_shard(job: TrainingJob) -> Damaged | None:
         parts = [part for part in shards.parts if not job.elsewhere or part.labels.get("split") != job.elsewhere]
         for path, file in ((f"{shards.stage_folder}/{file.path}", file) for part in parts for file in part.files):
             try:
-                with checked_bytes(Place(job.store), path, file):
+                with open_checked_bytes(Place(job.store), path, file):
                     pass
             except Damaged as damage:
                 return damage
@@ -118,7 +120,7 @@ def _finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:
 def _run(path: Path, job: TrainingJob, on_event: Callable[[Event], None], stop: Stop, nodes: Nodes) -> None:
     """Start the processes and listen to them until they end. Nothing of them outlives this call."""
     log_path = path.with_name(LOG.replace(".", f"{nodes.suffix}."))
-    with remedied(str(log_path)):
+    with explain_write_errors(str(log_path)):
         log_path.touch()
     begin = log_path.stat().st_size
     code = run_trainer(path, log_path, job.training, on_event, stop, nodes)
@@ -145,7 +147,7 @@ def run_trainer(
     """
     processes = processes_of(training)
     failures: list[InputError] = []
-    with remedied(str(log_path)):
+    with explain_write_errors(str(log_path)):
         opened = log_path.open("ab", buffering=0)
     with opened as log:
         process = subprocess.Popen(

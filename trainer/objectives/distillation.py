@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from corpora.errors import InputError
-from corpora.store.settings import check_range, limit
+from corpora.store.settings import check_range, limit_field
 from shards.reading.loader import GatheredExamples
 from trainer.families.contract import EncoderShape, Family, ModelInputs
 from trainer.objectives.contract import ModelPart, Reads, Target, Term
@@ -58,7 +58,7 @@ class DistillationObjective(MaskedObjective):
     version: ClassVar[int] = 1
     builder: ClassVar[str] = "trainer.model.distillation:DistilledModel"
 
-    teacher: str = limit("")  # a name; what decides the weights is the content, which the model's stage adds
+    teacher: str = limit_field("")  # a name; what decides the weights is the content, which the model's stage adds
     temperature: float = 2.0
     soft: float = 5.0
     masked: float = 2.0

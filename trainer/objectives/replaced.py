@@ -15,7 +15,7 @@ import numpy as np
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s
-from corpora.store.randomness import stream, uniform
+from corpora.store.randomness import compute_keys, draw_uniform
 from corpora.store.settings import check_range
 from shards.reading.loader import GatheredExamples
 from trainer.families.contract import Family, ModelInputs
@@ -88,6 +88,6 @@ class ReplacedObjective(MaskedObjective):
 
 def noise(gathered: GatheredExamples, seed: int) -> Float64s:
     """A number in [0, 1) for each masked token, by its epoch, its example and its place there: float64 [M]."""
-    keys = stream(seed, "replaced", gathered.epochs, gathered.example_ids)
+    keys = compute_keys(seed, "replaced", gathered.epochs, gathered.example_ids)
     examples = np.searchsorted(gathered.offsets, gathered.masked, side="right") - 1
-    return uniform(keys[examples], gathered.masked - gathered.offsets[examples])
+    return draw_uniform(keys[examples], gathered.masked - gathered.offsets[examples])

@@ -15,7 +15,7 @@ from typing import Any
 from corpora.entry_points import Kinds, load_point, package_of
 from corpora.errors import InputError
 from corpora.generic_types import Json
-from corpora.store.settings import added, bind, check_choice, check_range, limit, settings_json
+from corpora.store.settings import bind_settings, check_choice, check_range, later_field, limit_field, to_settings_json
 from trainer.families.albert import ALBERT
 from trainer.families.bert import BERT
 from trainer.families.contract import DEVIATION, EncoderShape, Family, ModelInputs, Size
@@ -75,7 +75,7 @@ def read_objective(table: Mapping[str, Json], where: str) -> ObjectiveSettings:
     if not isinstance(table.get("kind"), str):
         raise InputError(f"{where} does not name its `kind`: one of {', '.join(OBJECTIVES)}.")
     own = {key: value for key, value in table.items() if key != "kind"}
-    settings: ObjectiveSettings = bind(_OBJECTIVE_KINDS.find(str(table["kind"])), own, where)
+    settings: ObjectiveSettings = bind_settings(_OBJECTIVE_KINDS.find(str(table["kind"])), own, where)
     return settings
 
 
@@ -116,17 +116,19 @@ class ModelSettings:
     activation: str = ""
     dropout: float | None = None
     attention_dropout: float | None = None
-    embedding_size: int | None = added(None)
-    layer_groups: int | None = added(None)
-    initializer_range: float = added(DEVIATION)
-    norm_epsilon: float | None = added(None)
-    window: int | None = added(None)
-    every_global: int | None = added(None)
-    global_base: float | None = added(None)
-    local_base: float | None = added(None)
-    pooling: str | None = added(None)
-    objective: Mapping[str, Any] | None = added(None)
-    start: str | None = limit(None)  # a name; what decides the weights is the content, which the model's stage adds
+    embedding_size: int | None = later_field(None)
+    layer_groups: int | None = later_field(None)
+    initializer_range: float = later_field(DEVIATION)
+    norm_epsilon: float | None = later_field(None)
+    window: int | None = later_field(None)
+    every_global: int | None = later_field(None)
+    global_base: float | None = later_field(None)
+    local_base: float | None = later_field(None)
+    pooling: str | None = later_field(None)
+    objective: Mapping[str, Any] | None = later_field(None)
+    start: str | None = limit_field(
+        None
+    )  # a name; what decides the weights is the content, which the model's stage adds
 
     def __post_init__(self) -> None:
         family = self.of_family
@@ -213,7 +215,7 @@ def model_json(settings: ModelSettings) -> dict[str, Json]:
         "objective_package": _OBJECTIVE_KINDS.package(objective.kind),
         "objective_version": objective.version if objective.version > 1 else 0,
     }
-    values = {**settings_json(settings), **{name: value for name, value in more.items() if value}}
+    values = {**to_settings_json(settings), **{name: value for name, value in more.items() if value}}
     if settings.objective is not None:
         objective_fields = fields(objective)  # type: ignore[arg-type]  # no protocol marks a class as a dataclass
         limits = {field.name for field in objective_fields if field.metadata.get("limit")}

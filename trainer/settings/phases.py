@@ -18,7 +18,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from corpora.errors import InputError
-from corpora.store.settings import added, check_choice, check_range, limit
+from corpora.store.settings import check_choice, check_range, later_field, limit_field
 
 MOST_STEPS = 1 << 40
 DECAY_SHARE = 0.1  # of a "wsd" that does not set how long it falls
@@ -176,7 +176,7 @@ class BatchRamp:
 
     first: int
     steps: int = 0
-    tokens: int | str | None = limit(None)  # what decides the weights is the steps that it becomes
+    tokens: int | str | None = limit_field(None)  # what decides the weights is the steps that it becomes
     multiple: int = 1
 
     def __post_init__(self) -> None:
@@ -287,18 +287,20 @@ class PhaseSettings:
 
     steps: int = 0
     batch: int = 32
-    tokens: int | str | None = limit(None)  # what decides the weights is the steps that these two become
-    epochs: float | None = limit(None)
-    shards: str | None = limit(None)  # a name; what decides the weights is the content, which the model's stage adds
-    mixture: Mapping[str, float | Quota] | None = limit(None)  # likewise; the stage adds contents and shares
-    max_epochs: float | None = limit(None)
-    learning_rate: float | None = added(None)
+    tokens: int | str | None = limit_field(None)  # what decides the weights is the steps that these two become
+    epochs: float | None = limit_field(None)
+    shards: str | None = limit_field(
+        None
+    )  # a name; what decides the weights is the content, which the model's stage adds
+    mixture: Mapping[str, float | Quota] | None = limit_field(None)  # likewise; the stage adds contents and shares
+    max_epochs: float | None = limit_field(None)
+    learning_rate: float | None = later_field(None)
     schedule: str | Schedule | None = field(default=None, metadata={"neutral": None})
-    warmup_steps: int | None = added(None)
-    warmup_share: float | None = added(None)
-    weight_decay: float | None = added(None)
+    warmup_steps: int | None = later_field(None)
+    warmup_share: float | None = later_field(None)
+    weight_decay: float | None = later_field(None)
     batch_ramp: BatchRamp | None = field(default=None, metadata={"neutral": None})
-    mask_rate: float | None = added(None)
+    mask_rate: float | None = later_field(None)
 
     def __post_init__(self) -> None:
         check_range("training.phase.batch", self.batch, 1, 1 << 24)

@@ -8,7 +8,7 @@ and by what dropout draws.
 from dataclasses import dataclass, field
 
 from corpora.errors import InputError
-from corpora.store.settings import added, check_choice, check_range, limit
+from corpora.store.settings import check_choice, check_range, later_field, limit_field
 from trainer.settings.phases import PhaseSettings, Schedule, Stretch, check_rate
 
 OPTIMIZERS = ("adamw", "lamb", "stable-adamw")
@@ -81,35 +81,37 @@ class TrainingSettings:
     clip_norm: float = 1.0
     precision: str = "float32"
     seed: int = 42
-    order: str = added("global")
-    window: int = added(8)
-    optimizer: str = added("adamw")
-    bias_correction: bool = added(True)
+    order: str = later_field("global")
+    window: int = later_field(8)
+    optimizer: str = later_field("adamw")
+    bias_correction: bool = later_field(True)
     schedule: str | Schedule = field(default="linear", metadata={"neutral": "linear"})
-    warmup_share: float = added(0.0)
-    layer_decay: float = added(1.0)
-    max_epochs: float | None = limit(None)
-    continue_from: str = limit("")  # a name; what decides the weights is the content, which the model's stage adds
-    cache_gb: float = limit(100.0)
-    micro_batch: int | None = limit(None)
-    micro_batch_tokens: int | None = limit(None)
-    compile: bool | str = limit("auto")
-    activation_checkpointing: bool = limit(False)
-    gather: str = limit("auto")
-    device: str = limit("auto")
-    deterministic: bool = limit(False)
-    timeout_seconds: float = limit(50.0)
-    evaluate_every: int = limit(0)
-    evaluate_examples: int = limit(10_000)
-    checkpoint_every: int = limit(1_000)
-    checkpoint_minutes: float = limit(0.0)
-    async_checkpoints: bool = limit(True)
-    keep_checkpoints: int = limit(2)
-    log_every: int = limit(1)
-    health_checks: bool = limit(True)
-    peak_tflops: float | None = limit(None)
-    tensorboard: bool = limit(False)
-    processes: int = limit(0)
+    warmup_share: float = later_field(0.0)
+    layer_decay: float = later_field(1.0)
+    max_epochs: float | None = limit_field(None)
+    continue_from: str = limit_field(
+        ""
+    )  # a name; what decides the weights is the content, which the model's stage adds
+    cache_gb: float = limit_field(100.0)
+    micro_batch: int | None = limit_field(None)
+    micro_batch_tokens: int | None = limit_field(None)
+    compile: bool | str = limit_field("auto")
+    activation_checkpointing: bool = limit_field(False)
+    gather: str = limit_field("auto")
+    device: str = limit_field("auto")
+    deterministic: bool = limit_field(False)
+    timeout_seconds: float = limit_field(50.0)
+    evaluate_every: int = limit_field(0)
+    evaluate_examples: int = limit_field(10_000)
+    checkpoint_every: int = limit_field(1_000)
+    checkpoint_minutes: float = limit_field(0.0)
+    async_checkpoints: bool = limit_field(True)
+    keep_checkpoints: int = limit_field(2)
+    log_every: int = limit_field(1)
+    health_checks: bool = limit_field(True)
+    peak_tflops: float | None = limit_field(None)
+    tensorboard: bool = limit_field(False)
+    processes: int = limit_field(0)
 
     def __post_init__(self) -> None:
         if not self.phase:

@@ -21,13 +21,13 @@ import pyarrow as pa
 
 from corpora.errors import InputError
 from corpora.generic_types import Json
-from corpora.store.checked_folder import check_folder, names_in
+from corpora.store.checked_folder import check_folder, list_files
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest
 from corpora.store.part_writer import PartWriter
-from corpora.store.places.files import held, remedied
+from corpora.store.places.files import explain_write_errors, hold_lock
 from corpora.store.places.place import Place
-from corpora.store.settings import bind, settings_json
+from corpora.store.settings import bind_settings, to_settings_json
 from corpora.store.stage import PartPlan, Stage, read_manifest
 from corpora.store.tables import read_table
 from trainer.build import work_folder
@@ -107,10 +107,12 @@ def model_at(place: Place, model: JobInput) -> Path:
     """Return the folder of an artifact's model on this machine: of an object store a copy. Raises InputError."""
     manifest = read_manifest(place, model.folder)
     if manifest is None or manifest.content != model.content:
-        raise InputError(f"{place.at(model.folder)} is not the model that was planned with: run the recipe again.")
+        raise InputError(
+            f"{place.to_address(model.folder)} is not the model that was planned with: run the recipe again."
+        )
     files = model_files(manifest)
     if place.is_local:
-        return Path(place.full_path(f"{manifest.stage_folder}/{files[CONFIG].path}")).parent
+        return Path(place.to_full_path(f"{manifest.stage_folder}/{files[CONFIG].path}")).parent
     folder = CACHE.expanduser() / "starts" / manifest.fingerprint
     if not folder.is_dir():
         copy_model(place, manifest, files, folder)
@@ -167,9 +169,9 @@ def plan_tasks(
 def asked_of(task: SuiteTask) -> Json:
     """Return all that decides what is learnt and answered, but for the seed, without a path of this machine."""
     kind = str(task.task["kind"])
-    settings = {name: value for name, value in settings_json(task.settings).items() if name != "seed"}
+    settings = {name: value for name, value in to_settings_json(task.settings).items() if name != "seed"}
     splits = [
-        {**settings_json(replace(split, file=FileSettings(path=""))), "file": named_file(split.file)}
+        {**to_settings_json(replace(split, file=FileSettings(path=""))), "file": named_file(split.file)}
         for split in task.splits
     ]
     return {
@@ -189,14 +191,14 @@ def learn(job: TaskJob, on_event: Callable[[Event], None] = lambda event: None, 
     """
     work = Path(job.work)
     with ExitStack() as alone:
-        with remedied(job.work):
+        with explain_write_errors(job.work):
             work.mkdir(parents=True, exist_ok=True)
-            alone.enter_context(held(work / "lock"))  # of several that are to learn this, one does
+            alone.enter_context(hold_lock(work / "lock"))  # of several that are to learn this, one does
         waiting = tuple(run for runs in job.runs().values() for run in runs if run.waiting)
         if not waiting:
             return
         path, log = work / JOB, work / LOG
-        with remedied(str(path)):
+        with explain_write_errors(str(path)):
             path.write_text(json.dumps(asdict(SuiteJob(runs=waiting)), ensure_ascii=False), encoding="utf-8")
             log.touch()
         begin, training = log.stat().st_size, job.task.settings.training(1)
@@ -212,16 +214,16 @@ def build_task_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     best = best_run(runs[OURS])
     folder = Path(best.job.output)
     check_folder(folder)
-    for name in names_in(folder):
+    for name in list_files(folder):
         if name != METRICS_FILE:  # it has times
-            writer.file(job.folder + name, (folder / name).read_bytes())
+            writer.write_file(job.folder + name, (folder / name).read_bytes())
     rows = [(of, run, split, _judged(run, split)) for of, all_runs in runs.items() for run in all_runs
             for split in run.splits]  # fmt: skip
-    with writer.table("scores", SCORES) as sink:
+    with writer.create_table("scores", SCORES) as sink:
         sink.write(pa.Table.from_pylist([row for each in rows for row in _score_rows(*each)], SCORES))
-    with writer.table("judged", JUDGED) as sink:
+    with writer.create_table("judged", JUDGED) as sink:
         sink.write(pa.Table.from_pylist([_judged_row(*each) for each in rows], JUDGED))
-    with writer.table("answers", ANSWERS) as sink:
+    with writer.create_table("answers", ANSWERS) as sink:
         sink.write(pa.Table.from_pylist([*_answers(best)], ANSWERS))
     return _ledger(best, sum(map(len, runs.values())))
 
@@ -289,7 +291,7 @@ def _task_in(name: str, asked: Mapping[str, Json]) -> SuiteTask:
 
     splits = [{**split, "file": nowhere(split["file"])} for split in asked["splits"]]
     table = {"task": asked["task"], "settings": asked["settings"], "training": nowhere(asked["training"])}
-    return bind(SuiteTask, {"name": name, **table, "splits": splits}, name)
+    return bind_settings(SuiteTask, {"name": name, **table, "splits": splits}, name)
 
 
 def found_in(place: Place, tasks: Manifest, of: str = OURS) -> Found:
@@ -299,7 +301,7 @@ def found_in(place: Place, tasks: Manifest, of: str = OURS) -> Found:
     """
     rows = (row for batch in read_table(place, tasks, "judged", columns=None) for row in batch.to_pylist())
     return {
-        (row["task"], row["seed"], row["split"]): bind(JudgedSplit, json.loads(row["judged"]), tasks.folder)
+        (row["task"], row["seed"], row["split"]): bind_settings(JudgedSplit, json.loads(row["judged"]), tasks.folder)
         for row in rows
         if row["of"] == of
     }

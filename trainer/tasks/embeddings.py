@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
-from corpora.store.places.files import remove_abandoned, replaced_file
-from corpora.store.settings import bind
+from corpora.store.places.files import remove_abandoned, replace_file
+from corpora.store.settings import bind_settings
 from trainer.complete_folders import refusing
 
 MADE = b"cloze"  # the key of the metadata
@@ -97,7 +97,7 @@ def new_vectors(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], 
     with refusing(path):
         remove_abandoned(path.parent.glob(f".{glob.escape(path.name)}.*"))
         with (
-            replaced_file(path) as new,
+            replace_file(path) as new,
             pq.ParquetWriter(new, schema, compression="none", use_dictionary=False) as writer,
         ):
             yield writer.write_table
@@ -158,7 +158,7 @@ def is_vector_file(path: Path) -> bool:
 
 
 def _made(metadata: bytes | None) -> VectorsMade | None:
-    return None if metadata is None else bind(VectorsMade, json.loads(metadata), "how vectors were made")
+    return None if metadata is None else bind_settings(VectorsMade, json.loads(metadata), "how vectors were made")
 
 
 def _check_finite(ids: Sequence[str], vectors: npt.NDArray[Any], remedy: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from corpora.entry_points import Kinds
 from corpora.errors import InputError
 from corpora.generic_types import Json
-from corpora.store.settings import bind, check_keys
+from corpora.store.settings import bind_settings, check_keys
 from trainer.settings.model import family_of
 from trainer.tasks.contract import Task
 from trainer.tasks.kinds.answers import SpanTask
@@ -50,7 +50,7 @@ def read_task(table: Mapping[str, Json], where: str = "task") -> Task:
     if not isinstance(table.get("kind"), str):
         raise InputError(f"{where} does not name its `kind`: one of {', '.join(TASKS)}.")
     own = {key: value for key, value in table.items() if key != "kind"}
-    task: Task = bind(task_class(str(table["kind"])), own, where)
+    task: Task = bind_settings(task_class(str(table["kind"])), own, where)
     return task
 
 
@@ -73,7 +73,7 @@ def task_and_settings(
     check_keys(strange, sorted({*of_task, *of_training, *elsewhere}), where)
     task = {"kind": kind, **defaults, **{key: value for key, value in given.items() if key in of_task}}
     _ = read_task(task, where)
-    return task, bind(FinetuneSettings, {key: v for key, v in given.items() if key not in of_task}, where)
+    return task, bind_settings(FinetuneSettings, {key: v for key, v in given.items() if key not in of_task}, where)
 
 
 def field_names(kind: Any) -> set[str]:

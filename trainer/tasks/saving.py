@@ -25,9 +25,9 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from corpora.generic_types import Json
-from corpora.store.checked_folder import check_files, check_folder, described
+from corpora.store.checked_folder import check_files, check_folder, describe_files
 from corpora.store.damage import Damaged
-from corpora.store.settings import settings_json
+from corpora.store.settings import to_settings_json
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import (
     WEIGHTS,
@@ -95,7 +95,7 @@ def write_task(
 def task_json(task: Task) -> dict[str, Any]:
     """A task as the record has it, with its former settings in their places."""
     package = task_package(task.kind)
-    now = {"kind": task.kind, **({"package": package} if package else {}), **settings_json(task)}
+    now = {"kind": task.kind, **({"package": package} if package else {}), **to_settings_json(task)}
     return dict(pair for name in now for pair in ((name, now[name]), *task.former.get(name, {}).items()))
 
 
@@ -192,7 +192,7 @@ def _task(folder: Path, record: Mapping[str, Any]) -> Task:
 def described_weights(folder: Path) -> dict[str, Json]:
     """The files of weights of a fine-tuned folder, for its record. Reads them."""
     paths = [folder / MORE, folder / WEIGHTS, *folder.glob(f"*/{WEIGHTS}")]
-    return described(folder, sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file()))
+    return describe_files(folder, sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file()))
 
 
 def check_model(folder: Path) -> None:
@@ -201,7 +201,7 @@ def check_model(folder: Path) -> None:
     A fine-tuned model that was taken out of its store says so of its weights.
     """
     tuned = (folder / RECORD).is_file()
-    if check_folder(folder, also=f" and `weights` in {RECORD}" if tuned else "") or not tuned:
+    if check_folder(folder, other_record=f" and `weights` in {RECORD}" if tuned else "") or not tuned:
         return
     recorded = read_json(folder / RECORD).get("weights", {})
     try:

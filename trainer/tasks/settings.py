@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from corpora.errors import InputError
-from corpora.store.settings import bind, check_choice, check_range, limit
+from corpora.store.settings import bind_settings, check_choice, check_range, limit_field
 from trainer.settings.model import ModelSettings
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import PRECISIONS, TrainingSettings
@@ -60,7 +60,7 @@ class FinetuneSettings:
     epochs: int | None = None
     patience: int | None = None
     batch: int | None = None
-    micro_batch: int | None = limit(None)
+    micro_batch: int | None = limit_field(None)
     learning_rate: float | None = None
     schedule: str = "linear"
     warmup: float | None = None
@@ -72,13 +72,13 @@ class FinetuneSettings:
     pooling: str | None = None
     freeze: tuple[str, ...] = ()
     precision: str = "float32"
-    compile: bool = limit(False)
+    compile: bool = limit_field(False)
     seed: int = 42
     restarts: int = 1
     keep: str = "best"
-    log_every: int = limit(1)
-    device: str = limit("auto")
-    processes: int = limit(0)
+    log_every: int = limit_field(1)
+    device: str = limit_field("auto")
+    processes: int = limit_field(0)
 
     def __post_init__(self) -> None:
         for name, low, high in BOUNDS:
@@ -109,7 +109,7 @@ def read_job(kind: type[Job], arguments: Sequence[str]) -> Job:
     """Read a command's job from the JSON file that its arguments name. Raises InputError."""
     if len(arguments) != 1 or not Path(arguments[0]).is_file():
         raise InputError("Name one JSON file with the job.")
-    return bind(kind, json.loads(Path(arguments[0]).read_text(encoding="utf-8")), "job")
+    return bind_settings(kind, json.loads(Path(arguments[0]).read_text(encoding="utf-8")), "job")
 
 
 def frozen_layers(text: str) -> range | None:

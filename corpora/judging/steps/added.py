@@ -21,7 +21,7 @@ from corpora.entry_points import load_point, package_of
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.sources.contract import Drop, Record
-from corpora.store.settings import bind, check_choice, convert, settings_json, suggest
+from corpora.store.settings import bind_settings, check_choice, convert_value, suggest, to_settings_json
 
 GROUP = "cloze.steps"
 PLACES = ("parse", "clean", "rules")  # an added step comes directly after one of these
@@ -61,7 +61,7 @@ class StepEntry:
     def to_json(self) -> dict[str, Json]:
         """Return what determines its output."""
         own = {"kind": self.step.kind, "version": self.step.version, "package": self.package, "after": self.after}
-        return {**own, "settings": settings_json(self.step)}
+        return {**own, "settings": to_settings_json(self.step)}
 
 
 def make_step(table: Mapping[str, Json]) -> StepEntry:
@@ -74,9 +74,9 @@ def make_step(table: Mapping[str, Json]) -> StepEntry:
             f"{suggest(str(kind), sorted(points))} Or install its package into the environment that runs Cloze."
         )
     check_choice("step.after", str(after), PLACES)
-    sources = convert(table.get("sources", []), tuple[str, ...], "step.sources")
+    sources = convert_value(table.get("sources", []), tuple[str, ...], "step.sources")
     keys = {key: value for key, value in table.items() if key not in ("kind", "after", "sources")}
-    step: AddedStep = bind(load_point(points[kind]), keys, f"step ({kind})")
+    step: AddedStep = bind_settings(load_point(points[kind]), keys, f"step ({kind})")
     return StepEntry(step=step, after=str(after), sources=sources, package=package_of(points[kind]))
 
 

@@ -35,7 +35,7 @@ from ftfy import TextFixerConfig
 from ftfy.badness import is_bad
 from ftfy.fixes import unescape_html
 
-from corpora.store.settings import added, check_choice
+from corpora.store.settings import check_choice, later_field
 from corpora.text.buffers import TextBuffers, text_buffers
 from corpora.text.mojibake import ESCAPED, JOINED, PAIRED, SIGNED, Signs, line_signs, lines_to_mend
 from corpora.text.normal_form import nfc
@@ -58,8 +58,8 @@ class CleanSettings:
     """
 
     profile: str = "cased"
-    quotes: str = added(neutral="kept")
-    widths: str = added(neutral="kept")
+    quotes: str = later_field(neutral="kept")
+    widths: str = later_field(neutral="kept")
 
     def __post_init__(self) -> None:
         check_choice("clean.quotes", self.quotes, ("kept", "straight"))

@@ -28,8 +28,8 @@ import pyarrow as pa
 
 from corpora.kernels.arrays import Bytes, Int64s, UInt64s, copy_values
 from corpora.kernels.compiling import kernel
-from corpora.kernels.hashing import absorb, absorbed
-from corpora.kernels.utf8 import back, decode
+from corpora.kernels.hashing import absorb, absorb_plain
+from corpora.kernels.utf8 import decode, find_start_before
 from corpora.store.settings import check_range
 from corpora.text.buffers import text_buffers
 from corpora.text.counts.words import table_size
@@ -132,7 +132,7 @@ def line_hash(line: str) -> int:
     data = line.strip(_SPACES).encode().lower()
     value = len(data)
     for chunk in (*(int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)), 0):
-        value = absorbed(value, chunk)
+        value = absorb_plain(value, chunk)
     return value
 
 
@@ -324,7 +324,7 @@ def _is_ended(text: Bytes, start: int, end: int) -> bool:
     """Return True if a line ends in terminal punctuation."""
     if end - start >= 3 and text[end - 1] == 46 and text[end - 2] == 46 and text[end - 3] == 46:
         return False
-    code, _ = decode(text, back(text, end))
+    code, _ = decode(text, find_start_before(text, end))
     for member in _ENDS:
         if member == code:
             return True

@@ -11,7 +11,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.kernels.compiling import kernel
-from corpora.kernels.packed import FROM_CAPITAL, FROM_DIGIT, LOW_SEVEN, TOP_BITS, ascii_letters, from_byte, load_up_to
+from corpora.kernels.packed import FROM_CAPITAL, FROM_DIGIT, LOW_SEVEN, TOP_BITS, flag_letters, from_byte, load_up_to
 
 EMAIL, IP, PHONE = 1, 2, 4  # bits of the kinds, in the order of KINDS
 LEAST_DIGITS = 7
@@ -78,7 +78,7 @@ def _next_sign(data: Bytes, at: int, stop: int, signs: Bytes) -> int:
                     return place
         else:
             dots = colons = before = 0
-            if ascii_letters(chunk):
+            if flag_letters(chunk):
                 digits = 0
         at += 8
     return stop

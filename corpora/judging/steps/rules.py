@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Int16s, Int32s
-from corpora.store.settings import added, check_range
+from corpora.store.settings import check_range, later_field
 from corpora.text.counts.definition import STOP_WORDS, Counts
 from corpora.text.counts.kernels import count
 from corpora.text.counts.languages import ENGLISH, Terms, count_in, measure_in, terms_for, terms_of
@@ -129,7 +129,7 @@ class C4Rules:
     drop_lorem_ipsum: bool = True
     drop_curly_braces: bool = False
     min_sentences: int = 3
-    min_long_lines: int = added(neutral=0)
+    min_long_lines: int = later_field(neutral=0)
 
     def __post_init__(self) -> None:
         for name in ("min_sentences", "min_long_lines"):

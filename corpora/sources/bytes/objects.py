@@ -84,7 +84,7 @@ class ObjectPath(PosixPath):
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
         """Return True if there is such an object."""
         try:
-            return self._place.size("") is not None
+            return self._place.find_size("") is not None
         except InputError as error:
             raise _refused(error, str(self)) from error
 
@@ -99,7 +99,7 @@ class ObjectPath(PosixPath):
     def objects(self) -> dict[str, int]:
         """Every object below this prefix: its name from there on -> its bytes."""
         try:
-            return self._place.sizes("")
+            return self._place.list_files("")
         except InputError as error:
             raise _refused(error, str(self)) from error
 
@@ -110,7 +110,7 @@ class ObjectPath(PosixPath):
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """Its size, as for a file; its times are not given."""
         try:
-            size = self._place.size("")
+            size = self._place.find_size("")
         except InputError as error:
             raise _refused(error, str(self)) from error
         if size is None:

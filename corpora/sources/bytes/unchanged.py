@@ -15,7 +15,7 @@ from pathlib import Path
 from corpora.errors import InputError
 from corpora.sources.bytes.objects import ObjectPath, raw_path
 from corpora.sources.bytes.zip_members import MemberPath
-from corpora.store.places.files import machine
+from corpora.store.places.files import read_machine_id
 
 
 def state_of(path: Path) -> str:
@@ -33,7 +33,7 @@ def state_of(path: Path) -> str:
         return "gone"
     if stat.S_ISDIR(now.st_mode):
         return " ".join(state_of(each) for each in sorted(path.rglob("*")) if not each.is_dir())
-    return f"{machine()} {now.st_size} {now.st_mtime_ns} {now.st_ino}" if stat.S_ISREG(now.st_mode) else ""
+    return f"{read_machine_id()} {now.st_size} {now.st_mtime_ns} {now.st_ino}" if stat.S_ISREG(now.st_mode) else ""
 
 
 def changed_words(path: Path) -> str:

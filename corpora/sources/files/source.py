@@ -68,7 +68,7 @@ from corpora.sources.files.patents import TextOrPatents
 from corpora.sources.files.tables import TextTable
 from corpora.sources.record_fields import check_fields
 from corpora.sources.xml.presets import OTHER_ROOT, preset_of
-from corpora.store.settings import added, check_range
+from corpora.store.settings import check_range, later_field
 
 ASCII_CHARACTERS = 128
 DELIMITERS = ",;\t|"  # one of which parts the first row of a table
@@ -106,9 +106,9 @@ class FilesSource:
     fields: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
     encoding: str = "utf-8"
     max_record_bytes: int = 20_000_000
-    delimiter: str = added(neutral="")
-    quote: str = added(neutral='"')
-    books: bool = added(neutral=False)
+    delimiter: str = later_field(neutral="")
+    quote: str = later_field(neutral='"')
+    books: bool = later_field(neutral=False)
 
     def __post_init__(self) -> None:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)

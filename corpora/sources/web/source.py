@@ -20,7 +20,7 @@ from corpora.generic_types import Json
 from corpora.schema import Locator
 from corpora.sources.contract import RawFile, Record, Slice, Tally, files_ending, plain_settings
 from corpora.sources.web.archived_pages import ArchivedPages
-from corpora.store.settings import added, check_range
+from corpora.store.settings import check_range, later_field
 
 ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".wet", ".wet.gz", ".wet.zst")
 HOST = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
@@ -55,7 +55,7 @@ class CcNewsSource:
     truncated: bool = True
     max_record_bytes: int = 10_000_000
     split: bool = True
-    min_whole: float = added(neutral=0.0)
+    min_whole: float = later_field(neutral=0.0)
 
     def __post_init__(self) -> None:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)

@@ -75,7 +75,7 @@ from corpora.sources.xml.fields import (
     plain_text,
 )
 from corpora.sources.xml.presets import PRESETS, Preset, of_preset, preset_of
-from corpora.store.settings import check_choice, check_range, settings_json
+from corpora.store.settings import check_choice, check_range, to_settings_json
 
 ENDINGS = packed(".xml", ".nxml")
 XML_FIELDS = (*FIELDS, "version")
@@ -194,7 +194,7 @@ class XmlSource:
 
     def settings(self) -> dict[str, Json]:
         """Return what determines the bytes of its documents: all that the preset fills in, and not its name."""
-        form = {key: value for key, value in settings_json(self._form).items() if key != "others" or value}
+        form = {key: value for key, value in to_settings_json(self._form).items() if key != "others" or value}
         return {**form, "max_record_bytes": self.max_record_bytes}
 
     def files(self) -> list[tuple[str, Path]]:

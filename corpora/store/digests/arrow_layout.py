@@ -32,7 +32,7 @@ _HEADER_FIELD, _BODY_FIELD, _BUFFERS_FIELD = 2, 3, 2  # Message.header, Message.
 Span = tuple[int, int]  # first byte and the one after the last
 
 
-def digest_of(data: Any) -> str:
+def compute_digest(data: Any) -> str:
     """16 hexadecimal digits of some bytes (xxh3, 64 bits).
 
     >>> digest_of(b"")
@@ -57,7 +57,7 @@ class BatchChecks:
     body_bytes: int
     content: Content
     digests: tuple[str, ...]
-    keys: tuple[int, int] | None = None
+    key_range: tuple[int, int] | None = None
 
     @property
     def end(self) -> int:
@@ -72,7 +72,7 @@ class BatchChecks:
             "content": str(self.content),
             "digests": list(self.digests),
         }
-        return fields if self.keys is None else {**fields, "keys": list(self.keys)}
+        return fields if self.key_range is None else {**fields, "keys": list(self.key_range)}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "BatchChecks":
@@ -86,7 +86,7 @@ class BatchChecks:
             body_bytes=body_bytes,
             content=Content.parse(data["content"]),
             digests=tuple(data["digests"]),
-            keys=(first, last) if "keys" in data else None,
+            key_range=(first, last) if "keys" in data else None,
         )
 
 
@@ -115,12 +115,12 @@ class TableChecks:
         return TableChecks(**{**data, "batches": tuple(BatchChecks.from_json(batch) for batch in data["batches"])})
 
 
-def head_bytes(data: Any) -> int:
+def measure_head(data: Any) -> int:
     """Return the length of the head of the file that begins with these bytes."""
     return len(MAGIC) + _PREFIX.size + int(_PREFIX.unpack_from(data, len(MAGIC))[1])
 
 
-def check_batch(
+def digest_batch(
     message: memoryview,
     offset: int,
     batch: pa.RecordBatch,
@@ -136,7 +136,7 @@ def check_batch(
     """
     metadata_bytes = _PREFIX.size + int(_PREFIX.unpack_from(message)[1])
     metadata, body = message[:metadata_bytes], message[metadata_bytes:]
-    spans = column_spans(metadata, schema or batch.schema, len(body))
+    spans = locate_columns(metadata, schema or batch.schema, len(body))
     keys = None
     if sorted_by is not None and batch.num_rows:
         column = batch.column(sorted_by)
@@ -147,73 +147,77 @@ def check_batch(
         metadata_bytes=metadata_bytes,
         body_bytes=len(body),
         content=content,
-        digests=(digest_of(metadata), *(digest_of(body[first:last]) for first, last in spans)),
-        keys=keys,
+        digests=(compute_digest(metadata), *(compute_digest(body[first:last]) for first, last in spans)),
+        key_range=keys,
     )
 
 
-def column_spans(metadata: memoryview, schema: pa.Schema, body_bytes: int) -> list[Span]:
+def locate_columns(metadata: memoryview, schema: pa.Schema, body_bytes: int) -> list[Span]:
     """The bytes of each column in the body of a record batch: from its first buffer to the next column's.
 
     metadata: of the batch, with its prefix of 8 bytes
     """
-    starts = _buffer_offsets(metadata[_PREFIX.size :])
-    firsts = np.cumsum([0, *(_num_buffers(field.type) for field in schema)])
+    starts = _read_buffer_offsets(metadata[_PREFIX.size :])
+    firsts = np.cumsum([0, *(_count_buffers(field.type) for field in schema)])
     assert firsts[-1] == len(starts), "every buffer is of a column"
     bounds = [*(int(starts[first]) for first in firsts[:-1]), body_bytes]
     return list(pairwise(bounds))
 
 
 @cache
-def _num_buffers(kind: pa.DataType) -> int:
+def _count_buffers(kind: pa.DataType) -> int:
     """Buffers of a column, those of its children included."""
     assert not (pa.types.is_null(kind) or pa.types.is_dictionary(kind)), f"no table has a column of type {kind}"
     return len(pa.array([], kind).buffers())
 
 
-def _buffer_offsets(flatbuffer: memoryview) -> Any:
+def _read_buffer_offsets(flatbuffer: memoryview) -> Any:
     """Return the offset of each buffer in the body: int64 [buffers]."""
-    message = _number("<I", flatbuffer, 0)
-    batch = _follow(flatbuffer, _field(flatbuffer, message, _HEADER_FIELD))
-    vector = _follow(flatbuffer, _field(flatbuffer, batch, _BUFFERS_FIELD))
-    pairs = np.frombuffer(flatbuffer, "<i8", 2 * _number("<I", flatbuffer, vector), vector + 4)
+    message = _read_number("<I", flatbuffer, 0)
+    batch = _follow_offset(flatbuffer, _locate_field(flatbuffer, message, _HEADER_FIELD))
+    vector = _follow_offset(flatbuffer, _locate_field(flatbuffer, batch, _BUFFERS_FIELD))
+    pairs = np.frombuffer(flatbuffer, "<i8", 2 * _read_number("<I", flatbuffer, vector), vector + 4)
     return pairs[::2]
 
 
-def _field(flatbuffer: memoryview, table: int, number: int) -> int:
+def _locate_field(flatbuffer: memoryview, table: int, number: int) -> int:
     """Return the place of a field of a flatbuffer's table; the table's own place where it has its default value."""
-    vtable, entry = table - _number("<i", flatbuffer, table), 4 + 2 * number
-    return table + (_number("<H", flatbuffer, vtable + entry) if entry < _number("<H", flatbuffer, vtable) else 0)
+    vtable, entry = table - _read_number("<i", flatbuffer, table), 4 + 2 * number
+    return table + (
+        _read_number("<H", flatbuffer, vtable + entry) if entry < _read_number("<H", flatbuffer, vtable) else 0
+    )
 
 
-def _follow(flatbuffer: memoryview, place: int) -> int:
+def _follow_offset(flatbuffer: memoryview, position: int) -> int:
     """Return the place that the offset stored at a place points to."""
-    return place + _number("<I", flatbuffer, place)
+    return position + _read_number("<I", flatbuffer, position)
 
 
-def _number(kind: str, flatbuffer: memoryview, place: int) -> int:
-    return int(struct.unpack_from(kind, flatbuffer, place)[0])
+def _read_number(kind: str, flatbuffer: memoryview, position: int) -> int:
+    return int(struct.unpack_from(kind, flatbuffer, position)[0])
 
 
-def check_table(data: memoryview, contents: Callable[[pa.RecordBatch], Content], sorted_by: str | None) -> TableChecks:
+def digest_table(
+    data: memoryview, compute_content: Callable[[pa.RecordBatch], Content], sorted_by: str | None
+) -> TableChecks:
     """Return the checks of a whole file that was written without any. Raises ArrowInvalid where it is no such file.
 
     contents: the content of a record batch
     """
     reader = pa.ipc.open_file(pa.py_buffer(data))
-    first = head_bytes(data)
+    first = measure_head(data)
     batches: list[BatchChecks] = []
     for number in range(reader.num_record_batches):
         batch, offset = reader.get_batch(number), batches[-1].end if batches else first
-        message = data[offset : offset + message_bytes(data, offset)]
-        batches.append(check_batch(message, offset, batch, contents(batch), sorted_by))
+        message = data[offset : offset + measure_message(data, offset)]
+        batches.append(digest_batch(message, offset, batch, compute_content(batch), sorted_by))
     end = batches[-1].end if batches else first
     return TableChecks(
-        head_bytes=first, head=digest_of(data[:first]), tail=digest_of(data[end:]), batches=tuple(batches)
+        head_bytes=first, head=compute_digest(data[:first]), tail=compute_digest(data[end:]), batches=tuple(batches)
     )
 
 
-def find_lie(data: memoryview, checks: TableChecks, sorted_by: str | None) -> str | None:
+def find_mismatch(data: memoryview, checks: TableChecks, sorted_by: str | None) -> str | None:
     """Return what a record states wrongly of a whole file; None where all of it is right.
 
     Contents of batches are not checked: the rows are those of the file's sha256. Decodes one column.
@@ -223,24 +227,26 @@ def find_lie(data: memoryview, checks: TableChecks, sorted_by: str | None) -> st
     decoded = [schema.get_field_index(sorted_by) if sorted_by is not None else 0]
     options = pa.ipc.IpcReadOptions(included_fields=decoded, use_threads=False)
     reader = pa.ipc.open_file(pa.py_buffer(data), options=options)
-    if (checks.head_bytes, checks.head) != (first := head_bytes(data), digest_of(data[:first])):
+    if (checks.head_bytes, checks.head) != (first := measure_head(data), compute_digest(data[:first])):
         return "its head"
     if reader.num_record_batches != len(checks.batches):
         return f"{len(checks.batches)} record batches and not {reader.num_record_batches}"
     end = first
     for number, recorded in enumerate(checks.batches):
-        message = data[end : end + message_bytes(data, end)]
-        actual = check_batch(message, end, reader.get_batch(number), recorded.content, sorted_by, schema)
+        message = data[end : end + measure_message(data, end)]
+        actual = digest_batch(message, end, reader.get_batch(number), recorded.content, sorted_by, schema)
         if actual != recorded:
             return f"record batch {number}"
         end = actual.end
-    return None if checks.tail == digest_of(data[end:]) else "its footer"
+    return None if checks.tail == compute_digest(data[end:]) else "its footer"
 
 
-def message_bytes(data: memoryview, offset: int) -> int:
+def measure_message(data: memoryview, offset: int) -> int:
     """Return the length of the message that begins at an offset of a file, its body included."""
     metadata_bytes = int(_PREFIX.unpack_from(data, offset)[1])
     flatbuffer = data[offset + _PREFIX.size : offset + _PREFIX.size + metadata_bytes]
-    place = _field(flatbuffer, message := _number("<I", flatbuffer, 0), _BODY_FIELD)
-    body = _number("<q", flatbuffer, place) if place != message else 0  # of a batch without rows it is not written
+    position = _locate_field(flatbuffer, message := _read_number("<I", flatbuffer, 0), _BODY_FIELD)
+    body = (
+        _read_number("<q", flatbuffer, position) if position != message else 0
+    )  # of a batch without rows it is not written
     return _PREFIX.size + metadata_bytes + body

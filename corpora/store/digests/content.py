@@ -32,9 +32,9 @@ from corpora.kernels.arrays import Bytes, Int64s
 PRIME = (1 << 127) - 1
 BASE = 0x3C6EF372FE94F82BA54FF53A5F1D36F1
 PIECE_BYTES = 1 << 22  # of a batch, whose canonical form is held at once
-FEW_ROWS = 40  # fewer are hashed sooner than they are handed to a kernel
-LONG_ROW_BYTES = 1 << 14  # from here on one copy costs more than a row's turn in the loop
-ROOM_BYTES = 1 << 18  # for the row that a kernel hashes: longer ones among short ones are hashed on their own
+MIN_KERNEL_ROWS = 40  # fewer are hashed sooner than they are handed to a kernel
+MAX_MEAN_ROW_BYTES = 1 << 14  # from here on one copy costs more than a row's turn in the loop
+KERNEL_ROW_BYTES = 1 << 18  # for the row that a kernel hashes: longer ones among short ones are hashed on their own
 
 Table: TypeAlias = pa.Table | pa.RecordBatch
 
@@ -71,39 +71,39 @@ def sum_contents(contents: Iterable[Content]) -> Content:
     """
     rows = digest = 0
     for content in contents:
-        digest = (digest * _base_to_the(content.rows) + content.digest) % PRIME
+        digest = (digest * _compute_base_power(content.rows) + content.digest) % PRIME
         rows += content.rows
     return Content(rows, digest)
 
 
-def _base_to_the(rows: int) -> int:
+def _compute_base_power(rows: int) -> int:
     """BASE ** rows modulo PRIME: a product of one kept power for each byte of the number, where `pow` takes 15
     microseconds."""
-    power, place = 1, 0
+    power, shift = 1, 0
     while rows:
-        power = power * _byte_power(rows & 0xFF, place) % PRIME
-        rows, place = rows >> 8, place + 8
+        power = power * _compute_byte_power(rows & 0xFF, shift) % PRIME
+        rows, shift = rows >> 8, shift + 8
     return power
 
 
 @cache  # 256 for each byte that a number of rows has
-def _byte_power(byte: int, place: int) -> int:
-    return pow(BASE, byte << place, PRIME)
+def _compute_byte_power(byte: int, shift: int) -> int:
+    return pow(BASE, byte << shift, PRIME)
 
 
-def content_of(table: Table) -> Content:
+def compute_content(table: Table) -> Content:
     """The content of a table's rows in their order.
 
     Column names, types, nullability and order count; how the rows are chunked or sliced, what is in the
     buffers under a null, and the metadata of the schema and its fields do not.
     Raises TypeError for a column that is not made of numbers, booleans, text, bytes, lists and structs.
     """
-    return _content(table, _fastest)
+    return _digest_by_pieces(table, _digest_rows)
 
 
-def content_plain(table: Table) -> Content:
+def compute_content_plain(table: Table) -> Content:
     """Return what `content_of` returns, row by row: its definition."""
-    return _content(table, _one_by_one)
+    return _digest_by_pieces(table, _digest_rows_plain)
 
 
 class _Stream(NamedTuple):
@@ -112,13 +112,13 @@ class _Stream(NamedTuple):
     data: Bytes
     bounds: Int64s
 
-    def is_whole(self) -> bool:
+    def is_in_bounds(self) -> bool:
         """True if all rows are in the data: in a damaged file they need not be."""
         ordered = bool((self.bounds[1:] >= self.bounds[:-1]).all())
         return ordered and 0 <= self.bounds[0] and self.bounds[-1] <= len(self.data)
 
 
-class _Bytes(NamedTuple):
+class _RowBytes(NamedTuple):
     """Columns as bytes: matrices of a fixed number of bytes a row, and streams of a varying number.
 
     The lengths of what the streams hold are in the matrices, so no byte can move from one row, column or
@@ -128,47 +128,47 @@ class _Bytes(NamedTuple):
     fixed: list[Bytes]
     streams: list[_Stream]
 
-    def row(self, at: int) -> "_Bytes":
+    def select_row(self, row: int) -> "_RowBytes":
         """One row, as views."""
-        streams = [_Stream(data, bounds[at : at + 2]) for data, bounds in self.streams]
-        return _Bytes([matrix[at : at + 1] for matrix in self.fixed], streams)
+        streams = [_Stream(data, bounds[row : row + 2]) for data, bounds in self.streams]
+        return _RowBytes([matrix[row : row + 1] for matrix in self.fixed], streams)
 
-    def size(self) -> int:
+    def count_bytes(self) -> int:
         """The number of bytes of all rows."""
         sizes = (int(stream.bounds[-1] - stream.bounds[0]) for stream in self.streams)
         return sum(matrix.size for matrix in self.fixed) + sum(sizes)
 
 
-def _content(table: Table, digest: Callable[[_Bytes, bytes], Content]) -> Content:
+def _digest_by_pieces(table: Table, digest: Callable[[_RowBytes, bytes], Content]) -> Content:
     """The content of a table, piece by piece."""
     described = table.schema.to_string(show_field_metadata=False, show_schema_metadata=False)
     seed = xxhash.xxh3_128_intdigest(described.encode()).to_bytes(16, "little")
     content = Content()
     for batch in [table] if isinstance(table, pa.RecordBatch) else table.to_batches():
-        for piece in _pieces(batch):
-            content += digest(_as_parts(piece), seed)  # not kept while the next piece is read
+        for piece in _iter_pieces(batch):
+            content += digest(_to_row_bytes(piece), seed)  # not kept while the next piece is read
     return content
 
 
-def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _iter_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """A batch in slices of about `PIECE_BYTES`, one row at least; one slice where it is empty."""
     rows = max(1, batch.num_rows * PIECE_BYTES // max(batch.nbytes, 1))
     yield from (batch.slice(at, rows) for at in range(0, max(batch.num_rows, 1), rows))
 
 
-def _as_parts(batch: pa.RecordBatch) -> _Bytes:
+def _to_row_bytes(batch: pa.RecordBatch) -> _RowBytes:
     """All columns of a batch; a matrix of no width tells how many rows there are."""
-    parts = _Bytes([np.zeros((batch.num_rows, 0), np.uint8)], [])
+    row_bytes = _RowBytes([np.zeros((batch.num_rows, 0), np.uint8)], [])
     for column in batch.columns:
-        _add_column(column, parts)
-    return parts
+        _add_column(column, row_bytes)
+    return row_bytes
 
 
-def _one_by_one(parts: _Bytes, seed: bytes) -> Content:
+def _digest_rows_plain(row_bytes: _RowBytes, seed: bytes) -> Content:
     """The content of rows: each is hashed by its fixed-width values and lengths first, then by its streams."""
-    matrix = np.concatenate(parts.fixed, axis=1)
+    matrix = np.concatenate(row_bytes.fixed, axis=1)
     width, rows = matrix.shape[1], matrix.reshape(-1).data
-    streams = [(stream.data.data, stream.bounds.tolist()) for stream in parts.streams]
+    streams = [(stream.data.data, stream.bounds.tolist()) for stream in row_bytes.streams]
     digest = 0
     for row in range(len(matrix)):
         state = xxhash.xxh3_128(seed)
@@ -179,46 +179,46 @@ def _one_by_one(parts: _Bytes, seed: bytes) -> Content:
     return Content(len(matrix), digest)
 
 
-def _fastest(parts: _Bytes, seed: bytes) -> Content:
+def _digest_rows(row_bytes: _RowBytes, seed: bytes) -> Content:
     """The content of rows, by the kernel where that pays; a row of no columns is shorter than what it hashes."""
-    num_rows, size = len(parts.fixed[0]), parts.size()
-    if num_rows >= FEW_ROWS and 0 < size <= LONG_ROW_BYTES * num_rows:
-        if all(stream.is_whole() for stream in parts.streams):  # the kernel checks no bounds
-            return _by_kernel(parts, seed)
-    return _one_by_one(parts, seed)
+    num_rows, size = len(row_bytes.fixed[0]), row_bytes.count_bytes()
+    if num_rows >= MIN_KERNEL_ROWS and 0 < size <= MAX_MEAN_ROW_BYTES * num_rows:
+        if all(stream.is_in_bounds() for stream in row_bytes.streams):  # the kernel checks no bounds
+            return _digest_rows_compiled(row_bytes, seed)
+    return _digest_rows_plain(row_bytes, seed)
 
 
-def _by_kernel(parts: _Bytes, seed: bytes) -> Content:
+def _digest_rows_compiled(row_bytes: _RowBytes, seed: bytes) -> Content:
     """The content of rows that have columns; one that is longer than the kernel's room is hashed on its own."""
-    from corpora.kernels.hash128 import number, words  # imports numba, which reading a manifest does not need
+    from corpora.kernels.hash128 import join_words, split_words  # imports numba, which reading a manifest does not need
     from corpora.store.digests.content_kernels import digest_rows
 
-    num_rows, content, first = len(parts.fixed[0]), Content(), 0
-    streams = (stream.data for stream in parts.streams)
-    data = [_eight_or_more(each) for each in (*(matrix.reshape(-1) for matrix in parts.fixed), *streams)]
-    columns, room = _column_table(parts, data), np.empty(ROOM_BYTES, np.uint8)
+    num_rows, content, first = len(row_bytes.fixed[0]), Content(), 0
+    streams = (stream.data for stream in row_bytes.streams)
+    data = [_pad_to_eight_bytes(each) for each in (*(matrix.reshape(-1) for matrix in row_bytes.fixed), *streams)]
+    columns, buffer = _build_column_table(row_bytes, data), np.empty(KERNEL_ROW_BYTES, np.uint8)
     while first < num_rows:
-        last, digest = digest_rows(columns, first, num_rows, np.frombuffer(seed, np.uint64), words(BASE), room)
-        content += Content(last - first, number(digest))
+        last, digest = digest_rows(columns, first, num_rows, np.frombuffer(seed, np.uint64), split_words(BASE), buffer)
+        content += Content(last - first, join_words(digest))
         if last < num_rows:
-            content += _one_by_one(parts.row(last), seed)
+            content += _digest_rows_plain(row_bytes.select_row(last), seed)
         first = last + 1
     return content
 
 
-def _column_table(parts: _Bytes, data: list[Bytes]) -> Int64s:
+def _build_column_table(row_bytes: _RowBytes, data: list[Bytes]) -> Int64s:
     """Columns as `digest_rows` takes them, fixed ones first; `data` has the bytes of each."""
     from corpora.store.digests.content_kernels import Column
 
     table = np.full((len(data), len(Column)), -1, np.int64)
     table[:, Column.DATA] = [each.ctypes.data for each in data]
     table[:, Column.SIZE] = [len(each) for each in data]
-    table[: len(parts.fixed), Column.WIDTH] = [matrix.shape[1] for matrix in parts.fixed]
-    table[len(parts.fixed) :, Column.BOUNDS] = [stream.bounds.ctypes.data for stream in parts.streams]
+    table[: len(row_bytes.fixed), Column.WIDTH] = [matrix.shape[1] for matrix in row_bytes.fixed]
+    table[len(row_bytes.fixed) :, Column.BOUNDS] = [stream.bounds.ctypes.data for stream in row_bytes.streams]
     return table
 
 
-def _eight_or_more(data: Bytes) -> Bytes:
+def _pad_to_eight_bytes(data: Bytes) -> Bytes:
     """The bytes, and zeros after them where they are fewer than eight."""
     if len(data) >= 8:
         return data
@@ -227,68 +227,68 @@ def _eight_or_more(data: Bytes) -> Bytes:
     return padded
 
 
-def _add_column(column: pa.Array, parts: _Bytes) -> None:
+def _add_column(column: pa.Array, row_bytes: _RowBytes) -> None:
     """Append a column's bytes: validity first, then its values, with nulls as zeros or nothing."""
     kind, types = column.type, pa.types
-    parts.fixed.append(_validity(column))
+    row_bytes.fixed.append(_read_validity(column))
     if types.is_struct(kind):
         for child in column.flatten():
-            _add_column(child, parts)
+            _add_column(child, row_bytes)
     elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        _add_lists(column, parts)
+        _add_lists(column, row_bytes)
     elif types.is_string(kind) or types.is_large_string(kind):
-        _add_text(column.fill_null("") if column.null_count else column, parts)
+        _add_text(column.fill_null("") if column.null_count else column, row_bytes)
     elif types.is_binary(kind) or types.is_large_binary(kind):
-        _add_text(column.fill_null(b"") if column.null_count else column, parts)
+        _add_text(column.fill_null(b"") if column.null_count else column, row_bytes)
     elif types.is_fixed_size_binary(kind):
         filled = column.fill_null(b"\0" * kind.byte_width) if column.null_count else column
         data = np.frombuffer(filled.buffers()[1] or b"", np.uint8)[filled.offset * kind.byte_width :]
-        parts.fixed.append(data[: len(column) * kind.byte_width].reshape(len(column), kind.byte_width))
+        row_bytes.fixed.append(data[: len(column) * kind.byte_width].reshape(len(column), kind.byte_width))
     elif types.is_boolean(kind):
-        parts.fixed.append(_bits(column.fill_null(False) if column.null_count else column))
+        row_bytes.fixed.append(_unpack_bits(column.fill_null(False) if column.null_count else column))
     elif types.is_integer(kind) or types.is_floating(kind):
         values = column.fill_null(pa.scalar(0, kind)) if column.null_count else column
-        parts.fixed.append(_as_bytes(values.to_numpy(zero_copy_only=False)))
+        row_bytes.fixed.append(_to_byte_matrix(values.to_numpy(zero_copy_only=False)))
     else:
-        raise TypeError(f"content_of knows no canonical form of a column of type {kind}")
+        raise TypeError(f"compute_content knows no canonical form of a column of type {kind}")
 
 
-def _validity(column: pa.Array) -> Bytes:
+def _read_validity(column: pa.Array) -> Bytes:
     """A byte a row: 1 for a value, 0 for a null."""
     if column.null_count:
-        return _bits(column.is_valid())
+        return _unpack_bits(column.is_valid())
     return np.ones((len(column), 1), np.uint8)
 
 
-def _bits(column: pa.Array) -> Bytes:
+def _unpack_bits(column: pa.Array) -> Bytes:
     """A byte a row of a column of booleans without nulls."""
     data = np.frombuffer(column.buffers()[1] or b"", np.uint8)[column.offset // 8 :]
     skipped = column.offset % 8
     return np.unpackbits(data, count=skipped + len(column), bitorder="little")[skipped:].reshape(-1, 1)
 
 
-def _add_text(column: pa.Array, parts: _Bytes) -> None:
+def _add_text(column: pa.Array, row_bytes: _RowBytes) -> None:
     """Append the lengths and the bytes of a text or binary column without nulls."""
-    large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    has_long_offsets = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     _, offsets, data = column.buffers()
-    every = np.frombuffer(offsets or bytes(8), np.int64 if large else np.int32)
+    every = np.frombuffer(offsets or bytes(8), np.int64 if has_long_offsets else np.int32)
     bounds: Int64s = every[column.offset : column.offset + len(column) + 1].astype(np.int64)
-    parts.fixed.append(_as_bytes(np.diff(bounds)))
-    parts.streams.append(_Stream(np.frombuffer(data or b"", np.uint8), bounds))
+    row_bytes.fixed.append(_to_byte_matrix(np.diff(bounds)))
+    row_bytes.streams.append(_Stream(np.frombuffer(data or b"", np.uint8), bounds))
 
 
-def _add_lists(column: pa.Array, parts: _Bytes) -> None:
+def _add_lists(column: pa.Array, row_bytes: _RowBytes) -> None:
     """Append the lengths of a column of lists, and the items' own bytes as streams."""
     lengths = pc.list_value_length(column).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     bounds = np.zeros(len(column) + 1, np.int64)
     np.cumsum(lengths, out=bounds[1:])
-    items = _Bytes([], [])
+    items = _RowBytes([], [])
     _add_column(column.flatten(), items)
-    parts.fixed.append(_as_bytes(lengths))
-    parts.streams.extend(_Stream(matrix.reshape(-1), bounds * matrix.shape[1]) for matrix in items.fixed)
-    parts.streams.extend(_Stream(stream.data, stream.bounds[bounds]) for stream in items.streams)
+    row_bytes.fixed.append(_to_byte_matrix(lengths))
+    row_bytes.streams.extend(_Stream(matrix.reshape(-1), bounds * matrix.shape[1]) for matrix in items.fixed)
+    row_bytes.streams.extend(_Stream(stream.data, stream.bounds[bounds]) for stream in items.streams)
 
 
-def _as_bytes(values: npt.NDArray[np.generic]) -> Bytes:
+def _to_byte_matrix(values: npt.NDArray[np.generic]) -> Bytes:
     """Numbers as a matrix of bytes, one row each."""
     return np.ascontiguousarray(values).view(np.uint8).reshape(len(values), values.dtype.itemsize)

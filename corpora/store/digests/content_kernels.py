@@ -12,11 +12,11 @@ import numpy as np
 
 from corpora.kernels.arrays import Bytes, Int64s, Integer, UInt64s
 from corpora.kernels.compiling import kernel
-from corpora.kernels.hash128 import Number127, reduced, times_plus, xxh3_128
+from corpora.kernels.hash128 import Number127, multiply_add, reduce_modulo, xxh3_128
 from corpora.kernels.packed import load8_at, store8
 
 SEED_BYTES = 16
-SPARE = 8  # bytes after the row that may be overwritten
+SPARE_BYTES = 8  # bytes after the row that may be overwritten
 
 
 class Column(IntEnum):
@@ -37,7 +37,7 @@ _DATA, _SIZE, _WIDTH, _BOUNDS = (int(field) for field in Column)
 
 @kernel
 def digest_rows(
-    columns: Int64s, first: int, last: int, seed: UInt64s, base: Number127, room: Bytes
+    columns: Int64s, first: int, last: int, seed: UInt64s, base: Number127, buffer: Bytes
 ) -> tuple[int, Number127]:
     """Digest the rows from `first` on to before `last`, or to before the first one that `room` is too small for.
 
@@ -45,22 +45,22 @@ def digest_rows(
     """
     lanes, digest = np.empty(8, np.uint64), (np.uint64(0), np.uint64(0))
     for word in range(2):
-        store8(room, 8 * word, seed[word])
+        store8(buffer, 8 * word, seed[word])
     for row in range(first, last):
         size = np.int64(SEED_BYTES)
         for column in range(len(columns)):
-            start, end = _bounds(columns, column, row)
-            if size + end - start + SPARE > len(room):
+            start, end = _locate_row(columns, column, row)
+            if size + end - start + SPARE_BYTES > len(buffer):
                 return row, digest
-            _copy(columns[column, _DATA], columns[column, _SIZE], start, end, room, size)
+            _copy_bytes(columns[column, _DATA], columns[column, _SIZE], start, end, buffer, size)
             size += end - start
-        upper, lower = xxh3_128(room, 0, size, lanes)
-        digest = times_plus(digest, base, reduced(upper, lower))
+        upper, lower = xxh3_128(buffer, 0, size, lanes)
+        digest = multiply_add(digest, base, reduce_modulo(upper, lower))
     return last, digest
 
 
 @kernel
-def _bounds(columns: Int64s, column: Integer, row: Integer) -> tuple[Integer, Integer]:
+def _locate_row(columns: Int64s, column: Integer, row: Integer) -> tuple[Integer, Integer]:
     """Return the bounds of a row's bytes in a column."""
     width = columns[column, _WIDTH]
     if width >= 0:
@@ -70,15 +70,15 @@ def _bounds(columns: Int64s, column: Integer, row: Integer) -> tuple[Integer, In
 
 
 @kernel
-def _copy(data: Integer, size: Integer, start: Integer, end: Integer, room: Bytes, at: Integer) -> None:
+def _copy_bytes(data: Integer, size: Integer, start: Integer, end: Integer, buffer: Bytes, at: Integer) -> None:
     """Copy bytes start to end, of `size` that begin at the address `data`, to `room` from `at` on.
 
     Whole words are written: up to seven bytes after them are overwritten.
     """
     words = (end - start) >> 3
     for word in range(words):
-        store8(room, at + 8 * word, load8_at(data, start + 8 * word))
+        store8(buffer, at + 8 * word, load8_at(data, start + 8 * word))
     rest = start + 8 * words
     if rest < end:
-        over = max(0, rest + 8 - size)  # bytes that no load may reach
-        store8(room, at + 8 * words, load8_at(data, rest - over) >> np.uint64(8 * over))
+        num_unreachable = max(0, rest + 8 - size)  # bytes that no load may reach
+        store8(buffer, at + 8 * words, load8_at(data, rest - num_unreachable) >> np.uint64(8 * num_unreachable))

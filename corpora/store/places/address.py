@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 from corpora.errors import InputError
 
 SCHEME = "s3"
-NAME_BYTES = 255  # of one folder or file, in every file system that is in use
-REMEDY = (
+MAX_NAME_BYTES = 255  # of one folder or file, in every file system that is in use
+CREDENTIALS_REMEDY = (
     "Give keys in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN) or name a profile of "
     "~/.aws with AWS_PROFILE, and change a key that stood in a file or on a command line."
 )
@@ -29,16 +29,16 @@ _OPTIONS = {
     "force_virtual_addressing": _YES_NO,
     "tls_ca_file_path": re.compile("/.*"),
 }
-_SECRET = re.compile("key|secret|token|password|credential|signature|user", re.IGNORECASE)
-_SIGNED = re.compile(  # names in the query of addresses that S3, Azure, Google and CloudFront sign, and of tokens
+_SECRET_OPTION = re.compile("key|secret|token|password|credential|signature|user", re.IGNORECASE)
+_SECRET_PARAMETER = re.compile(  # names in the query of addresses that S3, Azure, Google and CloudFront sign, and of tokens
     r"signature|token|secret|passw|credential|access[-_]?key|(^|[-_.])(sig|key|api[-_]?key|auth|authorization|policy|jwt)$",
     re.IGNORECASE,
 )
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_SCHEME_PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/(?P<second>/?)(?P<rest>.*)", re.DOTALL)
 
 
-def plain_address(text: str) -> str:
+def normalize_address(text: str) -> str:
     """An address in the one form that it is kept in: a path, or that of an object store. Raises InputError.
 
     >>> plain_address("file:///data/my%20store"), plain_address("S3://news//2026/")
@@ -46,10 +46,10 @@ def plain_address(text: str) -> str:
     """
     url = _URL.fullmatch(text)
     if url is None:
-        return local_path(text)
+        return parse_local_path(text)
     scheme = url["scheme"].lower()
     if scheme == "file":
-        return local_path(_path_of_file_url(url["second"] + url["rest"]))
+        return parse_local_path(_parse_file_url(url["second"] + url["rest"]))
     if scheme == SCHEME and url["second"]:
         return str(parse_object_address(text))
     raise InputError(
@@ -67,7 +67,7 @@ def has_secret(url: str) -> bool:
     """
     host = re.split(r"[/?#\\]", url.partition("://")[2], maxsplit=1)[0]
     names = re.findall(r"[?&;#]([^?&;#=]*)=", url)
-    return "@" in host or any(_SIGNED.search(unquote(name)) for name in names)
+    return "@" in host or any(_SECRET_PARAMETER.search(unquote(name)) for name in names)
 
 
 def without_password(url: str) -> str:
@@ -76,7 +76,7 @@ def without_password(url: str) -> str:
     >>> without_password("https://user:se?cr/et@host:4200/api?key=secret"), without_password("host:3128")
     ('https://***@host:4200/api?...', 'host:3128')
     """
-    match = _SCHEME.match(url)
+    match = _SCHEME_PREFIX.match(url)
     scheme = match[0] if match else ""
     _, at, host = url.removeprefix(scheme).rpartition("@")  # a slash or question mark ends no password
     shown, *rest = re.split("[?#]", host, maxsplit=1)
@@ -88,26 +88,27 @@ def is_object_address(address: str) -> bool:
     return address.startswith(f"{SCHEME}://")
 
 
-def local_path(text: str) -> str:
+def parse_local_path(text: str) -> str:
     """A path of this machine; one that begins with `~/` is below the home folder. Raises InputError for what is none.
 
     >>> local_path("raw/news")
     'raw/news'
     """
     try:
-        long = any(len(piece.encode()) > NAME_BYTES for piece in text.split("/"))
+        is_too_long = any(len(piece.encode()) > MAX_NAME_BYTES for piece in text.split("/"))
     except UnicodeEncodeError as error:
         raise InputError(f"{text!a} is not UTF-8: give the folder another name.") from error
     if not text or "\0" in text:
         raise InputError(f"{text!r} is not the path of a folder or file.")
-    if long:
+    if is_too_long:
         raise InputError(
-            f"{text[:60]!r}... has a name of more than {NAME_BYTES} bytes, which no file system takes: fix the path."
+            f"{text[:60]!r}... has a name of more than {MAX_NAME_BYTES} bytes, which no file system takes: fix the "
+            "path."
         )
     return str(Path(text).expanduser()) if text == "~" or text.startswith("~/") else text
 
 
-def _path_of_file_url(rest: str) -> str:
+def _parse_file_url(rest: str) -> str:
     """The path of `file:` and this rest."""
     host, slash, path = rest.removeprefix("/").partition("/") if rest.startswith("/") else ("", "/", rest)
     if host not in ("", "localhost") or not slash:
@@ -143,13 +144,15 @@ def parse_object_address(text: str) -> ObjectAddress:
     >>> print(parse_object_address("s3://news/a b/c%23/?region=eu-west-1"))
     s3://news/a%20b/c%23?region=eu-west-1
     """
-    where, _, query = text.partition("://")[2].partition("?")
-    bucket, *pieces = where.split("/")
+    path, _, query = text.partition("://")[2].partition("?")
+    bucket, *pieces = path.split("/")
     if "@" in bucket or ":" in bucket:
-        raise InputError(f"An address of the form {SCHEME}://KEY:SECRET@... is refused: {_WHY} {REMEDY}")
+        raise InputError(
+            f"An address of the form {SCHEME}://KEY:SECRET@... is refused: {_SECRET_REASON} {CREDENTIALS_REMEDY}"
+        )
     if not _BUCKET.fullmatch(bucket):
         raise InputError(f"The address of an object store is {SCHEME}://BUCKET/PREFIX, and this one names no bucket.")
-    options = _options(query)
+    options = _parse_options(query)
     try:
         names = tuple(unquote(piece, errors="strict") for piece in pieces if piece)
     except UnicodeDecodeError as error:
@@ -159,23 +162,29 @@ def parse_object_address(text: str) -> ObjectAddress:
     return ObjectAddress(bucket=bucket, pieces=names, options=options)
 
 
-_WHY = "it would stand in records, reports and logs."
+_SECRET_REASON = "it would stand in records, reports and logs."
 
 
-def _options(query: str) -> dict[str, str]:
+def _parse_options(query: str) -> dict[str, str]:
     """The options after the question mark."""
     options = dict(parse_qsl(query, keep_blank_values=True))
     for key, value in options.items():
         if key not in _OPTIONS:
-            if _SECRET.search(key):
-                raise InputError(f"A key or token in the address of an object store is refused: {_WHY} {REMEDY}")
+            if _SECRET_OPTION.search(key):
+                raise InputError(
+                    f"A key or token in the address of an object store is refused: {_SECRET_REASON} "
+                    f"{CREDENTIALS_REMEDY}"
+                )
             raise InputError(
                 f"After the ? in the address of an object store may be {', '.join(_OPTIONS)}, and there is something "
                 "else."
             )
         if not _OPTIONS[key].fullmatch(value):
             if "@" in value:
-                raise InputError(f"A password in {key} of an object store's address is refused: {_WHY} {REMEDY}")
+                raise InputError(
+                    f"A password in {key} of an object store's address is refused: {_SECRET_REASON} "
+                    f"{CREDENTIALS_REMEDY}"
+                )
             raise InputError(f"The address of an object store has a {key} that cannot be one: {_EXAMPLES[key]}.")
     return options
 

@@ -34,16 +34,16 @@ from typing import IO, Any, Final
 from corpora.errors import InputError
 from corpora.store.places.address import is_object_address
 
-NO_LOCKS: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # what a file system without locks answers
+NO_LOCK_ERRORS: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # what a file system without locks answers
 
 
 @contextmanager
-def held(path: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+def hold_lock(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Hold a file for the time of the block, alone; `waiting` is called where another process holds it first.
 
     The file is made, and removed again at the end. Raises OSError where it cannot be written.
     """
-    file = _hold(path, waiting)
+    file = _acquire_lock(path, on_wait)
     try:
         yield
     finally:
@@ -51,14 +51,14 @@ def held(path: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[Non
         file.close()
 
 
-def _hold(path: Path, waiting: Callable[[], None]) -> IO[str]:
+def _acquire_lock(path: Path, on_wait: Callable[[], None]) -> IO[str]:
     while True:
         with ExitStack() as opened:
             file = opened.enter_context(path.open("a", encoding="utf-8"))
             if not try_lock(file):
-                waiting()
+                on_wait()
                 lock(file)
-            if is_at(file, path):
+            if is_same_file(file, path):
                 opened.pop_all()
                 return file
 
@@ -86,7 +86,7 @@ def is_locked(path: Path) -> bool:
         return False
 
 
-def is_at(file: IO[Any], path: Path) -> bool:
+def is_same_file(file: IO[Any], path: Path) -> bool:
     """True if an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
@@ -94,9 +94,9 @@ def is_at(file: IO[Any], path: Path) -> bool:
         return False
 
 
-UNFINISHED: Final = ".tmp"
-FOLDER_TRIES: Final = 5
-FOREIGN_SECONDS: Final = 86_400.0  # another machine's file is left so long: not every file system passes locks on
+UNFINISHED_SUFFIX: Final = ".tmp"
+MAX_FOLDER_TRIES: Final = 5
+FOREIGN_FILE_SECONDS: Final = 86_400.0  # another machine's file is left so long: not every file system passes locks on
 
 _SPACE, _PERMISSIONS, _MOVE = "free some space, or ", "change its permissions, or ", "move it away, or "
 _FORBIDDEN = ("this folder may not be written by you", _PERMISSIONS)
@@ -112,31 +112,31 @@ _REFUSALS = {
     errno.EISDIR: _IN_THE_WAY,
     errno.EEXIST: _IN_THE_WAY,
 }
-_LEFT = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, *NO_LOCKS)
-_ELSEWHERE = "choose another store, then run the same command again; finished parts are kept"
-_MADE_NOWHERE = "nothing can be made there, or its folder was removed meanwhile: choose another store"
+_IGNORED_ERRORS = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, *NO_LOCK_ERRORS)
+_OTHER_STORE = "choose another store, then run the same command again; finished parts are kept"
+_NO_SUCH_PLACE = "nothing can be made there, or its folder was removed meanwhile: choose another store"
 _NOT_ALLOWED = "you may not: change its permissions or choose another store"
 _UNREADABLE = "fix that, or choose another store"
-_SILENT = (
+_NO_ANSWER = (
     "the object store does not answer properly, even to repeated requests: fix its address, or wait "
     "until it does and run the same command again; finished parts are kept"
 )
-_OTHERWISE = "the object store refuses: fix the store's address, its region or the credentials"
-_OF_OBJECT_STORES = {
+_STORE_REFUSES = "the object store refuses: fix the store's address, its region or the credentials"
+_REMEDIES_BY_ERROR = {
     "NO_SUCH_BUCKET": "there is no such bucket: make it, or fix the store's address",
     "ACCESS_DENIED": "these credentials may not do that there: use others, or have them allowed to",
     "INVALID_ACCESS_KEY_ID": "the access key is not known there: fix AWS_ACCESS_KEY_ID",
     "SIGNATURE_DOES_NOT_MATCH": "the secret does not fit the access key: fix AWS_SECRET_ACCESS_KEY",
 }
 # curlCode 60 is a certificate that is not valid: that does not pass.
-_PASSING = re.compile(
+_TRANSIENT = re.compile(
     r"AWS Error (NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|THROTTLING|REQUEST_TIMEOUT)\b"
     r"(?!.*curlCode: 60\b)|HTTP status (5\d\d|429|408)\b",
     re.DOTALL,
 )
 
 
-def unfinished(path: Path, alone: bool = False) -> Path:
+def to_unfinished_path(path: Path, is_only_writer: bool = False) -> Path:
     """Return the path at which to make a file for another path, in the same folder.
 
     alone: no other process makes it meanwhile. Then there is one name, and what a killed process left is found there
@@ -144,18 +144,18 @@ def unfinished(path: Path, alone: bool = False) -> Path:
     >>> unfinished(Path("store/table.arrow"), alone=True).as_posix()
     'store/.table.arrow.tmp'
     """
-    own = "" if alone else f".{machine()}{uuid.uuid4().hex[8:]}"
-    return path.with_name(f".{path.name}{own}{UNFINISHED}")
+    unique = "" if is_only_writer else f".{read_machine_id()}{uuid.uuid4().hex[8:]}"
+    return path.with_name(f".{path.name}{unique}{UNFINISHED_SUFFIX}")
 
 
 @cache
-def machine() -> str:
+def read_machine_id() -> str:
     """Eight digits that tell this machine, since it was started, from others: locks held here are visible here."""
     try:
-        here = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+        identity = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
     except OSError:
-        here = platform.node()
-    return hashlib.sha256(here.encode()).hexdigest()[:8]
+        identity = platform.node()
+    return hashlib.sha256(identity.encode()).hexdigest()[:8]
 
 
 def open_unfinished(new: Path) -> BufferedWriter:
@@ -165,17 +165,17 @@ def open_unfinished(new: Path) -> BufferedWriter:
         try:
             lock(file)
         except OSError as error:
-            if error.errno not in NO_LOCKS:
+            if error.errno not in NO_LOCK_ERRORS:
                 file.close()
                 raise
-        if is_at(file, new):
+        if is_same_file(file, new):
             return file
         file.close()  # it was removed as abandoned between the two calls
 
 
-def open_in_folder(new: Path) -> BufferedWriter:
+def open_with_folder(new: Path) -> BufferedWriter:
     """As `open_unfinished`; the folder is made where it is missing, also when another process removes it as empty."""
-    for _ in range(FOLDER_TRIES):
+    for _ in range(MAX_FOLDER_TRIES):
         new.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
             return open_unfinished(new)
@@ -189,39 +189,39 @@ def remove_abandoned(paths: Iterable[Path]) -> int:
     Files of another machine, or of this one before it was last started, are left until they are a day old. Nothing is
     removed where the file system knows no locks, or does not permit it.
     """
-    return sum(_remove_abandoned(path) for path in paths)
+    return sum(_remove_if_abandoned(path) for path in paths)
 
 
-def _remove_abandoned(path: Path) -> bool:
-    match = re.fullmatch(rf"\..*\.([0-9a-f]{{8}})[0-9a-f]{{24}}{re.escape(UNFINISHED)}", path.name, re.DOTALL)
+def _remove_if_abandoned(path: Path) -> bool:
+    match = re.fullmatch(rf"\..*\.([0-9a-f]{{8}})[0-9a-f]{{24}}{re.escape(UNFINISHED_SUFFIX)}", path.name, re.DOTALL)
     if match is None:
         return False
     try:
         with path.open("rb+") as file:
-            ours = match[1] == machine() or path.stat().st_mtime < time.time() - FOREIGN_SECONDS
-            if not (ours and try_lock(file) and is_at(file, path)):
+            is_ours = match[1] == read_machine_id() or path.stat().st_mtime < time.time() - FOREIGN_FILE_SECONDS
+            if not (is_ours and try_lock(file) and is_same_file(file, path)):
                 return False
             path.unlink()  # while it is held: a maker that waits for its lock checks that it still exists
             return True
     except OSError as error:
-        if error.errno in _LEFT:
+        if error.errno in _IGNORED_ERRORS:
             return False
         raise
 
 
 @contextmanager
-def replaced_file(path: Path, alone: bool = False) -> Iterator[Path]:
+def replace_file(path: Path, is_only_writer: bool = False) -> Iterator[Path]:
     """A path to write to: the file there takes the place of the one at `path` when the block ends well.
 
     alone: as for `unfinished`
     """
-    new = unfinished(path, alone)
-    with ExitStack() as own:
-        own.callback(new.unlink, missing_ok=True)
-        if alone:
+    new = to_unfinished_path(path, is_only_writer)
+    with ExitStack() as cleanup:
+        cleanup.callback(new.unlink, missing_ok=True)
+        if is_only_writer:
             new.unlink(missing_ok=True)  # a link would be written through
         else:
-            own.enter_context(open_unfinished(new))
+            cleanup.enter_context(open_unfinished(new))
         yield new
         put_file(new, path)
 
@@ -232,7 +232,7 @@ def put_file(new: Path, path: Path) -> None:
     new.replace(path)
 
 
-def disk_refusal(error: OSError, elsewhere: str) -> str | None:
+def explain_disk_error(error: OSError, elsewhere: str) -> str | None:
     """Return what the disk refuses and what the user can do; None where the user cannot fix it.
 
     elsewhere: how to write to another place
@@ -270,23 +270,23 @@ def flush(path: Path, flags: int = os.O_RDONLY) -> None:
         os.close(number)
 
 
-def passes(error: OSError) -> bool:
+def is_transient(error: OSError) -> bool:
     """True if the error that an object store reports may pass by itself."""
-    return _PASSING.search(str(error)) is not None
+    return _TRANSIENT.search(str(error)) is not None
 
 
 @contextmanager
-def remedied(path: str) -> Iterator[None]:
+def explain_write_errors(path: str) -> Iterator[None]:
     """Turn what a disk or an object store reports of an unwritable place into a paragraph with a remedy."""
     try:
         yield
     except OSError as error:
-        remedy = _refusal(error, path) or disk_refusal(error, _ELSEWHERE) or _MADE_NOWHERE
+        remedy = _find_store_remedy(error, path) or explain_disk_error(error, _OTHER_STORE) or _NO_SUCH_PLACE
         raise InputError(f"Cannot write {path}: {remedy} ({error.strerror or error}).") from error
 
 
 @contextmanager
-def readable(path: str, act: str = "read") -> Iterator[None]:
+def explain_read_errors(path: str, act: str = "read") -> Iterator[None]:
     """Turn what forbids reading into a paragraph with a remedy; below a file is nothing, and a folder is no file."""
     try:
         yield
@@ -295,15 +295,17 @@ def readable(path: str, act: str = "read") -> Iterator[None]:
     except (NotADirectoryError, IsADirectoryError) as error:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
     except OSError as error:
-        remedy = _refusal(error, path) or (_NOT_ALLOWED if isinstance(error, PermissionError) else _UNREADABLE)
+        remedy = _find_store_remedy(error, path) or (
+            _NOT_ALLOWED if isinstance(error, PermissionError) else _UNREADABLE
+        )
         raise InputError(f"Cannot {act} {path}: {remedy} ({error.strerror or error}).") from error
 
 
-def _refusal(error: OSError, path: str) -> str | None:
+def _find_store_remedy(error: OSError, path: str) -> str | None:
     """Return the remedy for what an object store reports; None for a folder's path."""
     if not is_object_address(path):
         return None
-    if passes(error):
-        return _SILENT
+    if is_transient(error):
+        return _NO_ANSWER
     name = re.search(r"AWS Error (\w+)", str(error))
-    return _OF_OBJECT_STORES.get(name[1], _OTHERWISE) if name else _OTHERWISE
+    return _REMEDIES_BY_ERROR.get(name[1], _STORE_REFUSES) if name else _STORE_REFUSES

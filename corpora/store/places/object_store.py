@@ -20,18 +20,18 @@ import pyarrow.fs as pafs
 
 from corpora.generic_types import Result
 from corpora.store.places.address import ObjectAddress
-from corpora.store.places.files import passes, readable
+from corpora.store.places.files import explain_read_errors, is_transient
 
 CONNECT_SECONDS = 5.0
-SILENT_SECONDS = 10.0  # without a byte, after which a request counts as failed
-FIRST_SECONDS = 5.0
+MAX_SILENT_SECONDS = 10.0  # without a byte, after which a request counts as failed
+FIRST_PATIENCE_SECONDS = 5.0
 PATIENCE_SECONDS = 60.0
-_FIRST_WAIT, _LONGEST_WAIT = 0.25, 8.0
-_CHUNK = 1 << 20
-AT_ONCE = 1 << 21  # bytes that come in the time of one or two more requests
+_MIN_WAIT_SECONDS, _MAX_WAIT_SECONDS = 0.25, 8.0
+_CHUNK_BYTES = 1 << 20
+FETCH_BYTES = 1 << 21  # bytes that come in the time of one or two more requests
 
-_GONE = re.compile(r"AWS Error (NO_SUCH_KEY|RESOURCE_NOT_FOUND)\b")
-_answered: set[str] = set()  # stores that have answered this process, and were not waited for in vain since
+_MISSING_OBJECT = re.compile(r"AWS Error (NO_SUCH_KEY|RESOURCE_NOT_FOUND)\b")
+_answering_stores: set[str] = set()  # stores that have answered this process, and were not waited for in vain since
 
 
 class ObjectFiles:
@@ -39,47 +39,47 @@ class ObjectFiles:
 
     def __init__(self, address: ObjectAddress) -> None:
         self._store = str(address.options.get("endpoint_override", address.bucket))
-        self._files = self.patiently(lambda: _file_system(address), answers=False)
+        self._files = self.retry(lambda: _open_file_system(address), proves_contact=False)
 
-    def patiently(self, ask: Callable[[], Result], answers: bool = True) -> Result:
+    def retry(self, call: Callable[[], Result], proves_contact: bool = True) -> Result:
         """Return the result of a call, within the attempts that time allows. answers: its result is the store's word"""
-        began, wait = time.monotonic(), _FIRST_WAIT
+        started, wait = time.monotonic(), _MIN_WAIT_SECONDS
         while True:
             try:
-                result = ask()
+                result = call()
             except FileNotFoundError:
                 raise
             except OSError as error:
-                if _GONE.search(str(error)):
+                if _MISSING_OBJECT.search(str(error)):
                     raise FileNotFoundError(str(error)) from error
-                limit = PATIENCE_SECONDS if self._store in _answered else FIRST_SECONDS
-                if not passes(error):
+                patience = PATIENCE_SECONDS if self._store in _answering_stores else FIRST_PATIENCE_SECONDS
+                if not is_transient(error):
                     raise
-                if time.monotonic() - began + wait > limit:
-                    _answered.discard(self._store)  # recording the failure does not wait as long again
+                if time.monotonic() - started + wait > patience:
+                    _answering_stores.discard(self._store)  # recording the failure does not wait as long again
                     raise
             else:
-                if answers:
-                    _answered.add(self._store)
+                if proves_contact:
+                    _answering_stores.add(self._store)
                 return result
             time.sleep(wait)
-            wait = min(2 * wait, _LONGEST_WAIT)
+            wait = min(2 * wait, _MAX_WAIT_SECONDS)
 
-    def get_file_info(self, what: str | pafs.FileSelector) -> Any:
+    def get_file_info(self, selected: str | pafs.FileSelector) -> Any:
         """As Arrow's."""
-        return self.patiently(lambda: self._files.get_file_info(what))
+        return self.retry(lambda: self._files.get_file_info(selected))
 
-    def holds(self, path: str) -> bool:
+    def has_object(self, path: str) -> bool:
         """True if the object exists, by one attempt."""
         return bool(self._files.get_file_info(path).type == pafs.FileType.File)
 
     def open_input_file(self, path: str, address: str) -> "ObjectFile":
         """An object to read from. address: what messages call it"""
-        return ObjectFile(self, path, self.patiently(lambda: self._files.open_input_file(path)), address)
+        return ObjectFile(self, path, self.retry(lambda: self._files.open_input_file(path)), address)
 
     def delete_file(self, path: str) -> None:
         """As Arrow's."""
-        self.patiently(lambda: self._files.delete_file(path))
+        self.retry(lambda: self._files.delete_file(path))
 
     def upload(self, handle: BinaryIO, path: str) -> None:
         """Make an object of all bytes of a file."""
@@ -87,12 +87,12 @@ class ObjectFiles:
         def put() -> None:
             handle.seek(0)
             with self._files.open_output_stream(path, compression=None) as stream:
-                shutil.copyfileobj(handle, stream, _CHUNK)
+                shutil.copyfileobj(handle, stream, _CHUNK_BYTES)
 
-        self.patiently(put)
+        self.retry(put)
 
 
-class _Ahead(NamedTuple):
+class _Prefetch(NamedTuple):
     """A piece of an object that is being fetched."""
 
     offset: int
@@ -105,9 +105,9 @@ class ObjectFile:
 
     def __init__(self, files: ObjectFiles, path: str, file: pa.NativeFile, address: str) -> None:
         self._files, self._path, self._file, self._address, self._position = files, path, file, address, 0
-        self._block, self._block_at = b"", 0  # the last bytes that were read for a small piece of them
+        self._block, self._block_offset = b"", 0  # the last bytes that were read for a small piece of them
         self._expected = 0  # the offset of the next large piece, if they are read one after another
-        self._ahead: _Ahead | None = None
+        self._next_piece: _Prefetch | None = None
         self._thread: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> "ObjectFile":
@@ -128,7 +128,7 @@ class ObjectFile:
 
     def etag(self) -> str:
         """Return the store's name for these bytes; "" where it gives none. Raises OSError."""
-        metadata = self._files.patiently(lambda: self._file.metadata())
+        metadata = self._files.retry(lambda: self._file.metadata())
         return str(metadata.get("ETag", b"").decode()) if metadata else ""
 
     def read_at(self, num_bytes: int, offset: int) -> bytes:
@@ -136,48 +136,48 @@ class ObjectFile:
 
         While large pieces are read one after another, the next one is fetched already.
         """
-        with readable(self._address):
-            ahead, self._ahead = self._ahead, None
-            if ahead is not None and ahead.offset == offset and num_bytes <= ahead.num_bytes:
-                data = ahead.data.result()[:num_bytes]
-                self._read_ahead(num_bytes, offset + num_bytes)
-            elif num_bytes >= AT_ONCE:
-                data = self._files.patiently(lambda: self._piece(num_bytes, offset))
+        with explain_read_errors(self._address):
+            prefetched, self._next_piece = self._next_piece, None
+            if prefetched is not None and prefetched.offset == offset and num_bytes <= prefetched.num_bytes:
+                data = prefetched.data.result()[:num_bytes]
+                self._prefetch(num_bytes, offset + num_bytes)
+            elif num_bytes >= FETCH_BYTES:
+                data = self._files.retry(lambda: self._read_piece(num_bytes, offset))
                 if 0 < offset == self._expected:
-                    self._read_ahead(num_bytes, offset + num_bytes)
+                    self._prefetch(num_bytes, offset + num_bytes)
                 self._expected = offset + num_bytes
             else:
-                data = self._small_piece(num_bytes, offset)
+                data = self._read_small_piece(num_bytes, offset)
             return data
 
-    def _small_piece(self, num_bytes: int, offset: int) -> bytes:
+    def _read_small_piece(self, num_bytes: int, offset: int) -> bytes:
         stop = min(offset + num_bytes, self.size())
-        if not self._block_at <= offset <= stop <= self._block_at + len(self._block):
-            at = 0 if self.size() <= AT_ONCE else offset
-            self._block, self._block_at = self._files.patiently(lambda: self._piece(AT_ONCE, at)), at
-        return self._block[offset - self._block_at : stop - self._block_at]
+        if not self._block_offset <= offset <= stop <= self._block_offset + len(self._block):
+            start = 0 if self.size() <= FETCH_BYTES else offset
+            self._block, self._block_offset = self._files.retry(lambda: self._read_piece(FETCH_BYTES, start)), start
+        return self._block[offset - self._block_offset : stop - self._block_offset]
 
-    def _read_ahead(self, num_bytes: int, offset: int) -> None:
+    def _prefetch(self, num_bytes: int, offset: int) -> None:
         """Begin to fetch a piece, as far as the object has it."""
         num_bytes = min(num_bytes, self.size() - offset)
         if num_bytes > 0:
             self._thread = self._thread or ThreadPoolExecutor(1, "read-ahead")
-            data = self._thread.submit(self._files.patiently, lambda: self._piece(num_bytes, offset))
-            self._ahead = _Ahead(offset, num_bytes, data)
+            data = self._thread.submit(self._files.retry, lambda: self._read_piece(num_bytes, offset))
+            self._next_piece = _Prefetch(offset, num_bytes, data)
 
-    def _piece(self, num_bytes: int, offset: int) -> bytes:
+    def _read_piece(self, num_bytes: int, offset: int) -> bytes:
         """One attempt. Arrow reports a missing object in several ways, so it is looked up after a fault."""
         try:
             return bytes(self._file.read_at(num_bytes, offset))
         except OSError:
-            if not self._files.holds(self._path):
+            if not self._files.has_object(self._path):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._address) from None
             raise
 
     def read(self, num_bytes: int | None = None) -> bytes:
         """The next bytes, or all that are left."""
-        most = self.size() - self._position if num_bytes is None or num_bytes < 0 else num_bytes
-        data = self.read_at(most, self._position) if most else b""
+        wanted = self.size() - self._position if num_bytes is None or num_bytes < 0 else num_bytes
+        data = self.read_at(wanted, self._position) if wanted else b""
         self._position += len(data)
         return data
 
@@ -186,7 +186,7 @@ class ObjectFile:
         self._position = position
 
 
-def _file_system(address: ObjectAddress) -> pafs.S3FileSystem:
+def _open_file_system(address: ObjectAddress) -> pafs.S3FileSystem:
     """Arrow's client, which tries once; a bucket's region is asked for where nothing says it."""
     options = address.options
     region = options.get("region")
@@ -200,7 +200,7 @@ def _file_system(address: ObjectAddress) -> pafs.S3FileSystem:
         force_virtual_addressing=options.get("force_virtual_addressing") in ("true", "1"),
         tls_ca_file_path=options.get("tls_ca_file_path"),
         connect_timeout=CONNECT_SECONDS,
-        request_timeout=SILENT_SECONDS,
+        request_timeout=MAX_SILENT_SECONDS,
         allow_delayed_open=True,  # an object of one piece is one request
         retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=1),
     )

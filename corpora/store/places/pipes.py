@@ -24,7 +24,7 @@ def open_file(path: Path) -> BufferedReader:
     return os.fdopen(number, "rb")
 
 
-def refuse_pipe(path: Path) -> None:
+def check_not_pipe(path: Path) -> None:
     """Raise InputError for a pipe: what opens it would wait for ever, or read it only once."""
     if path.is_fifo():
         raise InputError(f"{path} is a pipe, and must be a file: write to one what comes through it.")

@@ -23,35 +23,42 @@ import pyarrow.fs as pafs
 
 from corpora.errors import InputError
 from corpora.generic_types import Result
-from corpora.store.places.address import ObjectAddress, is_object_address, parse_object_address, plain_address
-from corpora.store.places.files import UNFINISHED, open_in_folder, put_file, readable, remedied, unfinished
-from corpora.store.places.object_store import AT_ONCE, ObjectFile, ObjectFiles
-from corpora.store.places.pipes import open_file, refuse_pipe
+from corpora.store.places.address import ObjectAddress, is_object_address, normalize_address, parse_object_address
+from corpora.store.places.files import (
+    UNFINISHED_SUFFIX,
+    explain_read_errors,
+    explain_write_errors,
+    open_with_folder,
+    put_file,
+    to_unfinished_path,
+)
+from corpora.store.places.object_store import FETCH_BYTES, ObjectFile, ObjectFiles
+from corpora.store.places.pipes import check_not_pipe, open_file
 
-KEPT_BYTES = 64 << 20  # of objects that are written once, in each process
+MAX_CACHED_BYTES = 64 << 20  # of objects that are written once, in each process
 
 
-class _Kept:
+class _ObjectCache:
     """The bytes of objects that were used last, as many as there is room for."""
 
     def __init__(self) -> None:
         self._objects: OrderedDict[tuple[str, str], bytes] = OrderedDict()  # the last used at the end
         self._size = 0
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
 
     def get(self, key: tuple[str, str]) -> bytes | None:
         return self._objects.get(key)
 
-    def keep(self, key: tuple[str, str], data: bytes) -> None:
-        with self._turn:
+    def add(self, key: tuple[str, str], data: bytes) -> None:
+        with self._lock:
             self._size += len(data) - len(self._objects.get(key, b""))
             self._objects[key] = data
             self._objects.move_to_end(key)
-            while self._size > KEPT_BYTES:
+            while self._size > MAX_CACHED_BYTES:
                 self._size -= len(self._objects.popitem(last=False)[1])
 
 
-_kept = _Kept()
+_object_cache = _ObjectCache()
 
 
 @dataclass(frozen=True)
@@ -65,24 +72,24 @@ class Place:
     address: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "address", plain_address(self.address))
+        object.__setattr__(self, "address", normalize_address(self.address))
 
     @cached_property
-    def _objects(self) -> ObjectAddress | None:
+    def _object_address(self) -> ObjectAddress | None:
         """The address taken apart; None for a folder."""
         return parse_object_address(self.address) if is_object_address(self.address) else None
 
     @cached_property
     def _root(self) -> str:
         """The folder, or bucket and prefix."""
-        return Path(self.address).resolve().as_posix() if self._objects is None else self._objects.root
+        return Path(self.address).resolve().as_posix() if self._object_address is None else self._object_address.root
 
     @cached_property
     def _files(self) -> pafs.LocalFileSystem | ObjectFiles:
-        if self._objects is None:
+        if self._object_address is None:
             return pafs.LocalFileSystem()
-        with readable(self.address):
-            return ObjectFiles(self._objects)
+        with explain_read_errors(self.address):
+            return ObjectFiles(self._object_address)
 
     def __getstate__(self) -> dict[str, str]:
         return {"address": self.address}
@@ -90,55 +97,60 @@ class Place:
     @property
     def is_local(self) -> bool:
         """True if files are on this machine's file system and can be mapped into memory."""
-        return self._objects is None
+        return self._object_address is None
 
-    def full_path(self, path: str) -> str:
+    def to_full_path(self, path: str) -> str:
         """The path of a file in the underlying file system."""
         root = self._root.rstrip("/") if path else self._root
         return f"{root}/{path}" if path else root
 
-    def at(self, path: str) -> str:
+    def to_address(self, path: str) -> str:
         """The address of a file or folder in the store, as it is shown and can be typed."""
-        if self._objects is None:
-            return self.full_path(path)
+        if self._object_address is None:
+            return self.to_full_path(path)
         return str(
-            replace(self._objects, pieces=(*self._objects.pieces, *path.split("/")) if path else self._objects.pieces)
+            replace(
+                self._object_address,
+                pieces=(*self._object_address.pieces, *path.split("/")) if path else self._object_address.pieces,
+            )
         )
 
     @property
     def name(self) -> str:
         """The name of its folder; "" at the top."""
-        if self._objects is not None:
-            return self._objects.pieces[-1] if self._objects.pieces else ""
+        if self._object_address is not None:
+            return self._object_address.pieces[-1] if self._object_address.pieces else ""
         return Path(self.address).name
 
     @property
-    def resolved(self) -> "Place":
+    def without_links(self) -> "Place":
         """The same place, without links on the way."""
-        return Place(self._root) if self._objects is None else self
+        return Place(self._root) if self._object_address is None else self
 
     @property
     def parent(self) -> "Place":
         """The folder above; at the top itself. Of a relative path the folder above on this machine."""
-        if self._objects is not None:
-            return Place(str(replace(self._objects, pieces=self._objects.pieces[:-1])))
+        if self._object_address is not None:
+            return Place(str(replace(self._object_address, pieces=self._object_address.pieces[:-1])))
         path = Path(self.address)
-        plain = len(path.parts) > 1 and path.parts[0] != "~" and ".." not in path.parts  # "~" is the home folder
-        return Place(str((path if plain else path.absolute()).parent))
+        has_parent = len(path.parts) > 1 and path.parts[0] != "~" and ".." not in path.parts  # "~" is the home folder
+        return Place(str((path if has_parent else path.absolute()).parent))
 
-    def sizes(self, folder: str) -> dict[str, int]:
+    def list_files(self, folder: str) -> dict[str, int]:
         """Every finished file under a folder, as path relative to the store -> size in bytes; empty where none is."""
-        return {path: size for path, size in self._all_sizes(folder).items() if not path.endswith(UNFINISHED)}
+        return {
+            path: size for path, size in self._list_all_files(folder).items() if not path.endswith(UNFINISHED_SUFFIX)
+        }
 
-    def unfinished(self, folder: str) -> dict[str, int]:
+    def list_unfinished(self, folder: str) -> dict[str, int]:
         """Return the same as `sizes` for files that a process writes now, or wrote when it was killed."""
-        return {path: size for path, size in self._all_sizes(folder).items() if path.endswith(UNFINISHED)}
+        return {path: size for path, size in self._list_all_files(folder).items() if path.endswith(UNFINISHED_SUFFIX)}
 
-    def _all_sizes(self, folder: str) -> dict[str, int]:
-        selector = pafs.FileSelector(self.full_path(folder), recursive=True, allow_not_found=True)
+    def _list_all_files(self, folder: str) -> dict[str, int]:
+        selector = pafs.FileSelector(self.to_full_path(folder), recursive=True, allow_not_found=True)
         strip = len(self._root.rstrip("/")) + 1
         try:
-            with readable(self.at(folder)):
+            with explain_read_errors(self.to_address(folder)):
                 infos = self._files.get_file_info(selector)
         except FileNotFoundError:
             return {}  # it is a file, or it was removed meanwhile
@@ -146,83 +158,86 @@ class Place:
             return {info.path[strip:]: info.size for info in infos if info.type == pafs.FileType.File}
         except UnicodeDecodeError as error:
             raise InputError(
-                f"Below {self.at(folder)} is a file whose name is not UTF-8, so it is no store's: move it away, or "
-                "give the store's own folder."
+                f"Below {self.to_address(folder)} is a file whose name is not UTF-8, so it is no store's: move it "
+                "away, or give the store's own folder."
             ) from error
 
-    def size(self, path: str) -> int | None:
+    def find_size(self, path: str) -> int | None:
         """The bytes of one file, or None where there is none."""
-        with readable(self.at(path)):
-            info = self._files.get_file_info(self.full_path(path))
+        with explain_read_errors(self.to_address(path)):
+            info = self._files.get_file_info(self.to_full_path(path))
         return int(info.size) if info.type == pafs.FileType.File else None
 
-    def read(self, path: str, once: bool = False) -> bytes:
+    def read(self, path: str, is_final: bool = False) -> bytes:
         """All bytes of a file. once: it is written once. Raises FileNotFoundError, InputError where it may not be read.
 
         An object's size is asked for first and its bytes then: one replaced in between would come cut. Nobody has to
         ask whether it was where it has the same bytes always, or ends as a sealed document does.
         """
-        full, files = self.full_path(path), self._files
+        full, files = self.to_full_path(path), self._files
         while isinstance(files, ObjectFiles):
-            with readable(self.at(path)), files.open_input_file(full, self.at(path)) as stream:
+            with (
+                explain_read_errors(self.to_address(path)),
+                files.open_input_file(full, self.to_address(path)) as stream,
+            ):
                 size, data = stream.size(), bytes(stream.read())
-            if len(data) == size and (once or data.endswith(b'"\n}\n') or self.size(path) == size):
+            if len(data) == size and (is_final or data.endswith(b'"\n}\n') or self.find_size(path) == size):
                 return data
-        with readable(full), open_file(Path(full)) as file:
+        with explain_read_errors(full), open_file(Path(full)) as file:
             return file.read()
 
-    def read_sound(self, path: str, parse: Callable[[bytes], Result]) -> Result:
+    def read_checked(self, path: str, parse: Callable[[bytes], Result]) -> Result:
         """What `parse` makes of a file that is written once. It raises where the bytes are not those that were written.
 
         A process asks for such an object once, as long as it is among the last `KEPT_BYTES`. Raises what `read` raises.
         """
         key = (self.address, path)
-        data = _kept.get(key)
+        data = _object_cache.get(key)
         if data is None:
-            data = self.read(path, once=True)
+            data = self.read(path, is_final=True)
         result = parse(data)
         if not self.is_local:
-            _kept.keep(key, data)
+            _object_cache.add(key, data)
         return result
 
     def open(self, path: str) -> pa.NativeFile | ObjectFile:
         """A file opened for reading at any offset, mapped into memory where it is local."""
-        full, files = self.full_path(path), self._files
-        with readable(self.at(path)):
+        full, files = self.to_full_path(path), self._files
+        with explain_read_errors(self.to_address(path)):
             if isinstance(files, ObjectFiles):
-                return files.open_input_file(full, self.at(path))
-            refuse_pipe(Path(full))
+                return files.open_input_file(full, self.to_address(path))
+            check_not_pipe(Path(full))
             return pa.memory_map(full)
 
-    def write(self, path: str, data: bytes, once: bool = False) -> None:
+    def write(self, path: str, data: bytes, is_final: bool = False) -> None:
         """Put a file in one step: readers see the old one or the new one, never half. once: for `read_sound`"""
-        with self.create(path, once) as sink:
+        with self.create(path, is_final) as sink:
             sink.write(data)
 
     def delete(self, path: str) -> None:
         """Remove one file. Raises FileNotFoundError, and InputError where it may not be removed."""
-        with readable(self.at(path), "remove"):
-            self._files.delete_file(self.full_path(path))
+        with explain_read_errors(self.to_address(path), "remove"):
+            self._files.delete_file(self.to_full_path(path))
 
     @contextmanager
-    def create(self, path: str, once: bool = False) -> "Iterator[HashingSink]":
+    def create(self, path: str, is_final: bool = False) -> "Iterator[HashingSink]":
         """A new file that appears when the block ends well, and never when it raises. once: for `read_sound`
 
         Raises InputError where the place cannot be written (permissions, a full disk, a read-only file system);
         what the block itself raises passes unchanged.
         """
-        full, files = self.full_path(path), self._files
+        full, files = self.to_full_path(path), self._files
         if not isinstance(files, ObjectFiles):
-            with _local_file(Path(full)) as sink:
+            with _create_local_file(Path(full)) as sink:
                 yield sink
             return
-        with _unnamed_file() as (sink, written):
+        with _create_unnamed_file() as (sink, written):
             yield sink
-            with remedied(self.at(path)):
+            with explain_write_errors(self.to_address(path)):
                 files.upload(written, full)
-            if once and sink.size_bytes <= AT_ONCE:
+            if is_final and sink.size_bytes <= FETCH_BYTES:
                 written.seek(0)
-                _kept.keep((self.address, path), written.read())
+                _object_cache.add((self.address, path), written.read())
 
 
 class HashingSink:
@@ -239,7 +254,7 @@ class HashingSink:
     def write(self, data: Any) -> int:
         """Write bytes or an Arrow buffer. Raises InputError where the disk refuses them for a known reason."""
         view = memoryview(data)
-        with remedied(self._path):
+        with explain_write_errors(self._path):
             self._handle.write(view)
         self._sha256.update(view)
         self.size_bytes += view.nbytes
@@ -247,7 +262,7 @@ class HashingSink:
 
     def flush(self) -> None:
         """Pass what is buffered on."""
-        with remedied(self._path):
+        with explain_write_errors(self._path):
             self._handle.flush()
 
     def tell(self) -> int:
@@ -260,14 +275,14 @@ class HashingSink:
 
 
 @contextmanager
-def _local_file(path: Path) -> Iterator[HashingSink]:
+def _create_local_file(path: Path) -> Iterator[HashingSink]:
     """A file that appears when the block ends well; two writers of one path never share one."""
-    new = unfinished(path)
-    with remedied(path.as_posix()):
-        handle = open_in_folder(new)
+    new = to_unfinished_path(path)
+    with explain_write_errors(path.as_posix()):
+        handle = open_with_folder(new)
     try:
         yield HashingSink(handle, path.as_posix())
-        with remedied(path.as_posix()):
+        with explain_write_errors(path.as_posix()):
             handle.flush()
             put_file(new, path)
     finally:
@@ -276,10 +291,10 @@ def _local_file(path: Path) -> Iterator[HashingSink]:
 
 
 @contextmanager
-def _unnamed_file() -> Iterator[tuple[HashingSink, BinaryIO]]:
+def _create_unnamed_file() -> Iterator[tuple[HashingSink, BinaryIO]]:
     """A temporary file without a name, to write to and to read: it is gone with the process, however that ends."""
     folder = tempfile.gettempdir()
-    with remedied(folder):
+    with explain_write_errors(folder):
         number, name = tempfile.mkstemp(prefix="cloze-")
         Path(name).unlink()
         handle = os.fdopen(number, "w+b")

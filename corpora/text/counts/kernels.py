@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from corpora.kernels.arrays import Bytes, Int64s, copy_values
 from corpora.kernels.compiling import kernel
-from corpora.kernels.utf8 import back, decode
+from corpora.kernels.utf8 import decode, find_start_before
 from corpora.text.buffers import text_buffers
 from corpora.text.codepoints import BULLETS
 from corpora.text.counts.definition import LINE_END, LONG_LINE, SHORT_LINE, Counts
@@ -156,7 +156,7 @@ def _is_bullet(text: Bytes, start: int) -> bool:
 @kernel
 def _last_beyond(text: Bytes, end: int) -> tuple[int, bool]:
     """The character beyond ASCII that ends before a byte, and whether lines end with it."""
-    code, _ = decode(text, back(text, end))
+    code, _ = decode(text, find_start_before(text, end))
     for member in _ENDS:
         if member == code:
             return code, True

@@ -15,8 +15,8 @@ import numpy as np
 from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import GOLDEN_RATIO, absorb
-from corpora.kernels.packed import CASE_BITS, LOW_SEVEN, ONES, TOP_BITS, ascii_letters, bytes_before, from_byte, load8
-from corpora.kernels.utf8 import back, decode
+from corpora.kernels.packed import CASE_BITS, LOW_SEVEN, ONES, TOP_BITS, flag_letters, from_byte, load8, mask_before
+from corpora.kernels.utf8 import decode, find_start_before
 from corpora.text.counts.definition import CLOSING, SENTENCE_END, STOP_WORDS
 
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -138,7 +138,7 @@ def longest(data: Bytes, offsets: Int64s) -> tuple[int, int, int]:
 def _word_mask(chunk: np.uint64) -> np.uint64:
     """All bits of the bytes before the first one that is white space."""
     spaces = ~((chunk & LOW_SEVEN) + _FROM_MARK | chunk) & TOP_BITS
-    return bytes_before(spaces) if spaces else _ALL
+    return mask_before(spaces) if spaces else _ALL
 
 
 @kernel
@@ -150,7 +150,7 @@ def _num_bytes(mask: np.uint64) -> np.int64:
 @kernel
 def _all_letters(chunk: np.uint64, mask: np.uint64) -> bool:
     """Return True if the bytes under the mask are ASCII letters."""
-    return bool((ascii_letters(chunk) | ~mask) & TOP_BITS == TOP_BITS)
+    return bool((flag_letters(chunk) | ~mask) & TOP_BITS == TOP_BITS)
 
 
 @kernel
@@ -276,7 +276,7 @@ def _ends_sentence(text: Bytes, start: int, end: int) -> bool:
     while end > start:
         if 97 <= (text[end - 1] | 32) <= 122:
             return False
-        end = back(text, end)
+        end = find_start_before(text, end)
         code, _ = decode(text, end)
         if not _among(_CLOSING, code):
             return _among(_SENTENCE_END, code)

@@ -10,7 +10,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Bytes, Int64s, copy_values
 from corpora.kernels.compiling import kernel
-from corpora.kernels.utf8 import back, decode
+from corpora.kernels.utf8 import decode, find_start_before
 from corpora.text.codepoints import COMMA, DASH, DIGIT, ENDER, LOWER, PERIOD, QUOTE, SPACE, UPPER, WIDE_ENDER, class_at
 from corpora.text.sentences.languages import COLON, SEMICOLON, SPACED
 from corpora.text.sentences.runs_kernels import ends_wide_at, halves_at, is_wide_at, parts_spaced_at, run_at
@@ -159,7 +159,7 @@ def _ends_at(
         return False
     if following == run_end:
         wide = data[at] != 41 and at > sentence and is_wide_at(data, run_end, stop)
-        if wide and is_wide_at(data, back(data, at), stop):
+        if wide and is_wide_at(data, find_start_before(data, at), stop):
             return ends_wide_at(data, sentence, at, run_end, stop, classes)
         return joins_at(data, sentence, at, run_end, stop, classes, words)
     if newlines > 1 or (newlines == 1 and lists_at(data, following, stop)):

@@ -6,7 +6,7 @@ of a column; none looks outside them. Cost: each reads the marks, and at wide on
 
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.kernels.compiling import kernel
-from corpora.kernels.utf8 import back, decode
+from corpora.kernels.utf8 import decode, find_start_before
 from corpora.text.codepoints import (
     CLOSER,
     DIGIT,
@@ -142,7 +142,7 @@ def _within_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -
     for _ in range(LONG_QUOTE):
         if place <= sentence or pairs < 0:
             break
-        place = back(data, place)
+        place = find_start_before(data, place)
         if data[place] == 10:
             return False
         kind, _ = class_at(data, place, classes)
@@ -186,7 +186,7 @@ def parts_spaced_at(data: Bytes, sentence: int, at: int, stop: int, classes: Byt
     following, newlines = gap(data, at, stop, classes)
     if newlines or at - sentence < LONG_CLAUSE or following >= stop:
         return 0
-    before, _ = decode(data, back(data, at))
+    before, _ = decode(data, find_start_before(data, at))
     ahead, _ = decode(data, following)
     letters = 0xE01 <= before <= 0xEFF and 0xE01 <= ahead <= 0xEFF
     return following if letters and before not in _REPEATED and ahead not in _REPEATED else 0
@@ -197,7 +197,7 @@ def _noted_at(data: Bytes, sentence: int, at: int, classes: Bytes, words: Int64s
     """The twin of `_noted`."""
     start, letters = at, 0
     while start > sentence and letters < 9:
-        before = back(data, start)
+        before = find_start_before(data, start)
         kind, _ = class_at(data, before, classes)
         if kind == CLOSER and letters == 0:
             return True

@@ -11,7 +11,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.kernels.compiling import kernel
-from corpora.kernels.utf8 import back, decode
+from corpora.kernels.utf8 import decode, find_start_before
 from corpora.text.codepoints import (
     BULLETS,
     COMMA,
@@ -84,7 +84,7 @@ def look_up(data: Bytes, start: int, stop: int, words: Int64s) -> int:
 @kernel
 def class_before(data: Bytes, at: int, classes: Bytes) -> int:
     """The class of the character that ends before a place."""
-    kind, _ = class_at(data, back(data, at), classes)
+    kind, _ = class_at(data, find_start_before(data, at), classes)
     return kind
 
 
@@ -105,7 +105,7 @@ def gap(data: Bytes, at: int, stop: int, classes: Bytes) -> tuple[int, int]:
 def gap_before(data: Bytes, at: int, begin: int, classes: Bytes) -> int:
     """The twin of `_before`: where the white space before a place begins, `begin` at the least."""
     while at > begin:
-        before = back(data, at)
+        before = find_start_before(data, at)
         kind, _ = class_at(data, before, classes)
         if kind != SPACE:
             break
@@ -293,7 +293,7 @@ def joins_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, class
         return False
     start, letters, last = at, 0, OTHER
     while start > sentence:
-        before = back(data, start)
+        before = find_start_before(data, start)
         kind, _ = class_at(data, before, classes)
         if not (COMMA <= kind <= DIGIT):
             if kind != SPACE and kind != OPENER and kind != QUOTE:
@@ -314,7 +314,7 @@ def word_start(data: Bytes, sentence: int, at: int, classes: Bytes, words: Int64
     """The twin of `_word_before`: where the word begins."""
     start = at
     while start > sentence:
-        before = back(data, start)
+        before = find_start_before(data, start)
         kind, _ = class_at(data, before, classes)
         if kind == SPACE or OPENER <= kind <= DASH:
             break
@@ -342,7 +342,7 @@ def abbreviates(
         return True
     manner = words[-1]
     number = start < at <= start + 3 and _digits(data, start, at)
-    small = start < at and class_before(data, at, classes) == LOWER and back(data, at) == start
+    small = start < at and class_before(data, at, classes) == LOWER and find_start_before(data, at) == start
     capital_i = at - start == 1 and data[start] == 73
     if capital_i and not manner & INITIAL_I:
         return _named_at(data, sentence, start, classes)
@@ -405,7 +405,7 @@ def _named_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
         return False
     start, first = at - 1, OTHER
     while start > sentence:
-        before = back(data, start)
+        before = find_start_before(data, start)
         kind, _ = class_at(data, before, classes)
         if kind != UPPER and kind != LOWER:
             break

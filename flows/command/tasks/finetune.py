@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from corpora.errors import InputError
 from corpora.generic_types import Tell
-from corpora.store.places.files import replaced_file
+from corpora.store.places.files import replace_file
 from flows.command.tasks.check import checked_first
 from flows.command.tasks.piped import absolute
 from flows.command.trainer_process import job_file, model_folder, trainer_events
@@ -138,7 +138,7 @@ def finetune_folds(asked: FinetuneAsked, tell: Tell) -> None:
     names = [name for name in scores[0] if all(name in each for each in scores)]
     columns = {name: [each[name] for each in scores] for name in names}
     table = {name: {"mean": fmean(each), "deviation": stdev(each), "folds": each} for name, each in columns.items()}
-    with replaced_file(asked.output / FOLDS) as new:
+    with replace_file(asked.output / FOLDS) as new:
         new.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
     for name, row in table.items():
         tell(f"{name} {row['mean']:.4g} ± {row['deviation']:.2g} over {folds} folds")

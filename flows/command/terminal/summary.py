@@ -41,7 +41,7 @@ def show_summary(console: Console, finished: RunState) -> None:
     console.print()
     console.print(show_ledger(stored_manifests(place, record)))
     console.print(f"\nTime:    {readable_seconds(record.seconds)}, with {counted(record.workers, 'worker')}")
-    console.print(f"Store:   {quote(place.at(''))}\nReport:  {quote(finished.report_path)}", markup=False)
+    console.print(f"Store:   {quote(place.to_address(''))}\nReport:  {quote(finished.report_path)}", markup=False)
 
 
 def show_tour(console: Console, finished: RunState, home: Path) -> None:
@@ -56,10 +56,10 @@ def show_tour(console: Console, finished: RunState, home: Path) -> None:
     console.print("\nOne example, and the raw record it came from:\n")
     show_example_trace(console, shards, number, "train", RAW_LINES)
     show_learning(console, finished)
-    example = f"{quote(place.at(finished.outcome.shards.folder))} {number + 1}"
+    example = f"{quote(place.to_address(finished.outcome.shards.folder))} {number + 1}"
     tries = {
         f"trace {example}": "the next example, back to its raw record",
-        f'fill {quote(place.at(""))} "The [MASK] is a list of strings."': "another gap for the model to fill",
+        f'fill {quote(place.to_address(""))} "The [MASK] is a list of strings."': "another gap for the model to fill",
         "run --source FOLDER": "your own folder of text, JSON lines, tables, pages or books",
         "run demo": "the same again: everything is reused",
     }
@@ -106,7 +106,7 @@ def show_learning(console: Console, finished: RunState) -> None:
         for line in summaries(result_in(finished.place, tasks, name)):
             console.print(f"  {line}", markup=False)
     console.print()
-    with model_folder(finished.place.at(model.folder)) as folder:
+    with model_folder(finished.place.to_address(model.folder)) as folder:
         asked = ["fill", "--brief", "--top", str(TOP), "--", str(folder), *GAPS]
         relay(asked, lambda line: console.print(f"  {line}", markup=False, soft_wrap=True))
 

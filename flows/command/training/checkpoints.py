@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.store.places.address import is_object_address, plain_address
+from corpora.store.places.address import is_object_address, normalize_address
 from corpora.store.places.place import Place
 from flows.command.trainer_process import model_folder, trainer_events
 from flows.run.record.releases import release_address
@@ -40,12 +40,12 @@ def find_works(address: str) -> list[Work]:
     if release_address(address) is None:
         return _works(address, ("", "work", "*/work", "*/*/work", f"{MODELS}/*/*/work"))
     artifact = newest(find_artifacts(address, MODELS))
-    return _works(artifact.place.at(artifact.manifest.folder), ("work",))
+    return _works(artifact.place.to_address(artifact.manifest.folder), ("work",))
 
 
 def _works(address: str, patterns: Sequence[str]) -> list[Work]:
     """Return the folders with a job at or below an address."""
-    plain = plain_address(address).rstrip("/")
+    plain = normalize_address(address).rstrip("/")
     if not is_object_address(plain):
         return [Work(folder=path, store=_store_of(path)) for path in _below(Path(plain), patterns)]
     store, _, inside = f"{plain}/".partition(f"/{MODELS}/")
@@ -77,7 +77,7 @@ def export_step(address: str, folder: Path, step: int | None) -> str:
         )
     [work] = works
     # The folder may have been copied out of its store.
-    known = work.store is not None and Place(work.store).sizes("vocabularies")
+    known = work.store is not None and Place(work.store).list_files("vocabularies")
     store = ["--store", str(work.store)] if known else []
     at = ["--step", str(step)] if step is not None else []
     heard = trainer_events("export", *at, *store, "--", str(work.folder), str(folder))

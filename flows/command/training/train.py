@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.store.checked_folder import COMPLETE
+from corpora.store.checked_folder import COMPLETE_FILE
 from corpora.store.places.place import Place
 from flows.signals import last_word
 from trainer.huggingface.config import tokenizer_files
@@ -71,7 +71,7 @@ def train_file(path: Path, places: Mapping[str, str | None], nodes: Nodes, tell:
 
 def add_tokenizer(job: TrainingJob) -> Iterator[str]:
     """Write the vocabulary's files next to each model of a job's export; yield a line where the store lacks them."""
-    if not (job.export / COMPLETE).exists():  # another machine has it
+    if not (job.export / COMPLETE_FILE).exists():  # another machine has it
         return
     try:
         files = tokenizer_files(Place(job.store), job.vocabulary.folder, job.model.positions)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from corpora.sources.contract import RawFile
-from corpora.store.damage import digest_in
+from corpora.store.damage import find_digest
 from corpora.store.ledger import Account
 from corpora.store.manifest import Manifest
 from flows.export.cards.licenses import NOT_STATED, license_tags
@@ -74,8 +74,8 @@ def source_rows(content: Exported) -> list[dict[str, Any]]:
                 "files": parent_name(next(parent for parent in manifest.parents if parent.role == "raw")),
                 "bytes": sum(file.size_bytes for file in raw_files) if raw_files else None,
                 "records": account.total,
-                "dropped": account.starting("dropped"),
-                "documents": manifest.rows("documents"),
+                "dropped": account.sum_outcomes("dropped"),
+                "documents": manifest.count_rows("documents"),
             }
         )
     return sorted(rows, key=lambda row: (row["name"], row["generation"]))
@@ -141,7 +141,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "code": code,
     "copy_accounts": copy_accounts,
     "counted": counted,
-    "digest": lambda lock: digest_in(lock.to_bytes()),
+    "digest": lambda lock: find_digest(lock.to_bytes()),
     "duplicates_in": lambda account: sum(account.outcomes.get(f"removed: {name}", 0) for name in DUPLICATES),
     "feature": feature,
     "fenced": fenced,

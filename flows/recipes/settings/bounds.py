@@ -16,7 +16,7 @@ from math import isfinite
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.store.settings import bind, suggest
+from corpora.store.settings import bind_settings, suggest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ def _bound(figure: str, section: Any) -> Bound:
         raise InputError(
             f"{where} = {section!r} must be a table of bounds ({keys}), as in {{ min = 1000, fall = 0.1 }}."
         )
-    settings = bind(BoundSettings, section, where)
+    settings = bind_settings(BoundSettings, section, where)
     for field in fields(BoundSettings):
         value = getattr(settings, field.name)
         moves = field.name not in ("min", "max")

@@ -20,7 +20,7 @@ def check_engine(engine: Any) -> str:
     ('local', 'tcp://scheduler:8786')
     """
     match = _CLUSTER.fullmatch(engine) if isinstance(engine, str) else None
-    if engine == LOCAL or (match is not None and PORT.holds(int(match[3]))):
+    if engine == LOCAL or (match is not None and PORT.is_valid(int(match[3]))):
         return str(engine)
     shown = "a text of another form" if isinstance(engine, str) and "@" in engine else repr(engine)
     raise InputError(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from corpora.errors import InputError
-from corpora.store.settings import bind, check_choice, check_range, toml_table
+from corpora.store.settings import bind_settings, check_choice, check_range, parse_toml
 from flows.recipes.tables import override
 
 EVENTS = ("failure", "stall", "bounds", "damage", "approval")
@@ -60,10 +60,10 @@ def notify_of_text(text: str, overrides: Mapping[str, str]) -> NotifySettings:
     """
     section = re.search(r"^\[notify\].*?(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL)
     try:
-        table = toml_table(section[0] if section else "")
+        table = parse_toml(section[0] if section else "")
         for key, value in overrides.items():
             if key.startswith("notify."):
                 override(table, key, value)
-        return bind(NotifySettings, table.get("notify", {}), "notify")
+        return bind_settings(NotifySettings, table.get("notify", {}), "notify")
     except ValueError:
         return NotifySettings()

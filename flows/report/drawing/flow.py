@@ -94,7 +94,7 @@ def run_flow(manifests: Sequence[Manifest]) -> Flow | None:
     heads = {SOURCES: (short_number(records_account(parsed).total), "raw records")}
     heads[DOCUMENTS] = (short_number(records_account(parsed).outcomes.get("documents", 0)), "documents")
     if verdicts is not None:
-        outcomes = +Counter(verdicts.ledger.account("documents").outcomes)
+        outcomes = +Counter(verdicts.ledger.find_account("documents").outcomes)
         heads[KEPT] = (short_number(outcomes["kept"]), "kept")
         ends = [Node(key="kept", label="", column=KEPT, count=outcomes.pop("kept", 0))]
         ends += [_lost(end, KEPT, count) for end, count in _bounded(outcomes, MOST_REMOVED, "removed").items()]
@@ -103,7 +103,9 @@ def run_flow(manifests: Sequence[Manifest]) -> Flow | None:
         written = newest_of_each(manifests, "tokens")
         sets = newest_of_each(manifests, "shards")
         heads |= {TOKENS: _head([num_tokens(tokens.parts) for tokens in written.values()], "tokens", "vocabularies")}
-        heads |= {EXAMPLES: _head([each.rows("examples") for each in sets.values()], "examples", "sets of shards")}
+        heads |= {
+            EXAMPLES: _head([each.count_rows("examples") for each in sets.values()], "examples", "sets of shards")
+        }
         more_nodes, more_links = _tokens(written, sets)
         nodes += more_nodes
         links += more_links
@@ -142,7 +144,7 @@ def _records(parsed: Sequence[Manifest]) -> tuple[list[Node], list[Link]]:
     ends = _bounded(outcomes, MOST_DROPPED, "dropped")
     fates = {name: Counter[str]() for name in (*few, *([others] if len(few) < len(names) else []))}
     for manifest in parsed:
-        for end, count in (+Counter(manifest.ledger.account("records").outcomes)).items():
+        for end, count in (+Counter(manifest.ledger.find_account("records").outcomes)).items():
             fate = fates[manifest.name if manifest.name in few else others]
             fate[end if end == "documents" or end in ends else [*ends][-1]] += count
     nodes = [Node(key=f"from {name}", label=name, column=SOURCES, count=fate.total()) for name, fate in fates.items()]
@@ -206,7 +208,7 @@ def _taken(start: str, name: str, shards: Manifest) -> tuple[Link, list[Link]]:
 
 def _examples(name: str, shards: Manifest, placed: Link) -> Node:
     copies = f", {placed.copies} copies" if placed.copies > 1 else ""
-    label = f"in {shards.rows('examples'):,} examples{': ' if name else ''}{name}{copies}"
+    label = f"in {shards.count_rows('examples'):,} examples{': ' if name else ''}{name}{copies}"
     return Node(key=placed.end, label=label, column=EXAMPLES, count=placed.count)
 
 

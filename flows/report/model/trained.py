@@ -13,7 +13,7 @@ from typing import Any
 
 from corpora.generic_types import Json
 from corpora.store.manifest import Manifest
-from corpora.store.settings import bind
+from corpora.store.settings import bind_settings
 from flows.report.drawing.curves import loss_curve
 from flows.report.model.terms import main_term, terms_of, words_of
 from flows.report.run import RunView, View
@@ -33,7 +33,7 @@ def training_view(run: RunView) -> View | None:
     return {
         "model": model_facts(model),
         "figures": model.ledger.figures,
-        "slots": model.ledger.account("slots"),
+        "slots": model.ledger.find_account("slots"),
         "training": model.settings["training"],
         "phases": phase_rows(model, run.of_each("shards"), events),
         "seen": seen_rows(model, run.of_each("shards"), run.of_each("tokens"), events),
@@ -63,7 +63,7 @@ def judged(events: Sequence[Event]) -> list[Event]:
 
 def model_facts(model: Manifest) -> View:
     """Return family, size and shape of a model."""
-    settings = bind(ModelSettings, model.settings["model"], "model")
+    settings = bind_settings(ModelSettings, model.settings["model"], "model")
     shape = zip(("layers", "hidden_size", "heads", "feed_forward_size"), settings.shape, strict=True)
     return {**model.facts, "family": settings.family, "size": settings.size, **dict(shape)}
 

@@ -54,7 +54,7 @@ def refuse_without_room(recipe: Recipe, estimates: Estimates, available: int | N
         largest = sorted(estimates.stages, key=lambda stage: -stage.disk_bytes)[:3]
         most = ", ".join(f"{stage.stage} {readable_bytes(stage.disk_bytes)}" for stage in largest)
         raise InputError(
-            f"The run would write about {readable_bytes(disk_bytes)} into {place.at('')}, where "
+            f"The run would write about {readable_bytes(disk_bytes)} into {place.to_address('')}, where "
             f"{readable_bytes(free)} are free. The most of it: {most}. Give it a store on another disk (--store), "
             "fewer raw files, fewer [[shards]] or shards.copies, or dynamic masks instead of static ones."
         )
@@ -93,8 +93,8 @@ def refuse_plainly_without_room(recipe: Recipe, new: Iterable[RawFile], workers:
     if free is not None and least > SPARE_BYTES and least > free:
         raise InputError(
             f"The new raw files of the recipe {recipe.name!r} would come to at least {readable_bytes(least)} in "
-            f"{place.at('')}, where {readable_bytes(free)} are free. Give it a store on another disk (--store), or "
-            "fewer raw files; `cloze plan` says what each stage would take."
+            f"{place.to_address('')}, where {readable_bytes(free)} are free. Give it a store on another disk "
+            "(--store), or fewer raw files; `cloze plan` says what each stage would take."
         )
     needed = DRIVER_BYTES + workers * WORKER_BYTES
     if needed > available and workers > 1 and recipe.engine == LOCAL:

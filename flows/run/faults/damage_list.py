@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 
 from corpora.errors import InputError
-from corpora.store.damage import Damaged, document, seal, unseal
+from corpora.store.damage import Damaged, explain_parse_errors, seal, unseal
 from corpora.store.places.place import Place
 
 LIST = "damaged.json"
@@ -17,14 +17,14 @@ def read_damage_list(place: Place) -> dict[str, str]:
     """Return what is wrong with each listed file; nothing if there is no list. Raises InputError if it is damaged."""
     try:
         fields = unseal(place.read(LIST), LIST)
-        with document(LIST, "a list of damaged files"):
+        with explain_parse_errors(LIST, "a list of damaged files"):
             return {str(path): str(what) for path, what in fields["damaged"].items()}
     except FileNotFoundError:
         return {}
     except Damaged as fault:
         raise InputError(
-            f"{place.at(LIST)}, the list of damaged files, is damaged itself: {fault.what}. Check the whole store with "
-            "`cloze verify`, which writes it again."
+            f"{place.to_address(LIST)}, the list of damaged files, is damaged itself: {fault.what}. Check the whole "
+            "store with `cloze verify`, which writes it again."
         ) from fault
 
 
@@ -32,5 +32,5 @@ def write_damage_list(place: Place, damaged: Mapping[str, str]) -> None:
     """Write the list; remove it if nothing is damaged. Raises InputError if the store cannot be written."""
     if damaged:
         place.write(LIST, seal(json.dumps({"damaged": damaged}, indent=1, ensure_ascii=False).encode()))
-    elif place.size(LIST) is not None:
+    elif place.find_size(LIST) is not None:
         place.delete(LIST)

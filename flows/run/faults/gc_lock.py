@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from corpora.errors import InputError
-from corpora.store.leases import SILENT_SECONDS, Presence, Present, read_presence
+from corpora.store.leases import MAX_SILENT_SECONDS, Heartbeat, HeartbeatWriter, read_heartbeat
 from corpora.store.places.place import Place
 
 CLEARING = "clearing"  # the folder
@@ -25,21 +25,21 @@ class Clearing:
     def __init__(self, place: Place, path: str) -> None:
         self._folders: Sequence[str] = ()
         self._heard = time.time()
-        self._presence = Presence(place, path, self._said)
+        self._presence = HeartbeatWriter(place, path, self._said)
 
     def begin(self, folders: Sequence[str]) -> None:
         """Write down which artifacts are removed, before the first is."""
         self._folders = folders
-        self._presence.say_now()
+        self._presence.write_now()
 
     def go_on(self) -> None:
         """Return, unless this process stalled so long that others may consider it dead. Raises InputError then."""
-        if time.time() - self._heard > SILENT_SECONDS / 2:
+        if time.time() - self._heard > MAX_SILENT_SECONDS / 2:
             raise InputError("The clean-up stalled for minutes, and runs may have begun: start it again.")
 
     def end(self, keep: bool = False) -> None:
         """End the clean-up. keep: keep its file, because it was not finished"""
-        self._presence.end(keep)
+        self._presence.stop(keep)
 
     @property
     def begun(self) -> bool:
@@ -64,7 +64,8 @@ def clearing(place: Place) -> Iterator[Clearing]:
         mine.end()
         process = others[0].process
         raise InputError(
-            f"Another `cloze gc` clears {place.at('')}: process {process.pid} on {process.host}. Wait for its end."
+            f"Another `cloze gc` clears {place.to_address('')}: process {process.pid} on {process.host}. Wait for its "
+            "end."
         )
     ended = False
     try:
@@ -74,9 +75,11 @@ def clearing(place: Place) -> Iterator[Clearing]:
         mine.end(keep=bool(mine.begun and not ended))
 
 
-def clearings(place: Place) -> dict[str, Present]:
+def clearings(place: Place) -> dict[str, Heartbeat]:
     """Return the processes that clear a store, or were killed while they did, by the paths of their files."""
-    clearing_by_path = {path: read_presence(place, path) for path in place.sizes(CLEARING) if path.endswith(".json")}
+    clearing_by_path = {
+        path: read_heartbeat(place, path) for path in place.list_files(CLEARING) if path.endswith(".json")
+    }
     return {path: present for path, present in clearing_by_path.items() if present is not None}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.generic_types import Tell
-from corpora.store.places.files import NO_LOCKS, held
+from corpora.store.places.files import NO_LOCK_ERRORS, hold_lock
 
 
 @contextmanager
@@ -20,9 +20,9 @@ def held_alone(
     with ExitStack() as stack:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(held(file, lambda: tell(waiting)))
+            stack.enter_context(hold_lock(file, lambda: tell(waiting)))
         except OSError as error:
-            if error.errno not in NO_LOCKS:
+            if error.errno not in NO_LOCK_ERRORS:
                 raise refusal(error) from error
             file.unlink()
             tell(lockless)

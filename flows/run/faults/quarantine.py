@@ -21,7 +21,7 @@ MOST = 20  # in one run; if more records end their workers, the records are not 
 
 def quarantine_record(recipe: Recipe, lock: Lock, error: WorkerDied, tell: Callable[[str], None]) -> Lock:
     """Add a record to the quarantine of a lock, also on disk. Raises InputError if that cannot be written."""
-    place = error.reading
+    place = error.record
     change_lock(recipe.lock_path, tell, lambda on_disk: _with(on_disk, place))
     tell(f"{described(lock, place)} is in quarantine from now on: {error}")
     return _with(lock, place)

@@ -24,11 +24,11 @@ from corpora.errors import InputError
 from corpora.generic_types import Result
 from corpora.judging.documents import DocumentsJob
 from corpora.judging.statistics_build import StatisticsJob
-from corpora.store.damage import Damaged, digest_in
-from corpora.store.file_check import describe_part
-from corpora.store.manifest import Manifest, Part, is_record
+from corpora.store.damage import Damaged, find_digest
+from corpora.store.file_check import rebuild_part_record
+from corpora.store.manifest import Manifest, Part, is_part_record
 from corpora.store.places.place import Place
-from corpora.store.stage import MANIFEST, Stage, Survey, read_manifest, rows_of, survey_stage
+from corpora.store.stage import MANIFEST, Stage, Survey, list_contents, read_manifest, survey_stage
 from flows.run.faults.damage_list import read_damage_list, write_damage_list
 from flows.run.faults.skipped_files import sha256_of_raw
 from flows.run.record.counts_text import counted
@@ -105,7 +105,9 @@ class DamageTracker:
 
     def rewrite_records(self, stage: Stage) -> None:
         """Write distrusted records of parts again that the stage's manifest names and whose files are whole."""
-        wanted = {path for path in self.distrusted if is_record(path) and path.startswith(f"{stage.stage_folder}/")}
+        wanted = {
+            path for path in self.distrusted if is_part_record(path) and path.startswith(f"{stage.stage_folder}/")
+        }
         if not wanted or f"{stage.folder}/{MANIFEST}" in self.distrusted:
             return
         try:
@@ -118,8 +120,8 @@ class DamageTracker:
             own = replace(part, name=Path(path).stem, record=None)
             with suppress(Damaged):  # of its files: they are built again, and it with them
                 if path in wanted:
-                    data = describe_part(self.place, stage.kind, stage.stage_folder, own).to_bytes()
-                    if digest_in(data) == part.record.digest:
+                    data = rebuild_part_record(self.place, stage.kind, stage.stage_folder, own).to_bytes()
+                    if find_digest(data) == part.record.digest:
                         self.place.write(path, data)
                         self._trust({path})
 
@@ -169,14 +171,14 @@ class DamageTracker:
         def shared(part: Part) -> Part:
             new = newer.get(part.fingerprint, part)
             is_stale = not stale.isdisjoint(f"{folder}/{path}" for path in part.paths)
-            return replace(new, name=part.name) if is_stale and rows_of(new) == rows_of(part) else part
+            return replace(new, name=part.name) if is_stale and list_contents(new) == list_contents(part) else part
 
-        for path in [path for path in self.place.sizes(folder) if path.endswith(f"/{MANIFEST}")]:
+        for path in [path for path in self.place.list_files(folder) if path.endswith(f"/{MANIFEST}")]:
             with suppress(Damaged):  # a run that needs it meets that
                 manifest = Manifest.from_bytes(self.place.read(path), path)
                 parts = tuple(map(shared, manifest.parts))
                 if parts != manifest.parts:
-                    self.place.write(path, manifest.with_parts(parts).to_bytes(), once=True)
+                    self.place.write(path, manifest.with_parts(parts).to_bytes(), is_final=True)
                     left = {f"{folder}/{file}" for part in manifest.parts for file in part.paths}
                     left -= {f"{folder}/{file}" for part in parts for file in part.paths}
                     self._trust(left & self.distrusted.keys())

@@ -49,6 +49,6 @@ def clear_up(place: Place, home: Path, tell: Callable[[str], None]) -> None:
     """
     left = [*home.glob(".*")]
     if place.is_local:
-        left += [Path(place.full_path(path)) for path in place.unfinished("")]
+        left += [Path(place.to_full_path(path)) for path in place.list_unfinished("")]
     if number := remove_abandoned(left):
         tell(f"Removed {number} unfinished file{'s' * (number > 1)} of runs that were killed.")

@@ -94,7 +94,7 @@ def refuse_bad_sources(
             tell(f"{'; '.join(map(str, [*over, *later]))}. To keep them: {' '.join(sets) or 'loosen these steps'}.")
     if stopping:
         lines.append(_remedy(place, stopping, list(keys), samples))
-    if not lines and judged and not any(source.manifest.rows("documents") for source in judged):
+    if not lines and judged and not any(source.manifest.count_rows("documents") for source in judged):
         lines = [_nothing_left(judged)]
     if lines:
         raise RefusedSources("\n".join(lines), damaged)
@@ -117,7 +117,7 @@ def nothing_left(source: str, outcomes: Mapping[str, int]) -> str:
 
 
 def _outcomes(source: JudgedSource) -> Mapping[str, int]:
-    return source.manifest.ledger.account("records").outcomes
+    return source.manifest.ledger.find_account("records").outcomes
 
 
 def _damage(place: Place, judged: Sequence[JudgedSource], accepted: int) -> list[tuple[JudgedSource, str]]:
@@ -173,7 +173,7 @@ def _remedy(place: Place, stopping: Sequence[JudgedSource], sets: Sequence[str],
     bounds = ", ".join(sorted({f"{source.entry.documents.max_rule_share:.0%}" for source in stopping}))
     hint = "" if samples == "text" else " To read the texts: --set privacy.samples=text."
     loosened = f" These options switch the rules off:\n    {' '.join(sets)}\n" if sets else " "
-    folders = dict.fromkeys(quote(place.at(source.manifest.folder)) for source in stopping)
+    folders = dict.fromkeys(quote(place.to_address(source.manifest.folder)) for source in stopping)
     inspected = ", ".join(f"`cloze inspect {folder}`" for folder in folders)
     hints = [template_hint([r.text for r in _first_records(one)], one.manifest.name) for one in stopping]
     fits = "".join(f"{hint}\n" for hint in hints if hint)

@@ -11,9 +11,9 @@ from shlex import quote
 
 from corpora.schema import DROPPED, Dropped, dropped_rows
 from corpora.sources.passed_over import UNOPENED, Looked
-from corpora.store.manifest import Manifest, fingerprint
+from corpora.store.manifest import Manifest, compute_fingerprint
 from corpora.store.places.place import Place
-from corpora.store.tables import open_table
+from corpora.store.tables import read_part_table
 from flows.recipes.lock import Lock
 from flows.recipes.settings.privacy import Privacy, visible
 from flows.run.faults.skipped_files import left_out_files
@@ -47,13 +47,13 @@ def find_set_aside(
         (kind, number, manifest.folder)
         for manifest in documents
         for reason, kind in ASIDE.items()
-        if (number := manifest.ledger.account("records").outcomes.get(f"dropped: parse: {reason}", 0))
+        if (number := manifest.ledger.find_account("records").outcomes.get(f"dropped: parse: {reason}", 0))
     ]
     files = left_out_files(lock, documents)
     left_out = Counter((file.source, places.get((file.source, file.sha256), NOWHERE)[0]) for file in files)
     found += [("unreadable file", number, f"{name} {came}") for (name, came), number in left_out.items()]
     found += [
-        (group.kind, group.number, f"{source} {fingerprint(names=group.names)}")
+        (group.kind, group.number, f"{source} {compute_fingerprint(names=group.names)}")
         for source, files in looked.items()
         for group in files.passed_over
         if group.kind in (*UNOPENED, LOST)
@@ -72,9 +72,9 @@ def unread_lines(place: Place, documents: Manifest, samples: str) -> list[str]:
     """
     if documents.kind != "documents":
         return []
-    outcomes = documents.ledger.account("records").outcomes
+    outcomes = documents.ledger.find_account("records").outcomes
     numbers = {reason: outcomes.get(f"dropped: parse: {reason}", 0) for reason in REASONS}
-    folder = quote(place.at(documents.folder))
+    folder = quote(place.to_address(documents.folder))
     lines = []
     for reason, number in numbers.items():
         if number:
@@ -88,9 +88,11 @@ def unread_lines(place: Place, documents: Manifest, samples: str) -> list[str]:
 def _rows(place: Place, documents: Manifest, reason: str) -> Iterator[Dropped]:
     """Yield the dropped rows of a reason, from the parts that have some."""
     with_some = (
-        part for part in documents.parts if part.ledger.account("records").outcomes.get(f"dropped: parse: {reason}")
+        part
+        for part in documents.parts
+        if part.ledger.find_account("records").outcomes.get(f"dropped: parse: {reason}")
     )
-    tables = (open_table(place, documents.stage_folder, part, "dropped", DROPPED.names) for part in with_some)
+    tables = (read_part_table(place, documents.stage_folder, part, "dropped", DROPPED.names) for part in with_some)
     return (row for row in dropped_rows(chain.from_iterable(tables)) if (row.step, row.reason) == ("parse", reason))
 
 

@@ -18,7 +18,7 @@ from corpora.errors import InputError
 from corpora.generic_types import Json, Tell
 from corpora.sources.contract import StatCache
 from corpora.sources.passed_over import Looked
-from corpora.store.places.files import disk_refusal, replaced_file
+from corpora.store.places.files import explain_disk_error, replace_file
 from flows.recipes.guesses.fitted_defaults import chosen_line, fitted_line
 from flows.recipes.lock import ResolvedLock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe
@@ -82,10 +82,10 @@ def stat_cache(home: Path) -> Iterator[StatCache]:
 
     def keep() -> None:
         try:
-            with replaced_file(path) as new:
+            with replace_file(path) as new:
                 new.write_text(json.dumps(dict(cache.entries)))
         except OSError as error:
-            remedy = disk_refusal(error, "set CLOZE_HOME to another folder") or "set CLOZE_HOME to another folder"
+            remedy = explain_disk_error(error, "set CLOZE_HOME to another folder") or "set CLOZE_HOME to another folder"
             raise InputError(f"Cannot write {path}: {remedy} ({error.strerror}).") from error
 
     with last_word(keep):

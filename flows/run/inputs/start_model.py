@@ -159,7 +159,7 @@ def _of_artifact(place: Place, manifest: Manifest) -> Start:
     named = [name for name in (CONFIG, WEIGHTS, *FILES, *below) if name in kept]
     start = Start(folder="", files={name: kept[name].sha256 for name in named})
     if place.is_local:
-        config = place.full_path(f"{manifest.stage_folder}/{kept[CONFIG].path}")
+        config = place.to_full_path(f"{manifest.stage_folder}/{kept[CONFIG].path}")
         return replace(start, folder=str(Path(config).parent))
     folder = CACHE.expanduser() / "starts" / start.content
     if not folder.is_dir():

@@ -190,14 +190,14 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
     if faults:
         return f"damaged ({named}); resumes from {len(survey.done)} finished parts"
     reason = NEW
-    if survey.others:
-        differences = [difference(stage, other) for other in survey.others]
+    if survey.other_manifests:
+        differences = [difference(stage, other) for other in survey.other_manifests]
         fewest = min(differences, key=lambda each: sum(map(len, each.values())))
         reason = "; ".join(f"{what}: {', '.join(items)}" for what, items in fewest.items() if items)
-    if survey.done and not survey.pointed:
+    if survey.done and not survey.num_reused:
         return f"{reason}; resumes from {len(survey.done)} finished parts"
-    if survey.pointed:
-        return f"{reason}; {survey.pointed} parts stay as they are"
+    if survey.num_reused:
+        return f"{reason}; {survey.num_reused} parts stay as they are"
     return reason
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.tables import open_table
+from corpora.store.tables import read_part_table
 from flows.run.record.counts_text import counted
 from flows.run.record.lengths import spread
 from shards.reading.epoch_rows import count_lost_neighbors
@@ -31,7 +31,7 @@ Share = tuple[str, float, float, str]  # name, part, whole, of what
 
 def shares_of(place: Place, shards: Manifest) -> Iterator[Share]:
     """Yield the shares of a shard set, in the order in which a person reads them."""
-    figures, examples = shards.ledger.figures, shards.rows("examples")
+    figures, examples = shards.ledger.figures, shards.count_rows("examples")
     whole, lost = _tokens(shards)
     for outcome, part in lost.items():
         yield f"{outcome.replace('_', ' ')} token share", part, whole, "tokens"
@@ -44,7 +44,7 @@ def shares_of(place: Place, shards: Manifest) -> Iterator[Share]:
         yield "without partner share", alone, alone + examples, "chunks"
     if "cut_sentences" in figures:
         yield "cut sentence share", figures["cut_sentences"], examples, "examples"
-    if shards.rows("deleted"):
+    if shards.count_rows("deleted"):
         yield "lost neighbour share", *lost_share(place, shards), "examples"
 
 
@@ -85,7 +85,7 @@ def _looks(place: Place, shards: Manifest, split: str) -> pa.Table:
     batches = [
         batch
         for part in spread(holding, PARTS)
-        for batch in open_table(place, shards.stage_folder, part, "surfaces", SURFACES.names)
+        for batch in read_part_table(place, shards.stage_folder, part, "surfaces", SURFACES.names)
     ]
     return pa.Table.from_batches(batches, SURFACES)
 
@@ -113,7 +113,7 @@ def nothing_said(name: str, shards: Manifest) -> str | None:
     """Return the message for a shard set that made no example of its documents to train on; None if it made some."""
     train = [part for part in shards.parts if part.labels.get("split") == "train"]
     documents = sum(part.ledger.figures["documents"] for part in train)
-    if not documents or any(part.rows("examples") for part in train):
+    if not documents or any(part.count_rows("examples") for part in train):
         return None
     why = _REASONS.get(str(shards.facts.get("input")), "They are too short or too few.")
     return f"shards/{name}: no example came of {counted(documents, 'document')} to train on. {why}"

@@ -20,11 +20,11 @@ from dataclasses import asdict, dataclass
 
 import pyarrow.compute as pc
 
-from corpora.store.damage import Damaged, document, seal, unseal
+from corpora.store.damage import Damaged, explain_parse_errors, seal, unseal
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
-from corpora.store.tables import open_table
+from corpora.store.tables import read_part_table
 from flows.run.faults.damage_list import read_damage_list, write_damage_list
 from flows.run.record.example_shares import SURELY, label_deviation, shares_of, surface_of
 from flows.run.record.ledger_balance import newest, newest_of_each, num_tokens, of_kind, records_account, titled
@@ -98,7 +98,7 @@ def _records(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
     yield from _losses("dropped", records.outcomes, records.total, "records")
     for name, parsed_of in by_source.items() if len(by_source) > 1 else ():
         account = records_account(parsed_of)
-        lost = account.starting("dropped: ")
+        lost = account.sum_outcomes("dropped: ")
         yield from _of(SHARE, titled("dropped share", name), lost, account.total, "records")
     edits = sum((Counter(manifest.ledger.figures) for manifest in parsed), Counter[str]())
     yield from (_count(name, number, "times") for name, number in sorted(edits.items()) if name != "text bytes")
@@ -132,7 +132,7 @@ def num_files(parsed: Iterable[Manifest]) -> int:
 
 
 def _num_documents(parsed: Iterable[Manifest]) -> int:
-    return sum(manifest.rows("documents") for manifest in parsed)
+    return sum(manifest.count_rows("documents") for manifest in parsed)
 
 
 def _num_bytes(parsed: Iterable[Manifest]) -> int:
@@ -167,10 +167,10 @@ def _languages(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[st
 
 def _language_shares(place: Place, parsed: Sequence[Manifest]) -> dict[str, float]:
     """Return each language's share of the documents in some parts of a source."""
-    holding = [(manifest, part) for manifest in parsed for part in manifest.parts if part.rows("documents")]
+    holding = [(manifest, part) for manifest in parsed for part in manifest.parts if part.count_rows("documents")]
     counts = Counter[str]()
     for manifest, part in spread(holding, PARTS):
-        for batch in open_table(place, manifest.stage_folder, part, "documents", ("language",)):
+        for batch in read_part_table(place, manifest.stage_folder, part, "documents", ("language",)):
             for row in pc.value_counts(batch.column("language")).to_pylist():
                 counts[row["values"] or UNKNOWN_LANGUAGE] += row["counts"]
     return {language: count / counts.total() for language, count in counts.items()}
@@ -181,7 +181,7 @@ def _verdicts(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
     verdicts = newest(manifests, "verdicts")
     if verdicts is None:
         return
-    judged = verdicts.ledger.account("documents")
+    judged = verdicts.ledger.find_account("documents")
     yield _count("kept", judged.outcomes.get("kept", 0), "documents")
     yield from _losses("removed", judged.outcomes, judged.total, "documents")
     duplicates = sum(judged.outcomes.get(f"removed: {name}", 0) for name in DUPLICATES)
@@ -191,7 +191,7 @@ def _verdicts(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
 
 def _vocabularies(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
     for name, vocabulary in newest_of_each(manifests, "vocabularies").items():
-        yield _count(titled("vocabulary", name), vocabulary.rows("tokens"), "tokens")
+        yield _count(titled("vocabulary", name), vocabulary.count_rows("tokens"), "tokens")
 
 
 def _tokens(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
@@ -233,10 +233,10 @@ def _examples(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str
     """Yield the examples of each shard set, their tokens, what was left out of them, and figures of their labels."""
     for name, shards in newest_of_each(manifests, "shards").items():
         tokens = shards.ledger.figures.get("example tokens", 0)
-        yield _count(titled("examples", name), shards.rows("examples"), "examples")
+        yield _count(titled("examples", name), shards.count_rows("examples"), "examples")
         yield _count(titled("example tokens", name), tokens, "tokens")
         mean = titled("mean tokens an example", name)
-        yield from _of(MEAN, mean, tokens, shards.rows("examples"), "tokens an example")
+        yield from _of(MEAN, mean, tokens, shards.count_rows("examples"), "tokens an example")
         for what, part, whole, unit in shares_of(place, shards):
             yield from _of(SHARE, titled(what, name), part, whole, unit)
         if (deviation := label_deviation(shards)) is not None:
@@ -317,13 +317,13 @@ def kept_figures(place: Place, run_id: str) -> Figures:
     path = figures_file(run_id)
 
     def parse(data: bytes) -> Figures:
-        with document(path, "the figures of a run"):
+        with explain_parse_errors(path, "the figures of a run"):
             figures = {name: Figure(**figure) for name, figure in unseal(data, path)["figures"].items()}
         if not figures:
             raise Damaged(path, "it holds no figures")
         return figures
 
-    return place.read_sound(path, parse)
+    return place.read_checked(path, parse)
 
 
 def figures_before(
@@ -346,7 +346,7 @@ def figures_before(
 
 def keep_figures(place: Place, record: RunRecord, figures: Figures) -> None:
     """Put the figures of a run next to its record."""
-    place.write(figures_file(record.run_id), figures_to_bytes(figures), once=True)
+    place.write(figures_file(record.run_id), figures_to_bytes(figures), is_final=True)
 
 
 def recount_figures(place: Place) -> None:

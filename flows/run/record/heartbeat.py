@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from corpora.store.leases import Presence
+from corpora.store.leases import HeartbeatWriter
 from corpora.store.places.place import Place
-from corpora.store.processes import cpu_seconds, family, resident_bytes
+from corpora.store.processes import list_process_tree, read_cpu_seconds, read_resident_bytes
 from flows.run.record.run_record import Cost
 from flows.run.stage_kinds import STAGES
 from flows.signals import give_way, last_word
@@ -95,9 +95,9 @@ class Pulse:
         }
         self._stages: dict[str, StageProgress] = {}
         self._turn = threading.Lock()
-        self._cpu_before = cpu_seconds(family(os.getpid()))
+        self._cpu_before = read_cpu_seconds(list_process_tree(os.getpid()))
         self._peak = 0
-        self._presence = Presence(place, running_path(run_id), self._said)
+        self._presence = HeartbeatWriter(place, running_path(run_id), self._said)
 
     def waiting(self, tell: Callable[[str], None]) -> Callable[[str], None]:
         """Wrap `tell` so that the heartbeat, too, reports what the run waits for."""
@@ -119,20 +119,20 @@ class Pulse:
 
     def cost(self, bytes_written: int) -> Cost:
         """Return what the run has cost so far. bytes_written: of the parts that it built"""
-        processes = family(os.getpid())
+        processes = list_process_tree(os.getpid())
         self._look(processes)
-        seconds = cpu_seconds(processes) - self._cpu_before
+        seconds = read_cpu_seconds(processes) - self._cpu_before
         return Cost(cpu_seconds=round(max(0.0, seconds), 1), bytes_written=bytes_written, peak_bytes=self._peak)
 
     def end(self) -> None:
         """End the heartbeat: the run is on record, or never began. May be called again, and from any thread."""
-        self._presence.end()
+        self._presence.stop()
 
     def _look(self, processes: list[int]) -> None:
-        self._peak = max(self._peak, sum(map(resident_bytes, processes)))
+        self._peak = max(self._peak, sum(map(read_resident_bytes, processes)))
 
     def _said(self) -> dict[str, Any]:
-        self._look(family(os.getpid()))
+        self._look(list_process_tree(os.getpid()))
         now = time.monotonic()
         with self._turn:
             stages = {stage: progress.said(now) for stage, progress in self._stages.items()}

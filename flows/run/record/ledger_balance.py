@@ -155,7 +155,7 @@ def _step(title: str, account: Account) -> StepAccount:
 
 def records_account(parsed: Iterable[Manifest]) -> Account:
     """The account of raw records, over all sources and generations."""
-    return sum((manifest.ledger for manifest in parsed), Ledger()).account("records")
+    return sum((manifest.ledger for manifest in parsed), Ledger()).find_account("records")
 
 
 def files_account(parsed: Iterable[Manifest]) -> Account:
@@ -190,15 +190,15 @@ def _document_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
     )
     if parsed and verdicts is not None:
         given = records_account(parsed).outcomes.get("documents", 0)
-        judged = verdicts.ledger.account("documents").total
+        judged = verdicts.ledger.find_account("documents").total
         yield Edge(title="Documents parsed and judged", unit="documents", given=given, received=judged)
     if verdicts is not None and corpus is not None:
-        kept = verdicts.ledger.account("documents").outcomes.get("kept", 0)
-        live = corpus.rows("documents") - corpus.rows("deleted")
+        kept = verdicts.ledger.find_account("documents").outcomes.get("kept", 0)
+        live = corpus.count_rows("documents") - corpus.count_rows("deleted")
         yield Edge(title="Documents kept and in the corpus", unit="documents", given=kept, received=live)
     for name, tokens in newest_of_each(manifests, "tokens").items():
         if corpus is not None:
-            rows, taken = corpus.rows("documents"), tokens.ledger.account("documents").total
+            rows, taken = corpus.count_rows("documents"), tokens.ledger.find_account("documents").total
             title = titled("Rows of the corpus (deleted ones too) and rows tokenised", name)
             yield Edge(title=title, unit="documents", given=rows, received=taken)
 
@@ -241,10 +241,10 @@ def _headline(manifests: Sequence[Manifest]) -> dict[str, dict[str, int]]:
         records = records_account(parsed)
         numbers |= {"raw records": {"": records.total}, "documents": {"": records.outcomes.get("documents", 0)}}
     if verdicts is not None:
-        numbers["kept"] = {"": verdicts.ledger.account("documents").outcomes.get("kept", 0)}
+        numbers["kept"] = {"": verdicts.ledger.find_account("documents").outcomes.get("kept", 0)}
     counted = {
         "tokens": {name: num_tokens(manifest.parts) for name, manifest in tokens.items()},
-        "examples": {name: manifest.rows("examples") for name, manifest in shards.items()},
+        "examples": {name: manifest.count_rows("examples") for name, manifest in shards.items()},
         "training steps": {name: manifest.ledger.figures["steps"] for name, manifest in models.items()},
     }
     return numbers | {unit: counts for unit, counts in counted.items() if counts}

@@ -13,7 +13,7 @@ from corpora.generic_types import Item
 from corpora.kernels.arrays import Int64s
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.tables import open_table
+from corpora.store.tables import read_part_table
 
 PARTS = 48
 
@@ -41,11 +41,11 @@ def sample_lengths(
     place: Place, manifest: Manifest, table: str, unknown_id: int | None = None, most: int = PARTS
 ) -> LengthSample:
     """Count the tokens of each row of `table`'s column `ids`, and those that are `unknown_id`. most: parts to read"""
-    holding = [part for part in manifest.parts if part.rows(table)]
+    holding = [part for part in manifest.parts if part.count_rows(table)]
     chosen = spread(holding, most)
     lengths, unknown = [np.zeros(0, np.int64)], 0
     for part in chosen:
-        for batch in open_table(place, manifest.stage_folder, part, table, ("ids",)):
+        for batch in read_part_table(place, manifest.stage_folder, part, table, ("ids",)):
             column = batch.column("ids")
             lengths.append(pc.list_value_length(column).to_numpy().astype(np.int64))
             if unknown_id is not None:

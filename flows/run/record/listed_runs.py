@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.store.leases import Present, read_presence
+from corpora.store.leases import Heartbeat, read_heartbeat
 from corpora.store.places.place import Place
 from flows.recipes.recipe import Recipe
 from flows.run.record.heartbeat import names_of, running_path
@@ -44,7 +44,7 @@ class ListedRun:
     state: str
     started: str
     record: RunRecord | None = None
-    present: Present | None = None
+    present: Heartbeat | None = None
 
     @property
     def outcome(self) -> str:
@@ -116,7 +116,7 @@ def _recorded(place: Place, run_id: str, tell: Callable[[str], None]) -> ListedR
 def files_of_runs(place: Place) -> dict[str, dict[str, int]]:
     """Return the files of each run by its id: their names, with their sizes."""
     files: dict[str, dict[str, int]] = {}
-    for path, size in place.sizes("runs").items():
+    for path, size in place.list_files("runs").items():
         _, run_id, *name = path.split("/")
         if name:
             files.setdefault(run_id, {})["/".join(name)] = size
@@ -134,14 +134,14 @@ def recipe_of(run_id: str) -> str:
 
 def _open_run(place: Place, run_id: str) -> ListedRun | None:
     """Return a run that has left no record, or not yet."""
-    present = read_presence(place, running_path(run_id))
+    present = read_heartbeat(place, running_path(run_id))
     runs_now = present is not None and not present.is_gone
-    if not runs_now and place.size(f"runs/{run_id}/run.json") is not None:  # it has ended since it was listed
+    if not runs_now and place.find_size(f"runs/{run_id}/run.json") is not None:  # it has ended since it was listed
         return _recorded(place, run_id, to_stderr)
     began = moment_of(run_id)
     started = began.isoformat(timespec="seconds") if began is not None else ""
     if present is not None:
-        started = str(present.said.get("started", ""))
+        started = str(present.report.get("started", ""))
     state = "running" if runs_now else "lost"
     return ListedRun(run_id=run_id, recipe=recipe_of(run_id), state=state, started=started, present=present)
 
@@ -150,8 +150,8 @@ def names_in_use(place: Place, state: ListedRun) -> Sequence[str] | None:
     """Return the names of the artifacts that a run may have used or built; None if they cannot be determined."""
     if state.record is not None:
         return state.record.names
-    if state.present is not None and "names" in state.present.said:
-        return [str(name) for name in state.present.said["names"]]
+    if state.present is not None and "names" in state.present.report:
+        return [str(name) for name in state.present.report["names"]]
     from flows.recipes.recipe import parse_recipe  # only a run without a record needs it
 
     try:
@@ -174,8 +174,8 @@ class StoreStatus:
 
     running: tuple[ListedRun, ...]
     lost: tuple[ListedRun, ...]
-    schedules: tuple[Present, ...]
-    waiting: tuple[Present, ...]
+    schedules: tuple[Heartbeat, ...]
+    waiting: tuple[Heartbeat, ...]
     ended: tuple[ListedRun, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -190,11 +190,15 @@ class StoreStatus:
         }
 
 
-def _reported(present: Present | None) -> dict[str, Any]:
+def _reported(present: Heartbeat | None) -> dict[str, Any]:
     """Return what a live process has reported, and which one it is."""
     assert present is not None
-    process = {"host": present.process.host, "pid": present.process.pid, "silent_seconds": round(present.silent, 1)}
-    return {**present.said, **process}
+    process = {
+        "host": present.process.host,
+        "pid": present.process.pid,
+        "silent_seconds": round(present.silent_seconds, 1),
+    }
+    return {**present.report, **process}
 
 
 def store_status(place: Place) -> StoreStatus:
@@ -221,7 +225,7 @@ def schedule_path(name: str) -> str:
 
 def is_on_schedule(place: Place, recipe: str) -> bool:
     """Return whether a process runs a recipe of a name on a schedule now."""
-    present = read_presence(place, schedule_path(recipe))
+    present = read_heartbeat(place, schedule_path(recipe))
     return present is not None and not present.is_gone
 
 
@@ -235,8 +239,8 @@ def waiting_path(release: str) -> str:
     return f"{WAITING}/{release}.json"
 
 
-def _present(place: Place, folder: str) -> tuple[Present, ...]:
+def _present(place: Place, folder: str) -> tuple[Heartbeat, ...]:
     """Return the reports of live processes in a folder."""
-    paths = sorted(path for path in place.sizes(folder) if path.endswith(".json"))
-    reports = [read_presence(place, path) for path in paths]
+    paths = sorted(path for path in place.list_files(folder) if path.endswith(".json"))
+    reports = [read_heartbeat(place, path) for path in paths]
     return tuple(present for present in reports if present is not None and not present.is_gone)

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
-from corpora.store.places.files import disk_refusal
+from corpora.store.places.files import explain_disk_error
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from flows.recipes.settings.privacy import visible
@@ -118,7 +118,7 @@ def manifests_of(place: Place, release: Release) -> list[Manifest]:
         manifest = _manifest(place, artifact.folder, f"the release {release.name!r} (number {release.number})")
         if manifest.content != artifact.content:
             raise InputError(
-                f"{place.at(artifact.folder)} does not hold what was released as {release.name!r}, number "
+                f"{place.to_address(artifact.folder)} does not hold what was released as {release.name!r}, number "
                 f"{release.number}: its content is {manifest.content}, and was {artifact.content}. Release the run "
                 "that built it again, or go back with `cloze rollback`."
             )
@@ -130,7 +130,7 @@ def _manifest(place: Place, folder: str, named_by: str) -> Manifest:
     manifest = read_manifest(place, folder)
     if manifest is None:
         raise InputError(
-            f"{place.at(folder)} is gone, which {named_by} names. Run its recipe again, which builds the same "
+            f"{place.to_address(folder)} is gone, which {named_by} names. Run its recipe again, which builds the same "
             "artifact; or go back with `cloze rollback`."
         )
     return manifest
@@ -139,7 +139,7 @@ def _manifest(place: Place, folder: str, named_by: str) -> Manifest:
 def release_entries(place: Place, name: str | None = None) -> list[str]:
     """The files of all entries of a name, or of all names, oldest first."""
     folder = RELEASES if name is None else f"{RELEASES}/{name}"
-    pieces = [tuple(path.split("/")) for path in place.sizes(folder)]
+    pieces = [tuple(path.split("/")) for path in place.list_files(folder)]
     entries = [each for each in pieces if len(each) == 3 and _ENTRY.fullmatch(each[2])]
     return ["/".join(each) for each in sorted(entries, key=lambda each: (each[1], _number(each[2]), each[2]))]
 
@@ -159,7 +159,9 @@ def current_release(place: Place, name: str, number: int | None = None) -> Relea
     entries = release_entries(place, name)
     if not entries:
         names = ", ".join(names_of_releases(place)) or "none"
-        raise InputError(f"There is no release {name!r} in {place.at('')}; it has {names}. `cloze release` makes one.")
+        raise InputError(
+            f"There is no release {name!r} in {place.to_address('')}; it has {names}. `cloze release` makes one."
+        )
     if number is None:
         return read_release(place, entries[-1])
     chosen = [path for path in entries if _number(path) == number]
@@ -319,10 +321,12 @@ def _alone(place: Place, name: str) -> Iterator[None]:
     if not place.is_local:
         yield
         return
-    file = Path(place.full_path(f"{RELEASES}/{name}/.turn"))
+    file = Path(place.to_full_path(f"{RELEASES}/{name}/.turn"))
 
     def refusal(error: OSError) -> InputError:
-        return InputError(f"Cannot write {file.parent}: {disk_refusal(error, 'use another store') or error.strerror}.")
+        return InputError(
+            f"Cannot write {file.parent}: {explain_disk_error(error, 'use another store') or error.strerror}."
+        )
 
     with held_alone(file, refusal, lambda line: None):
         yield

@@ -19,7 +19,7 @@ from corpora.sources.bytes.objects import raw_path
 from corpora.store.damage import Damaged, seal, unseal
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.settings import bind
+from corpora.store.settings import bind_settings
 
 if TYPE_CHECKING:
     from corpora.store.stage import Survey
@@ -214,7 +214,7 @@ def sealed(value: Any) -> bytes:
 def unsealed(kind: type[Value], data: bytes, path: str, damaged: type[Damaged] = Damaged) -> Value:
     """Read what `sealed` wrote of a dataclass. path: for messages. Raises `damaged`."""
     try:
-        return bind(kind, unseal(data, path), path)
+        return bind_settings(kind, unseal(data, path), path)
     except Damaged as fault:
         raise damaged(path, fault.what) from fault
     except InputError as error:
@@ -234,7 +234,9 @@ def new_run_id(place: Place, recipe: str) -> str:
     If the clock of an earlier run was ahead of this one, the moment in the name is one second after that run's.
     """
     now = datetime.now(UTC)
-    newest = max((moment for path in place.sizes("runs") if (moment := moment_of(path.split("/")[1]))), default=now)
+    newest = max(
+        (moment for path in place.list_files("runs") if (moment := moment_of(path.split("/")[1]))), default=now
+    )
     if newest >= now:
         now = newest.replace(microsecond=now.microsecond) + timedelta(seconds=1)
     return f"{now:%Y%m%dT%H%M%S%f}-{recipe}"
@@ -296,13 +298,13 @@ def raw_paths(lock: "Lock") -> dict[str, str]:
 
 def list_runs(place: Place) -> list[str]:
     """List the ids of all recorded runs, oldest first."""
-    return sorted(path.split("/")[1] for path in place.sizes("runs") if path.endswith("/run.json"))
+    return sorted(path.split("/")[1] for path in place.list_files("runs") if path.endswith("/run.json"))
 
 
 def read_run(place: Place, run_id: str) -> RunRecord:
     """Read the record of one run. Raises FileNotFoundError and DamagedRun."""
     path = f"runs/{run_id}/run.json"
-    record = place.read_sound(path, lambda data: unsealed(RunRecord, data, path, DamagedRun))
+    record = place.read_checked(path, lambda data: unsealed(RunRecord, data, path, DamagedRun))
     if record.run_id != run_id:
         raise DamagedRun(path, f"it is the record of the run {record.run_id}")
     return record

@@ -35,7 +35,15 @@ import numpy as np
 from corpora.kernels.arrays import Bytes, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.store.ledger import Ledger
-from corpora.store.randomness import below, below_one, fold, fold_one, stream, uniform, uniform_one
+from corpora.store.randomness import (
+    compute_keys,
+    draw_below,
+    draw_below_one,
+    draw_uniform,
+    draw_uniform_one,
+    fold,
+    fold_one,
+)
 from corpora.store.settings import check_range
 from shards.builders.contract import BuiltExamples, Common, DocumentTokens, check_columns
 from shards.builders.pieces.plan import (
@@ -104,18 +112,18 @@ def plan_electra(
 @kernel
 def _draw_target(key: np.uint64, length: int, short: float) -> int:
     """The tokens that an example should have: the length, or rarely a number in [SHORTEST, length]."""
-    return MIN_TARGET + below_one(key, 1, length - MIN_TARGET + 1) if uniform_one(key, 0) < short else length
+    return MIN_TARGET + draw_below_one(key, 1, length - MIN_TARGET + 1) if draw_uniform_one(key, 0) < short else length
 
 
 @kernel
 def _divide(sentences: Int64s, start: int, first: int, end: int, target: int, single: float, key: np.uint64) -> int:
     """The end of the first segment: the sentence after its last."""
-    if uniform_one(key, 0) < single:
+    if draw_uniform_one(key, 0) < single:
         return end
     wanted, middle = (target - 3) // 2, first + 1
     while middle < end and sentences[middle + 1] - start < wanted:
         middle += 1
-    if middle < end and sentences[middle] - start < wanted and below_one(key, 1, 2):
+    if middle < end and sentences[middle] - start < wanted and draw_below_one(key, 1, 2):
         middle += 1
     return middle
 
@@ -217,15 +225,15 @@ def _iter_examples_plain(
     ordinal = 0
     while rest:
         example_id = int(fold(fold(compute_copy_key(copy), columns.keys[document]), ordinal))
-        target_key, key = (int(stream(common.seed, purpose, copy, example_id)) for purpose in PURPOSES)
+        target_key, key = (int(compute_keys(common.seed, purpose, copy, example_id)) for purpose in PURPOSES)
         target = common.length
-        if uniform(target_key, 0) < own.short_sequence_probability:
-            target = MIN_TARGET + int(below(target_key, 1, common.length - MIN_TARGET + 1))
+        if draw_uniform(target_key, 0) < own.short_sequence_probability:
+            target = MIN_TARGET + int(draw_below(target_key, 1, common.length - MIN_TARGET + 1))
         size = 1
         while size < len(rest) and sum(map(len, rest[:size])) < target:
             size += 1
-        wanted = 1 << 62 if uniform(key, 0) < own.one_segment_probability else (target - 3) // 2
-        a, b = _divide_sentences_plain(rest[:size], wanted, exceeds=bool(below(key, 1, 2)))
+        wanted = 1 << 62 if draw_uniform(key, 0) < own.one_segment_probability else (target - 3) // 2
+        a, b = _divide_sentences_plain(rest[:size], wanted, exceeds=bool(draw_below(key, 1, 2)))
         a, b = _trim_segments_plain(columns, a, b, common.length)
         yield PlannedExample(ordinal, [PlainPiece(each.start, each.stop, document) for each in (a, b) if each])
         end = b.stop if b else a.stop

@@ -32,7 +32,7 @@ import numpy as np
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.store.ledger import Account, Ledger
-from corpora.store.randomness import stream
+from corpora.store.randomness import compute_keys
 from corpora.store.settings import check_range
 from shards.builders.contract import (
     MAX_COPIES,
@@ -161,7 +161,7 @@ def draw_document_order(columns: DocumentTokens, seed: int, copy: int) -> Int64s
     """The order in which the documents of a copy follow one another."""
     if copy == 0:
         return np.arange(len(columns.keys), dtype=np.int64)
-    return np.argsort(stream(seed, "pack order", copy, columns.keys), kind="stable").astype(np.int64)
+    return np.argsort(compute_keys(seed, "pack order", copy, columns.keys), kind="stable").astype(np.int64)
 
 
 def _plan_copy(columns: DocumentTokens, settings: PackSettings, copy: int) -> Int64s:

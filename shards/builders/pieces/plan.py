@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from corpora.kernels.arrays import Int64s, UInt32s, UInt64s
 from corpora.store.ledger import Account, Ledger
-from corpora.store.randomness import address, fold
+from corpora.store.randomness import compute_address, fold
 from shards.builders.contract import Common, DocumentTokens, Examples
 from shards.builders.pieces.plan_kernels import (
     DOCUMENT,
@@ -49,12 +49,12 @@ class ExampleLayout(NamedTuple):
 
 def compute_copy_key(copy: int) -> np.uint64:
     """Return the link where the ids of a copy's examples begin: `fold(fold(first_link(copy), key), ordinal)`."""
-    return np.uint64(address(0, "example", copy))
+    return np.uint64(compute_address(0, "example", copy))
 
 
 def compute_purpose_keys(common: Common, purposes: Sequence[str], copy: int) -> UInt64s:
     """The address of each purpose of a copy's choices."""
-    return np.array([address(common.seed, purpose, copy) for purpose in purposes], np.uint64)
+    return np.array([compute_address(common.seed, purpose, copy) for purpose in purposes], np.uint64)
 
 
 def compute_ordinals(pieces: Int64s) -> UInt32s:
@@ -161,7 +161,7 @@ def build_examples_plain(
         of_example = list(dict.fromkeys(piece.document for piece in pieces))
         documents += of_example
         num_documents.append(len(of_example))
-        example_ids.append(int(fold(fold(address(0, "example", copy), columns.keys[of_example[0]]), ordinal)))
+        example_ids.append(int(fold(fold(compute_address(0, "example", copy), columns.keys[of_example[0]]), ordinal)))
     num_others = [number - 1 for number in num_documents]
     dtype: npt.DTypeLike = columns.ids.dtype
     return Examples(

@@ -34,7 +34,7 @@ import numpy as np
 from corpora.kernels.arrays import Bools, Bytes, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.store.ledger import Ledger
-from corpora.store.randomness import below, below_one, fold, fold_one
+from corpora.store.randomness import draw_below, draw_below_one, fold, fold_one
 from shards.builders.contract import BuiltExamples, Common, DocumentTokens, check_columns
 from shards.builders.pieces.plan import (
     ExampleLayout,
@@ -79,7 +79,7 @@ def pair_sentences(
         link, ordinal, place = fold_one(copy_key, keys[document]), 0, 0
         size = _cut_sentences(word_starts, sentences, documents[document], documents[document + 1], room, bounds)
         counts[CUTS] += size - (documents[document + 1] - documents[document])
-        skipped = 2 * below_one(fold_one(odd_key, keys[document]), 0, size // 2 + 1) if size % 2 else size
+        skipped = 2 * draw_below_one(fold_one(odd_key, keys[document]), 0, size // 2 + 1) if size % 2 else size
         while place < size:
             if place == skipped:
                 counts[LEFT_OVER] += bounds[place + 1, 0] - bounds[place, 0]
@@ -197,7 +197,7 @@ def _draw_exchanges(first_ids: UInt64s, label_key: np.uint64) -> Bools:
 
     firsts: the example ids of the first pair of each
     """
-    coins = np.repeat(below(fold(label_key, first_ids[::2]), 0, 2) == 1, 2)[: len(first_ids)]
+    coins = np.repeat(draw_below(fold(label_key, first_ids[::2]), 0, 2) == 1, 2)[: len(first_ids)]
     exchanges: Bools = coins ^ (np.arange(len(first_ids)) % 2 == 1)
     return exchanges
 
@@ -292,7 +292,7 @@ def _iter_pairs_plain(
             counts["cut_sentences"] += 1
         units.append(range(start, stop))
     if len(units) % 2:
-        left = units.pop(2 * int(below(fold(odd_key, columns.keys[document]), 0, len(units) // 2 + 1)))
+        left = units.pop(2 * int(draw_below(fold(odd_key, columns.keys[document]), 0, len(units) // 2 + 1)))
         counts["odd_sentences"] += 1
         counts["left over"] += len(left)
     begins = set(columns.sentences.tolist())
@@ -313,7 +313,7 @@ def _assign_partners_plain(pairs: list[_PlainPair], order: np.uint64, label: np.
         else:
             waiting.append(pair)
     for number, (one, other) in enumerate(couples):
-        coin = bool(below(fold(label, couples[number - number % 2][0].example_id), 0, 2))
+        coin = bool(draw_below(fold(label, couples[number - number % 2][0].example_id), 0, 2))
         exchanged = coin if number % 2 == 0 else not coin
         partners[one.example_id], partners[other.example_id] = (other, one) if exchanged else (one, other)
     return [partners.get(pair.example_id) for pair in pairs]

@@ -35,7 +35,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Int64s
 from corpora.store.ledger import Account, Ledger
-from corpora.store.randomness import address
+from corpora.store.randomness import compute_address
 from corpora.store.settings import check_range
 from shards.builders.contract import MAX_COPIES, MAX_LENGTH, BuiltExamples, Common, DocumentTokens, check_columns
 from shards.builders.segments.pairs_kernels import FIGURES, OUTCOMES, PURPOSES, plan_copy
@@ -113,8 +113,10 @@ def plan_pairs(columns: DocumentTokens, settings: PairSettings) -> PlannedSegmen
     partners, planned = build_partner_index(columns, limit - 1), PlannedSegments([], [])
     for copy in range(settings.copies):
         counts = np.zeros(len(OUTCOMES + FIGURES), np.int64)
-        addresses = np.array([address(settings.seed, f"pair {purpose}", copy) for purpose in PURPOSES], np.uint64)
-        copy_key, short = np.uint64(address(0, "example", copy)), float(settings.short_sequence_probability)
+        addresses = np.array(
+            [compute_address(settings.seed, f"pair {purpose}", copy) for purpose in PURPOSES], np.uint64
+        )
+        copy_key, short = np.uint64(compute_address(0, "example", copy)), float(settings.short_sequence_probability)
         plan = plan_copy(*columns[1:], partners, copy_key, addresses, limit, short, counts)
         planned.plans.append(plan)
         planned.ledgers.append(build_pair_ledger(columns, counts.tolist(), plan[plan[:, LABEL] == 1, OTHER]))

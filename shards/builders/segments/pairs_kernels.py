@@ -8,7 +8,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
-from corpora.store.randomness import below_one, fold_one
+from corpora.store.randomness import draw_below_one, fold_one
 from shards.builders.segments.partners import HEAD, INSIDE, LAST_TAIL, TAIL, PartnerIndex, draw_piece, draw_run, has_run
 from shards.builders.segments.plan_kernels import (
     A_LENGTH,
@@ -71,7 +71,7 @@ def plan_copy(
                 start = b_end
             else:
                 rows = grow_if_full(rows, num)
-                row, random = rows[num], below_one(fold_one(addresses[_LABEL], example_id), 0, 2)
+                row, random = rows[num], draw_below_one(fold_one(addresses[_LABEL], example_id), 0, 2)
                 row[A_START], row[A_LENGTH] = start, b_start - start
                 row[B_START], row[B_LENGTH] = place if random else b_start, b_end - b_start
                 row[ANCHOR], row[OTHER] = anchor, _find_document(sentences, partners, place) if random else anchor
@@ -159,7 +159,7 @@ def _split(
 
     The drawn cut, then those after it and from the first on; all again with a sentence less.
     """
-    drawn = below_one(key, 0, end - first - 1)
+    drawn = draw_below_one(key, 0, end - first - 1)
     for stop in range(end, first + 1, -1):
         ends_document, cuts = int(stop == documents[anchor + 1]), stop - first - 1
         for step in range(cuts):

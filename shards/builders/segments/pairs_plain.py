@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from corpora.kernels.arrays import Int64s
 from corpora.store.ledger import Ledger
-from corpora.store.randomness import address, below, fold, stream, uniform
+from corpora.store.randomness import compute_address, compute_keys, draw_below, draw_uniform, fold
 from shards.builders.contract import DocumentTokens, check_columns
 from shards.builders.segments import partners as partners_of_runs
 from shards.builders.segments.pairs import PairSettings, build_pair_ledger
@@ -117,9 +117,11 @@ class PlainText:
         """The examples of one document and copy, in order; the outcomes of its tokens go to `counts`."""
         rest, ordinal = [*self.documents[anchor]], 0
         while rest:
-            link = fold(address(0, "example", copy), self.columns.keys[anchor])
+            link = fold(compute_address(0, "example", copy), self.columns.keys[anchor])
             example_id = int(fold(link, ordinal))
-            keys = {purpose: int(stream(settings.seed, f"pair {purpose}", copy, example_id)) for purpose in PURPOSES}
+            keys = {
+                purpose: int(compute_keys(settings.seed, f"pair {purpose}", copy, example_id)) for purpose in PURPOSES
+            }
             target = draw_target_plain(keys["target"], self.limit, settings.short_sequence_probability)
             chunk = self._find_chunk(anchor, rest, target, keys["cut"], keys["partner"])
             next_start = chunk.b.stop
@@ -128,7 +130,7 @@ class PlainText:
                 counts[chunk.reason] += 1
                 next_start = chunk.a.stop
             else:
-                label = int(below(keys["label"], 0, 2))
+                label = int(draw_below(keys["label"], 0, 2))
                 counts["random" if label else "next"] += 1
                 counts["cut_sentences"] += chunk.is_cut
                 counts["placed"] += len(chunk.a) + (0 if label else len(chunk.b))
@@ -165,14 +167,14 @@ class PlainText:
 
     def _split(self, anchor: int, rest: Sequence[range], size: int, cut_key: int, key: int) -> Chunk:
         """A chunk of several sentences, cut between two; the last way out is to cut one that follows the drawn cut."""
-        drawn = int(below(cut_key, 0, size - 1))
+        drawn = int(draw_below(cut_key, 0, size - 1))
         for num_kept in range(size, 1, -1):
             for step in range(num_kept - 1):
                 middle = 1 + (drawn + step) % (num_kept - 1)
                 b = range(rest[middle].start, rest[num_kept - 1].stop)
                 matches = [run for run in self.runs.get((len(b), num_kept == len(rest)), ()) if run[0] != anchor]
                 if matches:
-                    _, start = matches[int(below(key, 0, len(matches)))]
+                    _, start = matches[int(draw_below(key, 0, len(matches)))]
                     return Chunk(range(rest[0].start, b.start), b, range(start, start + len(b)))
         a = range(rest[0].start, rest[drawn].stop)
         cut = self._cut_head(anchor, a, rest[drawn + 1], key)
@@ -194,7 +196,7 @@ class PlainText:
         words = self._list_word_starts(text)
         if not words:
             return Chunk(text, range(0), reason="one_word")
-        drawn = text.start + 1 + int(below(cut_key, 0, len(text) - 1))
+        drawn = text.start + 1 + int(draw_below(cut_key, 0, len(text) - 1))
         cut = min(words, key=lambda place: (abs(place - drawn), place))
         while cut:
             b = range(cut, text.stop)
@@ -217,12 +219,12 @@ class PlainText:
             others = every[bisect_right(lengths, least) :]
         key = int(fold(key, length))
         for attempt in range(MAX_ATTEMPTS if others else 0):
-            sentence, number, is_first, is_last = others[int(below(key, 2 * attempt, len(others)))]
+            sentence, number, is_first, is_last = others[int(draw_below(key, 2 * attempt, len(others)))]
             if number == anchor or len(sentence) <= least:
                 continue
             start = sentence.start if kind == "head" else sentence.stop - length
             if kind == "inside":
-                start = sentence.start + 1 + int(below(key, 2 * attempt + 1, len(sentence) - length - 1))
+                start = sentence.start + 1 + int(draw_below(key, 2 * attempt + 1, len(sentence) - length - 1))
             cuts = [start] * (kind != "head") + [start + length] * (kind in ("head", "inside"))
             is_allowed = not (is_first and kind == "head") and not (is_last and kind == "tail")
             if is_allowed and all(self.begins_word[place] for place in cuts):
@@ -232,7 +234,7 @@ class PlainText:
 
 def draw_target_plain(key: int, limit: int, short: float) -> int:
     """The tokens a chunk aims at."""
-    return 2 + int(below(key, 1, limit - 1)) if uniform(key, 0) < short else limit
+    return 2 + int(draw_below(key, 1, limit - 1)) if draw_uniform(key, 0) < short else limit
 
 
 def count_sentences_plain(rest: Sequence[range], limit: int, target: int) -> int:

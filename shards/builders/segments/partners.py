@@ -30,7 +30,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt16s, UInt64s
 from corpora.kernels.compiling import kernel
-from corpora.store.randomness import below_one, fold_one
+from corpora.store.randomness import draw_below_one, fold_one
 from shards.builders.contract import DocumentTokens
 
 HEAD, TAIL, LAST_TAIL, INSIDE = range(4)  # pieces: the begin of a sentence, its end, of a document's last, neither
@@ -111,7 +111,7 @@ def draw_run(
     low, high = run_offsets[2 * length + ends_document], run_offsets[2 * length + ends_document + 1]
     own_low = _find_first_at_least(runs, low, high, documents[anchor])
     own_high = _find_first_at_least(runs, own_low, high, documents[anchor + 1])
-    index = low + below_one(key, 0, high - low - (own_high - own_low))
+    index = low + draw_below_one(key, 0, high - low - (own_high - own_low))
     if index >= own_low:
         index += own_high - own_low
     return np.int64(runs[index])  # type: ignore[return-value]  # compiled code knows int as int64
@@ -154,7 +154,7 @@ def draw_piece(
     is_most = kind != LAST_TAIL and 2 * others < len(partners.document_of)
     num = others if is_most else len(order) - low
     for attempt in range(MAX_ATTEMPTS if num > 0 else 0):
-        drawn = below_one(key, 2 * attempt, num)
+        drawn = draw_below_one(key, 2 * attempt, num)
         if is_most:
             sentence = drawn if drawn < own_first else drawn + own_last - own_first
         else:
@@ -164,7 +164,7 @@ def draw_piece(
         if document != anchor and end - start > length + (kind == INSIDE):
             piece_start = start if kind == HEAD else end - length
             if kind == INSIDE:
-                piece_start = start + 1 + below_one(key, 2 * attempt + 1, end - start - length - 1)
+                piece_start = start + 1 + draw_below_one(key, 2 * attempt + 1, end - start - length - 1)
             fits = kind == HEAD or word_starts[piece_start] == 1
             if kind == HEAD or kind == INSIDE:
                 fits = fits and word_starts[piece_start + length] == 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Bytes, Ids, Int64s, copy_values
 from corpora.kernels.compiling import kernel
-from corpora.store.randomness import below_one, uniform_one
+from corpora.store.randomness import draw_below_one, draw_uniform_one
 
 A_START, A_LENGTH, B_START, B_LENGTH, ANCHOR, OTHER, ORDINAL, LABEL, EXAMPLE_ID, PLAN_WIDTH = range(10)
 
@@ -16,7 +16,7 @@ A_START, A_LENGTH, B_START, B_LENGTH, ANCHOR, OTHER, ORDINAL, LABEL, EXAMPLE_ID,
 @kernel
 def draw_target(key: np.uint64, limit: int, short: float) -> int:
     """The tokens a chunk aims at: the limit, or rarely a number in [2, limit]."""
-    return 2 + below_one(key, 1, limit - 1) if uniform_one(key, 0) < short else limit
+    return 2 + draw_below_one(key, 1, limit - 1) if draw_uniform_one(key, 0) < short else limit
 
 
 @kernel
@@ -59,7 +59,7 @@ def find_next_word(word_starts: Bytes, place: int, stop: int) -> int:
 def draw_word_start(word_starts: Bytes, start: int, stop: int, key: np.uint64) -> int:
     """The word start inside [start, stop) nearest to a drawn place, the earlier of two; -1 where there is none."""
     if stop - start > 1:
-        drawn = start + 1 + below_one(key, 0, stop - start - 1)
+        drawn = start + 1 + draw_below_one(key, 0, stop - start - 1)
         for distance in range(stop - start):
             if drawn - distance > start and word_starts[drawn - distance]:
                 return drawn - distance

@@ -58,7 +58,7 @@ import numpy as np
 from corpora.kernels.arrays import Bools, Bytes, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.store.ledger import Account, Ledger
-from corpora.store.randomness import address, below, below_one, fold, fold_one, stream
+from corpora.store.randomness import compute_address, compute_keys, draw_below, draw_below_one, fold, fold_one
 from corpora.store.settings import check_range
 from shards.builders.contract import BuiltExamples, Common, DocumentTokens, check_columns
 from shards.builders.segments.pairs_plain import (
@@ -191,7 +191,7 @@ def plan_orders(
     for anchor in range(len(kept)):
         link = fold_one(copy_key, keys[anchor])
         words, bounds = inside, sentences[kept[anchor, 0] : kept[anchor, 1] + 1]
-        backwards = below_one(fold_one(addresses[_DIRECTION], keys[anchor]), 0, 2)
+        backwards = draw_below_one(fold_one(addresses[_DIRECTION], keys[anchor]), 0, 2)
         if backwards:
             words, bounds = mirrored, sentences[-1] - bounds[::-1]
         first, last, ordinal, begin = 0, len(bounds) - 1, 0, bounds[0]
@@ -202,7 +202,11 @@ def plan_orders(
             is_whole = begin == bounds[first] and _can_join_next(bounds, first, limit)
             if is_whole:
                 end = find_chunk_end(bounds, begin, first, last, limit, target)
-                start, middle, stop = begin, bounds[first + 1 + below_one(cut_key, 0, end - first - 1)], bounds[end]
+                start, middle, stop = (
+                    begin,
+                    bounds[first + 1 + draw_below_one(cut_key, 0, end - first - 1)],
+                    bounds[end],
+                )
                 after = stop
             else:
                 start, middle, stop, after = _find_piece(words, bounds, begin, first, limit, cut_key)
@@ -215,7 +219,7 @@ def plan_orders(
                 counts[_CUTS] += not is_whole
                 if backwards:
                     start, middle, stop = sentences[-1] - stop, sentences[-1] - middle, sentences[-1] - start
-                rows, swapped = grow_if_full(rows, num), below_one(fold_one(addresses[_LABEL], example_id), 0, 2)
+                rows, swapped = grow_if_full(rows, num), draw_below_one(fold_one(addresses[_LABEL], example_id), 0, 2)
                 row = rows[num]
                 row[A_START], row[A_LENGTH] = start, middle - start
                 row[B_START], row[B_LENGTH] = middle, stop - middle
@@ -298,8 +302,10 @@ def plan_sentence_orders(columns: DocumentTokens, common: Common, short: float) 
     num_alike = len(columns.ids) - int(np.diff(columns.sentences[kept]).sum())
     for copy in range(common.copies):
         counts = np.zeros(len(OUTCOMES + FIGURES), np.int64)
-        addresses = np.array([address(common.seed, f"order {purpose}", copy) for purpose in PURPOSES], np.uint64)
-        copy_key = np.uint64(address(0, "example", copy))
+        addresses = np.array(
+            [compute_address(common.seed, f"order {purpose}", copy) for purpose in PURPOSES], np.uint64
+        )
+        copy_key = np.uint64(compute_address(0, "example", copy))
         plan = plan_orders(
             inside, columns.sentences, kept, columns.keys, copy_key, addresses, limit, float(short), counts
         )
@@ -354,21 +360,27 @@ def _iter_examples_plain(
     A document that is cut from its end is mirrored: the places of its tokens are below zero.
     """
     rest, limit, ordinal = list(document), common.length - PAIR_SPECIALS, 0
-    backwards = bool(below(int(stream(common.seed, "order direction", copy, key)), 0, 2))
+    backwards = bool(draw_below(int(compute_keys(common.seed, "order direction", copy, key)), 0, 2))
     if backwards:
         rest = [range(-sentence.stop, -sentence.start) for sentence in reversed(rest)]
         inside = {-place for place in inside}
-    link, begin = int(fold(address(0, "example", copy), key)), rest[0].start
+    link, begin = int(fold(compute_address(0, "example", copy), key)), rest[0].start
     while rest:
         example_id = int(fold(link, ordinal))
-        keys = {purpose: int(stream(common.seed, f"order {purpose}", copy, example_id)) for purpose in PURPOSES[:3]}
+        keys = {
+            purpose: int(compute_keys(common.seed, f"order {purpose}", copy, example_id)) for purpose in PURPOSES[:3]
+        }
         size, is_cut = count_sentences_plain(rest, limit, draw_target_plain(keys["target"], limit, short)), True
         if begin == rest[0].start and size > 1:
-            middle, after, is_cut = rest[1 + int(below(keys["cut"], 0, size - 1))].start, rest[size - 1].stop, False
+            middle, after, is_cut = (
+                rest[1 + int(draw_below(keys["cut"], 0, size - 1))].start,
+                rest[size - 1].stop,
+                False,
+            )
             parts = [range(begin, middle), range(middle, after)]
         else:
             parts, after = _find_piece_plain(rest, sorted(inside), begin, limit, keys["cut"])
-        swapped = int(below(keys["label"], 0, 2))
+        swapped = int(draw_below(keys["label"], 0, 2))
         counts["left_over"] += after - begin - sum(map(len, parts))
         if not parts:
             counts["one_word"] += 1
@@ -406,6 +418,6 @@ def _find_piece_plain(
     middles = [place for place in stops if place < stop]
     if not middles:
         return [], after
-    drawn = start + 1 + int(below(key, 0, stop - start - 1))
+    drawn = start + 1 + int(draw_below(key, 0, stop - start - 1))
     middle = min(middles, key=lambda place: (abs(place - drawn), place))
     return [range(start, middle), range(middle, stop)], after

@@ -32,7 +32,7 @@ from corpora.kernels.arrays import Bytes, Ids, Int32s, Int64s, UInt16s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import store8
 from corpora.store.damage import Damaged
-from corpora.store.tables import MappedBatch, map_table
+from corpora.store.tables import MappedBatch, map_part_table
 from shards.masks.masking import MAX_MASKED_LENGTH, Masks
 from shards.reading.files.shard_set import DOCUMENT_COLUMNS, ShardSet
 
@@ -194,7 +194,7 @@ class ExampleColumns:
         mapped, starts = list[MappedBatch](), list[int]()
         for shard in range(len(shard_set.parts)) if shards is None else shards:
             first, part = shard_set.find_first_example(shard), shard_set.parts[shard]
-            for batch in map_table(shard_set.place, folder, part, "examples", names):
+            for batch in map_part_table(shard_set.place, folder, part, "examples", names):
                 mapped.append(batch)
                 starts.append(first)
                 first += batch.rows.num_rows

@@ -24,7 +24,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Part, StoredFile
-from corpora.store.places.files import UNFINISHED, held, is_at, remove_abandoned, try_lock
+from corpora.store.places.files import UNFINISHED_SUFFIX, hold_lock, is_same_file, remove_abandoned, try_lock
 from corpora.store.places.place import Place
 from shards.reading.files.columns import ExampleColumns
 from shards.reading.files.shard_set import ShardSet
@@ -55,7 +55,7 @@ class ShardCache:
             for part in parts:
                 assert part.record is not None, "the part of a manifest has a record"
                 record = f"{stage_folder}/{part.record.path}"
-                if self.place.size(record) is None:
+                if self.place.find_size(record) is None:
                     self.place.write(record, self._store.read(record))
                 for file in list_example_files(part):
                     locks.enter_context(self._open_locked(f"{stage_folder}/{file.path}", file))
@@ -66,7 +66,7 @@ class ShardCache:
         opened = self._open_if_sound(path, file)
         if opened is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with held(self._folder / "fetching"):
+            with hold_lock(self._folder / "fetching"):
                 opened = self._open_if_sound(path, file) or self._fetch(path, file)
         return opened
 
@@ -78,7 +78,7 @@ class ShardCache:
         except FileNotFoundError:
             return None
         fcntl.flock(opened, fcntl.LOCK_SH)
-        if is_at(opened, local) and self._is_sound(opened, path, file):
+        if is_same_file(opened, local) and self._is_sound(opened, path, file):
             os.utime(local)
             return opened
         local.unlink(missing_ok=True)
@@ -113,7 +113,7 @@ class ShardCache:
         start = time.monotonic()
         while True:
             paths = [path for path in self._folder.rglob("*") if path.is_file()]
-            remove_abandoned(path for path in paths if path.name.endswith(UNFINISHED))
+            remove_abandoned(path for path in paths if path.name.endswith(UNFINISHED_SUFFIX))
             files = sorted((path.stat().st_mtime_ns, path.stat().st_size, path) for path in paths if path.exists())
             excess = sum(size for _, size, _ in files) + bytes_needed - self._max_bytes
             for _, size, path in files:
@@ -207,7 +207,7 @@ def compute_bytes_needed(shard_set: ShardSet, window: int | None, batch: int) ->
     sizes = [sum(file.size_bytes for file in list_example_files(part)) for part in shard_set.parts]
     if window is None:
         return sum(sizes)
-    smallest = window * min((part.rows("examples") for part in shard_set.parts), default=1)
+    smallest = window * min((part.count_rows("examples") for part in shard_set.parts), default=1)
     return min(sum(sizes), (batch // smallest + 2) * sum(sorted(sizes)[-window:]))  # a step may end in the next one
 
 

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpora.kernels.arrays import Bools, Int64s
-from corpora.kernels.fixed_width import fixed_bytes, fixed_width
+from corpora.kernels.fixed_width import to_byte_matrix, to_fixed_width_column
 from corpora.schema import ID_BYTES
-from corpora.store.leases import Hold
+from corpora.store.leases import ArtifactHold
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
-from corpora.store.tables import open_table, read_table
+from corpora.store.tables import read_part_table, read_table
 from shards.schema import Example, build_example_schema, choose_id_type
 
 DOCUMENT_COLUMNS = ("documents", "revisions")
@@ -38,13 +38,15 @@ class ShardSet:
     split: str = "train"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hold", Hold(self.place, self.manifest.folder))  # as long as the files may be read
+        object.__setattr__(
+            self, "_hold", ArtifactHold(self.place, self.manifest.folder)
+        )  # as long as the files may be read
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         """The shards of this split that hold examples (one document alone finds no partner, and makes none)."""
         parts = (part for part in self.manifest.parts if part.labels.get("split") == self.split)
-        return tuple(part for part in parts if part.rows("examples"))
+        return tuple(part for part in parts if part.count_rows("examples"))
 
     @property
     def schema(self) -> pa.Schema:
@@ -60,11 +62,11 @@ class ShardSet:
     def _read(self, part: Part, columns: Sequence[str], rows: range | None = None) -> pa.Table:
         """Columns of a shard."""
         folder = self.manifest.stage_folder
-        return pa.Table.from_batches(open_table(self.place, folder, part, "examples", columns, rows))
+        return pa.Table.from_batches(read_part_table(self.place, folder, part, "examples", columns, rows))
 
     @cached_property
     def _starts(self) -> Int64s:
-        return np.cumsum([0, *(part.rows("examples") for part in self.parts)])
+        return np.cumsum([0, *(part.count_rows("examples") for part in self.parts)])
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -140,7 +142,7 @@ def _find_live_rows(table: pa.Table, generation: int, deleted: frozenset[RowKey]
 def build_row_keys(ids: pa.Array, revisions: pa.Array) -> pa.Array:
     """Ids and revisions end to end, 24 bytes each."""
     revision_bytes = revisions.to_numpy().astype("<i8").view(np.uint8).reshape(-1, 8)
-    return fixed_width(np.concatenate([fixed_bytes(ids), revision_bytes], axis=1), ID_BYTES + 8)
+    return to_fixed_width_column(np.concatenate([to_byte_matrix(ids), revision_bytes], axis=1), ID_BYTES + 8)
 
 
 def to_example(row: pa.Table) -> Example:

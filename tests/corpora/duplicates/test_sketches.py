@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from corpora.duplicates.build import group_keys, text_hashes
 from corpora.duplicates.candidates import hash64
-from corpora.kernels.fixed_width import fixed_width
+from corpora.kernels.fixed_width import to_fixed_width_column
 from corpora.tombstones import text_hash
 
 TEXTS = st.lists(st.text(max_size=4), max_size=6)
@@ -29,6 +29,6 @@ def test_a_group_is_of_its_source(rows: list[tuple[str, str | None]]) -> None:
 
 def test_bytes_become_rows_of_one_width() -> None:
     """Fails where rows are cut at other places."""
-    column = fixed_width(b"abcdef", 2)
+    column = to_fixed_width_column(b"abcdef", 2)
     assert (column.type, column.to_pylist()) == (pa.binary(2), [b"ab", b"cd", b"ef"])
-    assert len(fixed_width(b"", 16)) == 0
+    assert len(to_fixed_width_column(b"", 16)) == 0

@@ -117,7 +117,7 @@ def test_scratch_columns_come_back_as_they_went_in(tmp_path: Path) -> None:
     pairs, flags = rng.integers(0, 1 << 60, (1000, 2), np.uint64), rng.random(1000) < 0.5
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scratch, "BLOCK_ROWS", 64)
-        with scratch.scratch_table(str(tmp_path), {"pair": np.dtype((np.uint64, 2)), "flag": np.bool_}) as table:
+        with scratch.open_scratch_table(str(tmp_path), {"pair": np.dtype((np.uint64, 2)), "flag": np.bool_}) as table:
             at = 0
             while at < 1000:
                 stop = min(1000, at + int(rng.integers(0, 90)))
@@ -125,11 +125,11 @@ def test_scratch_columns_come_back_as_they_went_in(tmp_path: Path) -> None:
                 at = stop
             assert not [*tmp_path.iterdir()]
             for first, stop in (0, 1000), (0, 0), (63, 65), (500, 777), (999, 1000):
-                assert np.array_equal(table.column("pair", first, stop), pairs[first:stop])
-                assert np.array_equal(table.column("flag", first, stop), flags[first:stop])
+                assert np.array_equal(table.read_column("pair", first, stop), pairs[first:stop])
+                assert np.array_equal(table.read_column("flag", first, stop), flags[first:stop])
             rows = np.flatnonzero(rng.random(1000) < 0.03)
-            assert np.array_equal(table.values_at("pair", rows), pairs[rows])
-            assert len(table.values_at("flag", rows[:0])) == 0
+            assert np.array_equal(table.read_values("pair", rows), pairs[rows])
+            assert len(table.read_values("flag", rows[:0])) == 0
     assert not [*tmp_path.iterdir()]
 
 

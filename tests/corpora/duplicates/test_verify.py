@@ -23,7 +23,7 @@ from corpora.duplicates.verify import (
 )
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
-from corpora.store.scratch import scratch_file
+from corpora.store.scratch import open_scratch_file
 from corpora.text.shingles import shingle_hashes
 
 TEXTS = st.lists(st.lists(st.sampled_from("abcd"), max_size=12).map(" ".join), min_size=1, max_size=6)
@@ -96,7 +96,7 @@ def test_sets_in_a_file_equal_the_sets_and_are_read_once(
 
     sets = shingle_sets(texts.take(pa.array(order)), 2)
     places = np.arange(0, 40, 2)
-    with scratch_file(str(tmp_path)) as file:
+    with open_scratch_file(str(tmp_path)) as file:
         compared = ShingleFile(file, str(tmp_path), order, read)
         compared.expect(places)
         assert asked == sorted(order[places].tolist())

@@ -24,7 +24,7 @@ from corpora.schema import Locator, keyed_id
 from corpora.sources.bytes.faults import DamagedBytes
 from corpora.sources.contract import Drop, RawFile, Record, StatCache, hash_files
 from corpora.sources.files.source import FilesSource
-from corpora.store.digests.content import Content, content_of
+from corpora.store.digests.content import Content, compute_content
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import build_stage, survey_stage
@@ -116,8 +116,8 @@ def test_batches_change_no_row(texts: list[str], cut: int) -> None:
     whole = judge_records(records, "own", SETTINGS)
     halves = [judge_records(part, "own", SETTINGS) for part in (records[:cut], records[cut:])]
     for table in ("documents", "dropped"):
-        rows = [content_of(getattr(half, table)) for half in halves]
-        assert rows[0] + rows[1] == content_of(getattr(whole, table))
+        rows = [compute_content(getattr(half, table)) for half in halves]
+        assert rows[0] + rows[1] == compute_content(getattr(whole, table))
     assert whole.documents.num_rows + whole.dropped.num_rows == len(records)
 
 
@@ -170,7 +170,7 @@ def test_a_part_that_is_cut_the_same_is_not_built_again(source: FilesSource, tmp
     files = hash_files(source.files(), StatCache())
     again = plan_documents(source, files, DocumentsSettings(rules=SETTINGS.rules, part_bytes=2))
     survey = survey_stage(place, again)
-    assert survey.manifest is None and survey.missing == () and survey.pointed == 3
+    assert survey.manifest is None and survey.missing == () and survey.num_reused == 3
 
 
 def test_the_bound_on_damage(source: FilesSource, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from corpora.judging.steps.rules import (
     reasons,
     reasons_of,
 )
-from corpora.store.settings import settings_json
+from corpora.store.settings import to_settings_json
 from corpora.text.counts.definition import measure
 from corpora.text.counts.languages import count_in
 
@@ -150,11 +150,11 @@ def test_every_rule_drops_what_it_names_and_only_when_enabled(reason: str) -> No
 def test_all_of_repetition_is_on_and_fineweb_is_off() -> None:
     """Fails where a default is not the published one, or a rule that is off enters the fingerprint."""
     limits = {2: 0.20, 3: 0.18, 4: 0.16, 5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
-    repetition = settings_json(RepetitionRules())
+    repetition = to_settings_json(RepetitionRules())
     assert {int("".join(filter(str.isdigit, name))): repetition[f"max_{name}"] for name in RUNS} == limits
-    determining = settings_json(RulesSettings())
-    assert "fineweb" not in determining and "min_long_lines" not in settings_json(C4Rules())
-    assert settings_json(RulesSettings(fineweb=FineWebRules(enabled=True)))["fineweb"] == {
+    determining = to_settings_json(RulesSettings())
+    assert "fineweb" not in determining and "min_long_lines" not in to_settings_json(C4Rules())
+    assert to_settings_json(RulesSettings(fineweb=FineWebRules(enabled=True)))["fineweb"] == {
         "enabled": True,
         "min_ended_lines": 0.12,
         "max_short_lines": 0.67,

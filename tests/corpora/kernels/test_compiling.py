@@ -17,14 +17,14 @@ from llvmlite.binding import get_host_cpu_features
 
 import corpora.kernels.compiling
 from corpora.errors import InputError
-from corpora.kernels.calls import read_call, write_call
+from corpora.kernels.calls import format_call, parse_call
 from corpora.kernels.compiling import (
     BASELINE,
     BASELINE_FEATURES,
+    compute_shipped_name,
+    compute_source_digest,
     kernel,
-    kernel_folder,
-    shipped_name,
-    source_digest,
+    make_kernel_folder,
 )
 from corpora.kernels.sealed import read_sealed, write_sealed
 
@@ -43,7 +43,7 @@ def spin(turns: int) -> int:
 
 def test_a_kernel_is_compiled_and_equals_its_source() -> None:
     assert spin(1000) == spin.py_func(1000)  # type: ignore[attr-defined]
-    assert spin.made.nopython_signatures  # type: ignore[attr-defined]
+    assert spin.numba_object.nopython_signatures  # type: ignore[attr-defined]
 
 
 @kernel
@@ -74,13 +74,13 @@ def test_numba_is_imported_by_the_first_call() -> None:
     """Fails where a command that calls no kernel pays for it."""
     program = """
 import sys, numpy as np, flows.recipes.recipe
-from corpora.kernels.packed import lowered
+from corpora.kernels.packed import lower_word
 assert "numba" not in sys.modules
-assert lowered(np.uint64(0x41)) == 0x61 and "numba" in sys.modules"""
+assert lower_word(np.uint64(0x41)) == 0x61 and "numba" in sys.modules"""
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
 
 
-CALLS = "from corpora.counting import grown; print(grown(1), sum(grown.made.stats.cache_hits.values()))"
+CALLS = "from corpora.counting import grown; print(grown(1), sum(grown.numba_object.stats.cache_hits.values()))"
 
 
 class Checkout:
@@ -179,7 +179,7 @@ def test_code_that_came_with_the_program_is_used_where_it_fits(checkout: Checkou
         pytest.skip(f"this processor has not all instructions of {BASELINE}: run the test on another")
     checkout.call(CLOZE_HOME="made", NUMBA_CPU_NAME=BASELINE, NUMBA_CPU_FEATURES="")
     [made] = (checkout.root / "made" / "kernels").iterdir()
-    shipped = checkout.root / "corpora" / "kernels" / "shipped" / shipped_name()
+    shipped = checkout.root / "corpora" / "kernels" / "shipped" / compute_shipped_name()
     shipped.mkdir(parents=True)
     [native] = made.glob("grown-*.kernel")
     shutil.copy(native, shipped)
@@ -196,25 +196,25 @@ def test_without_any_folder_for_machine_code_the_message_says_what_to_do(
     (tmp_path / "file").touch()
     monkeypatch.setenv("CLOZE_HOME", str(tmp_path / "file"))
     with pytest.raises(InputError, match=r"file/.* Set CLOZE_HOME to a folder that can be written\.$"):
-        kernel_folder.__wrapped__()
+        make_kernel_folder.__wrapped__()
 
 
 def test_a_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a folder that others may write stays open to them, or files of others are read: its code is run."""
     monkeypatch.setenv("CLOZE_HOME", str(tmp_path))
-    folder = kernel_folder.__wrapped__()
+    folder = make_kernel_folder.__wrapped__()
     folder.chmod(0o777)
     write_sealed(folder / "a.kernel", b"code")
-    assert kernel_folder.__wrapped__() == folder and folder.stat().st_mode & 0o777 == 0o700
+    assert make_kernel_folder.__wrapped__() == folder and folder.stat().st_mode & 0o777 == 0o700
     mine, other = os.geteuid(), os.geteuid() + 1
     assert read_sealed(folder / "a.kernel") == b"code"
-    monkeypatch.setattr(corpora.kernels.compiling, "_machine_digest", lambda: folder.name)
+    monkeypatch.setattr(corpora.kernels.compiling, "_compute_machine_digest", lambda: folder.name)
     monkeypatch.setattr(os, "geteuid", lambda: other)
     assert read_sealed(folder / "a.kernel") is None
     with pytest.raises(InputError, match=r"belongs to another user. Set CLOZE_HOME"):
-        kernel_folder.__wrapped__()
+        make_kernel_folder.__wrapped__()
     monkeypatch.setattr(os, "geteuid", lambda: mine)
-    assert kernel_folder.__wrapped__() == folder
+    assert make_kernel_folder.__wrapped__() == folder
 
 
 def test_any_byte_cut_or_changed_is_seen(tmp_path: Path) -> None:
@@ -244,9 +244,9 @@ READ_BY = {
 
 
 def digests(house: Path) -> dict[str, str]:
-    source_digest.cache_clear()
+    compute_source_digest.cache_clear()
     corpora.kernels.compiling._read_source.cache_clear()
-    return {name: source_digest(house / name, house) for name in READ_BY}
+    return {name: compute_source_digest(house / name, house) for name in READ_BY}
 
 
 def test_the_digest_knows_a_module_and_what_it_imports_and_nothing_else(tmp_path: Path) -> None:
@@ -268,14 +268,14 @@ def test_the_digest_knows_a_module_and_what_it_imports_and_nothing_else(tmp_path
 
 def test_the_folder_knows_compiler_and_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """NUMBA_CPU_NAME and NUMBA_CPU_FEATURES too: numba compiles for what they name."""
-    here, compiling = corpora.kernels.compiling._machine_digest, corpora.kernels.compiling
+    here, compiling = corpora.kernels.compiling._compute_machine_digest, corpora.kernels.compiling
     names = {here()}
     for owner, name in ((numba.config, "CPU_NAME"), (numba.config, "CPU_FEATURES"), (numba.config, "BOUNDSCHECK"),
                         (numba, "__version__"), (llvmlite, "__version__"), (np, "__version__")):  # fmt: skip
         with monkeypatch.context() as changed:
             changed.setattr(owner, name, "another than any")
             names.add(here())
-    monkeypatch.setattr(compiling, "_processor", lambda: "another one")
+    monkeypatch.setattr(compiling, "_read_processor", lambda: "another one")
     assert len({*names, here()}) == 8 and all(len(name) == 16 for name in names)
 
 
@@ -285,5 +285,5 @@ def test_a_call_is_read_as_it_is_written() -> None:
     lines = [line for line in CALLED.read_text(encoding="utf-8").splitlines() if line]  # a blank one parts the list
     assert len(lines) == len({*lines}) > 50
     for line in lines:
-        kernel, arguments = read_call(line)
-        assert write_call(kernel, arguments) == line
+        kernel, arguments = parse_call(line)
+        assert format_call(kernel, arguments) == line

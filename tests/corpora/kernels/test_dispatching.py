@@ -206,9 +206,9 @@ def test_a_kernel_is_compiled_once_whatever_constants_it_is_given(
 ) -> None:
     """numba's own dispatcher makes one more of a function for each constant."""
     for each in (scaled, scaled_often):  # what an earlier run compiled is not looked at
-        monkeypatch.setattr(each.made, "_folder", tmp_path)  # type: ignore[attr-defined]
+        monkeypatch.setattr(each.numba_object, "_folder", tmp_path)  # type: ignore[attr-defined]
     assert scaled_often(4) == scaled_often.py_func(4) == 110  # type: ignore[attr-defined]
-    forms = scaled.made._forms  # type: ignore[attr-defined]
+    forms = scaled.numba_object._forms  # type: ignore[attr-defined]
     assert [kinds for kinds, native in forms if not native] == [(int64, int64, boolean)]
 
 

@@ -12,23 +12,23 @@ from corpora.kernels.arrays import Bytes, UInt16s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import (
     add_stripe,
-    ascii_digits,
-    ascii_letters,
-    ascii_marks,
-    ascii_spaces,
     below_bits,
-    bytes_before,
     equal_bits,
-    first_flagged,
+    find_first_flag,
+    flag_ascii_marks,
+    flag_digits,
+    flag_letters,
+    flag_non_alphanumeric,
+    flag_spaces,
     high_product,
     keep_bytes,
     load8,
     load8_at,
+    load_tail,
     load_up_to,
-    lowered,
-    not_alphanumeric,
+    lower_word,
+    mask_before,
     store8,
-    tail8,
     trailing_zeros,
     word_bits,
 )
@@ -131,7 +131,7 @@ def test_loads_at_every_place(data: bytes, draw: st.DataObject) -> None:
 def test_the_tail_stops_at_the_end(data: bytes, index: int, end: int) -> None:
     array = np.frombuffer(data, np.uint8)
     expected = data[min(index, len(data)) : min(end, len(data), index + 8)]
-    for load in (tail8, load_up_to):
+    for load in (load_tail, load_up_to):
         assert bytes_of(load(array, min(index, len(data)), min(end, len(data)))) == expected.ljust(8, b"\0")
 
 
@@ -159,21 +159,21 @@ def test_low_bytes_are_kept(data: bytes, num_bytes: int) -> None:
 @given(st.lists(st.booleans(), min_size=8, max_size=8))
 def test_the_first_flag_is_found(flagged: list[bool]) -> None:
     flags, first = word(bytes(0x80 * flag for flag in flagged)), [*flagged, True].index(True)
-    assert first_flagged(flags) == first
+    assert find_first_flag(flags) == first
     if first < 8:
-        assert bytes_of(bytes_before(flags)) == (b"\xff" * first).ljust(8, b"\0")
+        assert bytes_of(mask_before(flags)) == (b"\xff" * first).ljust(8, b"\0")
 
 
 def check_questions(data: bytes) -> None:
     def flags(told: Callable[[bytes], bool]) -> bytes:
         return bytes(0x80 if told(data[at : at + 1]) else 0 for at in range(len(data)))
 
-    assert bytes_of(not_alphanumeric(word(data))) == flags(lambda byte: not byte.isalnum())
-    assert bytes_of(ascii_marks(word(data))) == flags(lambda byte: byte.isascii() and not byte.isalnum())
-    assert bytes_of(ascii_letters(word(data))) == flags(bytes.isalpha)
-    assert bytes_of(ascii_digits(word(data))) == flags(bytes.isdigit)
-    assert bytes_of(ascii_spaces(word(data))) == flags(bytes.isspace)
-    assert bytes_of(lowered(word(data))) == data.lower()
+    assert bytes_of(flag_non_alphanumeric(word(data))) == flags(lambda byte: not byte.isalnum())
+    assert bytes_of(flag_ascii_marks(word(data))) == flags(lambda byte: byte.isascii() and not byte.isalnum())
+    assert bytes_of(flag_letters(word(data))) == flags(bytes.isalpha)
+    assert bytes_of(flag_digits(word(data))) == flags(bytes.isdigit)
+    assert bytes_of(flag_spaces(word(data))) == flags(bytes.isspace)
+    assert bytes_of(lower_word(word(data))) == data.lower()
 
 
 @settings(deadline=None)

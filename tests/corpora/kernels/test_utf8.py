@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora.kernels.utf8 import back, decode, decode_word, encode
+from corpora.kernels.utf8 import decode, decode_word, encode, find_start_before
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 
@@ -18,7 +18,7 @@ def test_characters_are_read_forwards_and_backwards(text: str) -> None:
         assert decode(data, at) == (ord(character), width)
         assert decode_word(np.uint64(int.from_bytes(text.encode()[at : at + 8], "little"))) == (ord(character), width)
         at += width
-        assert back(data, at) == at - width
+        assert find_start_before(data, at) == at - width
     assert at == len(data)
 
 

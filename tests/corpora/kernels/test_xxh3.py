@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from corpora.kernels.hash128 import number, xxh3_128
+from corpora.kernels.hash128 import join_words, xxh3_128
 
 DATA = np.random.default_rng(7).integers(0, 256, 70_000, dtype=np.uint8)
 BLOCKS = (1024, 2048, 4096, 65536)
 
 
 def kernel_hash(data: bytes, start: int, length: int) -> int:
-    return number(xxh3_128(np.frombuffer(data, np.uint8), start, length, np.empty(8, np.uint64)))
+    return join_words(xxh3_128(np.frombuffer(data, np.uint8), start, length, np.empty(8, np.uint64)))
 
 
 def test_every_length_to_two_blocks() -> None:

@@ -66,8 +66,8 @@ def outcome(path: Path, form: str) -> Mapping[str, int] | str:
     assert listing(around, store) == before
     if not manifest.parts:
         return {}
-    account = manifest.ledger.account("records")
-    rows = sum(part.rows("documents") + part.rows("dropped") for part in manifest.parts)
+    account = manifest.ledger.find_account("records")
+    rows = sum(part.count_rows("documents") + part.count_rows("dropped") for part in manifest.parts)
     assert account.total == sum(account.outcomes.values()) == rows
     return account.outcomes
 

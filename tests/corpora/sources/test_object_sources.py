@@ -84,7 +84,7 @@ def source_at(kind: str, path: str) -> Source:
 
 def address(place: Place, name: str) -> str:
     """The address of an object, or of a pattern of some."""
-    return place.at(name)
+    return place.to_address(name)
 
 
 def all_records(source: Source, files: list[RawFile]) -> list[Any]:

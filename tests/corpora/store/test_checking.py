@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 from test_tables import LIES, put
 
-from corpora.store.digests.arrow_layout import check_table, find_lie
-from corpora.store.digests.content import content_of
-from corpora.store.file_check import check_file, describe_part, side_by_side
+from corpora.store.digests.arrow_layout import digest_table, find_mismatch
+from corpora.store.digests.content import compute_content
+from corpora.store.file_check import find_damage, map_in_threads, rebuild_part_record
 from corpora.store.ledger import Ledger
-from corpora.store.manifest import checks_of
+from corpora.store.manifest import read_checks
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
@@ -21,7 +21,7 @@ NUMBERS = pa.schema([pa.field("id", pa.binary(4), nullable=False), pa.field("num
 
 def build_few(writer: PartWriter, plan: PartPlan) -> Ledger:
     for name, sizes in {"empty": [0], "gap": [0, 2, 0, 1, 0], "nothing": []}.items():
-        with writer.table(name, NUMBERS) as sink:
+        with writer.create_table(name, NUMBERS) as sink:
             for size in sizes:
                 sink.write(pa.record_batch([[b"abcd"] * size, list(range(size))], schema=NUMBERS))
     return Ledger()
@@ -34,10 +34,10 @@ def test_batches_without_rows_are_described_as_they_were_written(place: Place, t
     stage = Stage(kind="toys", name="few", build_version=1, parts=(PartPlan(name="part", key=0),), **fields)
     [part] = build_stage(place, stage).parts
     [file] = (file for file in part.files if file.table == table)
-    noted = checks_of(place, "toys/few", part)[file.path]
-    data = memoryview(Path(place.full_path(f"toys/few/{file.path}")).read_bytes())
-    assert check_table(data, content_of, None) == noted
-    assert find_lie(data, noted, None) is None
+    noted = read_checks(place, "toys/few", part)[file.path]
+    data = memoryview(Path(place.to_full_path(f"toys/few/{file.path}")).read_bytes())
+    assert digest_table(data, compute_content, None) == noted
+    assert find_mismatch(data, noted, None) is None
 
 
 @pytest.mark.parametrize("lie", LIES)
@@ -46,11 +46,11 @@ def test_a_lie_about_a_table_is_found(place: Place, lie: str) -> None:
     part = put(place)
     file = part.files[0]
     path, record = f"toys/rows/{file.path}", "toys/rows/record"
-    checks = checks_of(place, "toys/rows", part)[file.path]
+    checks = read_checks(place, "toys/rows", part)[file.path]
     data = memoryview(place.read(path))
-    assert find_lie(data, checks, "key") is None
-    assert find_lie(data, LIES[lie](checks), "key") is not None
-    found = check_file(place, "toys", path, file, record, LIES[lie](checks))
+    assert find_mismatch(data, checks, "key") is None
+    assert find_mismatch(data, LIES[lie](checks), "key") is not None
+    found = find_damage(place, "toys", path, file, record, LIES[lie](checks))
     assert found is not None and found.path == record and "what is not so" in found.what
 
 
@@ -58,7 +58,7 @@ def test_a_part_is_described_as_it_was_written(place: Place) -> None:
     """Fails where a record that is made again differs from the one that was written with its files."""
     part = put(place)
     assert part.record is not None
-    again = describe_part(place, "toys", "toys/rows", part)
+    again = rebuild_part_record(place, "toys", "toys/rows", part)
     assert set(again.checks) == {file.path for file in part.files if file.table != "files"}
 
 
@@ -71,7 +71,7 @@ def test_work_side_by_side_keeps_its_order_and_raises() -> None:
             taken.append(number)
             yield number
 
-    results = side_by_side(lambda number: 1 // (number - 500), items())
+    results = map_in_threads(lambda number: 1 // (number - 500), items())
     assert [next(results) for _ in range(500)] == [1 // (number - 500) for number in range(500)]
     assert len(taken) < 520
     with pytest.raises(ZeroDivisionError):

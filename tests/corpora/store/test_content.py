@@ -17,7 +17,7 @@ from tiers import examples
 from corpora.kernels.hash128 import PRIME
 from corpora.store.digests import content as content_module
 from corpora.store.digests import content_kernels
-from corpora.store.digests.content import BASE, Content, content_of, content_plain, sum_contents
+from corpora.store.digests.content import BASE, Content, compute_content, compute_content_plain, sum_contents
 
 Value = st.SearchStrategy[Any]
 Column = tuple[pa.DataType, Value]  # a type, and values of it
@@ -102,22 +102,22 @@ def test_however_rows_are_cut_their_contents_add_up(tables: tuple[pa.Table, pa.T
     inner = data.draw(st.lists(st.integers(0, table.num_rows), max_size=4))
     cuts = [0, *sorted(inner), table.num_rows]
     slices = [table.slice(start, stop - start) for start, stop in itertools.pairwise(cuts)]
-    whole = content_of(table)
+    whole = compute_content(table)
     assert whole.rows == table.num_rows
-    assert total(map(content_of, slices)) == whole
-    assert total(content_of(rebuilt(piece)) for piece in slices) == whole
-    assert content_of(pa.concat_tables(slices)) == whole
-    assert total(content_of(batch) for piece in slices for batch in piece.to_batches(max_chunksize=2)) == whole
+    assert total(map(compute_content, slices)) == whole
+    assert total(compute_content(rebuilt(piece)) for piece in slices) == whole
+    assert compute_content(pa.concat_tables(slices)) == whole
+    assert total(compute_content(batch) for piece in slices for batch in piece.to_batches(max_chunksize=2)) == whole
 
 
 def by_kernel(table: pa.Table, piece_bytes: int = 1 << 22, room_bytes: int = 1 << 18) -> Content:
-    """`content_of` where no rows are too few or too long for the kernel, but those that its room does not hold."""
+    """`compute_content` where no rows are too few or too long for the kernel, but those that its room does not hold."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(content_module, "FEW_ROWS", 0)
-        patch.setattr(content_module, "LONG_ROW_BYTES", 1 << 40)
+        patch.setattr(content_module, "MIN_KERNEL_ROWS", 0)
+        patch.setattr(content_module, "MAX_MEAN_ROW_BYTES", 1 << 40)
         patch.setattr(content_module, "PIECE_BYTES", piece_bytes)
-        patch.setattr(content_module, "ROOM_BYTES", room_bytes)
-        return content_of(table)
+        patch.setattr(content_module, "KERNEL_ROW_BYTES", room_bytes)
+        return compute_content(table)
 
 
 @given(two_tables(), st.data())
@@ -127,8 +127,10 @@ def test_the_kernel_digests_as_the_loop_does(tables: tuple[pa.Table, pa.Table], 
     table = data.draw(st.sampled_from([tables[0], pa.concat_tables(tables), pa.concat_tables([*tables, *tables])]))
     table = data.draw(st.sampled_from([table, table.combine_chunks()]))
     piece = table.slice(*data.draw(st.tuples(st.integers(0, 5), st.integers(0, 30))))
-    assert by_kernel(piece) == content_plain(piece)
-    assert by_kernel(piece, data.draw(st.integers(1, 200)), data.draw(st.integers(24, 80))) == content_plain(piece)
+    assert by_kernel(piece) == compute_content_plain(piece)
+    assert by_kernel(piece, data.draw(st.integers(1, 200)), data.draw(st.integers(24, 80))) == compute_content_plain(
+        piece
+    )
 
 
 # The bytes of a row of one binary column: the seed, its validity, its length, and its own.
@@ -145,9 +147,9 @@ def test_rows_of_any_length_are_digested_as_the_loop_does(sizes: list[int], seed
     draw = np.random.default_rng(seed)
     values = [draw.bytes(size - OF_A_ROW) for size in sizes]
     table = pa.table({"a": pa.array(values, pa.binary())})
-    assert by_kernel(table) == content_plain(table)
+    assert by_kernel(table) == compute_content_plain(table)
     nested = pa.table({"a": pa.array([[value, None, value[:5]] for value in values], pa.list_(pa.large_binary()))})
-    assert by_kernel(nested) == content_plain(nested)
+    assert by_kernel(nested) == compute_content_plain(nested)
 
 
 @pytest.mark.parametrize("offset", [-5, 1 << 30], ids=["before the data", "after the data"])
@@ -157,13 +159,13 @@ def test_a_damaged_column_is_digested_as_the_loop_does(row: int, offset: int) ->
     offsets = np.arange(61, dtype=np.int32)
     offsets[row] = offset
     column = pa.Array.from_buffers(pa.binary(), 60, [None, pa.py_buffer(offsets), pa.py_buffer(bytes(60))])
-    assert by_kernel(pa.table({"a": column})) == content_plain(pa.table({"a": column}))
+    assert by_kernel(pa.table({"a": column})) == compute_content_plain(pa.table({"a": column}))
 
 
 def test_rows_of_no_columns_are_rows() -> None:
     batch = pa.record_batch({"a": [1] * 50}).select([])
-    assert content_of(batch) == content_plain(batch)
-    assert content_of(batch).rows == 50
+    assert compute_content(batch) == compute_content_plain(batch)
+    assert compute_content(batch).rows == 50
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,7 @@ def test_the_kernel_takes_many_short_rows(lengths: list[int], calls: int, monkey
 
     monkeypatch.setattr(content_kernels, "digest_rows", counted)
     table = pa.table({"a": ["x" * length for length in lengths]})
-    assert content_of(table) == content_plain(table)
+    assert compute_content(table) == compute_content_plain(table)
     assert len(called) == calls
 
 
@@ -191,7 +193,7 @@ def test_memory_does_not_grow_with_the_table() -> None:
     table = pa.table({"a": pa.ListArray.from_arrays(pa.array(np.arange(0, 100_000_001, 1000, np.int32)), items)})
     tracemalloc.start()
     try:
-        content = content_of(table)
+        content = compute_content(table)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -204,9 +206,9 @@ def test_memory_does_not_grow_with_the_table() -> None:
 def test_other_rows_have_another_content(tables: tuple[pa.Table, pa.Table]) -> None:
     one, other = tables
     if one.equals(other):
-        assert content_of(one) == content_of(other) or has_two_zeros(one, other)
+        assert compute_content(one) == compute_content(other) or has_two_zeros(one, other)
     else:
-        assert content_of(one) != content_of(other)
+        assert compute_content(one) != compute_content(other)
 
 
 def has_two_zeros(one: pa.Table, other: pa.Table) -> bool:
@@ -216,8 +218,8 @@ def has_two_zeros(one: pa.Table, other: pa.Table) -> bool:
 
 def test_the_digest_is_a_polynomial_in_the_rows() -> None:
     table = pa.table({"a": ["x", "y", "z"]})
-    first, second, third = (content_of(table.slice(row, 1)).digest for row in range(3))
-    assert content_of(table) == Content(3, ((first * BASE + second) * BASE + third) % PRIME)
+    first, second, third = (compute_content(table.slice(row, 1)).digest for row in range(3))
+    assert compute_content(table) == Content(3, ((first * BASE + second) * BASE + third) % PRIME)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +229,9 @@ def test_the_digest_is_a_polynomial_in_the_rows() -> None:
 )
 def test_nothing_moves_to_a_neighbour_unnoticed(kind: pa.DataType, of: Callable[[str], Any]) -> None:
     def content(kind: pa.DataType, *columns: list[Any]) -> Content:
-        return content_of(pa.table([pa.array(column, kind) for column in columns], names=["x", "y"][: len(columns)]))
+        return compute_content(
+            pa.table([pa.array(column, kind) for column in columns], names=["x", "y"][: len(columns)])
+        )
 
     cuts = [(of(left), of(right)) for left, right in [("ab", "c"), ("a", "bc"), ("", "abc"), ("abc", "")]]
     columns = {content(kind, [left], [right]) for left, right in cuts}
@@ -238,7 +242,7 @@ def test_nothing_moves_to_a_neighbour_unnoticed(kind: pa.DataType, of: Callable[
 
 def test_names_types_and_nullability_count_and_metadata_does_not() -> None:
     def schema_of(*fields: pa.Field) -> Content:
-        return content_of(pa.table([pa.array([1], field.type) for field in fields], schema=pa.schema(fields)))
+        return compute_content(pa.table([pa.array([1], field.type) for field in fields], schema=pa.schema(fields)))
 
     plain = pa.field("a", pa.int64())
     others = [pa.field("b", pa.int64()), pa.field("a", pa.uint64()), pa.field("a", pa.int64(), nullable=False)]
@@ -246,13 +250,13 @@ def test_names_types_and_nullability_count_and_metadata_does_not() -> None:
     assert schema_of(plain, others[0]) != schema_of(others[0], plain)
     assert schema_of(plain.with_metadata({"PARQUET:field_id": "1"})) == schema_of(plain)
     table = pa.table({"a": [1]})
-    assert content_of(table.replace_schema_metadata({"pandas": "{}"})) == content_of(table)
+    assert compute_content(table.replace_schema_metadata({"pandas": "{}"})) == compute_content(table)
 
 
 def test_what_stands_under_a_null_does_not_count() -> None:
     def hidden(kind: pa.DataType, *values: bytes) -> Content:
         validity = pa.py_buffer(b"\1")  # row 0 of two is there, row 1 is not
-        return content_of(
+        return compute_content(
             pa.table({"a": pa.Array.from_buffers(kind, 2, [validity, *(pa.py_buffer(value) for value in values)])})
         )
 
@@ -266,7 +270,7 @@ def test_what_stands_under_a_null_does_not_count() -> None:
 @pytest.mark.parametrize("kind", [pa.timestamp("s"), pa.dictionary(pa.int8(), pa.string()), pa.decimal128(4, 1)])
 def test_a_type_without_a_canonical_form_is_refused(kind: pa.DataType) -> None:
     with pytest.raises(TypeError, match="no canonical form"):
-        content_of(pa.table({"a": pa.array([None], kind)}))
+        compute_content(pa.table({"a": pa.array([None], kind)}))
 
 
 @given(st.integers(0, 2**40), st.integers(0, PRIME - 1))
@@ -289,7 +293,7 @@ EVERYTHING = pa.table(
 
 
 def test_golden_content() -> None:
-    assert str(content_of(EVERYTHING)) == "3.334f49eebd14ba4bd19aca4770acb7db"
+    assert str(compute_content(EVERYTHING)) == "3.334f49eebd14ba4bd19aca4770acb7db"
 
 
 @given(st.lists(st.tuples(st.integers(0, 1 << 40), st.integers(0, PRIME - 1)), max_size=4))

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from corpora.errors import InputError
 from corpora.store.damage import seal, unseal
-from corpora.store.digests.content import content_of
+from corpora.store.digests.content import compute_content
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import FORMAT_VERSION, Manifest, Parent, Part, StoredFile, fingerprint
+from corpora.store.manifest import FORMAT_VERSION, Manifest, Parent, Part, StoredFile, compute_fingerprint
 
 ROWS = pa.table({"a": range(10), "b": [f"row {n}" for n in range(10)]})
 
@@ -26,7 +26,9 @@ tables = st.dictionaries(st.text(), json_values, max_size=4)
 
 
 def part_of(name: str, rows: pa.Table, **changes: Any) -> Part:
-    file = StoredFile(path=f"f/{name}.rows.arrow", table="rows", content=content_of(rows), size_bytes=9, sha256="ab")
+    file = StoredFile(
+        path=f"f/{name}.rows.arrow", table="rows", content=compute_content(rows), size_bytes=9, sha256="ab"
+    )
     account = Account(unit="rows", total=rows.num_rows, outcomes={"kept": rows.num_rows})
     fields = {"name": name, "fingerprint": name, "files": (file,), "ledger": Ledger(accounts=(account,))}
     return Part(**{**fields, "labels": {"split": "train", "generation": "1"}, **changes})
@@ -75,7 +77,7 @@ def test_the_order_of_keys_changes_neither_bytes_nor_fingerprint(table: dict[str
         return [shuffled(item) for item in value] if isinstance(value, list) else value
 
     other = shuffled(table)
-    assert fingerprint(settings=other) == fingerprint(settings=table)
+    assert compute_fingerprint(settings=other) == compute_fingerprint(settings=table)
     one = manifest_of(settings=table, facts=table, libraries={"a": "1", "b": "2"})
     assert manifest_of(settings=other, facts=other, libraries={"b": "2", "a": "1"}).to_bytes() == one.to_bytes()
 
@@ -91,31 +93,31 @@ def test_the_order_of_labels_and_outcomes_does_not_change_the_bytes() -> None:
 @given(tables, tables)
 def test_fingerprints_differ_where_facts_differ(one: dict[str, Any], other: dict[str, Any]) -> None:
     same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
-    assert (fingerprint(settings=one) == fingerprint(settings=other)) == same
+    assert (compute_fingerprint(settings=one) == compute_fingerprint(settings=other)) == same
 
 
 def test_fingerprints_tell_values_that_python_calls_equal_apart() -> None:
     values = [1, 1.0, True, "1", [1], None, [], {}, "", 0, False]
-    assert len({fingerprint(value=value) for value in values}) == len(values)
-    assert fingerprint(value=(1, 2)) == fingerprint(value=[1, 2])
+    assert len({compute_fingerprint(value=value) for value in values}) == len(values)
+    assert compute_fingerprint(value=(1, 2)) == compute_fingerprint(value=[1, 2])
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_number_that_json_lacks_has_no_fingerprint(value: float) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        fingerprint(rate=value)
+        compute_fingerprint(rate=value)
 
 
 def test_golden_fingerprint() -> None:
-    assert fingerprint(kind="toys", settings={"b": [1, 0.5], "a": None}, name="é") == "3bede9b8abbee96f28b6188f"
+    assert compute_fingerprint(kind="toys", settings={"b": [1, 0.5], "a": None}, name="é") == "3bede9b8abbee96f28b6188f"
 
 
 @given(st.lists(st.integers(0, 10), max_size=5).map(sorted))
 def test_content_does_not_know_how_rows_are_cut_into_parts(cuts: list[int]) -> None:
     whole, cut = manifest_of(), manifest_of(*cuts)
     assert cut.content == whole.content
-    assert cut.tables == {"rows": content_of(ROWS)}
-    assert cut.rows("rows") == 10 and cut.rows("none") == 0
+    assert cut.tables == {"rows": compute_content(ROWS)}
+    assert cut.count_rows("rows") == 10 and cut.count_rows("none") == 0
     assert cut.ledger == whole.ledger
 
 
@@ -125,7 +127,7 @@ def test_content_knows_the_order_of_parts_and_the_names_of_tables() -> None:
     renamed = replace(manifest.parts[1], files=(replace(manifest.parts[1].files[0], table="others"),))
     other = manifest.with_parts((manifest.parts[0], renamed))
     assert other.content != manifest.content
-    assert (other.rows("rows"), other.rows("others"), renamed.rows("rows")) == (4, 6, 0)
+    assert (other.count_rows("rows"), other.count_rows("others"), renamed.count_rows("rows")) == (4, 6, 0)
 
 
 def test_a_manifest_holds_what_was_asked_and_what_came_out_and_nothing_of_the_run() -> None:

@@ -38,19 +38,19 @@ def everything_under(folder: Path) -> list[Path]:
 
 
 def test_files_are_written_listed_read_and_deleted(place: Place) -> None:
-    assert place.sizes("") == {}
+    assert place.list_files("") == {}
     place.write("a/one.bin", b"first")
     place.write("a/b/two.bin", b"second!")
     place.write("c/three.bin", b"")
-    assert place.sizes("") == {"a/one.bin": 5, "a/b/two.bin": 7, "c/three.bin": 0}
-    assert place.sizes("a") == {"a/one.bin": 5, "a/b/two.bin": 7}
-    assert place.sizes("nowhere") == {}
-    assert (place.size("a/one.bin"), place.size("a"), place.size("a/none.bin")) == (5, None, None)
+    assert place.list_files("") == {"a/one.bin": 5, "a/b/two.bin": 7, "c/three.bin": 0}
+    assert place.list_files("a") == {"a/one.bin": 5, "a/b/two.bin": 7}
+    assert place.list_files("nowhere") == {}
+    assert (place.find_size("a/one.bin"), place.find_size("a"), place.find_size("a/none.bin")) == (5, None, None)
     assert place.read("a/b/two.bin") == b"second!"
     place.write("a/one.bin", b"another")
     assert place.read("a/one.bin") == b"another"
     place.delete("a/one.bin")
-    assert place.sizes("a") == {"a/b/two.bin": 7}
+    assert place.list_files("a") == {"a/b/two.bin": 7}
 
 
 def test_what_is_not_there_is_not_found(place: Place) -> None:
@@ -87,7 +87,7 @@ def test_a_writer_that_raises_leaves_what_was_there(place: Place, error: Excepti
             sink.write(b"half of it")
             raise error
         assert raised.value is error  # never taken for a fault of this place
-    assert place.sizes("") == {"kept.bin": 3}
+    assert place.list_files("") == {"kept.bin": 3}
     assert place.read("kept.bin") == b"old"
     if place.is_local:
         assert everything_under(tmp_path) == [tmp_path / "store" / "kept.bin"]
@@ -97,8 +97,8 @@ def test_nothing_is_seen_before_the_block_ends(place: Place) -> None:
     with place.create("new.bin") as sink:
         sink.write(b"x" * (2 * MEGABYTE))
         sink.flush()
-        assert place.sizes("") == {} and place.size("new.bin") is None
-    assert place.sizes("") == {"new.bin": 2 * MEGABYTE}
+        assert place.list_files("") == {} and place.find_size("new.bin") is None
+    assert place.list_files("") == {"new.bin": 2 * MEGABYTE}
 
 
 def test_a_reader_never_sees_half(place: Place) -> None:
@@ -136,8 +136,8 @@ def test_a_folder_is_found_by_any_of_its_names(tmp_path: Path, monkeypatch: pyte
     for address in ("store", "./store/", "store/../store", f"file://{tmp_path}/store", f"{tmp_path}/store/"):
         place = Place(address)
         assert place.is_local
-        assert (place.sizes(""), place.read("a.bin")) == ({"a.bin": 4}, b"here")
-        assert place.full_path("a.bin") == f"{tmp_path}/store/a.bin"
+        assert (place.list_files(""), place.read("a.bin")) == ({"a.bin": 4}, b"here")
+        assert place.to_full_path("a.bin") == f"{tmp_path}/store/a.bin"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_an_object_address_that_is_shown_can_be_typed(names: list[str], region: 
     address = ObjectAddress(bucket="news", pieces=tuple(names), options=options)
     assert parse_object_address(str(address)) == address
     assert Place(str(address)).address == str(address)
-    assert Place(f"s3://news{'?region=' + region if region else ''}").at("/".join(names)) == str(address)
+    assert Place(f"s3://news{'?region=' + region if region else ''}").to_address("/".join(names)) == str(address)
 
 
 @pytest.mark.parametrize("path", ["file/data.bin", "file/deeper/data.bin", "folder"])
@@ -214,7 +214,7 @@ def test_something_in_the_way_is_the_users_to_move(tmp_path: Path, path: str) ->
 def test_below_a_file_nothing_is_found_and_nothing_can_be_built(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"in the way")
     place = Place(str(tmp_path / "file" / "store"))
-    assert place.sizes("") == {} and place.size("data.bin") is None
+    assert place.list_files("") == {} and place.find_size("data.bin") is None
     for attempt in (place.read, place.open):
         with pytest.raises(FileNotFoundError):
             attempt("data.bin")
@@ -242,4 +242,4 @@ def test_permissions_are_the_users_to_change(tmp_path: Path) -> None:
     for attempt in (place.read, place.open):
         with pytest.raises(InputError, match=r"Cannot read .*data\.bin: you may not: change its permissions"):
             attempt("data.bin")
-    assert place.sizes("") == {"data.bin": 4}
+    assert place.list_files("") == {"data.bin": 4}

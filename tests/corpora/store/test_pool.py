@@ -267,7 +267,7 @@ with WorkerPool(2) as pool:
         print("died", end=" ")
     print({pool.run(test_pool.read_loaded), pool.run(test_pool.double, 4)} - {"here"}, end=" ")
     pool.limit_workers(1)
-    print(len(pool._crew), pool.run(test_pool.tell_handlers))
+    print(len(pool._workers), pool.run(test_pool.tell_handlers))
 """
 loaded = ""
 

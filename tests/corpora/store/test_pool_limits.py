@@ -18,11 +18,11 @@ import pytest
 
 from corpora.errors import InputError
 from corpora.kernels import compiling
-from corpora.store.current_record import NOTHING, Activity, building, each_watched, reading
-from corpora.store.worker_pool import MOST_STALLS, Limits, WorkerDied, WorkerPool, _Ended, _Watch
+from corpora.store.current_record import NO_ACTIVITY, Activity, report_part, report_record, run_batch
+from corpora.store.worker_pool import MAX_STALLS, WorkerDied, WorkerLimits, WorkerPool, _Watch, _WorkerEnded
 
-TIGHT = Limits(record_cpu_seconds=0.5, memory_bytes=400_000_000)
-BRISK = Limits(stall_seconds=1.0)
+TIGHT = WorkerLimits(record_cpu_seconds=0.5, memory_bytes=400_000_000)
+BRISK = WorkerLimits(stall_seconds=1.0)
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +46,14 @@ def use_processor(seconds: float) -> None:
 
 
 def spin(record: str, seconds: float) -> str:
-    reading(record)
+    report_record(record)
     use_processor(seconds)
-    reading("")
+    report_record("")
     return record
 
 
 def hoard(record: str) -> None:
-    reading(record)
+    report_record(record)
     held = [bytearray(b"x" * 20_000_000) for _ in range(50)]
     time.sleep(600)
     del held
@@ -61,18 +61,18 @@ def hoard(record: str) -> None:
 
 def hoard_and_read(before: str, record: str) -> None:
     """Take much memory before a record is read, and little for that."""
-    reading(before)
+    report_record(before)
     held = [bytearray(b"x" * 20_000_000) for _ in range(15)]
-    reading("")
+    report_record("")
     time.sleep(2)
     held += [bytearray(b"x" * 20_000_000) for _ in range(5)]
-    reading(record)
+    report_record(record)
     held += [bytearray(b"x" * 1_000_000) for _ in range(50)]
     time.sleep(600)
 
 
 def crash(record: str) -> None:
-    reading(record)
+    report_record(record)
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
@@ -89,14 +89,14 @@ def judge(records: Sequence[str]) -> list[str]:
 
 
 def judge_watched(batches: list[list[str]]) -> list[str]:
-    building("documents/words: part 00001")
-    pieces = [piece for batch in batches for piece in each_watched(batch, lambda record: f"the {record}", judge)]
+    report_part("documents/words: part 00001")
+    pieces = [piece for batch in batches for piece in run_batch(batch, lambda record: f"the {record}", judge)]
     return [word for piece in pieces for word in piece]
 
 
 def stop_at_first(folder: Path, times: int, record: str) -> int:
     """Stop this process, as often as this is called for the first `times` times."""
-    reading(record)
+    report_record(record)
     done = len([*folder.iterdir()])
     if done < times:
         (folder / str(os.getpid())).touch()
@@ -106,7 +106,7 @@ def stop_at_first(folder: Path, times: int, record: str) -> int:
 
 def wait_for_child(seconds: float, record: str = "") -> int:
     """Let a process of its own do the work."""
-    reading(record)
+    report_record(record)
     program = f"import time\nwhile time.process_time() < {seconds}: pass"
     return subprocess.run([sys.executable, "-S", "-c", program], check=True).returncode
 
@@ -118,7 +118,7 @@ def length(data: bytes) -> int:
 def test_a_record_that_takes_too_long_ends_its_worker(tight: WorkerPool) -> None:
     with pytest.raises(WorkerDied, match="processor time") as caught:
         tight.run(spin, "abc 0 17", 30.0)
-    assert caught.value.reading == "abc 0 17"
+    assert caught.value.record == "abc 0 17"
     assert tight.run(spin, "abc 0 18", 0.1) == "abc 0 18", "another worker takes its place"
 
 
@@ -137,20 +137,20 @@ def test_a_record_that_takes_too_much_memory_ends_its_worker() -> None:
     patient = replace(TIGHT, record_cpu_seconds=60.0)  # a slow machine takes a while to fill the memory
     with WorkerPool(1, patient) as pool, pytest.raises(WorkerDied, match="bytes of memory") as caught:
         pool.run(hoard, "abc 0 17")
-    assert caught.value.reading == "abc 0 17"
+    assert caught.value.record == "abc 0 17"
 
 
 def test_a_record_that_crashes_its_worker_is_named(tight: WorkerPool) -> None:
     with pytest.raises(WorkerDied, match="a crash: SIGSEGV") as caught:
         tight.run(crash, "abc -1 3")
-    assert caught.value.reading == "abc -1 3"
+    assert caught.value.record == "abc -1 3"
 
 
 def test_a_record_of_an_earlier_call_is_not_held_against_the_next(tight: WorkerPool) -> None:
-    tight.run(reading, "abc 0 17")
+    tight.run(report_record, "abc 0 17")
     with pytest.raises(WorkerDied) as caught:
         tight.run(end_itself)
-    assert caught.value.reading == ""
+    assert caught.value.record == ""
 
 
 def end_itself() -> None:
@@ -162,7 +162,7 @@ def test_memory_that_a_worker_held_before_is_not_the_fault_of_the_record_it_has_
     patient = replace(TIGHT, record_cpu_seconds=60.0)
     with WorkerPool(1, patient) as pool, pytest.raises(WorkerDied, match="bytes of memory") as caught:
         pool.run(hoard_and_read, "", "abc 0 18")
-    assert caught.value.reading == ""
+    assert caught.value.record == ""
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_of_a_batch_that_ends_its_worker_the_record_is_named(fault: str, why: st
         for _ in range(2):
             with pytest.raises(WorkerDied, match=why) as caught:
                 pool.run(judge_watched, [["a", "b"], ["c", fault, "d"]])
-            assert caught.value.reading == f"the {fault}"
+            assert caught.value.record == f"the {fault}"
             assert "documents/words: part 00001" in str(caught.value)
     [line] = told  # the second call knows which batch it is
     assert "of 3 records, the c to the d" in line and line.endswith("Its records are taken one by one.")
@@ -200,8 +200,8 @@ def test_a_worker_that_stands_still_is_replaced(tmp_path: Path) -> None:
 
 def test_workers_that_stand_still_one_after_the_other_end_the_call(tmp_path: Path, brisk: WorkerPool) -> None:
     """Fails where it is tried for ever, or ends as the fault of a record."""
-    with pytest.raises(InputError, match=rf"That was {MOST_STALLS} times\. Does the disk"):
-        brisk.run(stop_at_first, tmp_path, MOST_STALLS, "abc 0 17")
+    with pytest.raises(InputError, match=rf"That was {MAX_STALLS} times\. Does the disk"):
+        brisk.run(stop_at_first, tmp_path, MAX_STALLS, "abc 0 17")
 
 
 def test_an_idle_worker_that_was_stopped_is_replaced(brisk: WorkerPool) -> None:
@@ -212,12 +212,12 @@ def test_an_idle_worker_that_was_stopped_is_replaced(brisk: WorkerPool) -> None:
 
 def test_a_worker_whose_child_works_does_not_stand_still() -> None:
     """Fails where a step that has a program of its own do the work is taken for one that hangs, or is without limit."""
-    limits = Limits(record_cpu_seconds=0.5, stall_seconds=1.0)
+    limits = WorkerLimits(record_cpu_seconds=0.5, stall_seconds=1.0)
     with WorkerPool(1, limits) as pool:
         assert pool.run(wait_for_child, 1.5) == 0
         with pytest.raises(WorkerDied, match="processor time") as caught:
             pool.run(wait_for_child, 600.0, "abc 0 17")
-    assert caught.value.reading == "abc 0 17"
+    assert caught.value.record == "abc 0 17"
 
 
 @contextmanager
@@ -237,29 +237,29 @@ def looks_until_it_ends(look: Callable[[Activity, float], None], said: Callable[
     for number in range(100):
         try:
             look(said(number), now + every * number)
-        except _Ended as end:
-            assert end.stalled
+        except _WorkerEnded as end:
+            assert end.is_stalled
             return number
     return 100
 
 
 def test_time_in_which_we_were_stopped_ourselves_does_not_count() -> None:
     """Fails where a driver that wakes after an hour, or a clock that jumps, ends workers that were stopped with it."""
-    limits = Limits(stall_seconds=10.0)
+    limits = WorkerLimits(stall_seconds=10.0)
     with stopped_process() as pid:
         watch = partial(_Watch, limits, pid)
-        assert 38 <= looks_until_it_ends(watch().look, lambda _: NOTHING, 0.25) <= 42
-        assert 9 <= looks_until_it_ends(watch().look, lambda _: NOTHING, 3_600.0) <= 12
-        progress = looks_until_it_ends(watch().look, lambda number: Activity(changes=number), 3_600.0)
+        assert 38 <= looks_until_it_ends(watch().check, lambda _: NO_ACTIVITY, 0.25) <= 42
+        assert 9 <= looks_until_it_ends(watch().check, lambda _: NO_ACTIVITY, 3_600.0) <= 12
+        progress = looks_until_it_ends(watch().check, lambda number: Activity(changes=number), 3_600.0)
         assert progress == 100
 
 
 def compile_long(record: str) -> int:
     """Compile for longer than a record may take, while one is read: told as a kernel tells it."""
-    reading(record)
-    compiling._tell(1)
+    report_record(record)
+    compiling._on_compiling(1)
     use_processor(0.8)
-    compiling._tell(-1)
+    compiling._on_compiling(-1)
     return 2
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from corpora.errors import InputError
 from corpora.store import leases as presence
-from corpora.store.leases import SILENT_SECONDS, Presence, read_presence, this_process
+from corpora.store.leases import MAX_SILENT_SECONDS, HeartbeatWriter, identify_this_process, read_heartbeat
 from corpora.store.places.place import Place
 
 SOON = 60.0  # seconds, on a busy machine
@@ -19,54 +19,54 @@ SOON = 60.0  # seconds, on a busy machine
 
 def test_what_is_said_is_there_until_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where nobody hears what changes, or where it or an empty folder stays."""
-    monkeypatch.setattr(presence, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(presence, "POLL_SECONDS", 0.01)
     place, said, heard = Place(str(tmp_path)), {"parts": 1}, threading.Event()
 
     def say() -> dict[str, int]:
         heard.set()
         return dict(said)
 
-    with Presence(place, "runs/one/running.json", say):
-        first = read_presence(place, "runs/one/running.json")
-        assert first is not None and first.said == {"parts": 1} and first.process == this_process()
+    with HeartbeatWriter(place, "runs/one/running.json", say):
+        first = read_heartbeat(place, "runs/one/running.json")
+        assert first is not None and first.report == {"parts": 1} and first.process == identify_this_process()
         assert not first.is_gone
         said["parts"] = 2
         for _ in range(int(SOON * 100)):
             heard.clear()
             assert heard.wait(SOON)
-            now = read_presence(place, "runs/one/running.json")
+            now = read_heartbeat(place, "runs/one/running.json")
             assert now is not None
-            if now.said == {"parts": 2}:
+            if now.report == {"parts": 2}:
                 break
-        assert now.said == {"parts": 2}
+        assert now.report == {"parts": 2}
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_process_that_is_gone_is_known_by_its_beginning() -> None:
     """Fails where a number that was given to another process keeps a killed one alive."""
-    here = this_process()
+    here = identify_this_process()
     child = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-    assert not here.is_gone(silent=1e9)  # it is known here, however long it says nothing
-    assert replace(here, began=here.began - 1).is_gone(silent=0)
-    assert replace(here, pid=int(child.stdout)).is_gone(silent=0)
+    assert not here.is_gone(silent_seconds=1e9)  # it is known here, however long it says nothing
+    assert replace(here, began=here.began - 1).is_gone(silent_seconds=0)
+    assert replace(here, pid=int(child.stdout)).is_gone(silent_seconds=0)
 
 
 def test_a_process_of_another_machine_lives_as_long_as_it_is_heard_of() -> None:
     """Fails where the number of a process of another machine is looked for on this one."""
-    there = replace(this_process(), machine="another", pid=1 << 22)
-    assert not there.is_gone(silent=SILENT_SECONDS - 1)
-    assert there.is_gone(silent=SILENT_SECONDS + 1)
+    there = replace(identify_this_process(), machine="another", pid=1 << 22)
+    assert not there.is_gone(silent_seconds=MAX_SILENT_SECONDS - 1)
+    assert there.is_gone(silent_seconds=MAX_SILENT_SECONDS + 1)
 
 
 def test_what_no_process_says_is_no_presence(tmp_path: Path) -> None:
     place = Place(str(tmp_path))
     for text in ("", "[]", "{}", json.dumps({"beat": "today", "process": {}, "said": {}})):
         place.write("p.json", text.encode())
-        assert read_presence(place, "p.json") is None
-    assert read_presence(place, "q.json") is None
+        assert read_heartbeat(place, "p.json") is None
+    assert read_heartbeat(place, "q.json") is None
 
 
 def test_a_store_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="file"):
-        Presence(Place(str(tmp_path / "file")), "runs/one/running.json", dict)
+        HeartbeatWriter(Place(str(tmp_path / "file")), "runs/one/running.json", dict)

@@ -7,7 +7,16 @@ import sys
 import threading
 import time
 
-from corpora.store.processes import children, cpu_seconds, family, ignores, lives, resident_bytes, send, wants_to_run
+from corpora.store.processes import (
+    is_alive,
+    is_any_runnable,
+    is_signal_ignored,
+    list_children,
+    list_process_tree,
+    read_cpu_seconds,
+    read_resident_bytes,
+    send_signal,
+)
 
 PARENT = """
 import signal, subprocess, sys, threading
@@ -26,24 +35,24 @@ def test_a_process_its_children_and_its_end() -> None:
     with subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
-        assert parent.pid in children(os.getpid()) and children(parent.pid) == [child]
-        assert family(parent.pid) == [parent.pid, child]
-        assert ignores(parent.pid, signal.SIGHUP) and not ignores(parent.pid, signal.SIGTERM)
-        assert resident_bytes(parent.pid) > 1_000_000 and cpu_seconds([parent.pid]) > 0
-        send(child, signal.SIGSTOP)
-        while wants_to_run([child]):
+        assert parent.pid in list_children(os.getpid()) and list_children(parent.pid) == [child]
+        assert list_process_tree(parent.pid) == [parent.pid, child]
+        assert is_signal_ignored(parent.pid, signal.SIGHUP) and not is_signal_ignored(parent.pid, signal.SIGTERM)
+        assert read_resident_bytes(parent.pid) > 1_000_000 and read_cpu_seconds([parent.pid]) > 0
+        send_signal(child, signal.SIGSTOP)
+        while is_any_runnable([child]):
             time.sleep(0.01)
-        assert lives(child)
-        send(child, signal.SIGKILL)
-        while lives(child):
+        assert is_alive(child)
+        send_signal(child, signal.SIGKILL)
+        while is_alive(child):
             time.sleep(0.01)
-        assert children(parent.pid) == [] and resident_bytes(child) == 0
+        assert list_children(parent.pid) == [] and read_resident_bytes(child) == 0
         parent.kill()
-        while lives(parent.pid):
+        while is_alive(parent.pid):
             time.sleep(0.01)
-        assert parent.pid not in children(os.getpid())  # it is dead, and was not waited for yet
-    assert children(parent.pid) == [] and family(parent.pid) == [parent.pid]
-    send(parent.pid, signal.SIGTERM)
+        assert parent.pid not in list_children(os.getpid())  # it is dead, and was not waited for yet
+    assert list_children(parent.pid) == [] and list_process_tree(parent.pid) == [parent.pid]
+    send_signal(parent.pid, signal.SIGTERM)
 
 
 def test_who_runs_wants_to() -> None:
@@ -51,9 +60,9 @@ def test_who_runs_wants_to() -> None:
     over = threading.Event()
     spinning = threading.Thread(target=lambda: [None for _ in iter(over.is_set, True)])
     spinning.start()
-    used = cpu_seconds([os.getpid()])
-    while cpu_seconds([os.getpid()]) == used:
+    used = read_cpu_seconds([os.getpid()])
+    while read_cpu_seconds([os.getpid()]) == used:
         pass
-    assert wants_to_run([os.getpid()])
+    assert is_any_runnable([os.getpid()])
     over.set()
     spinning.join()

@@ -14,7 +14,7 @@ from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
-from corpora.store.places.object_store import AT_ONCE
+from corpora.store.places.object_store import FETCH_BYTES
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, build_stage, survey_stage
 from corpora.store.tables import read_table
@@ -42,7 +42,7 @@ def test_a_stage_is_the_same_on_an_object_store(s3_store: Place, tmp_path: Path)
     stage = toy_stage()
     here, there = build_stage(Place(str(tmp_path)), stage), build_stage(s3_store, stage)
     assert there.to_bytes() == here.to_bytes()
-    assert s3_store.sizes("") == Place(str(tmp_path)).sizes("")
+    assert s3_store.list_files("") == Place(str(tmp_path)).list_files("")
     tables = [pa.Table.from_batches(read_table(place, there, "squares")) for place in (Place(str(tmp_path)), s3_store)]
     assert tables[0].equals(tables[1]) and tables[0].num_rows == 26
     assert survey_stage(s3_store, stage).manifest == there
@@ -50,14 +50,14 @@ def test_a_stage_is_the_same_on_an_object_store(s3_store: Place, tmp_path: Path)
 
 def test_a_table_that_fails_half_way_is_never_an_object(s3_store: Place) -> None:
     def fail(writer: PartWriter, plan: PartPlan) -> Ledger:
-        with writer.table("blobs", pa.schema([("blob", pa.binary())]), compression=None) as rows:
+        with writer.create_table("blobs", pa.schema([("blob", pa.binary())]), compression=None) as rows:
             for _ in range(3):
                 rows.write(pa.record_batch({"blob": [bytes(8 << 20)]}))  # more than one piece of an upload
             raise RuntimeError("half way")
 
     with pytest.raises(RuntimeError, match="half way"):
         build_stage(s3_store, toy_stage(build=fail))
-    assert s3_store.sizes("") == {}
+    assert s3_store.list_files("") == {}
 
 
 def test_only_what_was_sound_is_kept(s3_store: Place) -> None:
@@ -70,14 +70,14 @@ def test_only_what_was_sound_is_kept(s3_store: Place) -> None:
 
     s3_store.write("a.json", b"other")
     with pytest.raises(Damaged):
-        s3_store.read_sound("a.json", parse)
+        s3_store.read_checked("a.json", parse)
     s3_store.write("a.json", b"sound")
-    assert s3_store.read_sound("a.json", parse) == b"sound"
+    assert s3_store.read_checked("a.json", parse) == b"sound"
     s3_store.delete("a.json")
-    assert s3_store.read_sound("a.json", parse) == b"sound"
+    assert s3_store.read_checked("a.json", parse) == b"sound"
 
 
-@pytest.mark.parametrize("size", [3 * AT_ONCE // 2, 5 * AT_ONCE + 7])
+@pytest.mark.parametrize("size", [3 * FETCH_BYTES // 2, 5 * FETCH_BYTES + 7])
 def test_pieces_of_an_object_are_those_of_its_bytes(s3_store: Place, size: int) -> None:
     """Fails where a piece that came with another one, or was fetched ahead, is of other bytes or of another length."""
     data = Random(size).randbytes(size)
@@ -86,26 +86,26 @@ def test_pieces_of_an_object_are_those_of_its_bytes(s3_store: Place, size: int) 
     with s3_store.open("object.bin") as file:
         at = 0
         while at < size:  # one after another, large and small, as a reader of a raw file does
-            num_bytes = draw.choice((AT_ONCE, AT_ONCE, AT_ONCE, AT_ONCE - 1, 1_000))
+            num_bytes = draw.choice((FETCH_BYTES, FETCH_BYTES, FETCH_BYTES, FETCH_BYTES - 1, 1_000))
             assert file.read_at(num_bytes, at) == data[at : at + num_bytes]
             at += num_bytes
         for _ in range(30):
-            at, num_bytes = draw.randrange(size), draw.choice((1, 5_000, AT_ONCE - 1, AT_ONCE, 2 * AT_ONCE))
+            at, num_bytes = draw.randrange(size), draw.choice((1, 5_000, FETCH_BYTES - 1, FETCH_BYTES, 2 * FETCH_BYTES))
             assert file.read_at(num_bytes, at) == data[at : at + num_bytes]
-        large = [file.read_at(AT_ONCE, at) for at in range(0, size, AT_ONCE)]
+        large = [file.read_at(FETCH_BYTES, at) for at in range(0, size, FETCH_BYTES)]
         assert b"".join(large) == data
 
 
 def test_an_object_that_is_removed_while_it_is_read_ahead_is_gone(s3_store: Place) -> None:
     """Fails where the fault of a piece that was fetched ahead is lost, or is another one than of any piece."""
-    s3_store.write("object.bin", bytes(5 * AT_ONCE))
+    s3_store.write("object.bin", bytes(5 * FETCH_BYTES))
     with s3_store.open("object.bin") as file:
-        for at in (0, AT_ONCE):
-            file.read_at(AT_ONCE, at)
+        for at in (0, FETCH_BYTES):
+            file.read_at(FETCH_BYTES, at)
         s3_store.delete("object.bin")
         with pytest.raises(FileNotFoundError):  # the third piece may have come before that
-            for at in (2 * AT_ONCE, 3 * AT_ONCE, 4 * AT_ONCE):
-                file.read_at(AT_ONCE, at)
+            for at in (2 * FETCH_BYTES, 3 * FETCH_BYTES, 4 * FETCH_BYTES):
+                file.read_at(FETCH_BYTES, at)
 
 
 def test_what_a_process_wrote_of_a_part_it_does_not_ask_for(s3_store: Place) -> None:
@@ -142,4 +142,4 @@ def test_an_unusable_temporary_folder_is_named(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
     with pytest.raises(InputError, match=rf"Cannot write {re.escape(str(tmp_path))}/file: .*move it away"):
         s3_store.write("data.bin", b"data")
-    assert s3_store.sizes("") == {}
+    assert s3_store.list_files("") == {}

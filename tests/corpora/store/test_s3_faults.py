@@ -37,9 +37,9 @@ def far(s3_store: Place, s3_endpoint: str, proxy: FaultyProxy) -> Place:
 
 
 def impatient(monkeypatch: pytest.MonkeyPatch, first: float = 0.3, later: float = 0.6) -> None:
-    monkeypatch.setattr(object_store, "FIRST_SECONDS", first)
+    monkeypatch.setattr(object_store, "FIRST_PATIENCE_SECONDS", first)
     monkeypatch.setattr(object_store, "PATIENCE_SECONDS", later)
-    monkeypatch.setattr(object_store, "SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(object_store, "MAX_SILENT_SECONDS", 1.0)
 
 
 @pytest.mark.parametrize("fault", ["busy", "reset", "cut"])
@@ -51,7 +51,7 @@ def test_what_passes_is_asked_for_again(fault: str, s3_store: Place, far: Place,
     proxy.drop("")
     proxy.faults = [fault] * 3
     assert Place(far.address).read("a.bin") == BODY
-    assert far.sizes("") == {"a.bin": len(BODY)}
+    assert far.list_files("") == {"a.bin": len(BODY)}
     assert proxy.faults == [] and proxy.num_connections >= 6
 
 
@@ -71,7 +71,7 @@ def test_what_does_not_pass_is_one_paragraph(
     impatient(monkeypatch)
     proxy.always = fault
     attempts: list[tuple[str, Callable[[], object]]] = [
-        ("read", lambda: far.sizes("")),
+        ("read", lambda: far.list_files("")),
         ("read", lambda: far.read("a.bin")),
         ("write", lambda: far.write("a.bin", b"data")),
     ]
@@ -80,16 +80,16 @@ def test_what_does_not_pass_is_one_paragraph(
             attempt()
         assert "\n" not in str(said.value)
         shown = re.findall(r"(s3://\S+): ", str(said.value))[0]
-        assert Place(shown).address in (far.address, far.at("a.bin"))
+        assert Place(shown).address in (far.address, far.to_address("a.bin"))
     assert 3 <= proxy.num_connections <= 12
 
 
 def test_who_was_never_reached_is_given_up_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where an address with a slip of the pen is asked for a minute."""
-    monkeypatch.setattr(object_store, "FIRST_SECONDS", 0.3)
+    monkeypatch.setattr(object_store, "FIRST_PATIENCE_SECONDS", 0.3)
     for endpoint in ("127.0.0.1:1", "no-such-host.invalid:9000"):
         with pytest.raises(InputError, match="does not answer"):
-            Place(f"s3://bucket/store?endpoint_override={endpoint}&scheme=http&region=eu-west-1").sizes("")
+            Place(f"s3://bucket/store?endpoint_override={endpoint}&scheme=http&region=eu-west-1").list_files("")
 
 
 def test_who_was_waited_for_in_vain_is_given_up_sooner(
@@ -103,13 +103,13 @@ def test_who_was_waited_for_in_vain_is_given_up_sooner(
     for _ in range(2):
         before = proxy.num_connections
         with pytest.raises(InputError, match="does not answer"):
-            far.size("a.bin")
+            far.find_size("a.bin")
         requests.append(proxy.num_connections - before)
     assert requests[0] > 1 == requests[1]
     proxy.drop("")
-    assert far.size("a.bin") == 4
+    assert far.find_size("a.bin") == 4
     proxy.faults = ["reset"]
-    assert far.size("a.bin") == 4, "it has answered, so it is waited for again"
+    assert far.find_size("a.bin") == 4, "it has answered, so it is waited for again"
 
 
 def test_a_store_that_dies_in_the_middle_is_waited_for(s3_store: Place, far: Place, proxy: FaultyProxy) -> None:
@@ -122,7 +122,7 @@ def test_a_store_that_dies_in_the_middle_is_waited_for(s3_store: Place, far: Pla
         back.start()
         assert source.read_at(100, 500) == BODY[500:600]
         back.join()
-    assert s3_store.sizes("") == {"a.bin": len(BODY)}
+    assert s3_store.list_files("") == {"a.bin": len(BODY)}
 
 
 def test_a_stage_whose_store_dies_goes_on_when_it_is_back(
@@ -140,7 +140,7 @@ def test_a_stage_whose_store_dies_goes_on_when_it_is_back(
     with pytest.raises(InputError, match="finished parts are kept"):
         build_stage(far, replace(stage, build=dying))
     proxy.drop("")
-    finished = [path for path in far.sizes("") if "/parts/" in path]
+    finished = [path for path in far.list_files("") if "/parts/" in path]
     assert [path.rpartition("/")[2] for path in finished] == ["part-00.json", "part-01.json"]
     assert build_stage(far, stage).to_bytes() == build_stage(Place(str(tmp_path)), toy_stage()).to_bytes()
 
@@ -148,7 +148,7 @@ def test_a_stage_whose_store_dies_goes_on_when_it_is_back(
 @pytest.mark.parametrize("address", ["/proc/nope", "/proc/nope/deeper", "/dev/null/store", "/sys/nope"])
 def test_a_folder_in_which_nothing_can_be_made_is_one_paragraph(address: str) -> None:
     place = Place(address)
-    assert place.sizes("") == {}
+    assert place.list_files("") == {}
     with pytest.raises(InputError, match=rf"Cannot write {address}/a\.bin: .*choose another store"):
         place.write("a.bin", b"data")
 

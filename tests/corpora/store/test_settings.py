@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.errors import InputError
-from corpora.store.settings import added, bind, check_choice, check_range, limit, settings_json
+from corpora.store.settings import bind_settings, check_choice, check_range, later_field, limit_field, to_settings_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inner:
     rate: float = 0.15
-    patience: int = limit(3)
+    patience: int = limit_field(3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,18 +30,18 @@ class Outer:
     inner: Inner = field(default_factory=Inner)
     stages: tuple[Inner, ...] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
-    workers: int = limit(4)
-    newer: float = added(neutral=1.0)
+    workers: int = limit_field(4)
+    newer: float = later_field(neutral=1.0)
 
 
 def bound(**table: Any) -> Outer:
-    return bind(Outer, {"size": 3, **table}, "stage")
+    return bind_settings(Outer, {"size": 3, **table}, "stage")
 
 
 def test_a_table_becomes_settings() -> None:
     plain = {"size": 7, "name": "other", "enabled": False, "language": "en", "fields": {"text": "body"}}
     nested = {"keep": ["en", "de"], "span": [1, 2], "inner": {"rate": 1}, "stages": [{"rate": 0.5}, {"patience": 1}]}
-    settings = bind(Outer, {**plain, **nested}, "stage")
+    settings = bind_settings(Outer, {**plain, **nested}, "stage")
     stages = (Inner(rate=0.5), Inner(patience=1))
     assert settings == Outer(**plain, keep=("en", "de"), span=(1, 2.0), inner=Inner(rate=1.0), stages=stages)
     assert isinstance(settings.inner.rate, float) and isinstance(settings.span[1], float)
@@ -85,7 +85,7 @@ def test_a_mistake_is_named_with_its_place_and_remedy(table: dict[str, Any], mes
 
 def test_a_missing_key_is_named() -> None:
     with pytest.raises(InputError, match="stage lacks the key 'size': it has no default, so it must be given"):
-        bind(Outer, {}, "stage")
+        bind_settings(Outer, {}, "stage")
 
 
 def test_a_range_may_have_no_upper_bound_and_words_of_its_own() -> None:
@@ -110,11 +110,11 @@ def test_a_choice_is_one_of_its_words() -> None:
 
 
 def test_limits_and_neutral_additions_enter_no_fingerprint() -> None:
-    plain = settings_json(Outer(size=3))
+    plain = to_settings_json(Outer(size=3))
     defaults = {"name": "plain", "enabled": True, "keep": ["en"], "span": [0, 1.0], "language": None}
     assert plain == {"size": 3, **defaults, "inner": {"rate": 0.15}, "stages": [], "fields": {}}
-    assert settings_json(Outer(size=3, workers=9, inner=Inner(patience=9))) == plain
-    assert settings_json(Outer(size=3, newer=2.0)) == {**plain, "newer": 2.0}
+    assert to_settings_json(Outer(size=3, workers=9, inner=Inner(patience=9))) == plain
+    assert to_settings_json(Outer(size=3, newer=2.0)) == {**plain, "newer": 2.0}
 
 
 def test_settings_inside_tables_and_lists_are_written_out() -> None:
@@ -123,4 +123,6 @@ def test_settings_inside_tables_and_lists_are_written_out() -> None:
         by_name: Mapping[str, Any] = field(default_factory=dict)
 
     nested = Nested({"a": Inner(patience=9), "b": (Inner(rate=1.0),), "c": {"d": Inner()}})
-    assert settings_json(nested) == {"by_name": {"a": {"rate": 0.15}, "b": [{"rate": 1.0}], "c": {"d": {"rate": 0.15}}}}
+    assert to_settings_json(nested) == {
+        "by_name": {"a": {"rate": 0.15}, "b": [{"rate": 1.0}], "c": {"d": {"rate": 0.15}}}
+    }

@@ -10,9 +10,9 @@ import pytest
 from toy_stage import Job, build_squares, calls_of, toy_stage
 
 from corpora.store.damage import Damaged
-from corpora.store.digests.content import content_of
+from corpora.store.digests.content import compute_content
 from corpora.store.ledger import Account, Ledger
-from corpora.store.manifest import Parent, fingerprint
+from corpora.store.manifest import Parent, compute_fingerprint
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import (
@@ -23,16 +23,16 @@ from corpora.store.stage import (
     build_parts,
     build_stage,
     list_manifests,
-    manifest_at,
-    publish,
+    publish_stage,
     read_manifest,
+    read_manifest_at,
     survey_stage,
 )
-from corpora.store.tables import open_table, read_table
+from corpora.store.tables import read_part_table, read_table
 
 
 def file_of(place: Place, stage: Stage, part: str, table: str = "squares") -> Path:
-    return Path(place.full_path(f"{stage.folder}/{part}.{table}.arrow"))
+    return Path(place.to_full_path(f"{stage.folder}/{part}.{table}.arrow"))
 
 
 def with_job(stage: Stage, job: Job) -> Stage:
@@ -47,13 +47,13 @@ def test_a_stage_is_built_published_and_read_back(place: Place) -> None:
     assert numbers.column("number").to_pylist() == kept
     squares = pa.Table.from_batches(read_table(place, manifest, "squares"))
     assert squares.column("square").to_pylist() == [str(number**2) for number in kept]
-    assert manifest.tables == {"numbers": content_of(numbers), "squares": content_of(squares)}
-    assert manifest.ledger.account("numbers") == Account(
+    assert manifest.tables == {"numbers": compute_content(numbers), "squares": compute_content(squares)}
+    assert manifest.ledger.find_account("numbers") == Account(
         unit="numbers", total=30, outcomes={"dropped: divisible": 10, "kept": 20}
     )
     assert [part.name for part in manifest.parts] == ["part-00", "part-01", "part-02"]
     assert manifest.folder == stage.folder == f"toys/squares/{stage.fingerprint}"
-    second = pa.Table.from_batches(open_table(place, stage.stage_folder, manifest.parts[1], "numbers"))
+    second = pa.Table.from_batches(read_part_table(place, stage.stage_folder, manifest.parts[1], "numbers"))
     assert second.column("number").to_pylist() == [number for number in range(10, 20) if number % 3]
     assert read_manifest(place, manifest.folder) == manifest
     assert list_manifests(place, "toys", "squares") == [manifest]
@@ -65,13 +65,17 @@ def test_a_manifest_is_read_once_at_its_address(place: Place, monkeypatch: pytes
     manifest = build_stage(place, toy_stage())
     reads: list[str] = []
     read = Place.read
-    monkeypatch.setattr(Place, "read", lambda self, path, once: (reads.append(path), read(self, path))[1])
-    assert manifest_at(place, manifest.address) == manifest_at(Place(place.address), manifest.address) == manifest
+    monkeypatch.setattr(Place, "read", lambda self, path, is_final: (reads.append(path), read(self, path))[1])
+    assert (
+        read_manifest_at(place, manifest.address)
+        == read_manifest_at(Place(place.address), manifest.address)
+        == manifest
+    )
     assert reads == [f"{manifest.folder}/manifest.json"]
     with pytest.raises(Damaged, match="is not the one"):
-        manifest_at(place, replace(manifest.address, digest="0" * 64))
+        read_manifest_at(place, replace(manifest.address, digest="0" * 64))
     with pytest.raises(Damaged, match="it is gone"):
-        manifest_at(place, replace(manifest.address, folder="toys/squares/other"))
+        read_manifest_at(place, replace(manifest.address, folder="toys/squares/other"))
 
 
 def test_a_manifest_with_other_parts_has_no_address(place: Place) -> None:
@@ -86,16 +90,16 @@ def test_the_fingerprint_of_a_part_is_of_all_that_decides_its_bytes() -> None:
     for stage in (toy_stage(), replace(toy_stage(), part_settings={"b": [1, 0.5], "a": None})):
         part, settings = stage.parts[1], stage.settings if stage.part_settings is None else stage.part_settings
         facts = {"kind": "toys", "build_version": 1, "settings": settings, "libraries": stage.libraries}
-        assert stage.part_fingerprint(part) == fingerprint(**facts, key=part.key, labels=part.labels)
-    assert toy_stage().part_fingerprint(toy_stage().parts[1]) == "100de9108fe12b6e519508a0"
+        assert stage.compute_part_fingerprint(part) == compute_fingerprint(**facts, key=part.key, labels=part.labels)
+    assert toy_stage().compute_part_fingerprint(toy_stage().parts[1]) == "100de9108fe12b6e519508a0"
 
 
 def test_a_survey_tells_the_other_artifacts_that_it_read(place: Place) -> None:
     """Fails where who compares a stage with them has to read them again, or their parts are held."""
     older = build_stage(place, toy_stage(facts={}, parents=()))
     survey = survey_stage(place, toy_stage())
-    assert survey.others == (older.with_parts(()),) and survey.pointed == 4
-    assert survey_stage(place, toy_stage(facts={}, parents=())).others == ()
+    assert survey.other_manifests == (older.with_parts(()),) and survey.num_reused == 4
+    assert survey_stage(place, toy_stage(facts={}, parents=())).other_manifests == ()
 
 
 @pytest.mark.parametrize("finished", [0, 1, 3, 4])
@@ -139,7 +143,7 @@ def test_a_stage_that_lacks_parts_is_not_published(place: Place) -> None:
     stage = toy_stage()
     build_parts(place, stage, stage.parts[1:3])
     with pytest.raises(ValueError, match="lacks 2 parts: part-00, part-03"):
-        publish(place, stage, survey_stage(place, stage))
+        publish_stage(place, stage, survey_stage(place, stage))
     assert survey_stage(place, stage).manifest is None
 
 
@@ -168,7 +172,7 @@ def test_a_part_whose_record_is_lost_is_built_again(place: Place, calls: Path) -
     """Its tables could not be checked any more."""
     stage = toy_stage(job=Job(calls=calls))
     before = build_stage(place, stage).to_bytes()
-    Path(place.full_path(f"toys/squares/{stage.fingerprint}/parts/part-01.json")).unlink()
+    Path(place.to_full_path(f"toys/squares/{stage.fingerprint}/parts/part-01.json")).unlink()
     survey = survey_stage(place, stage)
     assert survey.damaged == ("part-01",) and list(survey.done) == ["part-00", "part-02", "part-03"]
     assert build_stage(place, stage).to_bytes() == before
@@ -178,7 +182,7 @@ def test_a_part_whose_record_is_lost_is_built_again(place: Place, calls: Path) -
 def test_a_damaged_manifest_is_passed_over_and_written_again_from_the_records(place: Place, calls: Path) -> None:
     stage = toy_stage(job=Job(calls=calls))
     before = build_stage(place, stage).to_bytes()
-    path = Path(place.full_path(f"{stage.folder}/manifest.json"))
+    path = Path(place.to_full_path(f"{stage.folder}/manifest.json"))
     path.write_bytes(path.read_bytes().replace(b"part-01", b"part-11", 1))
     assert [fault.path for fault in survey_stage(place, stage).faults] == [f"{stage.folder}/manifest.json"]
     assert build_stage(place, stage).to_bytes() == before
@@ -193,7 +197,7 @@ def test_a_part_that_is_known_to_be_damaged_is_built_again_with_its_size_right(p
     survey = survey_stage(place, stage, distrusted)
     assert survey.damaged == ("part-02",) and [plan.name for plan in survey.missing] == ["part-02"]
     build_parts(place, stage, survey.missing, distrusted)
-    assert publish(place, stage, survey).to_bytes() == before
+    assert publish_stage(place, stage, survey).to_bytes() == before
     assert calls_of(calls).count("part-02") == 2 and len(calls_of(calls)) == 5
 
 
@@ -219,7 +223,7 @@ def test_the_build_function_reads_from_the_store_and_writes_elsewhere(place: Pla
     place.write("input.txt", b"read me")
 
     def copy(writer: PartWriter, plan: PartPlan) -> Ledger:
-        writer.file("copy.txt", writer.place.read("input.txt"), table="texts")
+        writer.write_file("copy.txt", writer.place.read("input.txt"), table="texts")
         return Ledger()
 
     stage = toy_stage(parts=1, build=copy)
@@ -232,7 +236,7 @@ def test_the_build_function_reads_from_the_store_and_writes_elsewhere(place: Pla
 
 
 def copy_of(writer: PartWriter, data: bytes) -> Ledger:
-    writer.file("copy.txt", data, table="texts")
+    writer.write_file("copy.txt", data, table="texts")
     return Ledger()
 
 
@@ -240,7 +244,7 @@ def test_parts_that_an_older_artifact_holds_are_pointed_to(place: Place, calls: 
     old = build_stage(place, toy_stage(parts=3, job=Job(calls=calls)))
     grown = toy_stage(parts=4, job=Job(calls=calls), parents=(Parent(role="numbers", name="more", fingerprint="1"),))
     survey = survey_stage(place, grown)
-    assert (survey.pointed, [plan.name for plan in survey.missing]) == (3, ["part-03"])
+    assert (survey.num_reused, [plan.name for plan in survey.missing]) == (3, ["part-03"])
     manifest = build_stage(place, grown)
     assert calls_of(calls) == ["part-00", "part-01", "part-02", "part-03"]
     assert manifest.parts[:3] == old.parts
@@ -274,7 +278,7 @@ def test_a_damaged_older_part_is_not_pointed_to(place: Place, calls: Path) -> No
     build_stage(place, middle)  # builds part-01 again, in its own folder
     new = replace(old, parents=(Parent(role="numbers", name="new", fingerprint="3"),))
     survey = survey_stage(place, new)
-    assert (survey.missing, survey.pointed) == ((), 3)  # the whole one of the two is found
+    assert (survey.missing, survey.num_reused) == ((), 3)  # the whole one of the two is found
     assert calls_of(calls) == ["part-00", "part-01", "part-01", "part-02"]
 
 
@@ -283,7 +287,7 @@ def test_a_published_artifact_is_damaged_when_the_older_one_it_points_to_is_gone
     build_stage(place, old)
     new = replace(old, parents=())
     before = build_stage(place, new)
-    shutil.rmtree(place.full_path(f"toys/squares/{old.fingerprint}"))
+    shutil.rmtree(place.to_full_path(f"toys/squares/{old.fingerprint}"))
     assert survey_stage(place, new).damaged == ("part-00", "part-01")
     after = build_stage(place, new)
     assert after.content == before.content
@@ -309,7 +313,7 @@ def test_fingerprints_change_with_what_was_asked(change: dict[str, Any]) -> None
     one, other = toy_stage(), toy_stage(**change)
     assert one.fingerprint != other.fingerprint
     plan = one.parts[0]
-    same_part = one.part_fingerprint(plan) == other.part_fingerprint(plan)
+    same_part = one.compute_part_fingerprint(plan) == other.compute_part_fingerprint(plan)
     assert same_part == ("parents" in change)  # a part's key says what it is of; the parents name the whole
 
 
@@ -323,9 +327,9 @@ def test_fingerprints_do_not_change_with_anything_else() -> None:
         facts={"other": 2},
     )
     assert other.fingerprint == one.fingerprint
-    assert list(map(other.part_fingerprint, other.parts)) == list(map(one.part_fingerprint, one.parts))
+    assert list(map(other.compute_part_fingerprint, other.parts)) == list(map(one.compute_part_fingerprint, one.parts))
     renamed = replace(one.parts[0], name="renamed")
-    assert one.part_fingerprint(renamed) == one.part_fingerprint(one.parts[0])
+    assert one.compute_part_fingerprint(renamed) == one.compute_part_fingerprint(one.parts[0])
 
 
 def test_a_stage_without_parts_is_a_whole_artifact(place: Place) -> None:

@@ -17,7 +17,7 @@ from corpora.store.stage import (
     build_part,
     build_parts,
     build_stage,
-    publish,
+    publish_stage,
     survey_stage,
 )
 from corpora.store.worker_pool import WorkerPool
@@ -49,7 +49,7 @@ def test_grouping_and_order_of_building_do_not_matter(
     build(place, stage)
     assert survey_stage(place, stage).missing == ()
     expected = build_stage(Place(str(tmp_path / "other" / "folder")), stage).to_bytes()
-    assert publish(place, stage, survey_stage(place, stage)).to_bytes() == expected
+    assert publish_stage(place, stage, survey_stage(place, stage)).to_bytes() == expected
     assert str(tmp_path).encode() not in expected
 
 
@@ -85,7 +85,7 @@ def test_a_part_whose_ledger_does_not_balance_is_not_finished(place: Place) -> N
 def test_a_part_writes_each_table_once_and_a_stage_names_each_part_once(place: Place) -> None:
     def twice(writer: PartWriter, plan: PartPlan) -> Ledger:
         for data in (b"one", b"other"):
-            writer.file("same.txt", data)
+            writer.write_file("same.txt", data)
         return Ledger()
 
     with pytest.raises(AssertionError, match=r"writes same\.txt twice"):

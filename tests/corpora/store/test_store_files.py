@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from corpora.store.places import files
-from corpora.store.places.files import UNFINISHED, open_unfinished, remove_abandoned, replaced_file, unfinished
+from corpora.store.places.files import (
+    UNFINISHED_SUFFIX,
+    open_unfinished,
+    remove_abandoned,
+    replace_file,
+    to_unfinished_path,
+)
 from corpora.store.places.place import Place
 
 
@@ -19,10 +25,10 @@ from corpora.store.places.place import Place
 def test_a_file_is_replaced_when_the_block_ends(tmp_path: Path, alone: bool) -> None:
     path = tmp_path / "file"
     path.write_text("old")
-    with replaced_file(path, alone) as new:
+    with replace_file(path, alone) as new:
         new.write_text("new")
         assert path.read_text() == "old" and new.parent == tmp_path
-        assert new.name.startswith(".") and new.name.endswith(UNFINISHED)
+        assert new.name.startswith(".") and new.name.endswith(UNFINISHED_SUFFIX)
     assert path.read_text() == "new"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -31,7 +37,7 @@ def test_a_file_is_replaced_when_the_block_ends(tmp_path: Path, alone: bool) -> 
 def test_a_block_that_raises_changes_nothing(tmp_path: Path, alone: bool) -> None:
     path = tmp_path / "file"
     path.write_text("old")
-    with pytest.raises(ZeroDivisionError), replaced_file(path, alone) as new:
+    with pytest.raises(ZeroDivisionError), replace_file(path, alone) as new:
         new.write_text("half")
         raise ZeroDivisionError
     assert path.read_text() == "old"
@@ -40,17 +46,19 @@ def test_a_block_that_raises_changes_nothing(tmp_path: Path, alone: bool) -> Non
 
 def test_two_writers_of_one_path_do_not_meet(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    with replaced_file(path) as one, replaced_file(path) as other:
+    with replace_file(path) as one, replace_file(path) as other:
         one.write_text("one")
         other.write_text("other")
     assert path.read_text() == "one"  # its block ended last
 
 
 def test_who_is_alone_finds_what_a_killed_process_left(tmp_path: Path) -> None:
-    assert unfinished(tmp_path / "file", alone=True) == unfinished(tmp_path / "file", alone=True)
-    assert unfinished(tmp_path / "file") != unfinished(tmp_path / "file")
-    unfinished(tmp_path / "file", alone=True).write_text("half of a longer text")
-    with replaced_file(tmp_path / "file", alone=True) as new:
+    assert to_unfinished_path(tmp_path / "file", is_only_writer=True) == to_unfinished_path(
+        tmp_path / "file", is_only_writer=True
+    )
+    assert to_unfinished_path(tmp_path / "file") != to_unfinished_path(tmp_path / "file")
+    to_unfinished_path(tmp_path / "file", is_only_writer=True).write_text("half of a longer text")
+    with replace_file(tmp_path / "file", is_only_writer=True) as new:
         new.write_text("whole")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["whole"]
 
@@ -58,10 +66,10 @@ def test_who_is_alone_finds_what_a_killed_process_left(tmp_path: Path) -> None:
 WRITERS = """
 import sys
 from pathlib import Path
-from corpora.store.places.files import replaced_file
+from corpora.store.places.files import replace_file
 from corpora.store.places.place import Place
 
-with Place(sys.argv[1]).create("deep/table.arrow") as sink, replaced_file(Path(sys.argv[1]) / "lock") as new:
+with Place(sys.argv[1]).create("deep/table.arrow") as sink, replace_file(Path(sys.argv[1]) / "lock") as new:
     sink.write(b"half")
     new.write_text("half")
     print("ready", flush=True)
@@ -85,7 +93,7 @@ def test_what_a_killed_process_left_is_removed_and_what_another_writes_is_not(tm
         assert len(list(tmp_path.rglob("*.tmp"))) == 4
         killed.kill()
         killed.wait()
-        assert Place(str(tmp_path)).sizes("") == {}, "what is half written is seen"
+        assert Place(str(tmp_path)).list_files("") == {}, "what is half written is seen"
         assert remove_abandoned(tmp_path.rglob("*")) == 2
         assert remove_abandoned(tmp_path.rglob("*")) == 0
         os.kill(stopped.pid, signal.SIGCONT)
@@ -96,24 +104,24 @@ def test_what_a_killed_process_left_is_removed_and_what_another_writes_is_not(tm
 
 def test_a_foreign_file_is_left_for_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a machine whose locks are not known here loses what it writes, or leaves something for ever."""
-    monkeypatch.setattr(files, "machine", lambda: "00000000")
-    foreign = unfinished(tmp_path / "file")
+    monkeypatch.setattr(files, "read_machine_id", lambda: "00000000")
+    foreign = to_unfinished_path(tmp_path / "file")
     foreign.touch()
     monkeypatch.undo()
     assert remove_abandoned([foreign]) == 0
-    old = foreign.stat().st_mtime - files.FOREIGN_SECONDS - 60
+    old = foreign.stat().st_mtime - files.FOREIGN_FILE_SECONDS - 60
     os.utime(foreign, (old, old))
     assert remove_abandoned([foreign]) == 1 and not foreign.exists()
 
 
 def test_nothing_else_is_removed(tmp_path: Path) -> None:
     """Fails where a user's own file, a folder, or one that is written by who is alone is taken for abandoned."""
-    others = [tmp_path / "notes.tmp", tmp_path / ".notes.tmp", unfinished(tmp_path / "x", alone=True)]
+    others = [tmp_path / "notes.tmp", tmp_path / ".notes.tmp", to_unfinished_path(tmp_path / "x", is_only_writer=True)]
     for path in others:
         path.touch()
-    others.append(unfinished(tmp_path / "folder"))
+    others.append(to_unfinished_path(tmp_path / "folder"))
     others[-1].mkdir()
-    assert remove_abandoned([*others, tmp_path / "gone.tmp", unfinished(tmp_path / "gone")]) == 0
+    assert remove_abandoned([*others, tmp_path / "gone.tmp", to_unfinished_path(tmp_path / "gone")]) == 0
     assert set(tmp_path.iterdir()) == {*others}
 
 
@@ -121,7 +129,7 @@ def test_a_file_that_is_taken_for_abandoned_as_it_is_made_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fails where a run that clears up takes the file of a writer that has not locked it yet."""
-    new, removed = unfinished(tmp_path / "file"), []
+    new, removed = to_unfinished_path(tmp_path / "file"), []
 
     def remove_first(file: object) -> None:
         if not removed:
@@ -133,7 +141,7 @@ def test_a_file_that_is_taken_for_abandoned_as_it_is_made_is_made_again(
     assert removed == [1] and new.read_bytes() == b"whole"
 
 
-@pytest.mark.parametrize("number", files.NO_LOCKS)
+@pytest.mark.parametrize("number", files.NO_LOCK_ERRORS)
 def test_a_file_system_without_locks_is_written_and_not_cleared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
@@ -143,6 +151,6 @@ def test_a_file_system_without_locks_is_written_and_not_cleared(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("corpora.store.places.files.fcntl.flock", refuse)
-    with open_unfinished(unfinished(tmp_path / "file")) as file:
+    with open_unfinished(to_unfinished_path(tmp_path / "file")) as file:
         assert remove_abandoned([Path(file.name)]) == 0
         assert Path(file.name).exists()

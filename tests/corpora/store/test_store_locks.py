@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from corpora.store.places.files import held, is_at, try_lock
+from corpora.store.places.files import hold_lock, is_same_file, try_lock
 
 SOON = 120.0  # seconds, on a busy machine
 
@@ -16,10 +16,10 @@ def test_what_is_held_is_waited_for(tmp_path: Path) -> None:
     waits = threading.Event()
 
     def second() -> None:
-        with held(tmp_path / "held", waits.set):
+        with hold_lock(tmp_path / "held", waits.set):
             seen.append("second")
 
-    with held(tmp_path / "held", lambda: pytest.fail("nobody else has it")):
+    with hold_lock(tmp_path / "held", lambda: pytest.fail("nobody else has it")):
         other = threading.Thread(target=second)
         other.start()
         assert waits.wait(SOON)
@@ -36,7 +36,7 @@ def test_many_hold_it_one_after_another(tmp_path: Path) -> None:
     def work() -> None:
         nonlocal inside, most
         for _ in range(50):
-            with held(tmp_path / "held"):
+            with hold_lock(tmp_path / "held"):
                 inside += 1
                 most = max(most, inside)
                 inside -= 1
@@ -54,8 +54,8 @@ def test_a_file_that_another_has_put_there_is_seen(tmp_path: Path) -> None:
     """Fails where a lock on a file that was removed or replaced is taken for one on the file at the path."""
     path = tmp_path / "file"
     with path.open("a") as file:
-        assert try_lock(file) and is_at(file, path)
+        assert try_lock(file) and is_same_file(file, path)
         path.unlink()
-        assert not is_at(file, path)
+        assert not is_same_file(file, path)
         path.touch()
-        assert not is_at(file, path)
+        assert not is_same_file(file, path)

@@ -16,13 +16,13 @@ from tiers import LONG
 from corpora.store import tables
 from corpora.store.damage import Damaged
 from corpora.store.digests.arrow_layout import TableChecks
-from corpora.store.digests.content import content_of
+from corpora.store.digests.content import compute_content
 from corpora.store.ledger import Ledger
-from corpora.store.manifest import Manifest, Part, PartRecord, checks_of, read_record
+from corpora.store.manifest import Manifest, Part, PartRecord, read_checks, read_part_record
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
-from corpora.store.tables import contents_between, open_table, read_file, rows_between
+from corpora.store.tables import compute_slice_contents, find_key_rows, read_file, read_part_table
 
 SCHEMA = pa.schema(
     [
@@ -60,12 +60,12 @@ def batches() -> Iterator[pa.RecordBatch]:
 
 
 def build(writer: PartWriter, plan: PartPlan) -> Ledger:
-    with writer.table("rows", SCHEMA, plan.job, sorted_by="key") as sink:
+    with writer.create_table("rows", SCHEMA, plan.job, sorted_by="key") as sink:
         for batch in batches():
             sink.write(batch)
-    with writer.table("none", SCHEMA) as sink:
+    with writer.create_table("none", SCHEMA) as sink:
         sink.write(SCHEMA.empty_table())
-    writer.file("notes.txt", b"what is no table")
+    writer.write_file("notes.txt", b"what is no table")
     return Ledger()
 
 
@@ -102,7 +102,7 @@ def test_any_columns_and_rows_are_those_of_the_table(stored: tuple[Place, Part],
     columns = data.draw(st.none() | st.lists(st.sampled_from(SCHEMA.names), min_size=1, unique=True))
     start = data.draw(st.integers(0, WHOLE.num_rows))
     rows = data.draw(st.none() | st.integers(start, WHOLE.num_rows + 5).map(lambda stop: range(start, stop)))
-    read = list(open_table(place, "toys/rows", part, "rows", columns, rows))
+    read = list(read_part_table(place, "toys/rows", part, "rows", columns, rows))
     expected = WHOLE if rows is None else WHOLE.slice(rows.start, len(rows))
     expected = expected.select(columns if columns is not None else SCHEMA.names)
     assert pa.Table.from_batches(read, expected.schema).equals(expected)
@@ -114,20 +114,20 @@ def test_any_columns_and_rows_are_those_of_the_table(stored: tuple[Place, Part],
 def test_rows_far_apart_come_one_by_one(stored: tuple[Place, Part], rows: set[int]) -> None:
     """Fails where a row is another one, or comes twice where two are of one batch."""
     place, part = stored
-    read = pa.Table.from_batches(open_table(place, "toys/rows", part, "rows", ("key",), sorted(rows)), KEYS)
+    read = pa.Table.from_batches(read_part_table(place, "toys/rows", part, "rows", ("key",), sorted(rows)), KEYS)
     assert read.equals(WHOLE.select(["key"]).take(pa.array(sorted(rows), pa.int64())))
 
 
 def test_a_table_without_rows_has_no_batches(stored: tuple[Place, Part]) -> None:
-    assert list(open_table(stored[0], "toys/rows", stored[1], "none")) == []
-    assert list(open_table(stored[0], "toys/rows", stored[1], "unknown")) == []
+    assert list(read_part_table(stored[0], "toys/rows", stored[1], "none")) == []
+    assert list(read_part_table(stored[0], "toys/rows", stored[1], "unknown")) == []
 
 
 def test_the_record_says_which_rows_may_hold_a_range_of_keys(stored: tuple[Place, Part]) -> None:
     place, part = stored
 
     def between(first: int, last: int) -> range:
-        return rows_between(place, "toys/rows", part, "rows", first, last)
+        return find_key_rows(place, "toys/rows", part, "rows", first, last)
 
     assert between(0, 1 << 63) == range(126)
     assert between(0, 390) == range(40) and between(391, 399) == range(0)
@@ -141,7 +141,7 @@ def test_only_what_is_asked_for_is_fetched(tmp_path: Path, monkeypatch: pytest.M
     wide = pa.schema([("id", pa.int64()), ("text", pa.large_string())])
 
     def build_wide(writer: PartWriter, plan: PartPlan) -> Ledger:
-        with writer.table("rows", wide, None) as sink:
+        with writer.create_table("rows", wide, None) as sink:
             for _ in range(10):
                 sink.write(pa.record_batch([range(100), ["x" * 9_000] * 100], wide))
         return Ledger()
@@ -153,8 +153,8 @@ def test_only_what_is_asked_for_is_fetched(tmp_path: Path, monkeypatch: pytest.M
     ).parts[0]
     fetched: list[int] = []
     monkeypatch.setattr(Place, "is_local", False)
-    monkeypatch.setattr(Place, "open", lambda self, path: Counting(Path(self.full_path(path)), fetched))
-    read = list(open_table(place, "toys/rows", part, "rows", ("id",), range(250, 260)))
+    monkeypatch.setattr(Place, "open", lambda self, path: Counting(Path(self.to_full_path(path)), fetched))
+    read = list(read_part_table(place, "toys/rows", part, "rows", ("id",), range(250, 260)))
     assert [batch.column("id").to_pylist() for batch in read] == [list(range(50, 60))]
     assert sum(fetched) < 3_000 < 9_000_000 < part.files[0].size_bytes
 
@@ -191,22 +191,22 @@ def test_a_bit_flipped_anywhere_in_a_file_is_named_or_not_of_what_is_read(
     place = Place(str(tmp_path))
     part = put(place, compression)
     path = f"toys/rows/{part.files[0].path}"
-    file = Path(place.full_path(path))
+    file = Path(place.to_full_path(path))
     whole = file.read_bytes()
-    checks = checks_of(place, "toys/rows", part)[part.files[0].path]
+    checks = read_checks(place, "toys/rows", part)[part.files[0].path]
     unread = range(checks.head_bytes) if local else range(checks.tail_offset, len(whole))
     if not local:
         monkeypatch.setattr(Place, "is_local", False)
-        monkeypatch.setattr(Place, "open", lambda self, path: Counting(Path(self.full_path(path)), []))
+        monkeypatch.setattr(Place, "open", lambda self, path: Counting(Path(self.to_full_path(path)), []))
     for offset in range(0, len(whole), 13 if LONG else 89):
         flipped = bytearray(whole)
         flipped[offset] ^= 1 << offset % 8
         file.write_bytes(flipped)
         if offset in unread:
-            assert pa.Table.from_batches(open_table(place, "toys/rows", part, "rows")).equals(WHOLE)
+            assert pa.Table.from_batches(read_part_table(place, "toys/rows", part, "rows")).equals(WHOLE)
         else:
             with pytest.raises(Damaged, match=path):
-                list(open_table(place, "toys/rows", part, "rows"))
+                list(read_part_table(place, "toys/rows", part, "rows"))
 
 
 @pytest.mark.parametrize(
@@ -222,9 +222,9 @@ def test_a_file_that_is_gone_or_cut_is_named(tmp_path: Path, harm: Callable[[Pat
     place = Place(str(tmp_path))
     part = put(place)
     for file in (part.files[0], part.files[2]):
-        harm(Path(place.full_path(f"toys/rows/{file.path}")))
+        harm(Path(place.to_full_path(f"toys/rows/{file.path}")))
     with pytest.raises(Damaged, match=what):
-        list(open_table(place, "toys/rows", part, "rows"))
+        list(read_part_table(place, "toys/rows", part, "rows"))
     with pytest.raises(Damaged, match=r"notes\.txt is damaged"):
         read_file(place, "toys/rows", part.files[2])
 
@@ -232,11 +232,11 @@ def test_a_file_that_is_gone_or_cut_is_named(tmp_path: Path, harm: Callable[[Pat
 def rewritten(place: Place, part: Part, change: Callable[[TableChecks], TableChecks]) -> Part:
     """The part with a record that says something else of its table, sealed as any record is."""
     assert part.record is not None
-    record = read_record(place, "toys/rows", part.record.path)
+    record = read_part_record(place, "toys/rows", part.record.path)
     path = part.files[0].path
     data = PartRecord(part=part, checks={**record.checks, path: change(record.checks[path])}).to_bytes()
     place.write(f"toys/rows/{part.record.path}", data)
-    return read_record(place, "toys/rows", part.record.path).part
+    return read_part_record(place, "toys/rows", part.record.path).part
 
 
 LIES: dict[str, Callable[[TableChecks], TableChecks]] = {
@@ -268,7 +268,7 @@ def test_a_record_that_lies_about_its_batches_is_not_believed(tmp_path: Path, li
     place = Place(str(tmp_path))
     part = rewritten(place, put(place), LIES[lie])
     with pytest.raises(Damaged):
-        list(open_table(place, "toys/rows", part, "rows"))
+        list(read_part_table(place, "toys/rows", part, "rows"))
 
 
 def test_a_record_that_its_manifest_does_not_name_is_not_believed(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_a_record_that_its_manifest_does_not_name_is_not_believed(tmp_path: Path
     part = put(place)
     rewritten(place, part, LIES["fewer batches"])
     with pytest.raises(Damaged, match="not the one that the manifest names"):
-        list(open_table(place, "toys/rows", part, "rows"))
+        list(read_part_table(place, "toys/rows", part, "rows"))
 
 
 @pytest.fixture(scope="module")
@@ -293,15 +293,15 @@ def test_contents_between_bounds(two_parts: tuple[Place, Manifest], bounds: list
     place, manifest = two_parts
     twice = pa.concat_tables([WHOLE, WHOLE])
     edges = set(np.cumsum([0, *SIZES, *SIZES]).tolist())
-    wanted = [content_of(twice.slice(first, stop - first)) for first, stop in pairwise(bounds)]
+    wanted = [compute_content(twice.slice(first, stop - first)) for first, stop in pairwise(bounds)]
     decoded: list[tuple[str, int]] = []
-    read = tables._Mapped.batch
+    read = tables._MappedFile.read_batch
 
     def reading(image: Any, number: int) -> pa.RecordBatch:
         decoded.append((image._table.path, number))
         return read(image, number)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables._Mapped, "batch", reading)
-        assert contents_between(place, manifest, "rows", bounds) == wanted
+        patch.setattr(tables._MappedFile, "read_batch", reading)
+        assert compute_slice_contents(place, manifest, "rows", bounds) == wanted
     assert len(decoded) == len(set(decoded)) <= len(set(bounds) - edges)

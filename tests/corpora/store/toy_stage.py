@@ -39,7 +39,7 @@ def build_squares(writer: PartWriter, plan: PartPlan) -> Ledger:
             time.sleep(0.01)
     first, count = plan.key
     kept = [number for number in range(first, first + count) if number % 3]
-    with writer.table("numbers", NUMBERS) as numbers, writer.table("squares", SQUARES) as squares:
+    with writer.create_table("numbers", NUMBERS) as numbers, writer.create_table("squares", SQUARES) as squares:
         for half in (kept[: len(kept) // 2], kept[len(kept) // 2 :]):
             shifted = [number + job.shift for number in half]
             texts = [str(number**2) for number in shifted]

@@ -143,7 +143,7 @@ def test_every_letter_mark_and_number_has_a_kind() -> None:
 
 def test_tables_are_those_that_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where the tables that are read differ from those that are made, or a character has the entry of another."""
-    monkeypatch.setattr(kept_arrays, "kernel_folder", lambda: tmp_path)
+    monkeypatch.setattr(kept_arrays, "make_kernel_folder", lambda: tmp_path)
     made, read = word_tables.__wrapped__(), word_tables.__wrapped__()
     [file] = tmp_path.iterdir()
     assert file.stat().st_size < 2_000_000 and all(map(np.array_equal, made, read))

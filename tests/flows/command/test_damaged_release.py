@@ -47,4 +47,4 @@ def test_a_command_refuses_a_released_file_with_a_flipped_bit(
     path.write_bytes(data)
     with pytest.raises(InputError) as told:
         run_command_line(command(f"{run.place.address}@prod", tmp_path), tmp_path / "home")
-    assert path.relative_to(run.place.full_path("")).as_posix() in str(told.value)
+    assert path.relative_to(run.place.to_full_path("")).as_posix() in str(told.value)

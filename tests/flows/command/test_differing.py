@@ -72,12 +72,12 @@ def test_runs_are_named_by_folder_and_store_too(store: Place, tmp_path: Path) ->
     run_id = "20260102T120000000000-notes"
     other = Place(str(tmp_path / "other"))
     record(other, run_id, 7)
-    for name in (run_id, "20260102", f"store/runs/{run_id}", store.at(f"runs/{run_id}")):
+    for name in (run_id, "20260102", f"store/runs/{run_id}", store.to_address(f"runs/{run_id}")):
         place, found = find_run(name, "store")
-        assert (found.run_id, place.at("")) == (run_id, store.at("")), name
+        assert (found.run_id, place.to_address("")) == (run_id, store.to_address("")), name
     assert find_run("store", "elsewhere")[1].recipe == "letters"
-    assert find_run(str(tmp_path / "other"), "store")[0].at("") == other.at("")
-    assert find_run("20260102", "other")[0].at("") == other.at("")
+    assert find_run(str(tmp_path / "other"), "store")[0].to_address("") == other.to_address("")
+    assert find_run("20260102", "other")[0].to_address("") == other.to_address("")
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def shown(renderable: RenderableType) -> str:
 
 
 def test_ledger_in_a_few_lines(store: Run) -> None:
-    examples = store.outcome.shards.rows("examples")
+    examples = store.outcome.shards.count_rows("examples")
     lines = shown(show_ledger(store.manifests)).splitlines()
     assert re.fullmatch(rf"40 raw records → 39 documents → 37 kept → [\d,]+ tokens → {examples} examples", lines[0])
     assert [line.split("█")[0].split() for line in lines[1:-1]] == [

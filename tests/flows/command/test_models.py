@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="the trainer is not installed")
 from small_models import write_model
 
 from corpora.errors import InputError
-from corpora.store.checked_folder import COMPLETE
+from corpora.store.checked_folder import COMPLETE_FILE
 from corpora.store.damage import Damaged
 from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
@@ -34,7 +34,7 @@ def publish_model(place: Place, name: str, folder: Path) -> str:
 
     def build(writer: PartWriter, plan: PartPlan) -> Ledger:
         for file in FILES:
-            writer.file(file, (folder / file).read_bytes())
+            writer.write_file(file, (folder / file).read_bytes())
         return Ledger()
 
     part = PartPlan(name="model", key=[name], job=None)
@@ -66,10 +66,10 @@ def test_a_model_in_an_object_store_is_copied_for_the_time_of_its_use(tmp_path: 
     plain = write_model(tmp_path / "plain")
     publish_model(s3_store, "far", plain)
     with model_folder(s3_store.address) as folder:
-        assert sorted(path.name for path in folder.iterdir()) == sorted((*FILES, COMPLETE))
+        assert sorted(path.name for path in folder.iterdir()) == sorted((*FILES, COMPLETE_FILE))
         assert all((folder / name).read_bytes() == (plain / name).read_bytes() for name in FILES)
     assert not folder.exists()
-    weights = next(path for path in s3_store.sizes("models") if path.endswith(FILES[1]))
+    weights = next(path for path in s3_store.list_files("models") if path.endswith(FILES[1]))
     s3_store.write(weights, b"other")
     with pytest.raises(Damaged), model_folder(s3_store.address):
         pass

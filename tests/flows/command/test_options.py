@@ -20,7 +20,7 @@ from tiers import a_few
 
 import cloze
 from corpora.errors import InputError
-from corpora.store.settings import COUNT, DAYS, EPOCH, PORT, POSITION, PROCESSES, SECONDS, SHARE, Number
+from corpora.store.settings import COUNT, DAYS, EPOCH, PORT, POSITION, PROCESSES, SECONDS, SHARE, NumberRange
 from flows.command.cli import app, run_command_line
 from flows.command.terminal.help import command_names, command_of
 from flows.orchestration.schedule import check_deployable, timetable
@@ -90,7 +90,7 @@ def takes_any_place(command: str, name: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_kind_of_number_holds_its_bounds_and_nothing_else(kind: Number) -> None:
+def test_a_kind_of_number_holds_its_bounds_and_nothing_else(kind: NumberRange) -> None:
     """Fails where a bound is not one, or nan, a text, a truth or nothing is a number."""
     for value in (kind.low, kind.high):
         kind.check("it", value)

@@ -48,7 +48,7 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_sealed(folder / "a.kernel", b"code")
     database_of(tmp_path / "prefect").parent.mkdir()
     database_of(tmp_path / "prefect").touch()
-    monkeypatch.setattr(preparing, "kernel_folder", lambda: folder)
+    monkeypatch.setattr(preparing, "make_kernel_folder", lambda: folder)
     monkeypatch.setattr(preparing, "PACKAGES", ())
     return folder
 

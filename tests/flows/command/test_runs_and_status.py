@@ -9,7 +9,7 @@ import pytest
 from recorded_run import of_recipe
 from small_recipe import World, new_world
 
-from corpora.store.leases import read_presence, this_process
+from corpora.store.leases import identify_this_process, read_heartbeat
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 from flows.command.terminal.output import console
@@ -74,14 +74,14 @@ def test_a_run_is_running_while_its_process_lives_and_lost_after(
     pulse = Pulse(bare.place, recipe, run_id, "2026-01-02T00:00:00+00:00")
     pulse.advance("documents/pages", 2, 8)
     [told] = json.loads(said(capsys, bare, "status", bare.place.address, "--json"))["running"]
-    assert told["pid"] == this_process().pid and told["names"] == ["notes", "pages", "small"]
+    assert told["pid"] == identify_this_process().pid and told["names"] == ["notes", "pages", "small"]
     assert "running" in said(capsys, bare, "runs", bare.place.address)
-    present = read_presence(bare.place, running_path(run_id))
+    present = read_heartbeat(bare.place, running_path(run_id))
     pulse.end()
     assert json.loads(said(capsys, bare, "runs", bare.place.address, "--json")) == []
     assert present is not None
     gone = replace(present.process, began=1)
-    fields = {"process": asdict(gone), "beat": "2026-01-02T00:00:00+00:00", "said": dict(present.said)}
+    fields = {"process": asdict(gone), "beat": "2026-01-02T00:00:00+00:00", "said": dict(present.report)}
     bare.place.write(running_path(run_id), json.dumps(fields).encode())
     [lost] = json.loads(said(capsys, bare, "runs", bare.place.address, "--json"))
     assert (lost["state"], lost["recipe"], lost["seconds"]) == ("lost", "small", None)
@@ -106,4 +106,4 @@ def test_a_store_that_is_not_there_is_said(tmp_path: Path) -> None:
     for command in ("runs", "status"):
         with pytest.raises(InputError, match=r"There is no store at .*nowhere"):
             run_command_line([command, str(tmp_path / "nowhere")], tmp_path)
-    assert Place(str(tmp_path)).sizes("") == {}
+    assert Place(str(tmp_path)).list_files("") == {}

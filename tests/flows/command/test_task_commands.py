@@ -94,7 +94,7 @@ def test_a_trained_job_has_its_tokenizer_and_fills_gaps(
 ) -> None:
     """Fails where the folder that `cloze train` leaves is no model for other commands."""
     model = learnt.manifest("models")
-    job = Path(learnt.place.full_path(model.folder), "work", "job.json")
+    job = Path(learnt.place.to_full_path(model.folder), "work", "job.json")
     shutil.copy(job, tmp_path / "job.json")
     home, work = tmp_path / "home", tmp_path / "work"
     with trainer_here():
@@ -121,7 +121,7 @@ def test_answers_go_through_a_pipe(line: str, answers: str, code: int, learnt: R
     rows = [json.dumps({"id": str(number), "text": f"a boat and a lighthouse {number}"}) for number in range(ROWS)]
     (tmp_path / "rows.jsonl").write_text("\n".join(rows))
     (tmp_path / "few.jsonl").write_text("\n".join(rows[:9]))
-    folders = {kind: learnt.place.full_path(learnt.manifest(f"{kind}s").folder) for kind in ("task", "model")}
+    folders = {kind: learnt.place.to_full_path(learnt.manifest(f"{kind}s").folder) for kind in ("task", "model")}
     command = f"{sys.executable} -m flows.main {line.format(**folders)}; echo ${{PIPESTATUS[0]}}"
     home = {**environment(new_home(tmp_path)), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=home, capture_output=True, text=True, check=True)
@@ -135,6 +135,6 @@ def test_answers_go_through_a_pipe(line: str, answers: str, code: int, learnt: R
 def test_one_document_and_answers_do_not_share_standard_output(learnt: Run, tmp_path: Path) -> None:
     """Fails where --json without a file mixes the document with the answers."""
     (tmp_path / "rows.jsonl").write_text('{"text": "a boat"}')
-    task = learnt.place.full_path(learnt.manifest("tasks").folder)
+    task = learnt.place.to_full_path(learnt.manifest("tasks").folder)
     with pytest.raises(InputError, match="--json prints one document, and the answers are lines: name their file"):
         run_command_line(["predict", task, str(tmp_path / "rows.jsonl"), "--json"], tmp_path / "home")

@@ -52,14 +52,14 @@ def test_a_store_of_format_1_is_refused(world: Path, command: str) -> None:
     """Fails where a command shows a traceback, or builds over what it cannot read. In format 1 nothing was sealed."""
     for path in [*Path("store").glob("*/*/*/manifest.json"), *Path("store").glob("*/*/*/parts/*.json")]:
         path.write_text(json.dumps({**unseal(path.read_bytes(), ""), "format_version": 1}, indent=1))
-    before = Place("store").sizes("")
+    before = Place("store").list_files("")
     with pytest.raises(InputError, match=r"is of format 1.*give the recipe another store"):
         run_command_line(command.split(), world / "home")
-    assert Place("store").sizes("") == before
+    assert Place("store").list_files("") == before
 
 
 def test_no_store_is_made_where_none_is(world: Path) -> None:
     """Fails if a folder is made for a list of damaged files."""
     with pytest.raises(InputError, match=r"There is no artifact at .*nowhere"):
         verify("nowhere")
-    assert not Place("nowhere").sizes("")
+    assert not Place("nowhere").list_files("")

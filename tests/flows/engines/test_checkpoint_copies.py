@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from corpora.store.checked_folder import COMPLETE, described, finish, names_in
+from corpora.store.checked_folder import COMPLETE_FILE, describe_files, list_files, write_complete_file
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
 from flows.engines.checkpoint_copies import fetch_copy, keep_copy, remove_copy
@@ -23,7 +23,7 @@ def write_checkpoint(work: Path, step: int) -> Path:
     folder = work / "checkpoints" / f"step-{step:08d}"
     folder.mkdir(parents=True)
     (folder / "shard.distcp").write_bytes(bytes([step]) * 1000)
-    finish(folder, {"step": step}, described(folder, names_in(folder)))
+    write_complete_file(folder, {"step": step}, describe_files(folder, list_files(folder)))
     with (work / "metrics.jsonl").open("a") as file:
         file.write(f'{{"event": "step", "step": {step}}}\n')
     return folder
@@ -42,7 +42,7 @@ def test_another_machine_goes_on_from_the_newest(tmp_path: Path) -> None:
     for step in (10, 20):
         write_checkpoint(one, step)
         keep_copy(store, STAGE, one)
-    assert [path for path in store.sizes(STAGE.folder) if "step-00000010" in path] == []
+    assert [path for path in store.list_files(STAGE.folder) if "step-00000010" in path] == []
     fetch_copy(store, STAGE, other)
     assert files(other / "checkpoints" / "step-00000020") == files(one / "checkpoints" / "step-00000020")
     assert (other / "metrics.jsonl").read_bytes() == (one / "metrics.jsonl").read_bytes()
@@ -51,7 +51,7 @@ def test_another_machine_goes_on_from_the_newest(tmp_path: Path) -> None:
     fetch_copy(store, STAGE, other)
     assert files(other) == before
     remove_copy(store, STAGE)
-    assert store.sizes(STAGE.folder) == {}
+    assert store.list_files(STAGE.folder) == {}
 
 
 def test_half_a_copy_is_none(tmp_path: Path) -> None:
@@ -61,6 +61,6 @@ def test_half_a_copy_is_none(tmp_path: Path) -> None:
     keep_copy(store, STAGE, one)
     half = write_checkpoint(one, 20)
     store.write("/".join([STAGE.folder, "work", "checkpoints", half.name, "shard.distcp"]), b"half")
-    assert (half / COMPLETE).exists()
+    assert (half / COMPLETE_FILE).exists()
     fetch_copy(store, STAGE, other)
     assert [path.name for path in (other / "checkpoints").iterdir()] == ["step-00000010"]

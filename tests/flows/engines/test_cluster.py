@@ -19,7 +19,7 @@ from corpora.errors import InputError, UnreadableFile
 from corpora.sources.contract import RawFile
 from corpora.store.damage import Damaged
 from corpora.store.places.place import Place
-from corpora.store.worker_pool import Limits, PoolClosed, WorkerDied
+from corpora.store.worker_pool import PoolClosed, WorkerDied, WorkerLimits
 from flows.command.cluster_findings import engine_findings, engine_lines
 from flows.engines import connect as connecting
 from flows.engines.cluster import Cluster
@@ -28,7 +28,7 @@ from flows.engines.shared_paths import Sight
 
 pytestmark = pytest.mark.server
 
-TIGHT = Limits(record_cpu_seconds=1.0, memory_bytes=400_000_000)
+TIGHT = WorkerLimits(record_cpu_seconds=1.0, memory_bytes=400_000_000)
 
 
 def sight_of(folder: Path) -> Sight:
@@ -39,7 +39,9 @@ def sight_of(folder: Path) -> Sight:
 
 
 @contextmanager
-def connected(address: str, folder: Path, limits: Limits = TIGHT, told: list[str] | None = None) -> Iterator[Cluster]:
+def connected(
+    address: str, folder: Path, limits: WorkerLimits = TIGHT, told: list[str] | None = None
+) -> Iterator[Cluster]:
     """A client of a cluster."""
     tell = (told if told is not None else []).append
     with engine_at_work(address, 1, limits, tell, lambda: sight_of(folder)) as found:
@@ -75,7 +77,7 @@ def side_by_side(
 def test_calls_run_on_the_processes_of_workers(client: Cluster, cluster: DaskCluster) -> None:
     """A call that ran in the worker itself would have neither limits nor a pulse."""
     workers = [pid for name in ("worker-0", "worker-1") for pid in cluster.processes_of(name)]
-    assert client.workers == 2
+    assert client.num_workers == 2
     assert client.run(own_pid) not in workers and client.run(own_pid) != os.getpid()
 
 
@@ -100,14 +102,14 @@ def test_limits_hold_on_a_worker_and_name_the_record(client: Cluster, function: 
     """Quarantine counts deaths by the record; without its name one bad record ends every run."""
     with pytest.raises(WorkerDied, match=said) as died:
         client.run(function, "ab12 -1 300")
-    assert died.value.reading == "ab12 -1 300"
+    assert died.value.record == "ab12 -1 300"
 
 
 @pytest.mark.long
 def test_a_worker_that_stands_still_is_the_fault_of_no_record(cluster: DaskCluster, tmp_path: Path) -> None:
     told: list[str] = []
     with (
-        connected(cluster.address, tmp_path, Limits(stall_seconds=1.0), told) as client,
+        connected(cluster.address, tmp_path, WorkerLimits(stall_seconds=1.0), told) as client,
         pytest.raises(InputError, match=r"hung while it ran sleep_in: .*That was 3 times"),
     ):
         client.run(sleep_in, tmp_path, 600.0)

@@ -12,7 +12,7 @@ from small_recipe import RECIPE, Build, Run, World, build_on, new_world, run_loc
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, survey_stage
-from corpora.store.worker_pool import Limits, WorkerPool
+from corpora.store.worker_pool import WorkerLimits, WorkerPool
 from flows.engines.open_engine import engine_at_work
 from flows.engines.shared_paths import Sight
 
@@ -28,7 +28,7 @@ def sight_of(place: Place) -> Sight:
 def run_on(cluster: DaskCluster, world: World, place: Place, before: Build = lambda place, stage, plans: None) -> Run:
     """Run a world's recipe on the cluster. before: called before each stage is built"""
     recipe, lock = world.resolved()
-    with engine_at_work(cluster.address, 1, Limits(), print, lambda: sight_of(place)) as engine:
+    with engine_at_work(cluster.address, 1, WorkerLimits(), print, lambda: sight_of(place)) as engine:
         on_engine = build_on(engine)
 
         def build(place: Place, stage: Stage, plans: list[PartPlan]) -> None:
@@ -40,7 +40,7 @@ def run_on(cluster: DaskCluster, world: World, place: Place, before: Build = lam
 
 def files_of(place: Place, manifests: list[Manifest]) -> dict[str, int]:
     """Every file that the manifests name, as it is in the store: path -> size."""
-    found = place.sizes("")
+    found = place.list_files("")
     return {
         path: found[path]
         for manifest in manifests
@@ -101,13 +101,13 @@ def test_a_cluster_reads_and_writes_objects_alone(
     shutil.rmtree(raw)
     with faulty_proxy(s3_endpoint) as proxy:
         far = Place(s3_store.address.replace(s3_endpoint, proxy.address))
-        text = RECIPE.replace('"raw/pages"', f'"{far.at("raw/pages")}"').replace(
-            '"raw/notes"', f'"{far.at("raw/notes")}"'
+        text = RECIPE.replace('"raw/pages"', f'"{far.to_address("raw/pages")}"').replace(
+            '"raw/notes"', f'"{far.to_address("raw/notes")}"'
         )
         there = new_world(tmp_path / "far", text)
         proxy.pause = 0.0001
         proxy.faults = [*(["", "", "", "busy", "", "", "reset"] * 12)]
-        run = run_on(cluster, there, Place(far.at("store")))
+        run = run_on(cluster, there, Place(far.to_address("store")))
         assert run.bytes() == finished.bytes()
         assert not proxy.faults
     assert not list(tmp_path.rglob("*.arrow")), "something was built on this machine"

@@ -12,8 +12,8 @@ from small_cluster import WITH_GPU, DaskCluster, await_gone
 from small_training import put_store, small_model
 
 from corpora.store.places.place import Place
-from corpora.store.stage import Stage, publish, survey_stage
-from corpora.store.worker_pool import Limits, PoolClosed
+from corpora.store.stage import Stage, publish_stage, survey_stage
+from corpora.store.worker_pool import PoolClosed, WorkerLimits
 from flows.engines import training
 from flows.engines.cluster import Cluster
 from trainer.build import plan_model, work_folder
@@ -43,7 +43,7 @@ def train(
     told: list[str] | None = None,
 ) -> bool:
     """Train a stage's model as a run does."""
-    engine = Cluster(address, Limits(), (told if told is not None else []).append)
+    engine = Cluster(address, WorkerLimits(), (told if told is not None else []).append)
     return engine.train(place, stage, stage.parts, frozenset(), hear, stop or Stop())
 
 
@@ -97,7 +97,7 @@ def test_a_model_is_trained_where_the_gpus_are(cluster: DaskCluster, tmp_path: P
     assert len([line for line in told if line.startswith("models/small: trains on the worker tcp://")]) == 2
     survey = survey_stage(place, stage)
     assert not survey.missing, "the part is built on the worker as well"
-    assert publish(place, stage, survey).ledger.figures["steps"] == 400
+    assert publish_stage(place, stage, survey).ledger.figures["steps"] == 400
 
 
 def stopped_training(cluster: DaskCluster, place: Place, stage: Stage) -> list[Event]:

@@ -33,7 +33,7 @@ HOSTILE = 'a"b: |<img src=x> `x` [l](http://e.example) {{x}} \u2028*\U0001f600'
 def recorded(finished: Run, tmp_path_factory: pytest.TempPathFactory) -> Place:
     """The store of a run, with its record."""
     store = tmp_path_factory.mktemp("recorded") / "store"
-    shutil.copytree(finished.place.full_path(""), store)
+    shutil.copytree(finished.place.to_full_path(""), store)
     place, record = Place(str(store)), finished.record
     begin_run(place, record.run_id, finished.recipe)
     toml = finished.recipe.text.replace('path = "raw/notes"', 'path = "/secret/raw/notes"\nlicense = "CC BY-SA 4.0"')
@@ -127,7 +127,7 @@ def test_the_card_has_the_numbers_of_the_ledgers(folders: dict[str, Path], finis
             if name.startswith("dropped: "):
                 step, _, reason = name.removeprefix("dropped: ").partition(": ")
                 assert re.search(rf"\| {step} \| {re.escape(reason).replace('_', '.*_')} \| {number} \|", text), name
-        verdicts = finished.manifest("verdicts").ledger.account("documents")
+        verdicts = finished.manifest("verdicts").ledger.find_account("documents")
         assert f"{verdicts.outcomes['removed: near duplicate']} | " in text.partition("near duplicate | ")[2][:6]
         assert "| notes | CC BY-SA 4.0 |" in text and "| pages | not stated |" in text
         assert all(m.content in text for m in finished.manifests if m.kind in ("documents", "verdicts", "corpora"))
@@ -140,7 +140,7 @@ def test_the_card_has_the_numbers_of_the_ledgers(folders: dict[str, Path], finis
 def test_the_same_artifact_gives_the_same_bytes(folders: dict[str, Path], recorded: Place, tmp_path: Path) -> None:
     """Fails where a clock, an address or an order decides a byte."""
     moved = tmp_path / "elsewhere"
-    shutil.copytree(recorded.full_path(""), moved)
+    shutil.copytree(recorded.to_full_path(""), moved)
     for kind, folder in folders.items():
         export(choose(str(moved), kind, None), tmp_path / kind, ExportSettings())
         files = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -187,16 +187,16 @@ def test_what_is_meant_must_be_one_thing(recorded: Place, finished: Run, tmp_pat
     with pytest.raises(InputError, match="--kind = 'models' is not known"):
         choose(recorded.address, "models", None)
     with pytest.raises(InputError, match="no corpus or shard set"):
-        choose(recorded.at("documents"), None, None)
-    assert choose(recorded.at(finished.outcome.shards.folder), None, None).manifest == finished.outcome.shards
+        choose(recorded.to_address("documents"), None, None)
+    assert choose(recorded.to_address(finished.outcome.shards.folder), None, None).manifest == finished.outcome.shards
     with pytest.raises(InputError, match="inside the store"):
-        export(choose(recorded.address, "shards", None), Path(recorded.full_path("out")), ExportSettings())
+        export(choose(recorded.address, "shards", None), Path(recorded.to_full_path("out")), ExportSettings())
 
 
 def test_damage_ends_an_export_without_a_folder(masked: Artifact, tmp_path: Path) -> None:
     """Fails where bytes that are not what was written are exported, or half a folder is left."""
     store = tmp_path / "store"
-    shutil.copytree(masked.place.full_path(""), store)
+    shutil.copytree(masked.place.to_full_path(""), store)
     table = next((store / masked.manifest.folder).glob("held-out*.examples.arrow"))
     data = bytearray(table.read_bytes())
     data[len(data) // 2] ^= 1
@@ -209,7 +209,7 @@ def test_damage_ends_an_export_without_a_folder(masked: Artifact, tmp_path: Path
 @pytest.mark.server
 def test_artifacts_of_an_object_store_are_exported(masked: Artifact, s3_store: Place, tmp_path: Path) -> None:
     """Fails where the bytes are not those of the same artifact in a folder."""
-    for path in masked.place.sizes(""):
+    for path in masked.place.list_files(""):
         s3_store.write(path, masked.place.read(path))
     export(masked, tmp_path / "here", ExportSettings())
     export(choose(s3_store.address, "shards", None), tmp_path / "there", ExportSettings())

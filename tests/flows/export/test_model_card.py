@@ -54,7 +54,7 @@ def publish_model(place: Place, parents: Sequence[Manifest]) -> None:
     """A model that was made from these, without any training."""
 
     def build(writer: PartWriter, plan: PartPlan) -> Ledger:
-        with writer.table("metrics", METRICS_TABLE) as sink:
+        with writer.create_table("metrics", METRICS_TABLE) as sink:
             told = {"event": "evaluation", "step": 60, "phase": 1, "loss": 3.25, "masked_accuracy": 0.5,
                     "masked_tokens": 9, "tokens": 99, "sequences": 9, "deleted": 0}  # fmt: skip
             sink.write(pa.Table.from_pylist([told], METRICS_TABLE))

@@ -22,7 +22,7 @@ def flipped(data: bytes) -> bytes:
 
 def harm(store: Place, path: str, how: str = "flip") -> str:
     """Flip a bit of a file, cut it, or delete it; its path."""
-    HARMS[how](Path(store.full_path(path)))
+    HARMS[how](Path(store.to_full_path(path)))
     return path
 
 

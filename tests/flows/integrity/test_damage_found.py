@@ -9,7 +9,7 @@ import pytest
 from harm import HARMS, contents, harm, paths_of, reseal
 
 from corpora.errors import InputError
-from corpora.store.manifest import read_part, read_record
+from corpora.store.manifest import read_part, read_part_record
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.tombstones import read_tombstones
@@ -166,7 +166,10 @@ def test_no_document_passes_for_another(store: Place) -> None:
     kind, name, address = record.split("/", 2)
     readers: dict[str, Callable[[], object]] = {
         manifest: lambda: read_manifest(store, manifest.rpartition("/")[0]),
-        record: lambda: (read_part(store, f"{kind}/{name}", address), read_record(store, f"{kind}/{name}", address)),
+        record: lambda: (
+            read_part(store, f"{kind}/{name}", address),
+            read_part_record(store, f"{kind}/{name}", address),
+        ),
         f"runs/{run}/run.json": lambda: read_run(store, run),
         f"runs/{run}/raw.json": lambda: recorded_raw_paths(store, run),
         f"runs/{run}/recipe.lock": lambda: recorded_lock(store, run),
@@ -210,7 +213,7 @@ def test_what_nothing_names_is_no_fault(store: Place) -> None:
     folder = paths_of(store, "documents/notes/", "manifest.json")[0].rsplit("/", 1)[0]
     leftovers = {f"{folder}/.00000.documents.arrow.0a.tmp": b"half", f"{folder}/stray.arrow": b"a stray"}
     for path, data in leftovers.items():
-        Path(store.full_path(path)).write_bytes(data)
+        Path(store.to_full_path(path)).write_bytes(data)
     assert faults(store) == []
     assert read_holdings(store).unnamed == {path: len(data) for path, data in leftovers.items()}
     assert read_holdings(store, folder).unnamed == {path: len(data) for path, data in leftovers.items()}

@@ -125,13 +125,13 @@ def test_equal_rows_in_other_bytes_reach_every_manifest(
     first = grown.of("corpora")[0].manifest
     path = harm(store, paths_of(store, f"{first.folder}/g001-pages-00001", ".documents.arrow")[0])
     verify_store(console, store.address)
-    written = PartWriter.table
+    written = PartWriter.create_table
 
     def write_otherwise(self: PartWriter, table: str, schema: pa.Schema, *_: str, **named: Any) -> Any:
         return written(self, table, schema, **{**named, "compression": "lz4"})
 
     bytes_before = contents(store)
-    monkeypatch.setattr(PartWriter, "table", write_otherwise)
+    monkeypatch.setattr(PartWriter, "create_table", write_otherwise)
     assert again(grown)[0] == {"corpora/small": ["g001-pages-00001"]}
     after = contents(store)
     changed = {name for name in bytes_before if bytes_before[name] != after.get(name)}
@@ -206,7 +206,7 @@ def test_a_store_that_may_not_be_written_is_checked(
 ) -> None:
     """Fails if the check ends because no list can be left, or does not say so."""
     path = harm(store, paths_of(store, "documents/pages/", ".documents.arrow")[0])
-    monkeypatch.setattr("corpora.store.places.place.open_in_folder", read_only)
+    monkeypatch.setattr("corpora.store.places.place.open_with_folder", read_only)
     assert not verify_store(console, store.address).whole
     lines = shown(console)
     assert lines[0].startswith(path) and lines[-1].startswith("The next runs do not know of this: ")

@@ -82,7 +82,7 @@ def test_a_released_entry_is_restored_from_its_copy(store: Place) -> None:
     assert fault.path == path and fault.what == "it is gone"
     source = re.fullmatch("copy (.*) to its place, or delete that as well: .*", fault.lost)
     assert source is not None
-    shutil.copyfile(store.full_path(source[1]), store.full_path(path))
+    shutil.copyfile(store.to_full_path(source[1]), store.to_full_path(path))
     assert faults(store) == [] and current_release(store, "prod") == released
     harm(store, path, "delete")
     harm(store, source[1], "delete")

@@ -24,7 +24,7 @@ def test_a_store_is_checked_and_what_is_damaged_listed(
     for file in (path for path in folder.rglob("*") if path.is_file()):
         s3_store.write(file.relative_to(folder).as_posix(), file.read_bytes())
     console = Console(width=1000, file=io.StringIO(), record=True, highlight=False, soft_wrap=True)
-    stored = list(s3_store.sizes(""))
+    stored = list(s3_store.list_files(""))
     kinds = ("documents/", "counts/", "verdicts/")
     harmed = [next(path for path in stored if path.startswith(kind) and path.endswith(".arrow")) for kind in kinds]
     harmed += [next(path for path in stored if path.startswith("tokens/") and "/parts/" in path)]
@@ -38,4 +38,4 @@ def test_a_store_is_checked_and_what_is_damaged_listed(
     assert set(read_damage_list(s3_store)) == set(harmed)
     for path, data in whole.items():
         s3_store.write(path, data)
-    assert verify_store(console, s3_store.address).whole and s3_store.size(LIST) is None
+    assert verify_store(console, s3_store.address).whole and s3_store.find_size(LIST) is None

@@ -13,7 +13,7 @@ from launched import new_home
 from nights import AFTER, FAULTS, Cell, Nights
 from served_command import free_port, serving
 
-from corpora.store.leases import Presence
+from corpora.store.leases import HeartbeatWriter
 from corpora.store.places.place import Place
 from flows.environment import prepare
 from flows.orchestration.run_recipe import run_recipe
@@ -70,10 +70,10 @@ def test_the_whole_matrix_through_a_schedule(database: Path, tmp_path: Path) -> 
 def test_a_run_that_a_person_starts_while_the_recipe_is_on_a_schedule_is_like_its_nights(tmp_path: Path) -> None:
     """Fails if a person's run, or a plan, is ended by what a schedule that runs now would set aside."""
     recipe = Nights(tmp_path, QUICK).world.recipe()
-    schedule = Presence(Place(recipe.store), schedule_path(recipe.name), dict)
+    schedule = HeartbeatWriter(Place(recipe.store), schedule_path(recipe.name), dict)
     try:
         served = follow_schedule(recipe)
         assert served.scheduled and {entry.on_damage for entry in served.sources} == {"skip"}
     finally:
-        schedule.end()
+        schedule.stop()
     assert follow_schedule(recipe) == recipe

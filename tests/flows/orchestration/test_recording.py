@@ -18,7 +18,7 @@ from prefect.states import Completed, Failed, State
 from small_recipe import Run, World, fill, new_world, note, prose
 
 from corpora.errors import InputError
-from corpora.store.processes import children, send
+from corpora.store.processes import list_children, send_signal
 from flows.orchestration import embedded_server as server_module
 from flows.orchestration import recording as module
 from flows.orchestration.embedded_server import answers, last_error
@@ -310,9 +310,9 @@ def test_a_server_that_is_killed_or_stopped_costs_no_result(
 ) -> None:
     """Fails where a run waits for a server that is gone or stopped, ends for it, says nothing, or builds less."""
     home, world = new_home(tmp_path, database), fill(new_world(tmp_path / "world"))
-    before = {*children(os.getpid())}
+    before = {*list_children(os.getpid())}
     with server(new_home(tmp_path / "own", database)) if whose == "own" else nullcontext() as api:
-        [own] = {*children(os.getpid())} - before if whose == "own" else [0]
+        [own] = {*list_children(os.getpid())} - before if whose == "own" else [0]
         if own and when == "start":
             os.kill(own, number)
         process = start(home, "run", str(world.recipe_path), "--workers", "1", "--watch", api=api)
@@ -325,12 +325,12 @@ def test_a_server_that_is_killed_or_stopped_costs_no_result(
         if not own:
             assert wait_until(lambda: bool(servers(process.pid)), LONG)
             [own] = servers(process.pid)
-        send(own, number)
+        send_signal(own, number)
         if (whose, when, number) == ("own", "middle", signal.SIGSTOP):
             assert wait_until(lambda: any("The run continues without" in line for line in said), LONG), said
-            send(own, signal.SIGCONT)
+            send_signal(own, signal.SIGCONT)
         process.wait(LONG)
-        send(own, signal.SIGCONT)
+        send_signal(own, signal.SIGCONT)
         reading.join()
         process.stdout.close()
         if (whose, when, number) == ("own", "middle", signal.SIGSTOP):

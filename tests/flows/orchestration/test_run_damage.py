@@ -55,7 +55,7 @@ def test_a_run_mends_what_it_meets(finished: Run, built: World, site: Site) -> N
         assert (store / manifest.folder / "manifest.json").read_bytes() == manifest.to_bytes()
         for one in (one for p in manifest.parts for one in p.paths):
             assert (store / manifest.stage_folder / one).read_bytes() == Path(
-                finished.place.full_path(f"{manifest.stage_folder}/{one}")
+                finished.place.to_full_path(f"{manifest.stage_folder}/{one}")
             ).read_bytes()
 
 
@@ -63,7 +63,7 @@ def test_damage_in_what_was_settled_is_mended_and_accounted_for(finished: Run, b
     """Fails where a run that meets damage in an earlier generation counts by the verdicts of that one at its end."""
     signatures = finished.manifest("signatures")
     [file] = [file.path for file in signatures.parts[0].files if file.table == "signatures"]
-    flip(Path(built.place.full_path(f"{signatures.stage_folder}/{file}")))
+    flip(Path(built.place.to_full_path(f"{signatures.stage_folder}/{file}")))
     built.put("pages", "later", [page(str(number), prose(number)) for number in range(300, 320)])
     done = cloze(new_home(tmp_path), "run", str(built.recipe_path), "--workers", "1")
     assert done.returncode == 0 and "is damaged: " in done.stdout, done.stdout

@@ -159,7 +159,7 @@ def test_a_killed_worker_costs_a_retry(site: Site, tmp_path: Path, way: str) -> 
         attempts = {task["name"]: task["attempts"] for task in kept["tasks"]}
     assert [name for name, number in attempts.items() if number > 1] == ["documents/lines"]
     assert read_run(place, run_id).watched is WAYS[way]
-    assert newest(place).ledger.account("records").outcomes == {"documents": 3}
+    assert newest(place).ledger.find_account("records").outcomes == {"documents": 3}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -187,7 +187,7 @@ def test_a_run_goes_on_without_what_ends_its_workers(site: Site, tmp_path: Path,
     place = Place(str(tmp_path / "store"))
     assert left_out in place.read(f"runs/{list_runs(place)[0]}/report.html").decode()
     manifest = newest(place)
-    assert manifest.ledger.account("records").outcomes == {"documents": 3, "dropped: parse: quarantined": len(bad)}
+    assert manifest.ledger.find_account("records").outcomes == {"documents": 3, "dropped: parse: quarantined": len(bad)}
     offsets = [row.locator.offset for row in dropped_rows(read_table(place, manifest, "dropped"))]
     lock = json.loads((tmp_path / "fragile.lock").read_text())
     assert sorted(int(entry.split(" ")[2]) for entry in lock["quarantine"]) == offsets

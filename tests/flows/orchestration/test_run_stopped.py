@@ -16,7 +16,7 @@ from small_recipe import KINDS, RECIPE, Run, World, fill, new_world
 from terminal import CTRL_C, Terminal, terminal
 from tiers import LONG as LONG_TIER
 
-from corpora.store.places.files import held
+from corpora.store.places.files import hold_lock
 from flows.run.record.run_record import list_runs, read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
@@ -122,7 +122,7 @@ def test_a_run_is_stopped_before_its_first_stage(site: Site, tmp_path: Path) -> 
         shown.press(CTRL_C)
         gone(shown, signal.SIGINT)
     turn = world.folder / ".small.lock.held"
-    with held(turn), terminal(site.home, *command, api=site.api) as shown:
+    with hold_lock(turn), terminal(site.home, *command, api=site.api) as shown:
         shown.wait_for("Another run of this recipe")
         shown.press(CTRL_C)
         gone(shown, signal.SIGINT)

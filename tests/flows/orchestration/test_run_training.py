@@ -97,7 +97,7 @@ def test_from_raw_files_to_a_model(trained: Trained) -> None:
     manifest = model_of(world.place)
     names = {Path(file.path).name for part in manifest.parts for file in part.files}
     assert {"config.json", "model.safetensors", "tokenizer.json", "vocab.txt"} <= names
-    slots = manifest.ledger.account("slots")
+    slots = manifest.ledger.find_account("slots")
     assert slots.total == STEPS * 8 == slots.outcomes["read"]
     assert [e["step"] for e in events(world) if e["event"] == "evaluation"] == [20, 40, 60]
     assert "models/small" in said and "✓ nothing is unaccounted for" in said
@@ -155,7 +155,7 @@ def test_a_shard_that_is_damaged_when_a_model_learns_is_built_again(
     """Fails where a flipped bit is learnt, stops the run for good, or the model is another than without it."""
     world = trained.copy(tmp_path / "world", without=("models",))
     [shards] = list_manifests(world.place, "shards", "small")
-    flip_tokens(Path(world.place.full_path(trained_shard(shards))))
+    flip_tokens(Path(world.place.to_full_path(trained_shard(shards))))
     done = run(site, world)
     assert done.returncode == 0, done.stdout
     damaged = f"{trained_shard(shards)} is damaged: its bytes are not those that were written. It is built again."
@@ -169,7 +169,7 @@ def test_a_model_in_an_object_store(
 ) -> None:
     """Fails where workers or the trainer cannot read from an object store, or what they make does not come to it."""
     world = trained.copy(tmp_path / "world", without=("models", "shards", "runs"))
-    for path in world.place.sizes(""):
+    for path in world.place.list_files(""):
         s3_store.write(path, world.place.read(path))
     keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION", "AWS_EC2_METADATA_DISABLED")
     done = run(site, world, "--store", s3_store.address, **{key: os.environ[key] for key in keys})

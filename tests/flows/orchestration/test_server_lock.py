@@ -30,8 +30,8 @@ from prefect.states import Crashed
 from terminal import terminal
 
 from corpora.errors import InputError
-from corpora.store.places.files import held
-from corpora.store.processes import children
+from corpora.store.places.files import hold_lock
+from corpora.store.processes import list_children
 from flows.environment import home_folder
 from flows.orchestration import server_guard as password_module
 from flows.orchestration.embedded_server import (
@@ -203,7 +203,7 @@ def test_nobody_else_is_answered(site: Site, anybody: tuple[int, Any]) -> None:
         assert status == 200 and (not origin or shown_to in ("*", origin))
     assert "auth_success" in talk(port, SOCKETS[1], right) and answer(port, "/open", {})[0] == 200
     assert [status for status, _ in (answer(port, WRITE, JSON), answer(port, "/api/health", {}))] == [401, 200]
-    for pid in (os.getpid(), *children(os.getpid())):  # the server's among them
+    for pid in (os.getpid(), *list_children(os.getpid())):  # the server's among them
         assert right.partition(":")[2].encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
@@ -257,7 +257,7 @@ def test_a_password_is_new_unless_runs_know_no_other(tmp_path: Path) -> None:
     """Fails if a browser's password is good for the next start, or runs of a schedule lose their server."""
     keep_password(tmp_path, 4200, "cloze:kept")
     assert password_in_use(tmp_path, 4200) == "" and password_module.new_password() != password_module.new_password()
-    with held(tmp_path / "serving-notes.lock"):
+    with hold_lock(tmp_path / "serving-notes.lock"):
         assert (password_in_use(tmp_path, 4200), password_in_use(tmp_path, 4201)) == ("cloze:kept", "")
 
 

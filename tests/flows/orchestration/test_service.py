@@ -13,7 +13,7 @@ from prefect.exceptions import PrefectHTTPStatusError
 from small_recipe import World
 
 from corpora.errors import InputError
-from corpora.store.processes import family, lives
+from corpora.store.processes import is_alive, list_process_tree
 from flows.command.cli import run_command_line
 from flows.orchestration import serve as service
 from flows.orchestration.embedded_server import ServerFailed, database_of
@@ -79,10 +79,10 @@ def test_a_stop_ends_a_run_and_what_it_started(answer: str, seconds: float) -> N
     command = ["sh", "-c", '"$0" -c "$1" "$2" & wait', sys.executable, RUN, answer]
     runner = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert runner.stdout is not None and runner.stdout.readline() == b"ready\n"
-    theirs = family(runner.pid)
+    theirs = list_process_tree(runner.pid)
     closed: list[bool] = []
-    end_runner(runner, lambda: closed.append(lives(runner.pid)), seconds)
-    assert len(theirs) == 3 and wait_until(lambda: not any(map(lives, theirs))) and closed == [True]
+    end_runner(runner, lambda: closed.append(is_alive(runner.pid)), seconds)
+    assert len(theirs) == 3 and wait_until(lambda: not any(map(is_alive, theirs))) and closed == [True]
     runner.stdout.close()
 
 

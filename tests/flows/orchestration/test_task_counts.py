@@ -40,7 +40,7 @@ class Counted:
 
     def submit(self, name: str, work: Any, build: StageBuild) -> Any:
         self.tasks.append((name, work))
-        return SimpleNamespace(result=build.stage.promised)
+        return SimpleNamespace(result=build.stage.build_placeholder)
 
     def call_below(self, group: str, stages: Sequence[str], work: Any) -> Any:
         self.below.append((group, list(stages)))

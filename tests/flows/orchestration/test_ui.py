@@ -162,14 +162,14 @@ def test_the_lineage_is_drawn(site: Site, page: Page) -> None:
         assert image.evaluate("image => image.complete && image.naturalHeight") > 500
         model = manifest_of(site, "models", "seen")
         expect(page.get_by_role("cell", name=model.fingerprint)).to_be_visible()
-        expect(page.get_by_text(f"cloze report {quote(site.world.place.at(''))} --run ")).to_be_visible()
+        expect(page.get_by_text(f"cloze report {quote(site.world.place.to_address(''))} --run ")).to_be_visible()
 
 
 def test_the_report_opens_from_the_page_of_its_run(site: Site, page: Page) -> None:
     """Fails where a person in one of the UIs cannot get to the report with a click, or back from it."""
     for path in ("/v2", ""):
         page.goto(f"{site.address}{path}/artifacts/artifact/{artifact_ids(site)['report-seen']}")
-        expect(page.get_by_text(f"cloze report {quote(site.world.place.at(''))} --run ").first).to_be_visible()
+        expect(page.get_by_text(f"cloze report {quote(site.world.place.to_address(''))} --run ").first).to_be_visible()
         with page.context.expect_event("response", lambda answer: "/cloze/report/" in answer.url) as answered:
             page.get_by_role("link", name="The report of this run").click()
         assert answered.value.status == 401 and answered.value.headers["content-security-policy"]  # the page that asks

@@ -46,17 +46,17 @@ def guessed(world: World) -> list[tuple[str, int]]:
 def test_later_files_change_nothing_that_is_built(world: World) -> None:
     """Fails where new files of other columns have older documents built again, or are not read under their own."""
     first = world.run()
-    assert guessed(world) == [("body", 1)] and first.documents()["notes"].rows("documents") == 12
+    assert guessed(world) == [("body", 1)] and first.documents()["notes"].count_rows("documents") == 12
     world.put("notes", "b", [{"said": prose(100 + n), "body_type": "x"} for n in range(5)])
     second = world.run()
     assert guessed(world) == [("body", 1), ("said", 2)]
     assert second.every("documents")[0] == first.documents()["notes"]
-    assert [made.manifest.rows("documents") for made in second.of("documents")] == [5]
+    assert [made.manifest.count_rows("documents") for made in second.of("documents")] == [5]
     world.put("notes", "c", [note(n, prose(200 + n, 30)) | {"longer": prose(300 + n, 90)} for n in range(9)])
     third = world.run()
     assert guessed(world) == [("body", 1), ("said", 2)]
     assert third.every("documents")[:2] == second.every("documents")
-    assert [made.manifest.rows("documents") for made in third.of("documents")] == [9]
+    assert [made.manifest.count_rows("documents") for made in third.of("documents")] == [9]
 
 
 def test_what_was_found_is_what_a_recipe_says_with_the_same_name(world: World) -> None:

@@ -86,7 +86,7 @@ def test_a_template_keeps_text_of_its_kind(template: str, tmp_path: Path) -> Non
     path = new_recipe("own", template, tmp_path)
     fill(template, tmp_path / "raw" / "own")
     manifest = run(path).of("documents")[0].manifest
-    outcomes = manifest.ledger.account("records").outcomes
+    outcomes = manifest.ledger.find_account("records").outcomes
     assert outcomes["documents"] == len(RAW[template]), outcomes
 
 

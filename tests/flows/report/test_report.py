@@ -86,7 +86,7 @@ def test_headline_is_what_one_counts_by_hand(store: Run, html: str) -> None:
     documents = [str(body) for body in bodies if len(str(body).split()) >= 20]
     live = [document.text for document in Corpus(store.place, store.outcome.corpus).documents()]
     assert len(live) == len(documents) - 2  # an exact copy and a near one
-    folder = Path(store.place.full_path(store.outcome.vocabulary.folder))
+    folder = Path(store.place.to_full_path(store.outcome.vocabulary.folder))
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokens = sum(len(tokenizer.encode(text, add_special_tokens=False).ids) for text in live)
     examples = sum(len(ShardSet(store.place, store.outcome.shards, split)) for split in ("train", "held-out"))
@@ -193,11 +193,11 @@ def test_artifacts_are_named_by_fingerprint_and_content(store: Run, html: str) -
 
 
 def test_an_edge_that_does_not_balance_is_told(store: Run, html: str, tmp_path: Path) -> None:
-    shutil.copytree(store.place.full_path(""), tmp_path / "store")
+    shutil.copytree(store.place.to_full_path(""), tmp_path / "store")
     place, verdicts = Place(str(tmp_path / "store")), store.manifest("verdicts")
     place.write(f"{verdicts.folder}/manifest.json", with_one_more_document(verdicts).to_bytes())
     page = Page(build_page(place, store.record, "text"))
-    given = sum(manifest.rows("documents") for manifest in store.documents().values())
+    given = sum(manifest.count_rows("documents") for manifest in store.documents().values())
     assert f"✗ Documents parsed and judged: {given} ≠ {given + 1} documents" in page.text
     assert "The ledger does not balance" in page.text and "Nothing is unaccounted for" not in page.text
     assert "Nothing is unaccounted for" in Page(html).text
@@ -205,7 +205,7 @@ def test_an_edge_that_does_not_balance_is_told(store: Run, html: str, tmp_path: 
 
 def with_one_more_document(verdicts: Manifest) -> Manifest:
     [part] = verdicts.parts
-    account = part.ledger.account("documents")
+    account = part.ledger.find_account("documents")
     outcomes = {**account.outcomes, "kept": account.outcomes["kept"] + 1}
     ledger = Ledger(accounts=(Account(unit="documents", total=account.total + 1, outcomes=outcomes),))
     return verdicts.with_parts((replace(part, ledger=ledger),))

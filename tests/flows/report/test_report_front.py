@@ -48,7 +48,7 @@ def test_the_page_says_what_differs_from_the_run_before(two_runs: tuple[RunRecor
     text = text_of(html)
     assert "It began 2025-12-31 00:00:00 UTC;" in text and before.run_id in text
     documents = run.outcome.documents
-    parsed = sum(manifest.rows("documents") for manifest in documents)
+    parsed = sum(manifest.count_rows("documents") for manifest in documents)
     assert f"documents {parsed - 6} {parsed} +6 (+" in text
     assert f"dropped: rules: gopher.min_words {SHORT + 1} +{SHORT}" in text
     assert "raw files 5 7 +2 (+40%)" in text and "Dropped from pages, generation 2" in text
@@ -59,7 +59,7 @@ def test_the_page_says_what_differs_from_the_run_before(two_runs: tuple[RunRecor
 def test_what_moved_far_is_worth_a_look(two_runs: tuple[RunRecord, Run], html: str) -> None:
     """Fails where a reason that takes far more than before is not told at the head, or leads nowhere."""
     _, run = two_runs
-    total = sum(m.ledger.account("records").total for m in run.outcome.documents)
+    total = sum(m.ledger.find_account("records").total for m in run.outcome.documents)
     head = html[: html.index('class="tiles"')]
     share = figure_text((SHORT + 1) / total, SHARE, "")
     assert f"dropped share: rules: gopher.min_words: 1.8% in the run before, {share} now" in head
@@ -103,8 +103,8 @@ def test_languages_without_a_table_of_words_are_told(two_runs: tuple[RunRecord, 
         found = remarks_on(view, accounts_of(stored_manifests(run.place, run.record)), compared)
         return [remark.text for remark in found if "no table of stop words" in remark.text]
 
-    [said] = remarks(first.rows("documents"))
-    assert f"for sk ({first.rows('documents'):,}): these documents were not judged by stop words" in said
+    [said] = remarks(first.count_rows("documents"))
+    assert f"for sk ({first.count_rows('documents'):,}): these documents were not judged by stop words" in said
     assert remarks(0) == []
 
 
@@ -201,7 +201,7 @@ def test_growth_is_of_every_generation(two_runs: tuple[RunRecord, Run], finished
     growth = growth_view(RunView(run.place, run.record, Privacy("text")))
     assert growth is not None
     assert [row["generation"] for row in growth["added"]] == [1, 2] and growth["added"][1]["documents"] == 6
-    assert sum(row["documents"] for row in growth["added"]) == run.manifest("tokens").rows("tokens")
+    assert sum(row["documents"] for row in growth["added"]) == run.manifest("tokens").count_rows("tokens")
     assert (
         "Growth by generation" in html
         and growth_view(RunView(finished.place, finished.record, Privacy("text"))) is None

@@ -51,7 +51,7 @@ def test_the_report_says_what_examples_are(store: Run, sections: dict[str, str],
     assert [word for word in LABELS["next-sentence"] + LABELS["sentence-order"] if word in out] == [*words]
     if own.labels:
         counts = [shards.ledger.figures[figure] for figure in FIGURES_OF_LABELS[own.labels]]
-        assert sum(counts) == shards.rows("examples") > 0
+        assert sum(counts) == shards.count_rows("examples") > 0
 
 
 @pytest.mark.parametrize("kind", INPUTS)

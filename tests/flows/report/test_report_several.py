@@ -119,9 +119,9 @@ SEEN = {  # read, deleted, tokens, masked, examples of the set
 
 def train(writer: PartWriter, plan: PartPlan) -> Ledger:
     """A model's part as a training leaves it, without the weights."""
-    with writer.table("metrics", METRICS_TABLE) as sink:
+    with writer.create_table("metrics", METRICS_TABLE) as sink:
         sink.write(pa.Table.from_pylist(metrics(), METRICS_TABLE))
-    writer.file("config.json", b"{}")
+    writer.write_file("config.json", b"{}")
     accounts = [Account(unit="slots", total=136, outcomes={"read": 133, "deleted": 3})]
     figures = {"steps": 20, "parameters": 987_654, "tokens": 7_777, "masked tokens": 1_111}
     for called, (read, deleted, *counts) in SEEN.items():
@@ -193,7 +193,7 @@ def test_every_shard_set_stands_there_with_its_numbers(store: Run, html: str) ->
             labels = f"{pairs[0]:,} {pairs[1]:,} " if name != "packed" else ""
             pattern = rf"Shards {name} .*? {split} \d+ [\d,]+ {len(shard_set):,} {labels}{tokens:,} "
             assert re.search(pattern, text), (name, split)
-        assert f"{entry.rows('examples'):,} {name}" in text
+        assert f"{entry.count_rows('examples'):,} {name}" in text
     assert "2 copies of all sources" in text and "1 copy of letters" in text
 
 
@@ -246,7 +246,7 @@ def test_vocabularies_stand_side_by_side(store: Run, html: str) -> None:
         words = sum(row["count"] for row in rows_of(store, named(store, "counts", name), "counts"))
         algorithm = "WordPiece, lower-case" if name == "pieces" else "byte-level BPE, cased"
         distinct = entry.ledger.figures["distinct words"]
-        row = f"{name} {algorithm} {entry.rows('tokens'):,} {distinct:,} {tokens / words:,.3f} 0.000%"
+        row = f"{name} {algorithm} {entry.count_rows('tokens'):,} {distinct:,} {tokens / words:,.3f} 0.000%"
         assert row in page
     assert page.count("Tokens a word by source: ") == 2
 
@@ -328,7 +328,7 @@ def test_the_terminal_tells_each_artifact_by_its_name(store: Run) -> None:
     assert isinstance(console.file, io.StringIO)
     first, *_, last = console.file.getvalue().splitlines()
     tokens = [f"{num_tokens(named(store, 'tokens', name).parts):,} ({name})" for name in ("pieces", "bytes")]
-    examples = [f"{entry.rows('examples'):,} ({name})" for name, entry in store.outcome.shard_sets.items()]
+    examples = [f"{entry.count_rows('examples'):,} ({name})" for name, entry in store.outcome.shard_sets.items()]
     assert f"→ {' and '.join(tokens)} tokens → {' and '.join(examples)} examples → 20 training steps" in first
     assert last.rstrip() == "✓ nothing is unaccounted for (17 balances checked)"
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from small_recipe import Run, new_world, prose, text_of
 
 from corpora.sources.remarks import MOST_KEPT, TABLE, read_remarks
-from corpora.store.tables import open_table
+from corpora.store.tables import read_part_table
 from flows.command.preview import look_at, preview_source
 from flows.command.terminal.display import show_manifest
 from flows.orchestration.pages import ledger_table
@@ -72,7 +72,7 @@ def test_each_part_has_a_bounded_table_and_nothing_else_of_them(tmp_path: Path) 
         write_dump(world.folder / "raw" / "wiki", rare=2 * MOST_KEPT, first=1 + 1000 * number)
     run = world.run()
     manifest = next(stage.manifest for stage in run.stages if stage.stage.kind == "documents")
-    tables = [list(open_table(run.place, manifest.stage_folder, part, TABLE)) for part in manifest.parts]
+    tables = [list(read_part_table(run.place, manifest.stage_folder, part, TABLE)) for part in manifest.parts]
     assert [sum(rows.num_rows for rows in table) for table in tables] == [MOST_KEPT] * parts
     [first, *others] = read_remarks(run.place, [manifest])
     assert (first.name, first.number, len(others)) == ("umrahmt", 2 * parts, MOST_KEPT - 1)

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from small_recipe import RECIPE, fill, new_world
 from tiers import LONG, examples
 
-from corpora.store.manifest import fingerprint
+from corpora.store.manifest import compute_fingerprint
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 from flows.run.stage_kinds import STAGES
 from flows.run.store_address import find_artifacts, split_address
 
-PRINT = fingerprint(of="a test")
+PRINT = compute_fingerprint(of="a test")
 ODD = '-a store: [100%] {x} #1? "it\'s" ~ *.é e\u0301 中\U0001f600'
 LETTERS = st.characters(blacklist_characters="/\0", blacklist_categories=("Cs",))
 NAMES = (
@@ -40,7 +40,7 @@ def put(store: Path, *paths: str) -> None:
 def found(address: str) -> tuple[str, str]:
     """The store's folder and the path inside it."""
     place, inside = split_address(address)
-    return place.full_path(""), inside
+    return place.to_full_path(""), inside
 
 
 @examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -96,10 +96,10 @@ def test_any_name_that_can_be_one_is_built_found_and_whole(tmp_path: Path, monke
     run = fill(new_world(tmp_path / ODD, text)).run()
     assert sum(content.rows for content in run.outcome.shards.tables.values())
     assert {m.name for m in run.outcome.documents} == {"parts", "documents"}
-    store = run.place.full_path("")
+    store = run.place.to_full_path("")
     assert {a.manifest.folder for a in find_artifacts(store)} == {m.folder for m in run.manifests}
     assert run_command_line(["verify", store], tmp_path) == 0
-    monkeypatch.chdir(run.place.full_path("").rpartition("/")[0])
+    monkeypatch.chdir(run.place.to_full_path("").rpartition("/")[0])
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "link").symlink_to(store)
     inside = (run.outcome.shards.folder, f"{run.outcome.corpus.folder}/manifest.json")

@@ -20,7 +20,7 @@ def test_what_is_measured_while_building_is_a_figure_and_can_be_bounded(tmp_path
     place = Place(str(tmp_path))
     shards, _ = put_shards(place, ShardSettings(length=32, copies=4), documents=60)
     figures, ledger = figures_of(place, [shards]), shards.ledger.figures
-    examples = shards.rows("examples")
+    examples = shards.count_rows("examples")
     assert figures["fill"].value == ledger["example tokens"] / (32 * examples)
     assert figures["random share"].value == ledger["random"] / examples
     assert figures["truncated token share"].value == 0

@@ -54,7 +54,7 @@ def run(recipe: Recipe) -> int:
     recipe.lock_path.parent.mkdir(parents=True, exist_ok=True)
     write_lock(recipe.lock_path, resolved.lock)
     done = run_lock(Place(recipe.store), recipe, resolved.lock)
-    return sum(manifest.rows("documents") for manifest in done.documents().values())
+    return sum(manifest.count_rows("documents") for manifest in done.documents().values())
 
 
 @pytest.mark.parametrize(

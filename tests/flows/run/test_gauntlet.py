@@ -36,12 +36,12 @@ FILES = 300  # of the kinds with many
 class HereEngine:
     """Workers that are this process."""
 
-    workers = 1
+    num_workers = 1
 
     def run(self, function: Callable[..., Result], *arguments: Any) -> Result:
         return function(*arguments)
 
-    def signs(self) -> object:
+    def get_progress(self) -> object:
         return None
 
 

@@ -8,7 +8,7 @@ import pytest
 from small_recipe import KINDS, Run, run_lock
 
 from corpora.sources.contract import StatCache
-from corpora.store.digests.content import content_of, sum_contents
+from corpora.store.digests.content import compute_content, sum_contents
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from flows.recipes.lock import Lock, resolve
@@ -72,4 +72,4 @@ def test_content(kind: str, manifests: dict[str, Manifest]) -> None:
 
 def test_the_corpus_as_it_is_read(golden: Run) -> None:
     """Fails where a row of the corpus is read with other columns than its document has, or in another order."""
-    assert str(sum_contents(map(content_of, golden.corpus.batches()))) == CORPUS_ROWS
+    assert str(sum_contents(map(compute_content, golden.corpus.batches()))) == CORPUS_ROWS

@@ -8,7 +8,7 @@ from kept_store import WITH_TEXTS, unpacked_store, use_libraries_of
 from small_recipe import World, stages_without
 
 from corpora.build import Corpus
-from corpora.store.digests.content import content_of, sum_contents
+from corpora.store.digests.content import compute_content, sum_contents
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, list_manifests
@@ -64,7 +64,7 @@ def corpus_rows(world: World) -> dict[int, list[str]]:
     """The contents of all rows of the store's corpora, as they are read, by the number of their generations."""
     found: dict[int, list[str]] = {}
     for manifest in list_manifests(world.place, "corpora", "small"):
-        rows = sum_contents(map(content_of, Corpus(world.place, manifest).batches()))
+        rows = sum_contents(map(compute_content, Corpus(world.place, manifest).batches()))
         found.setdefault(int(manifest.facts["generations"]), []).append(str(rows))
     return found
 

@@ -91,7 +91,9 @@ def test_damaged_files_are_left_out_named_and_read_again_when_mended(tmp_path: P
     assert sorted(line.partition("unreadable: ")[2].partition(" (")[0] for line in said) == sorted(DAMAGED)
     assert {file.name for file in on_disk(world).left_out} == set(DAMAGED)
     documents = first.documents()["notes"]
-    assert documents.ledger.account("records").total == 6, "a file of which a part can be read is left out as a whole"
+    assert documents.ledger.find_account("records").total == 6, (
+        "a file of which a part can be read is left out as a whole"
+    )
     step = next(step for step in accounts_of(first.manifests).steps if step.unit == "raw files")
     assert (step.total, dict(step.outcomes), step.balances) == (7, {"read": 1, "left out: unreadable": 6}, True)
     whole, _ = run(world_of(tmp_path / "whole"))
@@ -112,7 +114,7 @@ def test_damaged_files_are_left_out_named_and_read_again_when_mended(tmp_path: P
     assert [file.name for file in generations[1]["notes"]] == ["cut.jsonl.gz"] and len(generations) == 2
     assert documents.folder in third.outcome.settled
     assert world.place.read(f"{documents.folder}/manifest.json") == documents.to_bytes()
-    assert third.documents()["notes"].ledger.account("records").total > 6
+    assert third.documents()["notes"].ledger.find_account("records").total > 6
     assert len(still) == 5, "bytes that are gone are left out of the first generation, and no news"
 
 
@@ -185,7 +187,7 @@ def test_a_file_that_vanishes_or_grows_is_left_to_a_later_run(grows: bool, tmp_p
             path.write_bytes(more + more[: more.index(b"\n") + 1])
 
     first, said = run(world, meanwhile)
-    assert first.documents()["notes"].ledger.account("records").total == 6
+    assert first.documents()["notes"].ledger.find_account("records").total == 6
     assert [line.split(": ")[1:3] for line in said] == [
         ["left out as unreadable", said[0].split(": ")[2]],
         ["left out of this run", said[1].split(": ")[2]],
@@ -197,7 +199,7 @@ def test_a_file_that_vanishes_or_grows_is_left_to_a_later_run(grows: bool, tmp_p
     ]
     path.write_bytes(more)
     second, said = run(world)
-    assert second.documents()["notes"].ledger.account("records").total == more.count(b"\n") and len(said) == 1
+    assert second.documents()["notes"].ledger.find_account("records").total == more.count(b"\n") and len(said) == 1
     assert [file.name for file in on_disk(world).generations[1]["notes"]] == ["log.jsonl"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from small_recipe import World, first_pages, note, prose
 
 from corpora.errors import InputError
-from corpora.store.places.files import unfinished
+from corpora.store.places.files import to_unfinished_path
 from flows.orchestration.steps import prepare_run
 from flows.recipes.lock import read_lock
 from flows.run.faults.recipe_lock import recipe_held
@@ -78,7 +78,7 @@ def test_the_next_run_clears_up_after_killed_ones(world: World) -> None:
     """Fails where unfinished files of a store or of the folder for caches stay, or what `fetch` resumes goes."""
     recipe, home, told = world.recipe(), world.folder / "home", list[str]()
     store = Path(recipe.store)
-    left = [unfinished(store / "corpora/small/x/part.arrow"), unfinished(home / "raw-files.json")]
+    left = [to_unfinished_path(store / "corpora/small/x/part.arrow"), to_unfinished_path(home / "raw-files.json")]
     kept = [store / "notes.tmp", store / "dump.xml.part", home / ".dump.part.json"]
     for path in (*left, *kept):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ def test_what_is_known_of_raw_files_may_be_lost_and_not_written(
     def full(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(raw_files, "replaced_file", full)
+    monkeypatch.setattr(raw_files, "replace_file", full)
     with pytest.raises(InputError, match=r"Cannot write .*raw-files.json: the disk is full: free some space, or set"):
         with stat_cache(tmp_path):
             pass

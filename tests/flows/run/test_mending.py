@@ -16,7 +16,7 @@ from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
-from corpora.store.stage import MANIFEST, Stage, Survey, publish
+from corpora.store.stage import MANIFEST, Stage, Survey, publish_stage
 from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage
 from flows.run.plan.plan import plan_run
 
@@ -30,7 +30,7 @@ def whole(finished: Run, tmp_path: Path) -> Run:
 
 def flip(place: Place, path: str, step: int = 97) -> None:
     """Change a bit of every so many bytes of a file, in place; its times stay. Twice, and it is as it was."""
-    file = Path(place.full_path(path))
+    file = Path(place.to_full_path(path))
     before, data = file.stat(), bytearray(file.read_bytes())
     for at in range(step // 2, len(data), step):
         data[at] ^= 4
@@ -51,7 +51,7 @@ def built(run: Run) -> dict[str, list[str]]:
 
 def forget(run: Run, kind: str) -> None:
     """Remove all artifacts of a kind, so that a run makes them from what is before them."""
-    shutil.rmtree(run.place.full_path(kind))
+    shutil.rmtree(run.place.to_full_path(kind))
 
 
 def table_file(run: Run, kind: str, table: str) -> tuple[str, str]:
@@ -190,7 +190,7 @@ def test_a_file_that_is_damaged_again_ends_the_run(whole: Run, monkeypatch: pyte
     part, path = table_file(whole, "tokens", "tokens")
     forget(whole, "shards")
     flip(whole.place, path)
-    publish_here = publish
+    publish_here = publish_stage
 
     def publish_and_lose(place: Place, stage: Stage, survey: Survey, parts: Sequence[Part]) -> Manifest:
         manifest = publish_here(place, stage, survey, parts)

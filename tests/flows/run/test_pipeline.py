@@ -88,12 +88,12 @@ def test_a_generation_of_one_document_makes_no_example(small: World, masks: str)
     small.put("pages", "b", [page("20", prose(20))])
     run = small.run(shards__masking__kind=masks)
     alone = [part for part in run.outcome.shards.parts if part.labels["generation"] == "2"]
-    assert [part.rows("examples") for part in alone] == [0]
-    account = alone[0].ledger.account("tokens of copy 0")
+    assert [part.count_rows("examples") for part in alone] == [0]
+    account = alone[0].ledger.find_account("tokens of copy 0")
     assert account.total > 0 and account.outcomes["placed"] == 0
     shard_set = ShardSet(run.place, run.outcome.shards)
     assert len(shard_set) == sum(
-        part.rows("examples") for part in run.outcome.shards.parts if part.labels["split"] == "train"
+        part.count_rows("examples") for part in run.outcome.shards.parts if part.labels["split"] == "train"
     )
     assert np.all(shard_set.is_live)
     assert all(len(example.ids) for example in shard_set.iter_live_examples())
@@ -104,7 +104,7 @@ def test_a_source_without_a_document(small: World, empty: str) -> None:
     """Fails where an empty file, or one of which nothing stays, breaks a later stage."""
     (small.folder / "raw" / "notes" / "n.jsonl").write_text(empty)
     run = small.run()
-    assert run.outcome.documents[1].rows("documents") == 0
+    assert run.outcome.documents[1].count_rows("documents") == 0
     assert len(live_texts(run)) == 10
     small.put("notes", "later", [note(n, prose(60 + n)) for n in range(3)])
     assert len(live_texts(small.run())) == 13
@@ -124,7 +124,7 @@ def test_a_generation_without_a_document(small: World, empty: str) -> None:
 def test_deduplication_can_be_switched_off(world: World) -> None:
     """Fails where a copy is removed all the same, or a superseded revision comes back."""
     run = world.run(duplicates__enabled="false")
-    removed = run.outcome.corpus.ledger.account("documents").outcomes
+    removed = run.outcome.corpus.ledger.find_account("documents").outcomes
     assert {name for name, count in removed.items() if count} == {"kept", "removed: superseded"}
 
 
@@ -135,6 +135,6 @@ def test_a_vocabulary_can_be_trained_on_a_later_generation(small: World) -> None
     recipe, lock = small.resolved()
     refit = Lock(generations=lock.generations, vocabulary_generation=2)
     second = run_lock(small.place, recipe, resolve(recipe, refit, StatCache()).lock)
-    counted = second.of("counts")[0].manifest.ledger.account("documents").outcomes["counted"]
-    assert counted > first.of("counts")[0].manifest.ledger.account("documents").outcomes["counted"]
+    counted = second.of("counts")[0].manifest.ledger.find_account("documents").outcomes["counted"]
+    assert counted > first.of("counts")[0].manifest.ledger.find_account("documents").outcomes["counted"]
     assert second.outcome.vocabulary != first.outcome.vocabulary

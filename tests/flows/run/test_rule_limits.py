@@ -9,7 +9,7 @@ from small_recipe import World, new_world, note, page, prose, run_lock
 from corpora.errors import InputError
 from corpora.judging.steps.rules import DETAILS, RulesSettings, explain, switched_off
 from corpora.sources.contract import StatCache
-from corpora.store.settings import bind
+from corpora.store.settings import bind_settings
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import parse_recipe
 
@@ -51,7 +51,7 @@ def test_a_source_has_a_bound_of_its_own(short_world: World, bound: str) -> None
     """Fails where the bound is not asked, is one for all sources, or enters the fingerprint."""
     text = short_world.text.replace('name = "pages"\n', f'name = "pages"\ndocuments.{bound}\n')
     run = replace(short_world, text=text).run()
-    assert run.of("documents")[0].manifest.rows("dropped") == 30
+    assert run.of("documents")[0].manifest.count_rows("dropped") == 30
     with pytest.raises(InputError):
         short_world.run()
 
@@ -97,7 +97,7 @@ def test_every_rule_can_be_switched_off_as_it_is_said(reason: str) -> None:
         assert reason == "document.empty"
         return
     (group, name), value = found[0].split("."), found[1]
-    settings = bind(RulesSettings, {group: {"enabled": True, name: value}}, "rules")
+    settings = bind_settings(RulesSettings, {group: {"enabled": True, name: value}}, "rules")
     texts = ["lorem ipsum { # # ... ", "# a", "- b ...\n- b ...", "\u2026 \u2026", prose(1, 40), "a" * 40 + "\nb"]
     assert reason not in {name for text in texts for name, _, fails in explain(text, settings) if fails}
 
@@ -122,7 +122,7 @@ def test_a_few_new_documents_are_judged_together_with_earlier_ones(tmp_path: Pat
         pages = [page(f"{name} {n}", "The ferry is late." if n < short else prose(of * 100 + n)) for n in range(of)]
         world.put("pages", name, pages)
         run = world.run()
-    assert run.documents()["pages"].rows("dropped") == 7
+    assert run.documents()["pages"].count_rows("dropped") == 7
     world.put("pages", "many", [page(f"m{n}", "Late again." if n < 61 else prose(n)) for n in range(120)])
     with pytest.raises(InputError, match=r"gopher\.min_words drops 61 of 120 documents"):
         world.run()

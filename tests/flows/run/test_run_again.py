@@ -43,7 +43,7 @@ def test_a_lost_file_costs_its_part_alone(built: World, first: Run, kind: str, h
     """Fails if a plan or a run overlooks the loss, where more than the part is built, or it comes out otherwise."""
     manifest = first.of(kind)[0].manifest
     part = manifest.parts[len(manifest.parts) // 2]
-    path = Path(built.place.full_path(f"{manifest.stage_folder}/{part.files[-1].path}"))
+    path = Path(built.place.to_full_path(f"{manifest.stage_folder}/{part.files[-1].path}"))
     if harm == "delete":
         path.unlink()
     else:
@@ -57,7 +57,7 @@ def test_a_lost_file_costs_its_part_alone(built: World, first: Run, kind: str, h
     assert again.of(kind)[0].reason == reason
     assert [(entry.state, entry.missing, entry.reason) for entry in planned] == [("mend", 1, reason)]
     assert again.bytes() == first.bytes()
-    assert (Path(built.place.full_path(manifest.folder)) / "manifest.json").read_bytes() == manifest.to_bytes()
+    assert (Path(built.place.to_full_path(manifest.folder)) / "manifest.json").read_bytes() == manifest.to_bytes()
     assert faults(again) == []
 
 
@@ -78,7 +78,7 @@ def test_a_changed_deduplication_parses_and_sketches_nothing(built: World, first
     assert again.of("verdicts")[0].reason == "settings: duplicates.threshold 0.8 -> 1.0"
     # The near copy stays now: of the corpus' parts only the one that holds it was written again.
     assert again.built("corpora") == ["small/g001-notes-00000"]
-    assert again.outcome.corpus.rows("documents") == first.outcome.corpus.rows("documents") + 1
+    assert again.outcome.corpus.count_rows("documents") == first.outcome.corpus.count_rows("documents") + 1
     assert again.of("corpora")[0].reason.endswith(f"{PAGE_FILES} parts stay as they are")
 
 
@@ -91,7 +91,7 @@ def test_a_changed_rule_of_one_source_parses_that_source_alone(built: World, fir
     assert again.built("signatures") == ["notes/00000"]
     assert [stage.reused for stage in again.of("documents")] == [True, False]
     assert again.of("documents")[1].reason == "settings: rules.gopher.min_words 50 -> 165"
-    notes = [run.outcome.documents[1].rows("documents") for run in (first, again)]
+    notes = [run.outcome.documents[1].count_rows("documents") for run in (first, again)]
     assert notes[1] < notes[0]
 
 

@@ -8,7 +8,7 @@ import pytest
 from small_recipe import Run, World, live_texts, new_world, note, page, prose
 
 from corpora.errors import InputError
-from corpora.store.tables import open_table
+from corpora.store.tables import read_part_table
 from flows.run.record.ledger_balance import edits_of
 
 NOTICE = "By reading on you agree to the keeping of small files on your machine."
@@ -36,7 +36,7 @@ def test_lines_of_many_documents_are_taken_out(world: World) -> None:
     assert {text.replace(f"{NOTICE}\n", "") for text in before.values()} == {*after.values()}
     assert sum(NOTICE in text for text in before.values()) > 30
     assert fits(run) == ["pages", "notes"]
-    [rows] = open_table(run.place, "fits/pages", run.of("fits")[0].manifest.parts[0], "lines")
+    [rows] = read_part_table(run.place, "fits/pages", run.of("fits")[0].manifest.parts[0], "lines")
     assert rows.select(["documents", "line"]).to_pylist() == [{"documents": 40, "line": NOTICE}]
     figures = run.of("documents")[0].manifest.ledger.figures
     assert figures["lines removed: repeated"] == 40
@@ -70,7 +70,7 @@ def test_what_meets_an_evaluation_set_is_dropped_and_says_what_it_met(world: Wor
     items[1] = prose(7).split(". ")[1].upper().replace(" ", "  \n")
     (world.folder / "items.jsonl").write_text("".join(json.dumps({"question": item}) + "\n" for item in items))
     run = replace(world, text=world.text + '\n[contamination]\nsets = ["items.jsonl"]\n').run()
-    [dropped] = open_table(run.place, "documents/pages", run.of("documents")[0].manifest.parts[0], "dropped")
+    [dropped] = read_part_table(run.place, "documents/pages", run.of("documents")[0].manifest.parts[0], "dropped")
     [row] = dropped.to_pylist()
     assert (row["step"], row["reason"], row["title"]) == ("contamination", "items.jsonl", "Page 7")
     assert row["detail"].startswith("items.jsonl, item 2: ")
@@ -88,7 +88,9 @@ def test_the_share_nearest_to_the_questions_is_kept(world: World) -> None:
     run = replace(world, text=world.text.replace('name = "pages"\n', own)).run()
     kept = [document.title for document in run.corpus.documents() if document.source == "pages"]
     assert sorted(kept) == [f"Page {n}" for n in range(4)]
-    assert run.of("documents")[0].manifest.ledger.account("records").outcomes["dropped: selection: low score"] == 36
+    assert (
+        run.of("documents")[0].manifest.ledger.find_account("records").outcomes["dropped: selection: low score"] == 36
+    )
     assert fits(run) == ["pages"]
 
 

@@ -16,7 +16,7 @@ from corpora.build import Corpus
 from corpora.schema import DOCUMENTS, Document, documents, keyed_id
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.tables import open_table, read_table
+from corpora.store.tables import read_part_table, read_table
 from corpora.text.shingles import shingle_hashes
 from corpora.tombstones import Tombstones, read_tombstones, text_hash, write_tombstones
 from corpora.views import read_part
@@ -167,7 +167,7 @@ def test_a_copy_is_revived_when_its_survivor_is_revised(grown: Grown) -> None:
         b
         for part in grown.second.outcome.corpus.parts
         if part.name == "g002-changes"
-        for b in open_table(grown.world.place, "corpora/small", part, "documents")
+        for b in read_part_table(grown.world.place, "corpora/small", part, "documents")
     ]
     assert [(row["id"], row["since"], row["generation"]) for row in batch.to_pylist()] == [(page_id(grown.copy), 1, 2)]
     assert {live for _, live, document, _ in example_documents(grown.second) if document == page_id(grown.copy)} == {
@@ -336,7 +336,7 @@ def test_live_rows_are_those_of_the_rule(tmp_path: Path, seed: int) -> None:
         run = world.run(**{"duplicates__prefer": "'longest'"} if seed % 2 else {})
         live = {id: text for id, text in live_texts(run).items() if id in {page_id(n) for n in range(12)}}
         assert live == expected_live(rows, longest=seed % 2)
-        changes += run.outcome.corpus.rows("deleted")
+        changes += run.outcome.corpus.count_rows("deleted")
         changes += run.outcome.corpus.ledger.figures.get("revived documents", 0)
         readable = {(document, revision) for _, live, document, revision in example_documents(run) if live}
         held = {(document.id, document.revision) for document in run.corpus.documents()}
@@ -398,4 +398,4 @@ def test_a_deleted_lock_starts_again_with_one_generation(world: World) -> None:
     world.recipe_path.with_suffix(".lock").unlink()
     fresh = world.run()
     assert (len(second.lock.generations), len(fresh.lock.generations)) == (2, 1)
-    assert live_texts(fresh) == live_texts(second) and fresh.outcome.corpus.rows("deleted") == 0
+    assert live_texts(fresh) == live_texts(second) and fresh.outcome.corpus.count_rows("deleted") == 0

@@ -48,7 +48,7 @@ def test_records_are_documents_or_dropped(grown: tuple[World, Run]) -> None:
     counted: Counter[str] = Counter()
     dropped = 0
     for manifest in run.every("documents"):
-        account = manifest.ledger.account("records")
+        account = manifest.ledger.find_account("records")
         reasons = Counter(f"dropped: {row['step']}: {row['reason']}" for row in rows(run, manifest, "dropped"))
         documents = sum(1 for _ in rows(run, manifest, "documents"))
         assert account.outcomes == {"documents": documents, **reasons}
@@ -88,7 +88,7 @@ def test_documents_are_sketched_and_judged(grown: tuple[World, Run]) -> None:
     changed = [v["id"] != d["id"] for v, d in zip(verdicts, documents, strict=True)]
     assert [d["title"] for d, new in zip(documents, changed, strict=True) if new] == ["Note 51"]
     outcomes = Counter("kept" if row["reason"] is None else f"removed: {row['reason']}" for row in verdicts)
-    account = newest(run, "verdicts").ledger.account("documents")
+    account = newest(run, "verdicts").ledger.find_account("documents")
     assert (account.total, account.outcomes) == (len(documents), outcomes)
     assert {"kept", "removed: superseded", "removed: exact duplicate", "removed: near duplicate"} == set(outcomes)
 
@@ -106,26 +106,26 @@ def test_verdicts_are_what_the_corpus_holds(grown: tuple[World, Run]) -> None:
     assert len(live) == len(held) - len(gone)
     assert live == {key for key, reason in verdicts.items() if reason is None}
     accounts = corpus.ledger
-    total = sum(manifest.rows("documents") for manifest in run.every("documents"))
-    assert accounts.account("documents").total == total
-    kept = accounts.account("documents").outcomes["kept"]
+    total = sum(manifest.count_rows("documents") for manifest in run.every("documents"))
+    assert accounts.find_account("documents").total == total
+    kept = accounts.find_account("documents").outcomes["kept"]
     revived = accounts.figures["revived documents"]
     assert (revived, kept + revived) == (1, len(written))
-    older = accounts.account("older documents")
-    assert older.starting("deleted") == len(gone)
+    older = accounts.find_account("older documents")
+    assert older.sum_outcomes("deleted") == len(gone)
     first = run.every("corpora")[0]
     assert older.total == sum(1 for _ in rows(run, first, "documents"))
     removed = Counter(f"removed: {r['reason']}" for r in rows(run, corpus, "removed"))
-    assert {"kept": kept, **removed} == accounts.account("documents").outcomes
+    assert {"kept": kept, **removed} == accounts.find_account("documents").outcomes
 
 
 def test_the_corpus_is_tokenised(grown: tuple[World, Run]) -> None:
     """Fails where a kept document is not tokenised, or a figure is not the number of tokens in the rows."""
     _, run = grown
     tokens = newest(run, "tokens")
-    account = tokens.ledger.account("documents")
+    account = tokens.ledger.find_account("documents")
     written = list(rows(run, run.outcome.corpus, "documents"))
-    assert account.total == len(written) == run.outcome.corpus.rows("documents")
+    assert account.total == len(written) == run.outcome.corpus.count_rows("documents")
     found = list(rows(run, tokens, "tokens"))
     assert account.outcomes == {"tokenised": len(found), "without tokens": 0}
     assert Counter((r["id"], r["revision"]) for r in found) == Counter((r["id"], r["revision"]) for r in written)
@@ -163,7 +163,7 @@ def test_counts_are_of_what_trains(grown: tuple[World, Run]) -> None:
     """Fails where a held-out document teaches the vocabulary, or a training one does not."""
     _, run = grown
     first = run.every("corpora")[0]
-    account = newest(run, "counts").ledger.account("documents")
+    account = newest(run, "counts").ledger.find_account("documents")
     sides = Counter("held out" if row["held_out"] else "counted" for row in rows(run, first, "documents"))
     assert account.outcomes == {**sides, "deleted": 0}
     words = sum(pc.sum(b.column("count")).as_py() for b in read_table(run.place, newest(run, "counts"), "counts"))

@@ -11,7 +11,7 @@ from small_recipe import Run, World, build_on, fill, live_rows, new_world, run_l
 from tiers import LONG
 
 from corpora.build import Corpus
-from corpora.store.digests.content import content_of, sum_contents
+from corpora.store.digests.content import compute_content, sum_contents
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_part
 from corpora.store.worker_pool import WorkerPool
@@ -19,13 +19,13 @@ from corpora.store.worker_pool import WorkerPool
 
 def test_a_run_is_not_trivial(finished: Run) -> None:
     """Fails where the world has lost a fate: then the equalities below would say less than they seem to."""
-    documents = finished.outcome.corpus.ledger.account("documents").outcomes
+    documents = finished.outcome.corpus.ledger.find_account("documents").outcomes
     assert {"removed: exact duplicate", "removed: near duplicate", "removed: superseded"} < set(documents)
     assert min(documents.values()) > 0
-    dropped = [m.ledger.account("records").starting("dropped") for m in finished.outcome.documents]
+    dropped = [m.ledger.find_account("records").sum_outcomes("dropped") for m in finished.outcome.documents]
     assert dropped == [1, 1]  # too short; damaged
     assert [len(stage.manifest.parts) for stage in finished.of("documents")] == [4, 1]
-    assert finished.outcome.shards.rows("examples") > 100
+    assert finished.outcome.shards.count_rows("examples") > 100
     splits = {part.labels["split"] for part in finished.outcome.shards.parts}
     assert splits == {"train", "held-out"}
 
@@ -84,7 +84,7 @@ def test_the_cut_into_parts_changes_no_row(finished: Run, world: World, part_byt
     ]
     # A row of a corpus says which row of which documents it is: what is read of it must be equal.
     for read in (Corpus.batches, Corpus.removed):
-        mine, theirs = (sum_contents(map(content_of, read(each.corpus))) for each in (run, finished))
+        mine, theirs = (sum_contents(map(compute_content, read(each.corpus))) for each in (run, finished))
         assert mine == theirs and mine.rows
     # Counts are sums a part and tokens are sorted within a part: what is made of them must be equal again.
     for kind in ("vocabularies", "measures", "shards"):
@@ -93,8 +93,8 @@ def test_the_cut_into_parts_changes_no_row(finished: Run, world: World, part_byt
 
 def test_merged_parts_change_no_row(finished: Run, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where many parts, which are merged before they are read, give another vocabulary or other examples."""
-    monkeypatch.setattr("corpora.store.merging.MANY", 2)
-    monkeypatch.setattr("corpora.store.merging.FEWEST", 2)
+    monkeypatch.setattr("corpora.store.merging.MAX_UNMERGED_PARTS", 2)
+    monkeypatch.setattr("corpora.store.merging.MIN_PARTS_PER_MERGE", 2)
     monkeypatch.setattr("shards.tokens.TOKENS_PER_RANGE", 500)
     run = world.run()
     assert [len(stage.manifest.parts) for kind in ("totals", "merges") for stage in run.of(kind)] == [3, 3]
@@ -134,8 +134,8 @@ def test_an_object_store_holds_the_same_bytes(finished: Run, world: World, s3_st
     assert run_lock(s3_store, recipe, lock).bytes() == finished.bytes()
     again = run_lock(s3_store, recipe, lock)
     assert all(stage.reused for stage in again.stages)
-    local = finished.place.sizes("shards")
-    assert {path: size for path, size in s3_store.sizes("shards").items() if "/parts/" not in path} == {
+    local = finished.place.list_files("shards")
+    assert {path: size for path, size in s3_store.list_files("shards").items() if "/parts/" not in path} == {
         path: size for path, size in local.items() if "/parts/" not in path
     }
 

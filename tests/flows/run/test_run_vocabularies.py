@@ -8,7 +8,7 @@ from small_recipe import Run, World, new_world, note, page, prose
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from corpora.errors import InputError
-from corpora.store.tables import open_table
+from corpora.store.tables import read_part_table
 from corpora.views import read_part
 from flows.report.vocabularies import drift_rows
 from tokenizers_train.build import read_vocabulary
@@ -48,7 +48,7 @@ def assert_tokens_are_the_reference(run: Run) -> None:
     }
     tokenizer = vocabulary.to_tokenizer()
     for part in tokens.manifest.parts:
-        for batch in open_table(run.place, f"tokens/{tokens.stage.name}", part, "tokens"):
+        for batch in read_part_table(run.place, f"tokens/{tokens.stage.name}", part, "tokens"):
             for row in batch.to_pylist():
                 whole = tokenizer.encode(texts[bytes(row["id"])], add_special_tokens=False).ids
                 assert len(row["ids"]) == sum(row["sentence_lengths"]) == len(row["word_starts"])
@@ -71,7 +71,7 @@ def test_a_run_of_every_algorithm(world: World, keys: str, algorithm: str) -> No
     vocabulary = vocabulary_of(run)
     assert vocabulary.algorithm == algorithm
     assert set(vocabulary.special_ids) >= {"pad", "unk", "cls", "sep", "mask"}
-    assert run.outcome.shards.rows("examples") > 0
+    assert run.outcome.shards.count_rows("examples") > 0
     assert run.outcome.shards.facts["special_ids"] == dict(sorted(vocabulary.special_ids.items()))
     assert_tokens_are_the_reference(run)
     if algorithm == "unigram":
@@ -87,7 +87,7 @@ def test_a_vocabulary_that_exists_is_taken_as_it_is(world: World, tmp_path: Path
     assert vocabulary_of(run) == BROUGHT
     assert vocabulary_of(run).to_files() == BROUGHT.to_files()
     [measures] = run.of("measures")
-    assert measures.manifest.ledger.account("words").total > 1000
+    assert measures.manifest.ledger.find_account("words").total > 1000
     assert_tokens_are_the_reference(run)
     assert [stage.reused for stage in world.run().stages] == [True] * len(run.stages)
 
@@ -119,7 +119,7 @@ def test_a_tokenizer_that_no_kernel_knows_still_makes_shards(world: World, tmp_p
     assert vocabulary_of(run).word_rule is None
     assert vocabulary_of(run).to_tokenizer().encode("").ids == [2, 3], "a model needs the special tokens around a text"
     assert "rules that the kernels do not know" in run.outcome.vocabulary.facts["notice"]
-    assert run.outcome.shards.rows("examples") > 0
+    assert run.outcome.shards.count_rows("examples") > 0
     [tokens] = run.of("tokens")
     assert tokens.manifest.ledger.figures["train unknown tokens"] > 0
 

@@ -112,13 +112,13 @@ def test_a_day_after_faults_is_as_if_there_were_none(
     world = World(folder=tmp_path / "world")
     shutil.copytree(grown.world.folder, world.folder)
     for path in paths(grown.days):
-        harm(Path(world.place.full_path(path)))
+        harm(Path(world.place.to_full_path(path)))
     put_day(world, 400)
     run = world.run()
     found = {path: Manifest.from_bytes(world.place.read(path), path).content for path in grown.contents}
     assert found == grown.contents
     accounts = accounts_of(stored_manifests(run.place, run.record))
-    assert accounts.balances and run.outcome.corpus.rows("deleted")
+    assert accounts.balances and run.outcome.corpus.count_rows("deleted")
     assert accounts.headline["kept"][""] == sum(1 for _ in run.corpus.documents())
 
 
@@ -129,7 +129,7 @@ def test_a_fault_whose_raw_file_is_gone_is_one_paragraph(grown: Grown, tmp_path:
     shutil.copytree(grown.world.folder, world.folder)
     corpora = [manifest(grown.days, day, "corpora") for day in (1, 2)]
     for path in (RAW, table(grown.days, 1, "documents", "documents"), *corpora):
-        remove(Path(world.place.full_path(path)))
+        remove(Path(world.place.to_full_path(path)))
     put_day(world, 400)
     with pytest.raises(InputError, match="Bring the files back"):
         world.run()

@@ -37,7 +37,7 @@ def run(template: str, fill: Callable[[Path], int], folder: Path) -> tuple[Run, 
 
 def rule_shares(ended: Run) -> dict[str, float]:
     """Return the share of the records that each rule dropped."""
-    account = ended.of("documents")[0].manifest.ledger.account("records")
+    account = ended.of("documents")[0].manifest.ledger.find_account("records")
     return {
         name: count / account.total for name, count in account.outcomes.items() if name.startswith("dropped: rules")
     }
@@ -68,7 +68,7 @@ def test_biomedical_keeps_abstracts(shared: Path, tmp_path: Path) -> None:
         return len(real) + 1
 
     ended, records, kept = run("biomedical", fill, tmp_path)
-    assert ended.of("documents")[0].manifest.ledger.account("records").total == records
+    assert ended.of("documents")[0].manifest.ledger.find_account("records").total == records
     assert len(kept) >= 0.98 * records
     assert max(rule_shares(ended).values(), default=0) <= GREEDY
     telomeres = next(document for document in kept if (document.title or "").startswith("Leucocyte telomere"))
@@ -87,7 +87,7 @@ def test_legal_keeps_contracts(shared: Path, tmp_path: Path) -> None:
         return len(short)
 
     ended, records, kept = run("legal", fill, tmp_path)
-    outcomes = ended.of("documents")[0].manifest.ledger.account("records").outcomes
+    outcomes = ended.of("documents")[0].manifest.ledger.find_account("records").outcomes
     assert records > 30 and outcomes["documents"] >= 0.97 * records, outcomes
     assert max(rule_shares(ended).values(), default=0) <= GREEDY
     assert len(kept) >= 0.85 * records  # some are filed twice

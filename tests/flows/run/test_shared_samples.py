@@ -38,8 +38,8 @@ def test_every_page_is_a_document_or_a_drop_by_its_own_markup(shared: Path, name
     recipe = parse_recipe(text, tmp_path / "recipe.toml", {})
     run = run_lock(Place(recipe.store), recipe, resolve(recipe, Lock(), StatCache()).lock)
     [ledger] = [manifest.ledger for manifest in run.documents().values()]
-    account = ledger.account("records")
-    assert account.total == len(pages) == account.outcomes["documents"] + account.starting("dropped")
+    account = ledger.find_account("records")
+    assert account.total == len(pages) == account.outcomes["documents"] + account.sum_outcomes("dropped")
     assert account.outcomes.get("dropped: parse: namespace", 0) == len(outside)
     assert account.outcomes.get("dropped: parse: redirect", 0) == len(redirects)
     assert ledger.figures["damaged records"] == 0

@@ -94,11 +94,11 @@ def test_every_record_of_every_source_is_accounted_for(sample: Path, finished: R
         "stories": sum(map(lines_of, stories)),
     }
     ledgers = {name: manifest.ledger for name, manifest in finished.documents().items()}
-    assert {name: ledger.account("records").total for name, ledger in ledgers.items()} == counted
-    assert ledgers["cc-news"].account("records").outcomes["dropped: parse: not a page: warcinfo"] == 2
+    assert {name: ledger.find_account("records").total for name, ledger in ledgers.items()} == counted
+    assert ledgers["cc-news"].find_account("records").outcomes["dropped: parse: not a page: warcinfo"] == 2
     assert all(ledger.figures["damaged records"] == 0 for ledger in ledgers.values())
     assert accounts_of(finished.manifests).balances
-    kept = {name: ledger.account("records").outcomes["documents"] for name, ledger in ledgers.items()}
+    kept = {name: ledger.find_account("records").outcomes["documents"] for name, ledger in ledgers.items()}
     assert kept["bookcorpus"] == 13 and kept["openwebtext"] > 225 and kept["cc-news"] > 65 and kept["stories"] > 15
 
 

@@ -64,11 +64,11 @@ def build_glossary(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Explain the same word to every document."""
     corpus: Corpus = plan.job
     ids = [document.id.hex() for document in corpus.documents()]
-    with writer.table("words", WORDS) as sink:
+    with writer.create_table("words", WORDS) as sink:
         sink.write(pa.record_batch([["river"] * len(ids)], schema=WORDS))
     rows = pa.BufferOutputStream()
     pq.write_table(pa.table({"id": ids, "answer": ["a wide brook"] * len(ids)}), rows)
-    writer.file("glossary.parquet", rows.getvalue().to_pybytes(), "answers")
+    writer.write_file("glossary.parquet", rows.getvalue().to_pybytes(), "answers")
     return Ledger(accounts=(Account(unit="documents", total=len(ids), outcomes={"explained": len(ids)}),))
 
 
@@ -147,7 +147,7 @@ def verified(given: Everything, folder: Path) -> set[str]:
     place, found = given.run.place, set()
     for manifest in given.made:
         file = manifest.parts[0].files[0]
-        path = Path(place.full_path(f"{manifest.stage_folder}/{file.path}"))
+        path = Path(place.to_full_path(f"{manifest.stage_folder}/{file.path}"))
         whole = path.read_bytes()
         path.write_bytes(whole[:-1])
         [fault] = find_faults(read_holdings(place, manifest.folder))

@@ -16,7 +16,7 @@ from small_training import said, train_here
 
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
-from corpora.store.checked_folder import COMPLETE
+from corpora.store.checked_folder import COMPLETE_FILE
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage, read_manifest
@@ -153,7 +153,7 @@ def test_what_does_not_go_with_a_start_is_refused_before_anything_is_built(
     swapped = text.replace('"a": 5,', '"a": 6,').replace('"b": 6,', '"b": 5,')
     assert swapped != text
     (world.folder / "other" / "tokenizer.json").write_text(swapped)
-    (world.folder / "other" / COMPLETE).unlink()
+    (world.folder / "other" / COMPLETE_FILE).unlink()
 
     def perform(stages: Sequence[Stage]) -> list[Manifest]:
         raise AssertionError("nothing is to be built")

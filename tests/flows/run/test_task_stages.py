@@ -78,7 +78,7 @@ def test_every_labelled_row_is_accounted_for(run: Run) -> None:
         assert step.balances
     answered = steps["Answer new documents"]
     assert answered.balances
-    assert answered.total == run.manifest("corpora").rows("documents") > 0
+    assert answered.total == run.manifest("corpora").count_rows("documents") > 0
 
 
 def test_a_repeated_run_builds_nothing_and_a_changed_label_builds_its_task_alone(world: World, run: Run) -> None:

@@ -140,7 +140,7 @@ def test_releases_of_tasks_are_exported_rolled_back_verified_and_kept(
     assert run_command_line(["verify", store], home) == 0
     assert run_command_line(["gc", store, "--keep", "1", "--delete"], home) == 0
     tasks = run.manifest("tasks")
-    weights = Path(run.place.full_path(f"{tasks.folder}/model.safetensors"))
+    weights = Path(run.place.to_full_path(f"{tasks.folder}/model.safetensors"))
     whole = weights.read_bytes()
     weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     capsys.readouterr()

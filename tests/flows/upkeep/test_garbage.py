@@ -102,12 +102,12 @@ def assert_whole(history: History) -> None:
 
 def test_what_the_last_runs_used_stays_and_the_rest_goes(history: History) -> None:
     """Fails where a part goes to which a newer artifact points, where an old one stays, or the count is wrong."""
-    before = sum(history.place.sizes("").values())
+    before = sum(history.place.list_files("").values())
     seen = look(history.place, Policy(keep=1))
     planned = garbage(seen, ALL, unneeded(seen))
     found = collect(history.place)
     assert (found.artifacts, found.files, found.size_bytes) == (planned.artifacts, planned.files, planned.size_bytes)
-    assert sum(history.place.sizes("").values()) == before - found.size_bytes
+    assert sum(history.place.list_files("").values()) == before - found.size_bytes
     assert published(history.place) == history.folders(2)
     assert set(found.artifacts) == (history.folders(0) | history.folders(1)) - history.folders(2)
     assert found.size_bytes > 0 and not list(history.world.folder.glob("store/**/.*.tmp"))
@@ -120,13 +120,13 @@ def test_three_runs_stay_by_default_and_a_dry_run_removes_nothing(
     history: History, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Fails where a store is cleared before anybody has said so."""
-    before = history.place.sizes("")
+    before = history.place.list_files("")
     for arguments in ([], ["--keep", "1"], ["--keep", "1", "--dry-run", "--json"]):
         assert run_command_line(["gc", history.place.address, *arguments], history.world.folder) == 0
     told = capsys.readouterr().out
     assert told.startswith("0 artifacts, 0 files") and "would go" in told and "add --delete" in told
     assert json.loads(told[told.index("\n{") :])["size_bytes"] > 0
-    assert history.place.sizes("") == before
+    assert history.place.list_files("") == before
     assert run_command_line(["gc", history.place.address, "--keep", "1", "--delete"], history.world.folder) == 0
     assert "are free" in capsys.readouterr().out
     assert published(history.place) == history.folders(2)
@@ -169,17 +169,17 @@ def test_killed_anywhere_the_store_is_whole_and_the_next_ends_what_was_begun(mad
         assert list(find_faults(read_holdings(copy.place))) == []
         collect(copy.place)
         shutil.rmtree(copy.world.folder / "store/runs/20260101T000000000000-small")
-        assert copy.place.sizes("") == whole.place.sizes("")
+        assert copy.place.list_files("") == whole.place.list_files("")
     assert_whole(copies[0])
 
 
 def test_what_a_run_under_way_may_use_stays(history: History) -> None:
     """Fails where something goes that a run has planned to reuse."""
-    before = history.place.sizes("")
+    before = history.place.list_files("")
     pulse = Pulse(history.place, history.world.recipe(), "20260101T000009000000-small", "2026-01-01T00:00:09+00:00")
     assert collect(history.place).size_bytes == 0
     pulse.end()
-    assert history.place.sizes("") == before
+    assert history.place.list_files("") == before
     assert collect(history.place).size_bytes > 0
 
 
@@ -230,7 +230,7 @@ def test_what_was_released_stays(history: History) -> None:
     add_release(history.place, entry)
     collect(history.place, keep_runs=1)
     assert entry.artifacts[0].folder in published(history.place)
-    assert history.place.size(f"runs/{entry.run}/run.json") is not None
+    assert history.place.find_size(f"runs/{entry.run}/run.json") is not None
     assert len([*Corpus(history.place, history.runs[0].outcome.corpus).documents()]) > 20, "the texts are there as well"
     assert_whole(history)
 
@@ -248,10 +248,10 @@ def test_finished_parts_stay_until_a_run_completes(history: History) -> None:
     [shards] = finished_parts(history)
     put_on_record(history.world, history.runs[2], 8, "failed")
     collect(history.place)
-    assert history.place.sizes(shards.folder)
+    assert history.place.list_files(shards.folder)
     put_on_record(history.world, history.runs[2], 9)
     collect(history.place)
-    assert not history.place.sizes(shards.folder)
+    assert not history.place.list_files(shards.folder)
     assert_whole(history)
 
 
@@ -265,8 +265,8 @@ def test_working_folders_of_trained_models_go_and_what_nobody_knows_stays(histor
     for path in kept:
         place.write(path, b"{}")
     collect(place)
-    assert not place.sizes(work)
-    assert all(place.size(path) == 2 for path in kept)
+    assert not place.list_files(work)
+    assert all(place.find_size(path) == 2 for path in kept)
 
 
 def test_nothing_goes_where_it_is_not_known_what_is_needed(history: History) -> None:
@@ -287,7 +287,7 @@ def test_nothing_goes_where_it_is_not_known_what_is_needed(history: History) -> 
 def test_an_object_store_is_cleared_as_a_folder(made: History, s3_store: Place, tmp_path: Path) -> None:
     """Fails where what goes from a folder stays in an object store, or a run under way is not seen there."""
     whole = made.copy(tmp_path / "whole")
-    for path in made.place.sizes(""):
+    for path in made.place.list_files(""):
         s3_store.write(path, made.place.read(path))
     pulse = Pulse(s3_store, made.world.recipe(), "20260101T000009000000-small", "2026-01-01T00:00:09+00:00")
     assert collect(s3_store).size_bytes == 0
@@ -296,7 +296,7 @@ def test_an_object_store_is_cleared_as_a_folder(made: History, s3_store: Place, 
     pulse.end()
     found, here = collect(s3_store), collect(whole.place)
     assert (found.artifacts, found.files) == (here.artifacts, here.files)
-    assert s3_store.sizes("") == whole.place.sizes("")
+    assert s3_store.list_files("") == whole.place.list_files("")
 
 
 def test_a_release_waits_for_a_clearing(history: History) -> None:
@@ -305,9 +305,9 @@ def test_a_release_waits_for_a_clearing(history: History) -> None:
     with clearing(history.place):
         adding.start()
         adding.join(1.0)
-        assert adding.is_alive() and not history.place.sizes("releases")
+        assert adding.is_alive() and not history.place.list_files("releases")
     adding.join(60)
-    assert not adding.is_alive() and history.place.sizes("releases")
+    assert not adding.is_alive() and history.place.list_files("releases")
 
 
 def test_days_count_from_when_a_run_was_followed(made: History) -> None:

@@ -34,7 +34,7 @@ def test_the_newest_records_of_each_recipe_stay(place: Place) -> None:
     other = put(place, 0, recipe="other")
     keep_newest(place, "small", 3, print)
     assert list_runs(place) == [other, *ids[-3:]]
-    assert not any(path.split("/")[1] in ids[:-3] for path in place.sizes("runs"))
+    assert not any(path.split("/")[1] in ids[:-3] for path in place.list_files("runs"))
     assert old_runs(place, 3) == {}
 
 
@@ -59,9 +59,9 @@ def test_a_half_removed_run_is_neither_lost_nor_damaged(place: Place, monkeypatc
     for path in files:
         with pytest.raises(KeyboardInterrupt):
             keep_newest(place, "small", 3, print)
-        assert place.size(path) is None
+        assert place.find_size(path) is None
         assert {state.state for state in run_states(place)} == {"completed"}
         assert list(find_faults(read_holdings(place))) == []
     monkeypatch.undo()
     keep_newest(place, "small", 3, print)
-    assert {path.split("/")[1] for path in place.sizes("runs")} == {*ids[1:]}
+    assert {path.split("/")[1] for path in place.list_files("runs")} == {*ids[1:]}

@@ -59,7 +59,7 @@ def test_worked_by_hand() -> None:
     assert spelt(crossing) == ["cxxxxx/xx/", "cxxxxxxxx/", "cxx/"]
     assert [crossing.documents[i:j].tolist() for i, j in [(0, 2), (2, 3), (3, 4)]] == [[0, 1], [2], [2]]
     assert crossing.ordinal.tolist() == [0, 0, 1]
-    assert ledger.account("tokens").outcomes == {"placed": 17, "truncated": 0, "left_over": 0}
+    assert ledger.find_account("tokens").outcomes == {"placed": 17, "truncated": 0, "left_over": 0}
     assert ledger.figures == {"cut_sentences": 1}
     inside, _ = pack([[2, 3], [2], [9, 1]], length=10, crosses=False)
     assert spelt(inside) == ["cxxxxx/", "cxx/", "cxxxxxxxx/", "cxx/"]

@@ -93,7 +93,7 @@ def test_ledger_counts_what_stands_in_the_examples() -> None:
     for copy, ledger in enumerate(ledgers):
         here = pairs.copy == copy
         follows, random = here & (pairs.label == 0), here & (pairs.label == 1)
-        account = ledger.account("tokens")
+        account = ledger.find_account("tokens")
         assert account.total == len(columns.ids) == sum(account.outcomes.values())
         assert account.outcomes["placed"] == (lengths[follows] - 3).sum() + a_lengths[random].sum()
         assert account.outcomes["truncated"] == 0
@@ -123,7 +123,7 @@ def test_every_token_is_placed_once_or_left_over() -> None:
             expected[anchor] = int(b[-1]) + 1
     ends = columns.sentences[columns.documents[1:]]
     skipped += sum(int(ends[anchor]) - at for anchor, at in expected.items())
-    account = ledger.account("tokens")
+    account = ledger.find_account("tokens")
     assert skipped == account.outcomes["left_over"] > 0
     assert account.outcomes["placed"] == len(columns.ids) - skipped
     assert {0, 1} == set(pairs.label.tolist())
@@ -184,7 +184,7 @@ def test_single_words_are_left_over_whatever_their_label() -> None:
     columns = documents_of([[1]] * 50 + [[6]] * 50, 0.0)
     pairs, (ledger,) = build(columns, PairSettings())
     assert len(pairs.label) == 0 and pairs.offsets.tolist() == [0]
-    assert ledger.account("tokens").outcomes == {"placed": 0, "truncated": 0, "left_over": 350}
+    assert ledger.find_account("tokens").outcomes == {"placed": 0, "truncated": 0, "left_over": 350}
     assert ledger.figures["one_word"] == 100
 
 
@@ -192,13 +192,13 @@ def test_a_single_document_has_no_partner_and_no_label() -> None:
     columns = documents_of([[9, 9, 9, 9]], 0.7)
     pairs, (ledger,) = build(columns, PairSettings(length=16, short_sequence_probability=0))
     assert len(pairs.label) == 0
-    assert ledger.account("tokens").outcomes["left_over"] == 36
+    assert ledger.find_account("tokens").outcomes["left_over"] == 36
     assert ledger.figures["without_partner"] == 1
 
 
 def test_no_documents_give_no_examples() -> None:
     pairs, (ledger,) = build(documents_of([], 0.7), PairSettings())
-    assert len(pairs.label) == 0 and ledger.account("tokens").total == 0
+    assert len(pairs.label) == 0 and ledger.find_account("tokens").total == 0
 
 
 def test_copies_are_built_apart_and_differ() -> None:

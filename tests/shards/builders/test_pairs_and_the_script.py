@@ -68,7 +68,7 @@ def test_pairs_are_as_long_as_the_scripts_and_neither_lopsided_nor_truncated() -
     """
     columns = documents_of(DOCUMENTS, 1.0)
     pairs, ledgers = build_pairs(columns, PairSettings(length=LENGTH, copies=COPIES), cls_id=CLS, sep_id=SEP)
-    lengths, outcomes = np.diff(pairs.offsets), [ledger.account("tokens").outcomes for ledger in ledgers]
+    lengths, outcomes = np.diff(pairs.offsets), [ledger.find_account("tokens").outcomes for ledger in ledgers]
     assert lengths.max() == SCRIPT.longest and 0.7 * SCRIPT.mean < lengths.mean() < SCRIPT.mean
     assert len(pairs.label) > SCRIPT.examples
     assert abs(pairs.label.mean() - 0.5) < 0.02 < SCRIPT.random / SCRIPT.examples - 0.5

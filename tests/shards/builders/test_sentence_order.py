@@ -75,7 +75,7 @@ def test_segments_follow_one_another_or_are_swapped_and_look_alike_at_every_cut(
         places = {int(first[0]), int(second[0]), int(second[-1]) + 1}
         assert places <= bounds or all(columns.word_starts[place] and place not in bounds for place in places)
         cut += not places & bounds
-    account, figures = ledger.account("tokens"), ledger.figures
+    account, figures = ledger.find_account("tokens"), ledger.figures
     assert account.outcomes["placed"] == len(orders.ids) - 3 * len(orders.label)
     assert account.outcomes["truncated"] == 0 < account.outcomes["left_over"]
     assert (figures["in_order"], figures["swapped"]) == ((orders.label == 0).sum(), (orders.label == 1).sum())
@@ -102,7 +102,7 @@ def test_one_document_is_enough_and_both_segments_are_of_it() -> None:
 )
 def test_sentences_without_company_are_joined_and_cut(documents: list[list[int]], left: int) -> None:
     orders, (ledger,) = build(documents_of(documents), 40)
-    assert ledger.account("tokens").outcomes["left_over"] == left
+    assert ledger.find_account("tokens").outcomes["left_over"] == left
     assert len(orders.ids) - 3 * len(orders.label) + left == sum(map(sum, documents))
     assert ledger.figures["cut_sentences"] == len(orders.label)
 
@@ -125,6 +125,6 @@ def test_letters_lose_their_greeting_and_books_keep_their_title() -> None:
 def test_the_last_sentence_of_a_document_is_not_alone_where_it_need_not_be() -> None:
     """Five sentences of which four fit: three and two, not four and one."""
     orders, (ledger,) = build(documents_of([[9] * 5] * 30, 0.7), 40, short=0)
-    assert ledger.account("tokens").outcomes["left_over"] == 0
+    assert ledger.find_account("tokens").outcomes["left_over"] == 0
     assert sorted(set(np.diff(orders.offsets).tolist())) == [2 * 9 + 3, 3 * 9 + 3]
     assert orders.ids.min() == CLS and orders.ids.max() == FIRST_ID + 30 * 45 - 1

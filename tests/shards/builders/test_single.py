@@ -47,7 +47,7 @@ def test_worked_by_hand() -> None:
     assert built.ledgers[0].figures == {"too_short": 0, "cuts": 1}
     longer = build_single(columns, SingleInput(min_tokens=5), Common(8, 1, 7), SINGLE)
     assert spelt(longer.examples) == ["cxxxxx/", "cxxxxx/"]
-    assert longer.ledgers[0].account("tokens").outcomes == {"placed": 10, "truncated": 0, "left_over": 5}
+    assert longer.ledgers[0].find_account("tokens").outcomes == {"placed": 10, "truncated": 0, "left_over": 5}
     assert longer.ledgers[0].figures == {"too_short": 2, "cuts": 1}
 
 

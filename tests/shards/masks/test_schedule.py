@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from corpora.errors import InputError
-from corpora.store.settings import bind, settings_json
+from corpora.store.settings import bind_settings, to_settings_json
 from shards.masks.masking import MaskSettings, RateSchedule, ShardVocabulary, build_mask_vocabulary, draw_masks
 from shards.masks.plain import draw_masks_plain, with_rate_at
 
@@ -50,10 +50,10 @@ def test_held_out_examples_are_read_at_the_last_rate() -> None:
 
 def test_a_schedule_is_read_from_a_recipe_and_enters_fingerprints_only_where_there_is_one() -> None:
     table = {"rate": 0.3, "schedule": {"points": [[10, 0.15]], "by": "step", "batch": 32, "shape": "linear"}}
-    settings = bind(MaskSettings, table, "shards.masking")
+    settings = bind_settings(MaskSettings, table, "shards.masking")
     assert settings.schedule == RateSchedule(points=((10, 0.15),), by="step", batch=32, shape="linear")
-    assert bind(MaskSettings, settings_json(settings), "shards.masking") == settings
-    assert {"schedule", "count", "longest"}.isdisjoint(settings_json(MaskSettings()))
+    assert bind_settings(MaskSettings, to_settings_json(settings), "shards.masking") == settings
+    assert {"schedule", "count", "longest"}.isdisjoint(to_settings_json(MaskSettings()))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_schedule_is_read_from_a_recipe_and_enters_fingerprints_only_where_the
 )
 def test_what_makes_no_schedule_is_refused(table: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        bind(MaskSettings, {"schedule": table}, "shards.masking")  # type: ignore[dict-item]
+        bind_settings(MaskSettings, {"schedule": table}, "shards.masking")  # type: ignore[dict-item]
 
 
 def test_static_masks_have_one_rate() -> None:

@@ -50,7 +50,7 @@ def test_the_labels_of_pairs_are_not_on_the_surface(kind: str) -> None:
     label = built.examples.label.astype(int)
     assert abs(label.sum() - (1 - label).sum()) < 3 * np.sqrt(len(label))
     for ledger in built.ledgers:
-        outcomes = ledger.account("tokens").outcomes
+        outcomes = ledger.find_account("tokens").outcomes
         assert outcomes["truncated"] == 0 and outcomes["left_over"] < 0.03 * len(columns.ids)
 
 

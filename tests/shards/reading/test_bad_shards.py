@@ -35,7 +35,7 @@ def opened(built: tuple[Path, Manifest], tmp_path: Path) -> ShardSet:
 
 def shard_file(shard_set: ShardSet) -> Path:
     """The file of the first shard."""
-    return Path(shard_set.place.full_path(shard_set.find_path(0)))
+    return Path(shard_set.place.to_full_path(shard_set.find_path(0)))
 
 
 def with_number(column: str, buffer: int, kind: type[np.generic], place: int, value: int) -> Callable[[Path], None]:

@@ -37,7 +37,7 @@ def test_one_document_alone_gives_an_empty_table(kind: str, tmp_path: Path) -> N
     settings = ShardSettings(masking=MaskSettings(kind=kind))
     built = settings.own.build(documents.tokens, settings.common, ShardVocabulary(words.size, words.special_ids))
     [ledger] = built.ledgers
-    assert ledger.account("tokens").outcomes["left_over"] == 4
+    assert ledger.find_account("tokens").outcomes["left_over"] == 4
     rows = to_example_table(built, documents, settings, words, build_mask_vocabulary(words))
     assert rows.num_rows == 0
     assert rows.schema == build_example_schema(pa.uint16(), labels=True, pairs=True, static_masks=kind == "static")

@@ -10,7 +10,7 @@ from small_shards import put_shards
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
-from corpora.store.places.files import unfinished
+from corpora.store.places.files import to_unfinished_path
 from corpora.store.places.place import Place
 from shards.reading.files import shard_cache as near
 from shards.reading.files.shard_cache import ShardCache, check_room, compute_bytes_needed, list_example_files
@@ -72,7 +72,9 @@ def test_what_nobody_reads_makes_room(built: tuple[Place, Manifest], tmp_path: P
 def _record_sizes(shard_set: ShardSet) -> list[int]:
     records = (part.record for part in shard_set.parts)
     return [
-        shard_set.place.size(f"{shard_set.manifest.stage_folder}/{record.path}") or 0 for record in records if record
+        shard_set.place.find_size(f"{shard_set.manifest.stage_folder}/{record.path}") or 0
+        for record in records
+        if record
     ]
 
 
@@ -95,13 +97,13 @@ def test_what_a_killed_process_left_is_no_file(built: tuple[Place, Manifest], tm
     folder, parts = shard_set.manifest.stage_folder, shard_set.parts
     path = tmp_path / folder / list_example_files(parts[0])[0].path
     path.parent.mkdir(parents=True)
-    half = unfinished(path)
+    half = to_unfinished_path(path)
     half.write_bytes(b"half a shard")
     path.write_bytes(b"a shard that was cut, or of other bytes")
     with ShardCache(built[0], tmp_path, 10**9).hold(folder, parts):
         assert (
             path.read_bytes()
-            == Path(built[0].full_path(f"{folder}/{list_example_files(parts[0])[0].path}")).read_bytes()
+            == Path(built[0].to_full_path(f"{folder}/{list_example_files(parts[0])[0].path}")).read_bytes()
         )
         assert not half.exists() and len(kept(tmp_path)) == len(parts)
 
@@ -110,7 +112,7 @@ def test_a_damaged_file_of_the_store_is_not_kept(built: tuple[Place, Manifest], 
     """Fails where bytes that are not those of the manifest get into the cache."""
     shard_set = ShardSet(*built)
     name = f"{shard_set.manifest.stage_folder}/{list_example_files(shard_set.parts[0])[0].path}"
-    path = Path(built[0].full_path(name))
+    path = Path(built[0].to_full_path(name))
     data = path.read_bytes()
     try:
         path.write_bytes(data[:-9] + b"x" + data[-8:])

@@ -11,7 +11,7 @@ from small_shards import put_shards
 
 from corpora.store.manifest import Part
 from corpora.store.places.place import Place
-from corpora.store.tables import open_table, read_table
+from corpora.store.tables import read_part_table, read_table
 from shards.masks.masking import MaskSettings
 from shards.reading.files.shard_set import ShardSet
 from shards.settings import ShardSettings
@@ -46,7 +46,7 @@ def test_examples_by_number_are_the_rows_in_order(tmp_path: Path, split: str, st
         assert example.mask_positions.tolist() == expected.get("mask_positions", [])
         assert example.mask_ids.tolist() == expected.get("mask_ids", [])
         part, at = shard_set.locate_row(index)
-        assert sum(p.rows("examples") for p in chosen[: chosen.index(part)]) + at == index
+        assert sum(p.count_rows("examples") for p in chosen[: chosen.index(part)]) + at == index
     assert [example.example_id for example in shard_set.iter_live_examples()] == [row["example_id"] for row in rows]
 
 
@@ -64,12 +64,12 @@ def test_opening_reads_nothing_of_the_shards(tmp_path: Path, monkeypatch: pytest
     opened: list[tuple[str, tuple[str, ...]]] = []
 
     def noted(place: Place, folder: str, part: Part, table: str, columns: Sequence[str], *rest: Any) -> Any:
-        if part.rows(table):
+        if part.count_rows(table):
             opened.append((table, tuple(columns)))
-        return open_table(place, folder, part, table, columns, *rest)
+        return read_part_table(place, folder, part, table, columns, *rest)
 
-    monkeypatch.setattr("shards.reading.files.shard_set.open_table", noted)
-    monkeypatch.setattr("corpora.store.tables.open_table", noted)
+    monkeypatch.setattr("shards.reading.files.shard_set.read_part_table", noted)
+    monkeypatch.setattr("corpora.store.tables.read_part_table", noted)
     assert len(plain) and plain.is_live.all() and plain.locate_row(3)
     assert opened == []
     assert not with_list.is_live.all()

@@ -12,7 +12,7 @@ from corpora.errors import InputError
 from corpora.store.manifest import Parent
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage
-from corpora.store.tables import _Mapped
+from corpora.store.tables import _MappedFile
 from shards.reading.epoch_rows import find_document, open_corpus, trace_example
 from shards.reading.files.shard_set import ShardSet
 from shards.settings import ShardSettings
@@ -67,16 +67,16 @@ def test_a_trace_unpacks_the_record_batches_of_one_example(corpus: Corpus, monke
     monkeypatch.setattr("shards.build.BATCH_ROWS", 4)
     shard_set = ShardSet(corpus.place, shards_of(corpus, ShardSettings(length=16)).shards)
     unpacked: list[tuple[str, tuple[str, ...], int]] = []
-    batch_of = _Mapped.batch
+    batch_of = _MappedFile.read_batch
 
-    def counted(mapped: _Mapped, number: int) -> pa.RecordBatch:
+    def counted(mapped: _MappedFile, number: int) -> pa.RecordBatch:
         batch = batch_of(mapped, number)
         unpacked.append((mapped._table.file.table, tuple(batch.schema.names), batch.num_rows))
         return batch
 
-    monkeypatch.setattr(_Mapped, "batch", counted)
+    monkeypatch.setattr(_MappedFile, "read_batch", counted)
     [first, *_] = shard_set.parts
-    assert first.rows("examples") > 2 * 4
+    assert first.count_rows("examples") > 2 * 4
     traces = trace_example(shard_set, 5)
     assert [rows for table, _, rows in unpacked if table == "examples"] == [4]
     whole = [names for table, names, _ in unpacked if table == "documents" and "text" in names]

@@ -274,7 +274,7 @@ def test_the_stage_stores_what_the_functions_say(place: Place, settings: Vocabul
     }
     assert list(found.sizes) == sorted(found.sizes) and len(found.sizes) >= 1
     assert sum(found.counts) == found.corpus.tokens and len(found.counts) == vocabulary.size
-    account = manifest.ledger.account("words")
+    account = manifest.ledger.find_account("words")
     assert account.total == found.corpus.words and account.outcomes["one piece"] == found.corpus.whole_words
     assert all(split["count"] >= 1 and len(split["ids"]) > 1 for split in found.splits) and found.splits
 
@@ -287,5 +287,5 @@ def test_other_counts_or_another_vocabulary_are_measured_anew(place: Place) -> N
         counts = build_stage(place, plan_counts(put_corpus(place, {name: text}), PIECES.word_rule, name))
         vocabulary = build_stage(place, plan_vocabulary(name, counts, PIECES, {}))
         stage = plan_measures(vocabulary, counts)
-        planned.append(stage.part_fingerprint(stage.parts[0]))
+        planned.append(stage.compute_part_fingerprint(stage.parts[0]))
     assert planned[0] != planned[1]

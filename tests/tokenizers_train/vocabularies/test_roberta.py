@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
 from corpora.errors import InputError
-from corpora.store.checked_folder import COMPLETE
+from corpora.store.checked_folder import COMPLETE_FILE
 from tokenizers_train.learning.byte_bpe import train_byte_bpe
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS, format_token
 from tokenizers_train.vocabularies.settings import VocabularySettings
@@ -32,9 +32,9 @@ def test_saved_and_loaded_is_equal(tmp_path: Path) -> None:
     assert Vocabulary.from_files(WORDS.to_files()) == WORDS
     assert pickle.loads(pickle.dumps(WORDS)).find_id("Ġthe") == WORDS.find_id("Ġthe")
     (tmp_path / "tokenizer.json").unlink()
-    with pytest.raises(InputError, match=f"it is gone.* remove {tmp_path / COMPLETE}"):
+    with pytest.raises(InputError, match=f"it is gone.* remove {tmp_path / COMPLETE_FILE}"):
         load_vocabulary(tmp_path)
-    (tmp_path / COMPLETE).unlink()
+    (tmp_path / COMPLETE_FILE).unlink()
     assert load_vocabulary(tmp_path) == WORDS, "vocab.json and merges.txt alone tell another vocabulary"
 
 

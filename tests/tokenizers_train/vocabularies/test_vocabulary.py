@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from corpora.errors import InputError
-from corpora.store.settings import bind, settings_json
+from corpora.store.settings import bind_settings, to_settings_json
 from tokenizers_train.vocabularies.bert import SPECIAL_TOKENS
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, build_bert_vocabulary, load_vocabulary
@@ -53,14 +53,14 @@ def test_the_fingerprint_of_a_wordpiece_recipe_is_as_it_was() -> None:
         "unused": 0,
         "max_word_length": 100,
     }
-    assert settings_json(VocabularySettings()) == settings_json(VocabularySettings(lowercase=True)) == known
-    assert settings_json(VocabularySettings(lowercase=False)) == {**known, "lowercase": False}
+    assert to_settings_json(VocabularySettings()) == to_settings_json(VocabularySettings(lowercase=True)) == known
+    assert to_settings_json(VocabularySettings(lowercase=False)) == {**known, "lowercase": False}
     assert VocabularySettings().word_rule.settings == {"lowercase": True}
     assert VocabularySettings(lowercase=False).word_rule.settings == {"lowercase": False}
 
 
 def test_byte_bpe_keeps_case_by_default() -> None:
-    settings = bind(VocabularySettings, {"algorithm": "byte-bpe", "size": 400}, "vocabulary")
+    settings = bind_settings(VocabularySettings, {"algorithm": "byte-bpe", "size": 400}, "vocabulary")
     assert settings.lowercase is False
     assert settings == VocabularySettings(algorithm="byte-bpe", size=400, lowercase=False)
     assert settings.word_rule.settings == {"pre_tokenizer": "gpt2"}

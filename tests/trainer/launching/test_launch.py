@@ -21,10 +21,10 @@ from small_shards import put_shards
 from small_training import SmallStore, exported_bytes, flip, of, put_store, said, small_job, small_model, train_here
 
 from corpora.errors import InputError
-from corpora.store.checked_folder import COMPLETE
+from corpora.store.checked_folder import COMPLETE_FILE
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage, survey_stage
-from corpora.store.tables import open_table
+from corpora.store.tables import read_part_table
 from shards.settings import ShardSettings
 from trainer import build, pretrain
 from trainer.build import plan_model, work_folder
@@ -77,7 +77,7 @@ def test_a_stage_is_named_by_what_decides_the_weights(store: SmallStore) -> None
     assert planned(store, processes=2, log_every=5, compile=True).fingerprint == stage.fingerprint
     for other in (planned(store, seed=1), planned(store, model=small_model(dropout=0.2))):
         assert other.fingerprint != stage.fingerprint
-        assert other.part_fingerprint(other.parts[0]) != stage.part_fingerprint(stage.parts[0])
+        assert other.compute_part_fingerprint(other.parts[0]) != stage.compute_part_fingerprint(stage.parts[0])
     assert {parent.role for parent in stage.parents} == {"shards", "vocabularies"} and len(stage.parents) == 2
     job: TrainingJob = stage.parts[0].job
     assert Path(job.work) == work_folder(store.place, stage)
@@ -116,10 +116,12 @@ def test_a_model_is_built_and_published(store: SmallStore) -> None:
     [part] = manifest.parts
     names = {file.path.rsplit("/", 1)[-1] for file in part.files}
     assert {"config.json", "model.safetensors", "tokenizer.json", "vocab.txt", "model.metrics.arrow"} <= names
-    account = manifest.ledger.account("slots")
+    account = manifest.ledger.find_account("slots")
     assert account.total == 28 and dict(account.outcomes) == {"deleted": 0, "read": 28}
     assert manifest.ledger.figures["steps"] == 4 and manifest.ledger.figures["parameters"] > 20_000
-    metrics = [row for batch in open_table(store.place, "models/small", part, "metrics") for row in batch.to_pylist()]
+    metrics = [
+        row for batch in read_part_table(store.place, "models/small", part, "metrics") for row in batch.to_pylist()
+    ]
     assert "".join(f"{row['event'][0]}{row['step']}" for row in metrics) == "s1s2e2s3e3s4e4"
     assert all(row["masked_loss"] > 0 and row["tokens"] > 0 for row in metrics)
     survey = survey_stage(store.place, stage)
@@ -140,7 +142,7 @@ def exported_here(store: SmallStore, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", COMPLETE])
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", COMPLETE_FILE])
 def test_a_damaged_export_is_written_again(
     exported_here: TrainingJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -175,14 +177,14 @@ def test_what_is_damaged_after_training_is_not_published(tmp_path: Path, monkeyp
         patched.setattr(build, "train", train_and_flip)
         build_stage(store.place, stage)
     assert survey_stage(store.place, stage).missing == stage.parts
-    assert build_stage(store.place, stage).rows("metrics") == 6
+    assert build_stage(store.place, stage).count_rows("metrics") == 6
 
 
 @pytest.mark.slow
 def test_a_published_model_opens_elsewhere(store: SmallStore, transformers: Any) -> None:
     """Fails where the artifact's folder is no model and tokeniser for transformers."""
     manifest = build_stage(store.place, planned(store, evaluate_every=2))
-    folder = store.place.full_path(manifest.folder)
+    folder = store.place.to_full_path(manifest.folder)
     model = transformers.AutoModelForPreTraining.from_pretrained(folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     assert model.config.vocab_size == len(tokenizer) == store.shards.facts["vocab_size"]
@@ -319,8 +321,10 @@ def test_a_process_that_dies_after_the_export_fails_nothing(
 
 def test_a_process_leaves_without_finalisation() -> None:
     """Fails where what was said is lost, the exit code is another, or the interpreter is finalised."""
-    leaving = "import atexit; from corpora.store.processes import leave; atexit.register(print, 'late'); "
-    left = subprocess.run([sys.executable, "-c", f"{leaving}print('said'); leave(3)"], capture_output=True, check=False)
+    leaving = "import atexit; from corpora.store.processes import exit_now; atexit.register(print, 'late'); "
+    left = subprocess.run(
+        [sys.executable, "-c", f"{leaving}print('said'); exit_now(3)"], capture_output=True, check=False
+    )
     assert (left.returncode, left.stdout) == (3, b"said\n")
 
 
@@ -394,8 +398,8 @@ def test_a_rank_that_hangs_does_not_outlive_the_others_for_long(
     """
     left, sent = [*ranks], list[tuple[int, int]]()
     monkeypatch.setattr(agent, "wait", lambda *_, **__: SimpleNamespace(done=not left))
-    monkeypatch.setattr(agent, "children", lambda pid: left.pop(0))
-    monkeypatch.setattr(agent, "send", lambda *signalled: sent.append(signalled))
+    monkeypatch.setattr(agent, "list_children", lambda pid: left.pop(0))
+    monkeypatch.setattr(agent, "send_signal", lambda *signalled: sent.append(signalled))
     monkeypatch.setattr(agent, "time", SimpleNamespace(monotonic=itertools.count(0, 2).__next__))
     agent.kill_those_left(Future(), processes=2)
     assert sent == [(pid, signal.SIGKILL) for pid in killed]
@@ -407,11 +411,11 @@ def test_shards_of_an_object_store_are_copied_once(store: SmallStore, tmp_path: 
     copied = with_local_shards(job, tmp_path / "copies")
     assert copied == replace(job, store=str(tmp_path / "copies"))
     place = Place(copied.store)
-    sizes = place.sizes("shards")
-    assert sizes == store.place.sizes("shards")
-    times = {path: Path(place.full_path(path)).stat().st_ino for path in sizes if path.endswith(".arrow")}
+    sizes = place.list_files("shards")
+    assert sizes == store.place.list_files("shards")
+    times = {path: Path(place.to_full_path(path)).stat().st_ino for path in sizes if path.endswith(".arrow")}
     with_local_shards(job, tmp_path / "copies")
-    assert times == {path: Path(place.full_path(path)).stat().st_ino for path in times} and len(times) == 8
+    assert times == {path: Path(place.to_full_path(path)).stat().st_ino for path in times} and len(times) == 8
 
 
 def test_commands(tmp_path: Path) -> None:

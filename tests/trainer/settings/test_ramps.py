@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.errors import InputError
-from corpora.store.settings import bind, settings_json
+from corpora.store.settings import bind_settings, to_settings_json
 from flows.run.estimates.work import tokens_of
 from trainer.settings.phases import BatchRamp, PhaseSettings, floor_sum
 
@@ -72,10 +72,10 @@ def test_what_a_phase_reads_at_most() -> None:
 def test_what_names_a_phase_is_its_steps() -> None:
     """Fails where the words in which a length was said make another model."""
     ramp = BatchRamp(first=8, steps=3)
-    assert settings_json(PhaseSettings(steps=5, batch=32, batch_ramp=ramp)) == {
+    assert to_settings_json(PhaseSettings(steps=5, batch=32, batch_ramp=ramp)) == {
         "steps": 5, "batch": 32, "batch_ramp": {"first": 8, "steps": 3, "multiple": 1},
     }  # fmt: skip
-    assert settings_json(PhaseSettings(tokens="10B")) == {"steps": 0, "batch": 32}
+    assert to_settings_json(PhaseSettings(tokens="10B")) == {"steps": 0, "batch": 32}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_what_names_a_phase_is_its_steps() -> None:
 )
 def test_phases_that_cannot_be(said: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        bind(PhaseSettings, said, "training.phase[0]")
+        bind_settings(PhaseSettings, said, "training.phase[0]")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.errors import InputError
-from corpora.store.settings import bind, settings_json
+from corpora.store.settings import bind_settings, to_settings_json
 from trainer.settings.phases import KINDS, PhaseSettings, Schedule
 from trainer.settings.training import TrainingSettings, decays_begin
 from trainer.train import split_phases
@@ -24,7 +24,7 @@ def learning_rate(step: int, settings: TrainingSettings) -> float:
 
 def rates_of(*phases: Mapping[str, Any], **training: Any) -> list[float]:
     """The rates of all steps of a training with a peak of 1."""
-    settings = bind(TrainingSettings, {"learning_rate": 1.0, "phase": [*phases], **training}, "training")
+    settings = bind_settings(TrainingSettings, {"learning_rate": 1.0, "phase": [*phases], **training}, "training")
     return [learning_rate(step, settings) for step in range(settings.steps)]
 
 
@@ -78,7 +78,7 @@ def test_a_phase_begins_a_schedule_of_its_own_until_the_next_that_does() -> None
 
 def test_where_another_run_can_go_on_is_before_each_decay() -> None:
     """Fails where the checkpoint before a decay would not be kept, or another one."""
-    settings = bind(
+    settings = bind_settings(
         TrainingSettings,
         {"phase": [{"steps": 90}, {"steps": 10}, {"steps": 5, "schedule": {"kind": "wsd", "decay_share": 1.0}}],
          "schedule": {"kind": "wsd", "decay_steps": 20}},
@@ -107,7 +107,7 @@ def test_rates_rise_to_the_peak_and_never_after_it(kind: str, steps: int, warmup
 
 def test_what_says_nothing_new_has_the_fingerprint_of_before() -> None:
     """Fails where a new setting would train a published model again."""
-    settings = settings_json(bind(TrainingSettings, {"phase": [{"steps": 2}]}, "training"))
+    settings = to_settings_json(bind_settings(TrainingSettings, {"phase": [{"steps": 2}]}, "training"))
     assert set(settings) == {
         "phase", "learning_rate", "warmup_steps", "beta1", "beta2", "epsilon", "weight_decay", "clip_norm", "precision",
         "seed",
@@ -135,4 +135,4 @@ def test_what_says_nothing_new_has_the_fingerprint_of_before() -> None:
 )
 def test_settings_that_cannot_be(said: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        bind(TrainingSettings, {"phase": [{"steps": 10}], **said}, "training")
+        bind_settings(TrainingSettings, {"phase": [{"steps": 10}], **said}, "training")

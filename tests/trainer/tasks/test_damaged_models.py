@@ -14,7 +14,7 @@ from small_models import write_model
 from small_tasks import exported_model, new_job, run
 
 from corpora.errors import InputError
-from corpora.store.checked_folder import COMPLETE
+from corpora.store.checked_folder import COMPLETE_FILE
 from corpora.store.ledger import Account, Ledger
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
@@ -71,12 +71,12 @@ DOORS: dict[str, tuple[Callable[[Path], Any], tuple[str, ...]]] = {  # and the f
 def test_every_door_refuses_every_file_that_is_not_what_was_written(tuned: Path, door: str) -> None:
     """Fails if a flipped bit, a file that is gone, or a damaged list of digests passes through a door."""
     names = {path.name for path in tuned.iterdir()} - {"metrics.jsonl"}  # it has times, and nothing is read from it
-    assert {RECORD, COMPLETE, WEIGHTS, "config.json", "tokenizer.json"} <= names
+    assert {RECORD, COMPLETE_FILE, WEIGHTS, "config.json", "tokenizer.json"} <= names
     opens, unread = DOORS[door]
     for name in sorted(names - {*unread}):
         path = tuned / name
         whole = path.read_bytes()
-        for harm in (flip, lambda path: flip(path, 5), *([Path.unlink] if name != COMPLETE else [])):
+        for harm in (flip, lambda path: flip(path, 5), *([Path.unlink] if name != COMPLETE_FILE else [])):
             harm(path)
             with pytest.raises(InputError, match=rf"{path} is not the file .* there: .*\. Copy the folder again"):
                 opens(tuned)
@@ -89,10 +89,10 @@ def test_who_changes_a_file_on_purpose_is_told_what_to_do(tuned: Path, tmp_path:
     record = json.loads((folder / RECORD).read_text())
     flip(folder / WEIGHTS)
     with pytest.raises(
-        InputError, match=f"remove {folder / COMPLETE} and `weights` in {RECORD}, which has the digests"
+        InputError, match=f"remove {folder / COMPLETE_FILE} and `weights` in {RECORD}, which has the digests"
     ):
         load_task(folder)
-    (folder / COMPLETE).unlink()
+    (folder / COMPLETE_FILE).unlink()
     (folder / RECORD).write_text(json.dumps({name: value for name, value in record.items() if name != "weights"}))
     assert load_task(folder)
 
@@ -100,7 +100,7 @@ def test_who_changes_a_file_on_purpose_is_told_what_to_do(tuned: Path, tmp_path:
 def test_a_fine_tuned_model_without_its_digests_is_compared_with_its_record(tuned: Path, tmp_path: Path) -> None:
     """Fails if the weights of a folder that was copied out of a store are taken as they are."""
     folder = Path(shutil.copytree(tuned, tmp_path / "copied"))
-    (folder / COMPLETE).unlink()
+    (folder / COMPLETE_FILE).unlink()
     flip(folder / WEIGHTS)
     with pytest.raises(InputError, match=f"{WEIGHTS} is not the file that finetune.json records: it is damaged"):
         load_task(folder)
@@ -155,7 +155,7 @@ def test_a_model_in_a_store_is_compared_with_its_manifest(tmp_path: Path) -> Non
 
     def build(writer: PartWriter, plan: PartPlan) -> Ledger:
         for name in names:
-            writer.file(name, (source / name).read_bytes())
+            writer.write_file(name, (source / name).read_bytes())
         return Ledger(accounts=(Account(unit="files", total=3, outcomes={"given": 3}),))
 
     stage = Stage(
@@ -183,7 +183,7 @@ def test_a_model_in_a_store_is_compared_with_its_manifest(tmp_path: Path) -> Non
         with pytest.raises(InputError, match=r"manifest\.json is damaged"):
             fill_masks(folder, "a [MASK]", 1)
         flip(folder / "manifest.json", place)
-    for name in ("manifest.json", COMPLETE):
+    for name in ("manifest.json", COMPLETE_FILE):
         (source / name).write_text('{"name": "an app"}')  # of something else
     flip(source / WEIGHTS)
     assert fill_masks(source, "a [MASK]", 1)

@@ -16,7 +16,7 @@ from small_tasks import encoded_for, exported_model, judged_as, kept_of, new_job
 from small_training import on_ranks
 
 from corpora.errors import InputError
-from corpora.store.checked_folder import COMPLETE
+from corpora.store.checked_folder import COMPLETE_FILE
 from trainer.huggingface.checkpoints import load, load_pretrained
 from trainer.tasks.finetuning.finetune import RECORD, main, with_first_weights
 from trainer.tasks.heads.task_model import batch_of_items, build_task_model
@@ -126,7 +126,7 @@ def test_the_same_job_ends_with_the_same_bytes(tmp_path: Path) -> None:
         assert events == ["start", "step", "step", "step", "evaluation", "checkpoint"]
     one, again, other = outputs
     assert one == again
-    assert one.keys() == {*bert_words().to_files(), "config.json", "model.safetensors", RECORD, COMPLETE}
+    assert one.keys() == {*bert_words().to_files(), "config.json", "model.safetensors", RECORD, COMPLETE_FILE}
     assert one["model.safetensors"] != other["model.safetensors"]
 
 

@@ -22,7 +22,7 @@ from small_training import (
 )
 
 from corpora.errors import InputError
-from corpora.store.checked_folder import COMPLETE, names_in
+from corpora.store.checked_folder import COMPLETE_FILE, list_files
 from trainer.checkpoints.folders import Checkpoints
 from trainer.jobs.job import TrainingJob
 
@@ -55,12 +55,12 @@ def test_a_checkpoint_says_where_the_run_is(finished: tuple[SmallStore, Training
     _, job = finished
     assert steps_of(job) == ["step-00000002", "step-00000004", "step-00000006"]
     folder = Path(job.work, "checkpoints", "step-00000004")
-    facts = json.loads((folder / COMPLETE).read_text())
+    facts = json.loads((folder / COMPLETE_FILE).read_text())
     assert facts["cursor"] == {"phase": 0, "step": 4, "slot": 32} and facts["ranks"] == 1
     assert facts["counts"]["slots"] == 32
     assert facts["counts"]["tokens"] == sum(event["tokens"] for event in of(said(job), "step")[:4])
     assert facts["identity"]["shards"] == [job.shards[0].content]
-    assert list(facts["files"]) == names_in(folder) and len(names_in(folder)) == 2
+    assert list(facts["files"]) == list_files(folder) and len(list_files(folder)) == 2
 
 
 SHARD = "__0_0.distcp"
@@ -68,14 +68,17 @@ OTHER_BYTES = "its bytes are not those that were written"
 DAMAGES = {
     "cut": (lambda folder: (folder / SHARD).write_bytes(b"half"), f"{SHARD}: it has 4 bytes instead of"),
     "gone": (lambda folder: (folder / ".metadata").unlink(), ".metadata: it is gone"),
-    "unmarked": (lambda folder: (folder / COMPLETE).unlink(), "complete.json: it is gone"),
+    "unmarked": (lambda folder: (folder / COMPLETE_FILE).unlink(), "complete.json: it is gone"),
     "half marked": (
-        lambda folder: (folder / COMPLETE).write_text('{"cursor'),
+        lambda folder: (folder / COMPLETE_FILE).write_text('{"cursor'),
         "complete.json: it does not end with its digest",
     ),
     "a bit of the shard": (lambda folder: flip(folder / SHARD), f"{SHARD}: {OTHER_BYTES}"),
     "a bit of the index": (lambda folder: flip(folder / ".metadata"), f".metadata: {OTHER_BYTES}"),
-    "a bit of the document": (lambda folder: flip(folder / COMPLETE), "complete.json: its digest is of other bytes"),
+    "a bit of the document": (
+        lambda folder: flip(folder / COMPLETE_FILE),
+        "complete.json: its digest is of other bytes",
+    ),
 }
 
 
@@ -106,7 +109,7 @@ def test_two_processes_leave_the_same_aside(finished: tuple[SmallStore, Training
     train_on_ranks(job)
     again = copy_of(job, tmp_path / "work")
     folder = Path(again.work, "checkpoints")
-    names = names_in(folder / "step-00000006")
+    names = list_files(folder / "step-00000006")
     assert names == [".metadata", "__0_0.distcp", "__1_0.distcp"]
     flip(folder / "step-00000006" / names[1])
     flip(folder / "step-00000004" / names[2])
@@ -139,7 +142,7 @@ def test_what_a_killed_save_left_is_no_checkpoint(finished: tuple[SmallStore, Tr
     again = copy_of(job, tmp_path / "work")
     folder = Path(again.work, "checkpoints")
     (folder / "step-00000006").rename(folder / ".step-00000006.tmp")
-    (folder / ".step-00000006.tmp" / COMPLETE).unlink()
+    (folder / ".step-00000006.tmp" / COMPLETE_FILE).unlink()
     (folder / ".step-00000005.tmp").mkdir()
     assert [event["step"] for event in of(train_here(again), "resume")] == [4]
     assert exported_bytes(again) == exported_bytes(job)
@@ -150,7 +153,7 @@ def test_the_newest_are_kept(finished: tuple[SmallStore, TrainingJob], tmp_path:
     """Fails where old checkpoints fill the disk, or a damaged one after is kept in place of a whole one."""
     _, job = finished
     again = with_training(copy_of(job, tmp_path / "work"), keep_checkpoints=1, checkpoint_every=5)
-    (Path(again.work, "checkpoints", "step-00000006") / COMPLETE).unlink()
+    (Path(again.work, "checkpoints", "step-00000006") / COMPLETE_FILE).unlink()
     train_here(again)
     assert steps_of(again) == ["step-00000006"]
     assert [event["step"] for event in of(said(again), "checkpoint")] == [2, 4, 5, 6]

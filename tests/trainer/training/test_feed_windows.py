@@ -7,7 +7,7 @@ import pytest
 from small_training import as_rank, put_store, read_by, small_job, train_here
 
 from corpora.errors import InputError
-from corpora.store.settings import settings_json
+from corpora.store.settings import to_settings_json
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from shards.reading.order import step_slots, take_rank_share
@@ -40,9 +40,9 @@ def test_a_feed_reads_in_the_order_of_its_settings(tmp_path: Path, ranks: int) -
 
 def test_only_who_says_it_trains_another_model() -> None:
     """Fails where the setting renames models of recipes without it, or decides weights and is in no name."""
-    plain = settings_json(TrainingSettings(phase=PHASES))
+    plain = to_settings_json(TrainingSettings(phase=PHASES))
     assert not {"order", "window"} & plain.keys()
-    windowed = settings_json(TrainingSettings(phase=PHASES, order="windowed", window=4))
+    windowed = to_settings_json(TrainingSettings(phase=PHASES, order="windowed", window=4))
     assert (windowed["order"], windowed["window"]) == ("windowed", 4)
     with pytest.raises(InputError, match=r"training\.order = 'random' is not known"):
         TrainingSettings(phase=PHASES, order="random")

@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> SmallStore:
 def test_a_damaged_shard_stops_training_before_the_first_checkpoint(store: SmallStore, tmp_path: Path) -> None:
     """Fails where a checkpoint or an export holds what was learnt from it, or mending the shard does not help."""
     name = trained_shard(store.shards)
-    path = Path(store.place.full_path(name))
+    path = Path(store.place.to_full_path(name))
     whole = path.read_bytes()
     flip_tokens(path)
     job = small_job(store, tmp_path / "work")
@@ -64,7 +64,7 @@ def refused(job: TrainingJob) -> None:
 
 def test_all_ranks_stop(store: SmallStore, tmp_path: Path) -> None:
     """Fails where a rank waits for ever, or a checkpoint is written."""
-    flip_tokens(Path(store.place.full_path(trained_shard(store.shards))))
+    flip_tokens(Path(store.place.to_full_path(trained_shard(store.shards))))
     job = small_job(store, tmp_path / "work", processes=2)
     on_ranks(refused, job, 2)
     assert said(job) and not list(Path(job.work).glob("checkpoints/*"))
@@ -85,7 +85,7 @@ def test_a_token_that_no_vocabulary_has_is_told_by_the_rank(
     store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Fails where an id past the vocabulary ends a rank by a signal or a traceback."""
-    flip_tokens(Path(store.place.full_path(trained_shard(store.shards))), byte=1, num_tokens=100)
+    flip_tokens(Path(store.place.to_full_path(trained_shard(store.shards))), byte=1, num_tokens=100)
     with pytest.raises(Damaged) as refusal:
         replayed(small_job(store, tmp_path / "work"), monkeypatch, capfd)
     assert refusal.value.path == trained_shard(store.shards) and refusal.value.__cause__ is None
@@ -95,7 +95,7 @@ def test_a_rank_that_a_damaged_shard_kills_is_explained(
     store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Fails where the user is told of a signal or a traceback (of a label that is none), and of no file."""
-    spoil_labels(Path(store.place.full_path(trained_shard(store.shards))))
+    spoil_labels(Path(store.place.to_full_path(trained_shard(store.shards))))
     monkeypatch.setattr(ExampleColumns, "_note_read", lambda *_: None)  # as if the check were slower than the rank
     with pytest.raises(Damaged) as refusal:
         replayed(small_job(store, tmp_path / "work"), monkeypatch, capfd)
@@ -119,7 +119,7 @@ def test_a_damaged_copy_is_removed_and_fetched_again(store: SmallStore, tmp_path
     with_local_shards(job, tmp_path / "copies")
     assert copy.read_bytes() == whole
     copy.unlink()
-    flip_tokens(Path(store.place.full_path(name)))
+    flip_tokens(Path(store.place.to_full_path(name)))
     with pytest.raises(Damaged):
         with_local_shards(job, tmp_path / "copies")
     assert not copy.exists()

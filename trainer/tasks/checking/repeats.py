@@ -19,7 +19,7 @@ from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates
 from corpora.duplicates.sweep import KEPT
 from corpora.duplicates.verify import ShingleSets, shingle_sets
 from corpora.kernels.arrays import Bools, Int64s
-from corpora.store.scratch import scratch_file
+from corpora.store.scratch import open_scratch_file
 from corpora.text.words import words
 from trainer.tasks.checking.files import CheckedFile, hash_of
 from trainer.tasks.checking.findings import DataFinding, finding, quoted, several, share_of, shortened
@@ -162,7 +162,7 @@ def near_rows(texts: Sequence[str], left_out: Bools) -> Int64s:
         for at in range(0, len(rows), AT_ONCE):
             yield shingle_sets(_column([texts[row] for row in rows[at : at + AT_ONCE]]), NEAR.shingle_words)
 
-    with scratch_file(folder := gettempdir()) as file:
+    with open_scratch_file(folder := gettempdir()) as file:
         compared = ShingleFile(file, folder, np.arange(len(texts), dtype=np.int32), read)
         return judge_duplicates(sets, keys, compared, NEAR).survivor
 

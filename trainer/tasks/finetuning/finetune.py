@@ -37,9 +37,9 @@ import torch
 
 from corpora.errors import InputError
 from corpora.sources.bytes.unchanged import states_of, unchanged
-from corpora.store.places.files import disk_refusal, unfinished
-from corpora.store.randomness import stream
-from corpora.store.settings import settings_json
+from corpora.store.places.files import explain_disk_error, to_unfinished_path
+from corpora.store.randomness import compute_keys
+from corpora.store.settings import to_settings_json
 from trainer.checkpoints.folders import Checkpoints, Cursor
 from trainer.complete_folders import alone, check_output
 from trainer.compute import settle
@@ -137,7 +137,10 @@ def train_task(
     files:  by name, as `named_file` describes them
     export: called on the first process with the unfinished folder; returns the record of the output
     """
-    folder, identity = unfinished(Path(job.output), alone=True), describe_identity(job, data.task, files)
+    folder, identity = (
+        to_unfinished_path(Path(job.output), is_only_writer=True),
+        describe_identity(job, data.task, files),
+    )
     other = find_other_run(folder, identity)
     ranks.wait()
     if ranks.rank == 0:
@@ -170,7 +173,7 @@ def train_task(
             epoch, within = divmod(number, steps_per_epoch)
             first = epoch * len(items)
             slots = range(first + within * batch, first + min((within + 1) * batch, len(items)))
-            torch.manual_seed(int(stream(seed, "dropout", number, ranks.rank)))
+            torch.manual_seed(int(compute_keys(seed, "dropout", number, ranks.rank)))
             micro_batches = cut_slots(slots, items, data.task, seed, settings.micro_batch, ranks)
             yield make_step(phase.first + number + 1, micro_batches, ranks)
 
@@ -224,7 +227,7 @@ def train_task(
             metric=scores.metric,
             computes=computes,
             resumed=resume_from is not None,
-            settings=settings_json(tuning),
+            settings=to_settings_json(tuning),
             max_length=data.max_length,
             items=len(items),
             training=data.training.ledger.to_json(),
@@ -290,7 +293,7 @@ def explain_disk(output: Path) -> Iterator[None]:
         yield
     except OSError as error:
         ours = error.filename is None or Path(str(error.filename)).is_relative_to(output.parent)
-        refusal = disk_refusal(error, "name an output on another disk") if ours else None
+        refusal = explain_disk_error(error, "name an output on another disk") if ours else None
         if refusal is None:
             raise
         raise InputError(f"Cannot write {output}: {refusal}. With the same output the command then resumes.") from error

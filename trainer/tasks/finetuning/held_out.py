@@ -12,7 +12,7 @@ import numpy as np
 import xxhash
 
 from corpora.errors import InputError
-from corpora.store.randomness import root_of
+from corpora.store.randomness import compute_root
 from trainer.tasks.contract import Task
 from trainer.tasks.data import FileExamples, with_unknown
 from trainer.tasks.settings import FinetuneJob
@@ -42,7 +42,7 @@ def folds_of(groups: Sequence[str], folds: int, seed: int) -> list[int]:
     >>> sorted(folds_of(["a", "b", "c", "d"], 2, 42)), len({*folds_of(["a", "a", "b"], 2, 42)[:2]})
     ([0, 0, 1, 1], 1)
     """
-    salt = int(root_of(seed, "held out"))
+    salt = int(compute_root(seed, "held out"))
     names, of, sizes = np.unique(np.array(groups, object), return_inverse=True, return_counts=True)
     drawn = [xxhash.xxh3_64_intdigest(name.encode(errors="surrogatepass"), salt) for name in names]
     filled, fold_of = [0] * folds, [0] * len(names)

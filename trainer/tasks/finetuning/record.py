@@ -17,9 +17,9 @@ from typing import Any
 from torch import Tensor
 
 from corpora.errors import InputError
-from corpora.store.checked_folder import check_files, described, mark_complete, names_in, read_finished
+from corpora.store.checked_folder import check_files, describe_files, list_files, mark_complete, read_complete_file
 from corpora.store.damage import Damaged
-from corpora.store.settings import settings_json
+from corpora.store.settings import to_settings_json
 from trainer.checkpoints.folders import FOLDER, name_of, read_weights
 from trainer.complete_folders import written_json
 from trainer.huggingface.checkpoints import WEIGHTS
@@ -54,7 +54,7 @@ def digest_job(job: FinetuneJob, files: Mapping[str, Mapping[str, Any]]) -> str:
     teacher = {"teacher": _digests(Path(job.task["teacher"]))} if job.task.get("teacher") else {}
     asked = {
         "task": {**job.task, **teacher},
-        "settings": settings_json(job.settings),
+        "settings": to_settings_json(job.settings),
         "model": _digests(Path(job.model)),
         "files": files,
         "held_out": [job.folds, job.fold, job.group],
@@ -84,14 +84,14 @@ def describe_identity(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[
 def _digests(folder: Path) -> dict[str, Any]:
     """Return sizes and digests of those files in a model's folder that are read."""
     names = (CONFIG, WEIGHTS, TOKENIZER_CONFIG, *TOKENIZER_FILES, *sentence_files(folder))
-    return described(folder, [name for name in names if (folder / name).is_file()])
+    return describe_files(folder, [name for name in names if (folder / name).is_file()])
 
 
 def find_other_run(folder: Path, identity: Mapping[str, Any]) -> str:
     """Return how the run that left an unfinished folder differs from this one; "" if it does not."""
     for path in folder.glob(f"{FOLDER}/step-*"):
         try:
-            return difference(read_finished(path)["identity"], identity)
+            return difference(read_complete_file(path)["identity"], identity)
         except Damaged:
             continue  # it is left aside
     return ""
@@ -114,7 +114,7 @@ def check_best(path: Path, facts: Mapping[str, Any]) -> None:
     best = path.with_name(name_of(facts["best_step"]))
     if facts["best_step"] and best != path:
         try:
-            check_files(best, read_finished(best)["files"])
+            check_files(best, read_complete_file(best)["files"])
         except Damaged as damage:
             raise Damaged(f"{best.name}/{damage.path}", damage.what) from damage
 
@@ -150,7 +150,7 @@ def write_output(
     if job.folds:
         record["held_out"] = {"fold": job.fold, "of": job.folds, "group": job.group}
     written_json(new / RECORD, record)
-    mark_complete(new, (name for name in names_in(new) if name != METRICS_FILE))  # that has times
+    mark_complete(new, (name for name in list_files(new) if name != METRICS_FILE))  # that has times
     if output.is_dir():
         output.rmdir()  # seen to be empty
     new.rename(output)
@@ -169,7 +169,7 @@ def describe_output(record: Mapping[str, Any], output: str) -> dict[str, Any]:
 def read_best_weights(path: Path) -> dict[str, Tensor]:
     """Return the weights of a checkpoint. Raises InputError if it is not as it was written."""
     try:
-        check_files(path, read_finished(path)["files"])
+        check_files(path, read_complete_file(path)["files"])
     except Damaged as damage:
         raise InputError(
             f"{path} is damaged ({damage.path}: {damage.what}), so there is nothing to export: start the command again."
@@ -214,7 +214,7 @@ def describe_restarts(
     ledgers = {"training": data.training.ledger, "evaluation": data.evaluation.ledger}
     return {
         "task": task_json(task),
-        "settings": settings_json(scores.tuning),
+        "settings": to_settings_json(scores.tuning),
         "max_length": data.max_length,
         "weights": described_weights(folder),
         "files": {name: {**file, "ledger": ledgers[name].to_json()} for name, file in files.items()},

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from corpora.errors import InputError
 from corpora.sources.bytes.endings import PACKED_ENDINGS
-from corpora.store.settings import bind, check_keys, toml_table
+from corpora.store.settings import bind_settings, check_keys, parse_toml
 from trainer.tasks.formats.records import FileSettings, lines_of, opened
 
 TRAINED = ("train", "dev")
@@ -132,8 +132,10 @@ def _begins(layout: FileLayout, files: Mapping[str, Path]) -> bool:
 def _table() -> Mapping[str, PublishedSet]:
     """The sets of `published.toml`."""
     path = Path(__file__).with_suffix(".toml")
-    tables = toml_table(path.read_text(encoding="utf-8"))
-    return MappingProxyType({name: bind(PublishedSet, table, f"{path.name}: {name}") for name, table in tables.items()})
+    tables = parse_toml(path.read_text(encoding="utf-8"))
+    return MappingProxyType(
+        {name: bind_settings(PublishedSet, table, f"{path.name}: {name}") for name, table in tables.items()}
+    )
 
 
 PUBLISHED = _table()

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from corpora.errors import InputError
 from corpora.sources.bytes.unchanged import states_of, unchanged
-from corpora.store.places.pipes import refuse_pipe
+from corpora.store.places.pipes import check_not_pipe
 from corpora.store.settings import check_choice, suggest
 from trainer.tasks.formats.layouts.choices import CHOICE_ROLES, copa_records, race_records, swag_records
 from trainer.tasks.formats.layouts.conll import (
@@ -117,7 +117,7 @@ def read_examples(
     wanted, names = Wanted(tuple(roles), (*optional, *settings.kept)), (ID, *settings.kept)
     kind = format_of(settings, wanted)
     if kind.records in (parquet_records, sheet_records):
-        refuse_pipe(Path(settings.path))
+        check_not_pipe(Path(settings.path))
     missing = [role for role in (*wanted.needed, *settings.kept) if kind.roles and role not in kind.roles]
     if missing:
         raise InputError(

@@ -24,7 +24,7 @@ from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import open_raw
 from corpora.sources.bytes.zip_members import INNER, BadArchive, member_path, members_of
 from corpora.store.ledger import Account
-from corpora.store.settings import check_range, limit
+from corpora.store.settings import check_range, limit_field
 
 MOST_CHARACTERS = 1 << 26  # of a line
 NOT_UTF_8 = "not UTF-8"
@@ -85,7 +85,7 @@ class FileSettings:
     header: bool = True
     ragged: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
-    max_unusable: float = limit(0.01)
+    max_unusable: float = limit_field(0.01)
 
     def __post_init__(self) -> None:
         check_range(f"{self.path}: max_unusable", self.max_unusable, 0, 1)

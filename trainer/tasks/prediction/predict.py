@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from corpora.store.ledger import Ledger
-from corpora.store.settings import bind
+from corpora.store.settings import bind_settings
 from trainer.complete_folders import write_lines
 from trainer.metrics import line, speak
 from trainer.ranks import Ranks, join_process_group
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("output", type=Path, help="file for the lines")
     parser.add_argument("--labelled", action="store_true", help="the file has labels: report scores as well")
     asked = parser.parse_args(arguments)
-    file = bind(FileSettings, json.loads(asked.file.read_text(encoding="utf-8")), "file")
+    file = bind_settings(FileSettings, json.loads(asked.file.read_text(encoding="utf-8")), "file")
     with join_process_group() as ranks:
         done = predict(asked.model, file, asked.output, asked.labelled, ranks)
     speak(line({"event": "done", **done}))

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpora.kernels.arrays import Bools, Float64s, Int64s
-from corpora.store.randomness import below, draw, stream
+from corpora.store.randomness import compute_keys, draw, draw_below
 
 Statistic = Callable[[Float64s], float]
 
@@ -90,8 +90,8 @@ def _draws(num_rows: int, rounds: int, seed: int) -> Iterator[Int64s]:
     """[N] row numbers for each round, drawn with replacement."""
     at_once = max(1, AT_ONCE // num_rows)
     for first in range(0, rounds, at_once):
-        keys_R = stream(seed, "bootstrap", 0, np.arange(first, min(first + at_once, rounds)))
-        yield from below(keys_R[:, None], np.arange(num_rows), num_rows).astype(np.int64)
+        keys_R = compute_keys(seed, "bootstrap", 0, np.arange(first, min(first + at_once, rounds)))
+        yield from draw_below(keys_R[:, None], np.arange(num_rows), num_rows).astype(np.int64)
 
 
 def _coins(num_rows: int, rounds: int, seed: int) -> Iterator[Bools]:
@@ -99,6 +99,6 @@ def _coins(num_rows: int, rounds: int, seed: int) -> Iterator[Bools]:
     words = -(-num_rows // 64)
     at_once = max(1, AT_ONCE // num_rows)
     for first in range(0, rounds, at_once):
-        keys_R = stream(seed, "randomisation", 0, np.arange(first, min(first + at_once, rounds)))
+        keys_R = compute_keys(seed, "randomisation", 0, np.arange(first, min(first + at_once, rounds)))
         drawn = draw(keys_R[:, None], np.arange(words)).astype("<u8")
         yield np.unpackbits(drawn.view(np.uint8), axis=1, count=num_rows).view(np.bool_)

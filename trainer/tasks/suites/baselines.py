@@ -16,7 +16,7 @@ import numpy as np
 import xxhash
 
 from corpora.kernels.arrays import Float32s
-from corpora.store.randomness import stream, uniform
+from corpora.store.randomness import compute_keys, draw_uniform
 from corpora.text.words import words
 from trainer.tasks.contract import Example, Prediction, Task
 from trainer.tasks.kinds.answers import FoundSpans, SpanTask
@@ -149,8 +149,8 @@ def _usual_vectors(
 
 def _chance(text: str) -> Float32s:
     """Return a vector that only the hash of a text decides."""
-    key = stream(1, "chance", 0, xxhash.xxh3_64_intdigest(text.encode()) >> 1)
-    return np.asarray(uniform(key, np.arange(CHANCE_WIDTH)) - 0.5, np.float32)
+    key = compute_keys(1, "chance", 0, xxhash.xxh3_64_intdigest(text.encode()) >> 1)
+    return np.asarray(draw_uniform(key, np.arange(CHANCE_WIDTH)) - 0.5, np.float32)
 
 
 # Words alone.

@@ -17,8 +17,8 @@ import numpy as np
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s
-from corpora.store.places.files import replaced_file
-from corpora.store.settings import bind
+from corpora.store.places.files import replace_file
+from corpora.store.settings import bind_settings
 from trainer.tasks.contract import Example, Prediction, Task
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.choices import ChoiceTask
@@ -195,7 +195,7 @@ def _means(
 
 def write_judged(path: Path, judged: JudgedSplit) -> None:
     """Write it in one step."""
-    with replaced_file(path, alone=True) as new:
+    with replace_file(path, is_only_writer=True) as new:
         new.write_text(json.dumps(asdict(judged)) + "\n", encoding="utf-8")
 
 
@@ -204,7 +204,7 @@ def read_judged(path: Path) -> JudgedSplit | None:
     if not path.is_file():
         return None
     try:
-        judged = bind(JudgedSplit, {"version": 1, **json.loads(path.read_text(encoding="utf-8"))}, path.name)
+        judged = bind_settings(JudgedSplit, {"version": 1, **json.loads(path.read_text(encoding="utf-8"))}, path.name)
     except (ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{path} is not as it was written ({error}): remove it, and it is made again.") from error
     if judged.rows and not judged.is_grouped and len(judged.rows) != judged.examples:

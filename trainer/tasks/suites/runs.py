@@ -16,7 +16,7 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.sources.bytes.objects import raw_path
-from corpora.store.settings import settings_json
+from corpora.store.settings import to_settings_json
 from trainer.tasks.data import named_file, sha256_of
 from trainer.tasks.registry import task_class, task_package
 from trainer.tasks.settings import FinetuneJob
@@ -115,7 +115,7 @@ def model_digest(model: Path) -> str:
 def _asked(task: SuiteTask, model: str) -> str:
     """All that decides what is learnt, but for the seed."""
     kind = str(task.task["kind"])
-    settings = {name: value for name, value in settings_json(task.settings).items() if name != "seed"}
+    settings = {name: value for name, value in to_settings_json(task.settings).items() if name != "seed"}
     files = [named_file(task.training), named_file(task.evaluation)]
     version = [task_class(kind).version, task_package(kind)]
     return json.dumps([model, dict(task.task), version, settings, files], sort_keys=True)

@@ -30,7 +30,7 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.sources.bytes.objects import raw_path
-from corpora.store.settings import POSITION, bind, check_choice, check_keys, suggest, toml_table
+from corpora.store.settings import POSITION, bind_settings, check_choice, check_keys, parse_toml, suggest
 from trainer.tasks.contract import Task
 from trainer.tasks.formats.published import FoundSet, PublishedSet, published, published_set
 from trainer.tasks.formats.records import FileSettings
@@ -138,7 +138,7 @@ def read_suite(asked: str, data: Path | None = None) -> Suite:
     """
     shipped = asked in shipped_suites()
     path = SHIPPED / f"{asked}.toml" if shipped else Path(asked)
-    table = bind(SuiteTable, _toml(path), str(path.name))
+    table = bind_settings(SuiteTable, _toml(path), str(path.name))
     names = table.tasks or tuple(table.task)
     _check_names(path, names, table)
     root = data if data is not None else Path() if shipped else path.parent
@@ -156,7 +156,7 @@ def _toml(path: Path) -> dict[str, Any]:
             f"{suggest(path.name, shipped_suites())}"
         )
     try:
-        return toml_table(path.read_text(encoding="utf-8"))
+        return parse_toml(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(f"{path} is not TOML ({error}): fix it, or name each task's table once.") from error
 
@@ -184,7 +184,7 @@ def suite_task(name: str, given: Mapping[str, Any], root: Path, where: str) -> S
     given: keys of `SuiteTaskTable`, of fine-tuning and of the kind of task; root: the folder of its files
     """
     of_table = field_names(SuiteTaskTable)
-    own = bind(SuiteTaskTable, {key: value for key, value in given.items() if key in of_table}, where)
+    own = bind_settings(SuiteTaskTable, {key: value for key, value in given.items() if key in of_table}, where)
     of_set = own.set or ("" if own.kind else name)
     dataset = _published(of_set, root / own.folder, where) if of_set else None
     kind = dataset.published.kind if dataset else own.kind

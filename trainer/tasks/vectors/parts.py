@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpora.store.places.files import unfinished
+from corpora.store.places.files import to_unfinished_path
 from trainer.complete_folders import alone, refusing, written_json
 
 ASKED = "asked.json"
@@ -90,7 +90,7 @@ def vector_parts(output: Path, asked: Mapping[str, Any], schema: pa.Schema) -> I
 
     asked: what must be the same, as JSON. Raises InputError where another process makes the same file.
     """
-    folder, ended_well = unfinished(output, alone=True), False
+    folder, ended_well = to_unfinished_path(output, is_only_writer=True), False
     with ExitStack() as own:
         with refusing(output):
             own.enter_context(alone(output, "writing"))

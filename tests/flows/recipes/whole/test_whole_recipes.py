@@ -120,7 +120,7 @@ class Runs:
             if "fields" in source:
                 small[f"source.{number}.path"] = put_rows(self.folder / "raw" / name, source["fields"])
         if name == "distilbert":
-            teacher = self.place.at(self.of("bert").folder("models"))
+            teacher = self.place.to_address(self.of("bert").folder("models"))
             small |= {"vocabulary.path": teacher, "model.objective.teacher": teacher, "model.objective.layers": [0]}
             small |= {"shards.length": 32, "model.max_length": 32}  # as the teacher has it
         sets = [f"--set={key}={toml(value)}" for key, value in small.items()]
@@ -185,15 +185,17 @@ def look_into(runs: Runs, ran: Ran, part: str | bool = "", sets: Sequence[str] =
     assert "nothing is unaccounted for" in ran.first and NOTHING_NEW in ran.second
     planned = json.loads(runs.ask("plan", str(ran.path), "--json", "--store", runs.place.address, *sets))
     assert {stage["state"] for stage in planned["stages"]} == {"reuse"}
-    runs.ask("report", runs.place.at(f"runs/{ran.record.run_id}"))
+    runs.ask("report", runs.place.to_address(f"runs/{ran.record.run_id}"))
     for stage in ran.record.stages:
-        runs.ask("verify", runs.place.at(stage.folder))
-    assert "raw" in runs.ask("trace", runs.place.at(ran.folder("shards")), "0")
+        runs.ask("verify", runs.place.to_address(stage.folder))
+    assert "raw" in runs.ask("trace", runs.place.to_address(ran.folder("shards")), "0")
     kinds = {stage.kind for stage in ran.record.stages} & {"corpora", "shards", "models"}
     for kind in sorted(kinds):
-        runs.ask("export", runs.place.at(ran.folder(kind)), str(runs.folder / "exported" / ran.record.run_id / kind))
+        runs.ask(
+            "export", runs.place.to_address(ran.folder(kind)), str(runs.folder / "exported" / ran.record.run_id / kind)
+        )
     if "models" in kinds:
-        folders = [path.parent for path in Path(runs.place.at(ran.folder("models"))).rglob("config.json")]
+        folders = [path.parent for path in Path(runs.place.to_address(ran.folder("models"))).rglob("config.json")]
         folder = next(folder for folder in sorted(folders) if not part or folder.name == part)
         runs.ask("fill", str(folder), "The keeper carried a [MASK] near the river.", code=2 if part is False else 0)
 

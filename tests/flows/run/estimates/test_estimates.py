@@ -30,9 +30,9 @@ def few(tmp_path: Path) -> World:
 def estimate(world: World) -> Estimates:
     recipe, lock = world.resolved()
     place = Place(recipe.store)
-    before = place.sizes("")
+    before = place.list_files("")
     found = estimate_run(place, recipe, lock, plan_run(place, recipe, lock), 2)
-    assert place.sizes("") == before
+    assert place.list_files("") == before
     assert json.dumps(found.to_json())
     return found
 
@@ -50,7 +50,7 @@ def test_estimates_are_near_what_a_run_takes(few: World) -> None:
     for name, manifest in built.items():
         stage, figures = found[name], manifest.ledger.figures
         if manifest.kind in ("documents", "corpora"):
-            near(stage.documents, manifest.rows("documents"))
+            near(stage.documents, manifest.count_rows("documents"))
         if manifest.kind == "tokens":
             near(stage.tokens, num_tokens(manifest.parts))
         if manifest.kind == "shards":
