@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.dedup_peers import TOOLS
 from benchmarks.measuring import Report, Side, load_texts, main, side_by_side, size_mb, text_column
-from corpora.duplicates.verify import jaccard_pairs, shingle_sets
+from corpora.duplicates.verify import build_shingle_sets, compute_overlaps
 
 EVERY = 3  # of so many texts one has a copy
 _WORD = re.compile(r"\w+")
@@ -83,9 +83,9 @@ def planted(texts: Sequence[str]) -> tuple[list[tuple[str, str]], dict[str, floa
             words[place] = f"w{draw.randrange(10**6)}"
         pairs.append((number, len(rows)))
         rows.append((f"c{number}", " ".join(words)))
-    sets = shingle_sets(text_column([text for _, text in rows]))
+    sets = build_shingle_sets(text_column([text for _, text in rows]))
     left, right = np.array(pairs, np.int64).T
-    overlaps = jaccard_pairs(sets.values, sets.offsets, left, right)
+    overlaps = compute_overlaps(sets.values, sets.offsets, left, right)
     shares = (overlaps.intersection / np.maximum(overlaps.union, 1)).tolist()
     return rows, {rows[copy][0]: share for (_, copy), share in zip(pairs, shares, strict=True)}
 

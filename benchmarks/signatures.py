@@ -14,7 +14,7 @@ import xxhash
 from datasketch import MinHash
 
 from benchmarks.measuring import Report, Side, cleaned, main, side_by_side, text_column
-from corpora.duplicates.signatures import SignatureSettings, permutations, signatures
+from corpora.duplicates.signatures import SignatureSettings, compute_signatures, draw_permutations
 from corpora.kernels.arrays import UInt32s
 from corpora.text.shingles import shingle_hashes
 
@@ -29,10 +29,10 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
     column = text_column(texts)
     of_numbers, of_shingles = sketcher(settings, int), sketcher(settings, _hash)
     hashes = [[value >> 32 for value in shingle_hashes(text, settings.shingle_words)] for text in texts]
-    ours, theirs = signatures(column, settings).signature, np.stack([of_numbers(values) for values in hashes])
+    ours, theirs = compute_signatures(column, settings).signature, np.stack([of_numbers(values) for values in hashes])
     assert np.array_equal(ours, theirs), "signatures differ from datasketch's"
     sides = [
-        Side(name="signatures, from text", call=lambda _: signatures(column, settings)),
+        Side(name="signatures, from text", call=lambda _: compute_signatures(column, settings)),
         Side(name="datasketch, hashes given", call=lambda _: [of_numbers(values) for values in hashes]),
         Side(
             name="datasketch, from text",
@@ -51,7 +51,7 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
 
 def sketcher(settings: SignatureSettings, hash_of: Callable[[Any], int]) -> Sketch:
     """Return datasketch's signature of a set, with the permutations given."""
-    shared = np.stack(permutations(settings))
+    shared = np.stack(draw_permutations(settings))
 
     def sketch(values: Iterable[Any]) -> UInt32s:
         made = MinHash(

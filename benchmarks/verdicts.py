@@ -29,7 +29,7 @@ import pyarrow as pa
 from corpora.duplicates.build import plan_signatures, plan_verdicts
 from corpora.duplicates.candidates import Input, SplitSettings
 from corpora.duplicates.survivors import DuplicateSettings
-from corpora.schema import DOCUMENTS, DROPPED, keyed_id
+from corpora.schema import DOCUMENTS, DROPPED, compute_keyed_id
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Parent
 from corpora.store.part_writer import PartWriter
@@ -61,7 +61,7 @@ def _write_documents(writer: PartWriter, plan: PartPlan) -> Ledger:
     rows: range = plan.job
     texts = list(made_texts(rows.start, len(rows)))
     columns: dict[str, list[Any]] = {
-        "id": [keyed_id("made", str(row)) for row in rows],
+        "id": [compute_keyed_id("made", str(row)) for row in rows],
         "keyed": [True] * len(rows),
         "text": texts,
         "source": ["made"] * len(rows),

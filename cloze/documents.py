@@ -135,7 +135,7 @@ class Documents:
 
     def _stored_batches(self) -> Iterator[pa.RecordBatch]:
         if self._form == "corpus":
-            yield from Corpus(self._workspace.place, self._corpus).batches()
+            yield from Corpus(self._workspace.place, self._corpus).iter_batches()
         else:
             for manifest in self._documents:
                 yield from read_table(self._workspace.place, manifest, "documents", DOCUMENTS.names)
@@ -169,7 +169,7 @@ class Documents:
         place = self._workspace.place
         batches = [b for manifest in self._documents for b in read_table(place, manifest, "dropped", DROPPED.names)]
         if self._form == "corpus":
-            tables = [pa.Table.from_batches(Corpus(place, self._corpus).removed(), REMOVED)]
+            tables = [pa.Table.from_batches(Corpus(place, self._corpus).iter_removed(), REMOVED)]
         dropped = pa.Table.from_batches(batches, DROPPED)
         return pa.concat_tables([dropped, *tables], promote_options="default")
 

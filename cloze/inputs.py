@@ -102,7 +102,7 @@ def _path(value: str | Path, argument: str, path: Path) -> Given:
         return Given(address, written=False)
     artifact = _artifact(address if pattern == "." else str(first), argument)
     stored = (
-        Corpus(artifact.place, artifact.manifest).batches()
+        Corpus(artifact.place, artifact.manifest).iter_batches()
         if artifact.manifest.kind == "corpora"
         else read_table(artifact.place, artifact.manifest, "documents", DOCUMENTS.names)
     )

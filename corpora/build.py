@@ -5,7 +5,7 @@
 
 A corpus grows by generations. A new one adds parts; no older file is rewritten. What an old generation's parts
 hold and a later verdict took away is listed in `deleted`; what a later verdict brought back is in the newest
-generation's `changes` part. `Corpus.batches` gives the live rows: the sum of all that. Texts are not written again:
+generation's `changes` part. `Corpus.iter_batches` gives the live rows: the sum of all that. Texts are not written again:
 a row says which document it is (`views.py`).
 
 documents = kept + removed(by reason), for each part, checked against the verdicts and the documents' own rows.
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from corpora.duplicates.candidates import Input
 from corpora.duplicates.verdicts import VERDICTS
 from corpora.kernels.arrays import Bools, Int32s, Int64s
-from corpora.schema import DROPPED, ID_BYTES, Document, columns_of, documents, excerpt
+from corpora.schema import DROPPED, ID_BYTES, Document, arrange_columns, cut_excerpt, iter_documents
 from corpora.store.ledger import Account, Ledger, check_edge
 from corpora.store.manifest import Manifest, ManifestAddress, Part
 from corpora.store.part_writer import PartWriter
@@ -32,19 +32,19 @@ from corpora.store.stage import PartPlan, Stage, read_manifest_at
 from corpora.store.tables import compute_slice_contents, read_part_rows, read_part_table, read_table
 from corpora.views import (
     CORPUS,
-    KEY,
+    ROW_KEY,
     VIEW,
     DeleteList,
     PartView,
-    documents_content,
+    build_view_rows,
+    compute_documents_content,
     list_views,
-    read_part,
-    view_rows,
+    read_view,
 )
 
 BUILD_VERSION = 3  # 3: texts are read from the documents
 
-SHOWN = ("keyed", "source", "locator", "title", "text")  # of documents that do not stay
+REMOVED_COLUMNS = ("keyed", "source", "locator", "title", "text")  # of documents that do not stay
 MISSING = VERDICTS.field("missing")
 REMOVED = pa.schema([*DROPPED, MISSING])
 
@@ -107,22 +107,26 @@ class ChangesJob:
 
 
 def plan_corpus(
-    place: Place, name: str, generations: Sequence[Generation], before: Manifest | None = None, cut: bool = True
+    place: Place,
+    name: str,
+    generations: Sequence[Generation],
+    previous: Manifest | None = None,
+    with_parts: bool = True,
 ) -> Stage:
     """The stage that writes the corpus of all generations so far. Reads the verdicts, no text.
 
     before: the corpus of earlier ones of them, whose parts this one has too; nothing is read of their verdicts
     With `cut=False` the stage has its identity and no parts, and nothing is read at all.
     """
-    settled = before.parts if before is not None else ()
+    settled = previous.parts if previous is not None else ()
     parts = [
         PartPlan(name=part.name, key=None, labels=part.labels, known_fingerprint=part.fingerprint) for part in settled
     ]
-    first = int(before.facts["generations"]) if before is not None else 0
-    for index, generation in enumerate(generations[first:] if cut else (), first):
-        parts += _apply_parts(place, generation)
+    first = int(previous.facts["generations"]) if previous is not None else 0
+    for index, generation in enumerate(generations[first:] if with_parts else (), first):
+        parts += _iter_apply_plans(place, generation)
         if index:
-            job = _changes_job(generations[:index], generation)
+            job = _build_changes_job(generations[:index], generation)
             key = [earlier.verdicts.content for earlier in generations[: index + 1]]
             labels = {"generation": str(generation.number)}
             parts.append(PartPlan(name=f"g{generation.number:03d}-changes", key=key, job=job, labels=labels))
@@ -140,23 +144,23 @@ def plan_corpus(
         parts=tuple(parts),
         build=build_corpus_part,
         facts={"generations": len(generations), "inputs": sources},
-        previous=before,
+        previous=previous,
     )
 
 
-def _changes_job(before: Sequence[Generation], after: Generation) -> ChangesJob:
-    older = [item.documents for item in after.inputs if item.generation < after.number]
+def _build_changes_job(earlier_generations: Sequence[Generation], generation: Generation) -> ChangesJob:
+    older = [item.documents for item in generation.inputs if item.generation < generation.number]
     return ChangesJob(
-        generation=after.number,
-        before={earlier.number: earlier.verdicts.address for earlier in before},
-        verdicts=after.verdicts.address,
+        generation=generation.number,
+        before={earlier.number: earlier.verdicts.address for earlier in earlier_generations},
+        verdicts=generation.verdicts.address,
         older=tuple(
             OlderDocuments(documents=manifest.address, rows=manifest.count_rows("documents")) for manifest in older
         ),
     )
 
 
-def _apply_parts(place: Place, generation: Generation) -> Iterator[PartPlan]:
+def _iter_apply_plans(place: Place, generation: Generation) -> Iterator[PartPlan]:
     """One part for each part of the documents that came with this generation."""
     own = [item.documents for item in generation.inputs if item.generation == generation.number]
     older = sum(
@@ -179,7 +183,7 @@ def _apply_parts(place: Place, generation: Generation) -> Iterator[PartPlan]:
         )
         yield PartPlan(
             name=f"g{generation.number:03d}-{manifest.name}-{part.name}",
-            key={"documents": str(documents_content(part)), "verdicts": str(content)},
+            key={"documents": str(compute_documents_content(part)), "verdicts": str(content)},
             job=job,
             labels={"generation": str(generation.number), "source": manifest.name},
         )
@@ -194,71 +198,71 @@ def build_corpus_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 def _apply_verdicts(writer: PartWriter, job: ApplyJob) -> Ledger:
     total = job.part.count_rows("documents")
-    verdicts = _verdicts_of(writer.place, job, range(job.first, job.first + total))
+    verdicts = _read_verdicts(writer.place, job, range(job.first, job.first + total))
     stays = verdicts.column("reason").is_null()
     gone = verdicts.filter(pc.invert(stays))
     kept, removed = (np.flatnonzero(stays.to_numpy(zero_copy_only=False) == stay) for stay in (True, False))
     with writer.create_table("documents", VIEW) as sink:
-        sink.write(view_rows(verdicts.filter(stays), kept, job.part, job.generation))
+        sink.write(build_view_rows(verdicts.filter(stays), kept, job.part, job.generation))
     first = 0
     with writer.create_table("removed", REMOVED) as sink:
-        for batch in read_part_rows(writer.place, job.folder, job.part, "documents", SHOWN, removed):
-            sink.write(_removed_rows(batch, gone.slice(first, batch.num_rows)))
+        for batch in read_part_rows(writer.place, job.folder, job.part, "documents", REMOVED_COLUMNS, removed):
+            sink.write(_build_removed_rows(batch, gone.slice(first, batch.num_rows)))
             first += batch.num_rows
-    outcomes = Counter({"kept": verdicts.column("reason").null_count}) + _removals(verdicts, "removed")
+    outcomes = Counter({"kept": verdicts.column("reason").null_count}) + _count_removals(verdicts, "removed")
     return Ledger(accounts=(Account(unit="documents", total=total, outcomes=outcomes),))
 
 
-def _verdicts_of(place: Place, job: ApplyJob, rows: range) -> pa.RecordBatch:
+def _read_verdicts(place: Place, job: ApplyJob, rows: range) -> pa.RecordBatch:
     batches = read_part_table(place, job.verdicts_folder, job.verdicts, "verdicts", VERDICTS.names, rows)
-    return one_batch(pa.Table.from_batches(batches, VERDICTS))
+    return combine_batches(pa.Table.from_batches(batches, VERDICTS))
 
 
-def one_batch(rows: pa.Table) -> pa.RecordBatch:
+def combine_batches(rows: pa.Table) -> pa.RecordBatch:
     """The rows of a table in one piece."""
     return pa.RecordBatch.from_arrays([column.combine_chunks() for column in rows.columns], schema=rows.schema)
 
 
-def _removals(verdicts: pa.RecordBatch, what: str) -> Counter[str]:
+def _count_removals(verdicts: pa.RecordBatch, what: str) -> Counter[str]:
     """Count the rows with each reason, as outcomes."""
     counts = pc.value_counts(verdicts.column("reason").drop_null()).to_pylist()
     return Counter({f"{what}: {entry['values']}": entry["counts"] for entry in counts})
 
 
-def _removed_rows(batch: pa.RecordBatch, verdicts: pa.RecordBatch) -> pa.Table:
+def _build_removed_rows(batch: pa.RecordBatch, verdicts: pa.RecordBatch) -> pa.Table:
     """Documents that do not stay, and why. Both tables hold these alone."""
     columns = {
-        **{name: batch.column(name) for name in SHOWN if name != "text"},
+        **{name: batch.column(name) for name in REMOVED_COLUMNS if name != "text"},
         **{name: verdicts.column(name) for name in ("id", "revision", "survivor", "similarity", "missing")},
         "step": pc.if_else(verdicts.column("survivor").is_valid(), "duplicates", "revisions"),
         "reason": verdicts.column("reason"),
         "detail": [None] * batch.num_rows,
-        "excerpt": [excerpt(text) for text in batch.column("text").to_pylist()],
+        "excerpt": [cut_excerpt(text) for text in batch.column("text").to_pylist()],
     }
-    return pa.table(columns_of(columns, REMOVED), schema=REMOVED)
+    return pa.table(arrange_columns(columns, REMOVED), schema=REMOVED)
 
 
 def _build_changes(writer: PartWriter, job: ChangesJob) -> Ledger:
     """Deleted: rows that older parts hold and that are kept no longer. Revived: the other way round."""
     place = writer.place
-    held = held_rows(place, {number: read_manifest_at(place, address) for number, address in job.before.items()})
-    kept = kept_rows(place, read_manifest_at(place, job.verdicts))[: len(held)]
+    held = compute_holders(place, {number: read_manifest_at(place, address) for number, address in job.before.items()})
+    kept = read_kept(place, read_manifest_at(place, job.verdicts))[: len(held)]
     changed = np.flatnonzero((held > 0) != kept)
-    verdicts = _verdict_rows(place, read_manifest_at(place, job.verdicts), changed)
+    verdicts = _read_verdict_rows(place, read_manifest_at(place, job.verdicts), changed)
     gone = verdicts.column("reason").is_valid()
     deleted, revived = verdicts.filter(gone), verdicts.filter(pc.invert(gone))
     with writer.create_table("deleted", DELETED) as sink:
         generations = pa.array(held[changed[held[changed] > 0]])
         sink.write(deleted.append_column("generation", generations).select(DELETED.names).cast(DELETED))
     with writer.create_table("documents", VIEW) as sink:
-        for rows in _revived_rows(place, job, changed[held[changed] == 0], revived):
+        for rows in _iter_revived_rows(place, job, changed[held[changed] == 0], revived):
             sink.write(rows)
-    outcomes = {"still kept": int(np.count_nonzero(kept & (held > 0))), **_removals(deleted, "deleted")}
+    outcomes = {"still kept": int(np.count_nonzero(kept & (held > 0))), **_count_removals(deleted, "deleted")}
     account = Account(unit="older documents", total=int(np.count_nonzero(held)), outcomes=outcomes)
     return Ledger(accounts=(account,), figures={"revived documents": revived.num_rows})
 
 
-def held_rows(place: Place, verdicts: Mapping[int, Manifest]) -> Int32s:
+def compute_holders(place: Place, verdicts: Mapping[int, Manifest]) -> Int32s:
     """The rows that are live after these generations, replayed from their verdicts alone.
 
     For each verdict row the generation whose parts hold it, 0 where none does. Rows keep their number: a generation
@@ -266,59 +270,59 @@ def held_rows(place: Place, verdicts: Mapping[int, Manifest]) -> Int32s:
 
     verdicts: generation -> its verdicts, in order
     """
-    held = np.zeros(0, np.int32)
+    holders = np.zeros(0, np.int32)
     for number, manifest in verdicts.items():
-        kept = kept_rows(place, manifest)
-        held = np.r_[held, np.zeros(len(kept) - len(held), np.int32)]
-        held = np.where(kept, np.where(held > 0, held, np.int32(number)), np.int32(0))
-    return held
+        kept = read_kept(place, manifest)
+        holders = np.r_[holders, np.zeros(len(kept) - len(holders), np.int32)]
+        holders = np.where(kept, np.where(holders > 0, holders, np.int32(number)), np.int32(0))
+    return holders
 
 
-def kept_rows(place: Place, verdicts: Manifest) -> Bools:
+def read_kept(place: Place, verdicts: Manifest) -> Bools:
     """Return, for each verdict row, whether its document is kept. Reads only the reasons of the verdicts."""
     reasons = (batch.column("reason") for batch in read_table(place, verdicts, "verdicts", ("reason",)))
     kept = [np.zeros(0, np.bool_), *(column.is_null().to_numpy(zero_copy_only=False) for column in reasons)]
     return np.concatenate(kept)
 
 
-def _verdict_rows(place: Place, verdicts: Manifest, rows: Int64s) -> pa.RecordBatch:
+def _read_verdict_rows(place: Place, verdicts: Manifest, rows: Int64s) -> pa.RecordBatch:
     """Some rows of verdicts, in ascending order."""
     chosen, first = [], 0
     for batch in read_table(place, verdicts, "verdicts", VERDICTS.names):
-        here = _between(rows, first, first + batch.num_rows)
+        here = _select_between(rows, first, first + batch.num_rows)
         chosen += [batch.take(pa.array(here))] if len(here) else []
         first += batch.num_rows
-    return one_batch(pa.Table.from_batches(chosen, VERDICTS))
+    return combine_batches(pa.Table.from_batches(chosen, VERDICTS))
 
 
-def _between(rows: Int64s, first: int, stop: int) -> Int64s:
+def _select_between(rows: Int64s, first: int, stop: int) -> Int64s:
     """Those of some ascending rows that are in a range, counted from its first."""
     start, end = np.searchsorted(rows, (first, stop))
     return rows[start:end] - first
 
 
-def _revived_rows(place: Place, job: ChangesJob, rows: Int64s, verdicts: pa.RecordBatch) -> Iterator[pa.Table]:
+def _iter_revived_rows(place: Place, job: ChangesJob, rows: Int64s, verdicts: pa.RecordBatch) -> Iterator[pa.Table]:
     """Older generations' documents with some verdict rows. Reads only the manifests of those that hold them."""
     first = taken = 0
     for item in job.older:
-        if len(_between(rows, first, first + item.rows)):
+        if len(_select_between(rows, first, first + item.rows)):
             row = first
             for part in read_manifest_at(place, item.documents).parts:
-                revived = _between(rows, row, row + part.count_rows("documents"))
+                revived = _select_between(rows, row, row + part.count_rows("documents"))
                 if len(revived):
-                    yield view_rows(verdicts.slice(taken, len(revived)), revived, part, job.generation)
+                    yield build_view_rows(verdicts.slice(taken, len(revived)), revived, part, job.generation)
                 taken, row = taken + len(revived), row + part.count_rows("documents")
         first += item.rows
 
 
 def read_delete_list(place: Place, corpus: Manifest) -> DeleteList:
     """Return what the later generations of a corpus took away from earlier ones."""
-    batches = read_table(place, corpus, "deleted", KEY)
-    return DeleteList(pa.Table.from_batches(batches, pa.schema([DELETED.field(name) for name in KEY])))
+    batches = read_table(place, corpus, "deleted", ROW_KEY)
+    return DeleteList(pa.Table.from_batches(batches, pa.schema([DELETED.field(name) for name in ROW_KEY])))
 
 
 @lru_cache(maxsize=2)
-def delete_list_at(place: Place, corpus: ManifestAddress) -> DeleteList:
+def read_delete_list_at(place: Place, corpus: ManifestAddress) -> DeleteList:
     """The delete list of the corpus at an address; the last two that were read are kept."""
     return read_delete_list(place, read_manifest_at(place, corpus))
 
@@ -335,16 +339,16 @@ class Corpus:
         """Its parts as they are read."""
         return list_views(self.manifest)
 
-    def batches(self, columns: Sequence[str] = CORPUS.names) -> Iterator[pa.RecordBatch]:
+    def iter_batches(self, columns: Sequence[str] = CORPUS.names) -> Iterator[pa.RecordBatch]:
         """Live rows with these of `CORPUS`' columns, in order of generation, source and raw input."""
         deleted = read_delete_list(self.place, self.manifest)
         for view in self.views:
-            yield from read_part(self.place, view, columns, deleted=deleted)
+            yield from read_view(self.place, view, columns, deleted=deleted)
 
-    def documents(self) -> Iterator[Document]:
+    def iter_documents(self) -> Iterator[Document]:
         """Live documents one by one, for people."""
-        return documents(self.batches())
+        return iter_documents(self.iter_batches())
 
-    def removed(self) -> Iterator[pa.RecordBatch]:
+    def iter_removed(self) -> Iterator[pa.RecordBatch]:
         """Documents that never entered, with reason, survivor, similarity and what the survivor lacks of it."""
         return read_table(self.place, self.manifest, "removed", REMOVED.names)

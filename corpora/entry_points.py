@@ -9,18 +9,18 @@ from corpora.errors import InputError
 from corpora.store.settings import check_choice
 
 
-def load_point(point: EntryPoint) -> Any:
+def load_entry_point(point: EntryPoint) -> Any:
     """The class that an entry point names. Raises InputError where it cannot be imported."""
     try:
         return point.load()
     except (ImportError, AttributeError, SyntaxError) as error:
         raise InputError(
-            f"The entry point {point.name} = {point.value} ({point.group}) of {package_of(point)} cannot be loaded: "
-            f"{error}. Fix or remove that package."
+            f"The entry point {point.name} = {point.value} ({point.group}) of {describe_package(point)} cannot be "
+            f"loaded: {error}. Fix or remove that package."
         ) from error
 
 
-def package_of(point: EntryPoint) -> str:
+def describe_package(point: EntryPoint) -> str:
     """Name and version of the package that an entry point belongs to, as in "my-steps 1.2"."""
     return f"{point.dist.name} {point.dist.version}" if point.dist is not None else ""
 
@@ -44,41 +44,42 @@ class Kinds:
     members: tuple[str, ...] = ()
     types: Mapping[str, type] = field(default_factory=lambda: {"version": int})
 
-    def names(self) -> tuple[str, ...]:
+    def list_names(self) -> tuple[str, ...]:
         """Return every name, those of installed packages included; no package is imported."""
         return tuple(dict.fromkeys((*self.ours, *sorted(entry_points(group=self.group).names))))
 
     def __contains__(self, name: str) -> bool:
         """Return True for a name that there is; installed packages are asked only about what is not ours."""
-        return name in self.ours or name in self.names()
+        return name in self.ours or name in self.list_names()
 
     def find(self, name: str) -> Any:
         """Return what a name refers to. Raises InputError for an unknown name, and for a package that is broken."""
         if name in self.ours:
             return self.ours[name]
-        point = self.point(name)
-        loaded = load_point(point)
-        if fault := self._fault(loaded, name):
+        point = self.find_entry_point(name)
+        loaded = load_entry_point(point)
+        if fault := self._find_fault(loaded, name):
             raise InputError(
-                f"The {self.what} {name!r}, {point.value} of {package_of(point)}, {fault}. Fix or remove that package."
+                f"The {self.what} {name!r}, {point.value} of {describe_package(point)}, {fault}. Fix or remove that "
+                "package."
             )
         return loaded
 
-    def point(self, name: str) -> EntryPoint:
+    def find_entry_point(self, name: str) -> EntryPoint:
         """Return the entry point that adds a name. Raises InputError where there is none, or two packages have one."""
-        points = {(point.value, package_of(point)): point for point in entry_points(group=self.group, name=name)}
+        points = {(point.value, describe_package(point)): point for point in entry_points(group=self.group, name=name)}
         if len(points) > 1:
             packages = " and ".join(sorted(f"{package} ({value})" for value, package in points))
             raise InputError(f"The {self.what} {name!r} comes from {packages}. Remove all of these packages but one.")
         if not points:
-            check_choice(self.key, name, self.names())
+            check_choice(self.key, name, self.list_names())
         return next(iter(points.values()))
 
-    def package(self, name: str) -> str:
+    def find_package(self, name: str) -> str:
         """Return the package that a name comes from, with its version; "" for one of ours."""
-        return "" if name in self.ours else package_of(self.point(name))
+        return "" if name in self.ours else describe_package(self.find_entry_point(name))
 
-    def _fault(self, loaded: Any, name: str) -> str:
+    def _find_fault(self, loaded: Any, name: str) -> str:
         """Return why an object cannot be used under this name; "" if it can."""
         if not (isinstance(loaded, type) and is_dataclass(loaded)):
             return "is not a dataclass"

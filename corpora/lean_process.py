@@ -7,28 +7,28 @@ imports pandas when it makes its first array from a list, 0.2 s of a core, only 
 import gc
 import sys
 
-NEW_OBJECTS = 200_000  # some 20 MB
+GC_THRESHOLD = 200_000  # some 20 MB
 # In the environment of a Python that runs our code: a torch.py in the folder of a user's texts is not to be imported.
 OWN_CODE = {"PYTHONSAFEPATH": "1"}
 
 
-def collect_rarely() -> None:
+def raise_gc_threshold() -> None:
     """Collect garbage when there are many new objects, instead of after every few."""
-    gc.set_threshold(NEW_OBJECTS)
+    gc.set_threshold(GC_THRESHOLD)
 
 
-def arrays_without_pandas() -> None:
+def hide_pandas_from_pyarrow() -> None:
     """Let pyarrow make arrays without importing pandas; whatever asks pyarrow for pandas' own objects gets them."""
     import pyarrow as pa  # not above: the command lists its options without it
 
     if "pandas" not in sys.modules:
-        hidden = _Hidden("pandas")
+        hidden = _ModuleHider("pandas")
         sys.meta_path.insert(0, hidden)
         pa.array([0])  # pyarrow looks for pandas once
         sys.meta_path.remove(hidden)
 
 
-class _Hidden:
+class _ModuleHider:
     """Finds no module of one name, and leaves others to the next finder."""
 
     def __init__(self, name: str) -> None:

@@ -60,7 +60,7 @@ DROPPED = pa.schema(
     ]
 )
 
-EXCERPT_CHARACTERS = 240
+MAX_EXCERPT_CHARACTERS = 240
 
 
 class Locator(NamedTuple):
@@ -103,7 +103,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped:
+class DroppedDocument:
     """The view of one row of `DROPPED`: what was dropped, where, by which step, why, and for which survivor."""
 
     id: bytes | None
@@ -120,45 +120,45 @@ class Dropped:
     excerpt: str | None
 
 
-def keyed_id(source: str, key: str) -> bytes:
+def compute_keyed_id(source: str, key: str) -> bytes:
     """The id of a document whose source names it by a stable key (page id, URL, PMID).
 
     >>> keyed_id("wikipedia", "12").hex()
     '080f5a15dee290da2d139cdc0688f3b6'
     """
-    return _digest(b"key", source.encode(), key.encode())
+    return _hash_fields(b"key", source.encode(), key.encode())
 
 
-def record_id(source: str, record: bytes) -> bytes:
+def compute_record_id(source: str, record: bytes) -> bytes:
     """The id of a document whose source has no key: of its raw bytes."""
-    return _digest(b"record", source.encode(), record)
+    return _hash_fields(b"record", source.encode(), record)
 
 
-def occurrence_id(first: bytes, occurrence: int) -> bytes:
+def compute_occurrence_id(first: bytes, occurrence: int) -> bytes:
     """The id of the n-th record with the same bytes (n counts from 0; the first keeps its id)."""
-    return first if occurrence == 0 else _digest(b"occurrence", first, occurrence.to_bytes(8, "little"))
+    return first if occurrence == 0 else _hash_fields(b"occurrence", first, occurrence.to_bytes(8, "little"))
 
 
-def _digest(*fields: bytes) -> bytes:
+def _hash_fields(*fields: bytes) -> bytes:
     lengths = b"".join(len(field).to_bytes(8, "little") for field in fields)
     return hashlib.sha256(lengths + b"".join(fields)).digest()[:ID_BYTES]
 
 
-def documents(batches: Iterator[pa.RecordBatch]) -> Iterator[Document]:
+def iter_documents(batches: Iterator[pa.RecordBatch]) -> Iterator[Document]:
     """The rows of document batches, one `Document` each."""
     for batch in batches:
         for row in batch.select(DOCUMENTS.names).to_pylist():
             yield Document(**{**row, "locator": Locator(**row["locator"])})
 
 
-def dropped_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Dropped]:
+def iter_dropped(batches: Iterator[pa.RecordBatch]) -> Iterator[DroppedDocument]:
     """The rows of dropped batches, one `Dropped` each."""
     for batch in batches:
         for row in batch.select(DROPPED.names).to_pylist():
-            yield Dropped(**{**row, "locator": Locator(**row["locator"])})
+            yield DroppedDocument(**{**row, "locator": Locator(**row["locator"])})
 
 
-def columns_of(columns: Mapping[str, Any], schema: pa.Schema) -> list[pa.Array | pa.ChunkedArray]:
+def arrange_columns(columns: Mapping[str, Any], schema: pa.Schema) -> list[pa.Array | pa.ChunkedArray]:
     """The columns of a schema in its order, from lists of values, or from arrays that are of its types already.
 
     >>> columns_of({"b": [1, 2], "a": ["x", "y"]}, pa.schema([("a", pa.string()), ("b", pa.int8())]))[1].type
@@ -168,7 +168,7 @@ def columns_of(columns: Mapping[str, Any], schema: pa.Schema) -> list[pa.Array |
     return [c if isinstance(c, (pa.Array, pa.ChunkedArray)) else pa.array(c, kind) for c, kind in given]
 
 
-def text_bytes(texts: pa.Array) -> int:
+def count_text_bytes(texts: pa.Array) -> int:
     """The bytes of all texts of a column.
 
     >>> text_bytes(pa.array(["Züge", "", "oars"]))
@@ -177,6 +177,6 @@ def text_bytes(texts: pa.Array) -> int:
     return int(pc.sum(pc.binary_length(texts)).as_py() or 0)
 
 
-def excerpt(text: str) -> str:
+def cut_excerpt(text: str) -> str:
     """The beginning of a text on one line, for a person to recognise it by."""
-    return " ".join(text[: 2 * EXCERPT_CHARACTERS].split())[:EXCERPT_CHARACTERS]
+    return " ".join(text[: 2 * MAX_EXCERPT_CHARACTERS].split())[:MAX_EXCERPT_CHARACTERS]

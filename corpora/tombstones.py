@@ -35,13 +35,13 @@ class Tombstones:
         """Return what a build that honors this list takes into its own fingerprint."""
         return compute_fingerprint(key=self.key, ids=sorted(self.ids), texts=sorted(self.texts))
 
-    def holds(self, id: bytes, text_hash: bytes) -> bool:
+    def is_forgotten(self, id: bytes, text_hash: bytes) -> bool:
         """True if a document with this id, or with the text of this hash, was forgotten."""
         if not self.key:
             return False
-        return self._keyed(id) in self.ids or self._keyed(text_hash) in self.texts
+        return self._hash_keyed(id) in self.ids or self._hash_keyed(text_hash) in self.texts
 
-    def until(self, generation: int) -> "Tombstones":
+    def as_of(self, generation: int) -> "Tombstones":
         """Return the list as it applies to the verdicts of a generation: the hashes added by then."""
         ids, texts = (
             frozenset(entry for entry in entries if self.since.get(entry, 1) <= generation)
@@ -59,7 +59,7 @@ class Tombstones:
             return self
         if not self.key:
             return Tombstones(key=secrets.token_hex(16)).with_documents(pairs, generation)
-        ids, texts = ({self._keyed(data) for data in column} for column in zip(*pairs, strict=True))
+        ids, texts = ({self._hash_keyed(data) for data in column} for column in zip(*pairs, strict=True))
         new = (ids | texts) - self.ids - self.texts if generation > 1 else set()
         return Tombstones(
             key=self.key,
@@ -68,18 +68,18 @@ class Tombstones:
             since={**self.since, **dict.fromkeys(sorted(new), generation)},
         )
 
-    def _keyed(self, data: bytes) -> str:
+    def _hash_keyed(self, data: bytes) -> str:
         return hashlib.blake2b(data, digest_size=16, key=bytes.fromhex(self.key)).hexdigest()
 
 
-def text_hash(text: bytes | memoryview) -> bytes:
+def hash_text(text: bytes | memoryview) -> bytes:
     """16 bytes of the sha256 of a document's text."""
     return hashlib.sha256(text).digest()[:16]
 
 
 def read_tombstones(place: Place, corpus: str) -> Tombstones:
     """The corpus' list; an empty one where nothing was forgotten. Raises InputError where it is damaged."""
-    path = _path(corpus)
+    path = _tombstones_path(corpus)
     try:
         fields = unseal(place.read(path), path)
         if set(fields) != {"key", "ids", "texts", "since"}:
@@ -99,8 +99,8 @@ def write_tombstones(place: Place, corpus: str, tombstones: Tombstones) -> None:
     """Put the list in one step, sealed."""
     lists = {"ids": sorted(tombstones.ids), "texts": sorted(tombstones.texts)}
     data = {"key": tombstones.key, **lists, "since": dict(sorted(tombstones.since.items()))}
-    place.write(_path(corpus), seal(json.dumps(data, indent=1).encode()))
+    place.write(_tombstones_path(corpus), seal(json.dumps(data, indent=1).encode()))
 
 
-def _path(corpus: str) -> str:
+def _tombstones_path(corpus: str) -> str:
     return f"corpora/{corpus}/tombstones.json"

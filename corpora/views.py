@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from corpora.kernels.arrays import Bools, Int64s
 from corpora.kernels.fixed_width import to_byte_matrix, to_number_pairs
-from corpora.schema import DOCUMENTS, columns_of
+from corpora.schema import DOCUMENTS, arrange_columns
 from corpora.store.damage import Damaged
 from corpora.store.digests.content import Content, sum_contents
 from corpora.store.manifest import Manifest, ManifestAddress, Part
@@ -41,13 +41,13 @@ CORPUS = pa.schema(
     ]
 )
 
-KEY = ("id", "revision", "generation")  # of a row: what says that it is deleted
-DECIDED = (*KEY, "since", "held_out")  # columns of a corpus that verdicts decide
+ROW_KEY = ("id", "revision", "generation")  # of a row: what says that it is deleted
+VERDICT_COLUMNS = (*ROW_KEY, "since", "held_out")  # columns of a corpus that verdicts decide
 DOCUMENTS_DIGEST = pa.binary(16)
 
 VIEW = pa.schema(
     [
-        *(CORPUS.field(name) for name in DECIDED),
+        *(CORPUS.field(name) for name in VERDICT_COLUMNS),
         pa.field("row", pa.int32(), nullable=False),  # of the part of documents
         pa.field("documents", DOCUMENTS_DIGEST, nullable=False),  # the content of that part's table
     ]
@@ -86,26 +86,26 @@ def list_views(corpus: Manifest) -> list[PartView]:
     return views
 
 
-def table_digest(part: Part) -> bytes:
+def compute_table_digest(part: Part) -> bytes:
     """Return the content of a part's documents, as rows of a corpus name it."""
-    content = documents_content(part)
+    content = compute_documents_content(part)
     return content.digest.to_bytes(DOCUMENTS_DIGEST.byte_width, "little")
 
 
-def documents_content(part: Part) -> Content:
+def compute_documents_content(part: Part) -> Content:
     """Return the content of a part's documents, without that of its other tables."""
     return sum_contents(file.content for file in part.files if file.table == "documents")
 
 
-def view_rows(verdicts: pa.RecordBatch, rows: Int64s, part: Part, generation: int) -> pa.Table:
+def build_view_rows(verdicts: pa.RecordBatch, rows: Int64s, part: Part, generation: int) -> pa.Table:
     """Return rows of a part of a corpus. verdicts: on these rows of a part of documents, in ascending order"""
     columns = {
-        **{name: verdicts.column(name) for name in DECIDED if name != "generation"},
+        **{name: verdicts.column(name) for name in VERDICT_COLUMNS if name != "generation"},
         "generation": pa.array(np.full(len(rows), generation, np.int32)),
         "row": pa.array(rows.astype(np.int32)),
-        "documents": pa.array([table_digest(part)] * len(rows), DOCUMENTS_DIGEST),
+        "documents": pa.array([compute_table_digest(part)] * len(rows), DOCUMENTS_DIGEST),
     }
-    return pa.table(columns_of(columns, VIEW), schema=VIEW)
+    return pa.table(arrange_columns(columns, VIEW), schema=VIEW)
 
 
 class DeleteList:
@@ -126,7 +126,7 @@ class DeleteList:
     def __len__(self) -> int:
         return len(self._heads)
 
-    def holds(self, batch: pa.RecordBatch) -> Bools:
+    def find_deleted(self, batch: pa.RecordBatch) -> Bools:
         """Return, for each row of the corpus, whether it is on the list."""
         heads, tails = to_number_pairs(batch.column("id")).T
         revisions, generations = (batch.column(name).to_numpy() for name in ("revision", "generation"))
@@ -144,11 +144,11 @@ class DeleteList:
 
 def without_deleted(batch: pa.RecordBatch, deleted: DeleteList) -> pa.RecordBatch:
     """A batch of corpus rows without those on the list."""
-    held = deleted.holds(batch)
+    held = deleted.find_deleted(batch)
     return batch.filter(pa.array(~held)) if held.any() else batch
 
 
-def read_part(
+def read_view(
     place: Place,
     view: PartView,
     columns: Sequence[str],
@@ -159,14 +159,14 @@ def read_part(
 
     rows: those to read, counted in the part; None: all. Raises Damaged.
     """
-    own = DECIDED if view.documents else CORPUS.names
-    others = [name for name in columns if name not in own]
-    needed = [*columns, *(KEY if deleted is not None else ()), *(("row", "documents") if others else ())]
+    stored_columns = VERDICT_COLUMNS if view.documents else CORPUS.names
+    others = [name for name in columns if name not in stored_columns]
+    needed = [*columns, *(ROW_KEY if deleted is not None else ()), *(("row", "documents") if others else ())]
     stored = [name for name in dict.fromkeys(needed) if name not in others]
-    left = list(view.documents)
+    folders = list(view.documents)
     for batch in read_part_table(place, view.folder, view.part, "documents", stored, rows):
         live = batch if deleted is None else without_deleted(batch, deleted)
-        for some in _with_documents(place, left, live, others) if others else [live]:
+        for some in _with_documents(place, folders, live, others) if others else [live]:
             yield some.select(list(columns))
 
 
@@ -193,7 +193,7 @@ def _find_documents(place: Place, folders: list[str], digest: bytes) -> tuple[st
     while True:
         path = f"{folders[0]}/{MANIFEST}"
         try:
-            parts = _parts_by_digest(place, read_manifest_address(place, folders[0]))
+            parts = _index_parts(place, read_manifest_address(place, folders[0]))
         except FileNotFoundError as error:
             raise Damaged(path, "it is gone") from error
         if digest in parts:
@@ -204,5 +204,5 @@ def _find_documents(place: Place, folders: list[str], digest: bytes) -> tuple[st
 
 
 @lru_cache(maxsize=16)
-def _parts_by_digest(place: Place, documents: ManifestAddress) -> dict[bytes, Part]:
-    return {table_digest(part): part for part in read_manifest_at(place, documents).parts}
+def _index_parts(place: Place, documents: ManifestAddress) -> dict[bytes, Part]:
+    return {compute_table_digest(part): part for part in read_manifest_at(place, documents).parts}

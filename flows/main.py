@@ -12,7 +12,7 @@ from io import TextIOWrapper
 from typing import TextIO
 
 from corpora.errors import InputError
-from corpora.lean_process import collect_rarely
+from corpora.lean_process import raise_gc_threshold
 from flows.environment import prepare
 from flows.process_exit import leave
 from flows.signals import answer_signals, give_way, stop
@@ -22,7 +22,7 @@ def main() -> None:
     """Run the command line and leave with its exit code."""
     read_names_as_utf8()
     answer_signals()
-    collect_rarely()
+    raise_gc_threshold()
     print_anything(sys.stdout)
     try:
         code = _run()

@@ -22,7 +22,7 @@ import pyarrow as pa
 from corpora.build import DELETED, Corpus
 from corpora.kernels.arrays import Int64s
 from corpora.kernels.fixed_width import to_fixed_width_column
-from corpora.schema import ID_BYTES, columns_of
+from corpora.schema import ID_BYTES, arrange_columns
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, ManifestAddress, Part, compute_fingerprint
 from corpora.store.part_writer import PartWriter
@@ -265,7 +265,7 @@ def to_example_table(
     schema = build_example_schema(
         id_type, labels=own.labels is not None, pairs=own.segments == 2, static_masks=is_static
     )
-    return pa.table(columns_of(columns, schema), schema=schema)
+    return pa.table(arrange_columns(columns, schema), schema=schema)
 
 
 def _draw_static_masks(examples: Examples, settings: MaskSettings, mask_vocabulary: MaskVocabulary) -> Masks:

@@ -39,7 +39,7 @@ def find_input_class(kind: str) -> Any:
 
 def find_input_package(kind: str) -> str:
     """The package that an input comes from, with its version; empty for one of ours."""
-    return _KINDS.package(kind)
+    return _KINDS.find_package(kind)
 
 
 def list_inputs_with_key(key: str) -> list[str]:

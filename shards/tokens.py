@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from corpora.build import Corpus
 from corpora.kernels.arrays import Int64s, UInt64s
-from corpora.schema import columns_of
+from corpora.schema import arrange_columns
 from corpora.store.current_record import iter_reported
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, ManifestAddress
@@ -38,7 +38,7 @@ from corpora.store.stage import PartPlan, Stage, read_library_versions, read_man
 from corpora.store.tables import read_part_table
 from corpora.text.buffers import text_buffers
 from corpora.text.sentences.splitter import sentence_offsets
-from corpora.views import PartView, read_part
+from corpora.views import PartView, read_view
 from shards.documents import take_lists
 from shards.frequencies import list_parts
 from shards.schema import build_token_schema, choose_id_type
@@ -92,7 +92,7 @@ def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     job: TokensJob = plan.job
     encoder = get_encoder(writer.place, job.vocabulary)
     schema = build_token_schema(choose_id_type(encoder.vocabulary.size))
-    batches = iter_reported(read_part(writer.place, job.view, CORPUS_COLUMNS))
+    batches = iter_reported(read_view(writer.place, job.view, CORPUS_COLUMNS))
     tables = [tokenize_batch(batch, encoder, schema, job.seed) for batch in batches if batch.num_rows]
     table = sort_rows(pa.concat_tables(tables) if tables else schema.empty_table())
     with writer.create_table("tokens", schema, sorted_by="shuffle") as sink:
@@ -185,7 +185,7 @@ def tokenize_batch(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, s
         "word_starts": _to_lists(token_rows, pa.array(encoded.word_starts.astype(bool))),
         "sentence_lengths": _to_lists(num_full_before[sentence_rows], pa.array(lengths[is_full].astype(np.int32))),
     }
-    return pa.table(columns_of(columns, schema), schema=schema)
+    return pa.table(arrange_columns(columns, schema), schema=schema)
 
 
 def compute_shuffle_keys(ids: list[bytes], seed: int) -> UInt64s:

@@ -14,9 +14,9 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from corpora.duplicates.build import text_hashes
-from corpora.duplicates.signatures import SignatureSettings, signatures
-from corpora.duplicates.verify import shingle_sets
+from corpora.duplicates.build import hash_texts
+from corpora.duplicates.signatures import SignatureSettings, compute_signatures
+from corpora.duplicates.verify import build_shingle_sets
 from corpora.errors import InputError
 from corpora.judging.steps.clean import CleanSettings, clean
 from corpora.judging.steps.contamination import ContaminationSettings, Item, index_items, meet
@@ -126,9 +126,9 @@ def _settled(train: Callable[[pa.Table], object]) -> Callable[[pa.Array], object
 
 
 DOORS: dict[str, Callable[[pa.Array], object]] = {
-    "corpora.duplicates.build.text_hashes": text_hashes,
-    "corpora.duplicates.signatures.signatures": lambda texts: signatures(texts, SignatureSettings()),
-    "corpora.duplicates.verify.shingle_sets": shingle_sets,
+    "corpora.duplicates.build.hash_texts": hash_texts,
+    "corpora.duplicates.signatures.compute_signatures": lambda texts: compute_signatures(texts, SignatureSettings()),
+    "corpora.duplicates.verify.build_shingle_sets": build_shingle_sets,
     "corpora.judging.steps.clean.clean_and_count": lambda texts: [
         clean(texts, CleanSettings(profile=profile, quotes="straight", widths="narrow"))
         for profile in ("cased", "uncased", "roberta-brief")

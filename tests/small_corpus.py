@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from corpora.build import DELETED, Corpus
-from corpora.schema import keyed_id
+from corpora.schema import compute_keyed_id
 from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
@@ -33,7 +33,7 @@ def row(
     number: int, text: str, generation: int = 1, held_out: bool = False, revision: int = 1, source: str = "small"
 ) -> Row:
     """A row of the corpus; its id is made of its number."""
-    id = keyed_id("small", str(number))
+    id = compute_keyed_id("small", str(number))
     locator = {"file": "f", "sha256": "00", "stream": -1, "offset": number, "length": len(text.encode())}
     absent = dict.fromkeys(("url", "date", "license", "group", "meta"))
     return {

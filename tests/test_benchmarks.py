@@ -34,7 +34,7 @@ from benchmarks import (
     whole_run,
 )
 from benchmarks.measuring import Report, Row, Side
-from corpora.duplicates.signatures import signatures as make_signatures
+from corpora.duplicates.signatures import compute_signatures as make_signatures
 from corpora.errors import InputError
 from corpora.judging.steps.clean import clean as clean_column
 from shards.masks.masking import draw_masks

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpora.build import Corpus, delete_list_at
+from corpora.build import Corpus, read_delete_list_at
 from corpora.errors import InputError
 from corpora.store.current_record import iter_reported
 from corpora.store.ledger import Account, Ledger
@@ -28,7 +28,7 @@ from corpora.store.places.place import Place
 from corpora.store.settings import to_settings_json
 from corpora.store.stage import PartPlan, Stage, read_library_versions, read_manifest_at
 from corpora.store.tables import read_files, read_part_table
-from corpora.views import PartView, read_part
+from corpora.views import PartView, read_view
 from tokenizers_train.encoding.encoder import describe_slow_rules
 from tokenizers_train.learning.byte_bpe import train_byte_bpe
 from tokenizers_train.learning.unigram import UnigramSettings, train_unigram
@@ -91,11 +91,11 @@ def plan_counts(corpus: Corpus, rule: WordRule, name: str | None = None) -> Stag
 def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Count the words of one part."""
     job: CountJob = plan.job
-    deleted = delete_list_at(writer.place, job.corpus)
+    deleted = read_delete_list_at(writer.place, job.corpus)
     documents_seen = Counter[str]()
 
     def texts() -> Iterator[pa.Array]:
-        for live in iter_reported(read_part(writer.place, job.view, COUNT_COLUMNS, deleted=deleted)):
+        for live in iter_reported(read_view(writer.place, job.view, COUNT_COLUMNS, deleted=deleted)):
             counted = live.filter(pc.invert(live.column("held_out")))
             documents_seen.update({"counted": counted.num_rows, "held out": live.num_rows - counted.num_rows})
             yield counted.column("text")

@@ -24,17 +24,17 @@ from corpora.duplicates.candidates import (
     Input,
     SplitSettings,
     VerdictsJob,
-    hash64,
-    open_input,
-    read_candidates,
-    signature_schema,
+    build_signature_schema,
+    hash_text_64,
+    open_candidates,
+    read_input,
 )
 from corpora.duplicates.revisions import read_dropped
-from corpora.duplicates.signatures import signatures
+from corpora.duplicates.signatures import compute_signatures
 from corpora.duplicates.survivors import DuplicateSettings
-from corpora.duplicates.verdicts import REMOVED, VERDICTS, find_duplicates, mark_revisions, verdict_batches
+from corpora.duplicates.verdicts import REMOVAL_REASONS, VERDICTS, find_duplicates, iter_verdict_batches, mark_revisions
 from corpora.kernels.fixed_width import to_fixed_width_column
-from corpora.schema import columns_of
+from corpora.schema import arrange_columns
 from corpora.store.current_record import iter_reported
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
@@ -43,13 +43,13 @@ from corpora.store.settings import to_settings_json
 from corpora.store.stage import PartPlan, Stage, read_library_versions
 from corpora.store.tables import read_part_table
 from corpora.text.buffers import text_buffers
-from corpora.tombstones import Tombstones, text_hash
+from corpora.tombstones import Tombstones, hash_text
 
 SIGNATURES_VERSION = 2
 UNICODE = {"unicode": unicodedata.unidata_version}  # which defines letters
 VERDICTS_VERSION = 3  # 3: documents without words are copies if their texts are equal
 
-SKETCHED = ("id", "keyed", "revision", "text", "source", "group", "quality")  # what a sketch is made of
+SKETCH_COLUMNS = ("id", "keyed", "revision", "text", "source", "group", "quality")  # what a sketch is made of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +86,11 @@ def plan_signatures(documents: Manifest, settings: DuplicateSettings) -> Stage:
 def build_signatures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Sketch the documents of one part; note the ids and revisions of keyed records that were dropped."""
     job: SignatureJob = plan.job
-    schema = signature_schema(job.settings.permutations)
+    schema = build_signature_schema(job.settings.permutations)
     written = 0
     with writer.create_table("signatures", schema) as sink, writer.create_table("revisions", REVISIONS) as revisions:
-        for batch in iter_reported(read_part_table(writer.place, job.folder, job.part, "documents", SKETCHED)):
-            sink.write(_sketch(batch, schema, job.settings))
+        for batch in iter_reported(read_part_table(writer.place, job.folder, job.part, "documents", SKETCH_COLUMNS)):
+            sink.write(_sketch_batch(batch, schema, job.settings))
             written += batch.num_rows
         for batch in read_part_table(writer.place, job.folder, job.part, "dropped", ("keyed", *REVISIONS.names)):
             keyed = batch.filter(batch.column("keyed"))
@@ -99,30 +99,30 @@ def build_signatures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     return Ledger(accounts=(account,))
 
 
-def _sketch(batch: pa.RecordBatch, schema: pa.Schema, settings: DuplicateSettings) -> pa.RecordBatch:
-    sketch = signatures(batch.column("text"), settings.signature)
+def _sketch_batch(batch: pa.RecordBatch, schema: pa.Schema, settings: DuplicateSettings) -> pa.RecordBatch:
+    sketch = compute_signatures(batch.column("text"), settings.signature)
     columns = {
         **{name: batch.column(name) for name in ("id", "keyed", "revision", "quality")},
-        "group_key": group_keys(batch.column("source"), batch.column("group")),
-        "text_hash": to_fixed_width_column(b"".join(text_hashes(batch.column("text"))), 16),
+        "group_key": hash_groups(batch.column("source"), batch.column("group")),
+        "text_hash": to_fixed_width_column(b"".join(hash_texts(batch.column("text"))), 16),
         "set_hash": sketch.set_hash,
         "num_shingles": sketch.num_shingles,
         "signature": to_fixed_width_column(sketch.signature, 4 * settings.permutations),
     }
-    return pa.RecordBatch.from_arrays(columns_of(columns, schema), schema=schema)
+    return pa.RecordBatch.from_arrays(arrange_columns(columns, schema), schema=schema)
 
 
-def group_keys(source: pa.Array, group: pa.Array) -> pa.Array:
+def hash_groups(source: pa.Array, group: pa.Array) -> pa.Array:
     """64 bits of each document's source and group, null where it has no group. A group is hashed once a column."""
     named = pc.binary_join_element_wise(source, group, "\0").dictionary_encode()
-    hashes = pa.array([hash64(name) for name in named.dictionary.to_pylist()], pa.uint64())
+    hashes = pa.array([hash_text_64(name) for name in named.dictionary.to_pylist()], pa.uint64())
     return hashes.take(named.indices)
 
 
-def text_hashes(texts: pa.Array) -> list[bytes]:
+def hash_texts(texts: pa.Array) -> list[bytes]:
     """`text_hash` of each text of a large_string column."""
     data, offsets = text_buffers(texts)
-    return [text_hash(data.data[first:last]) for first, last in pairwise(offsets.tolist())]
+    return [hash_text(data.data[first:last]) for first, last in pairwise(offsets.tolist())]
 
 
 def plan_verdicts(
@@ -165,8 +165,8 @@ def build_verdicts(writer: PartWriter, plan: PartPlan) -> Ledger:
     The rows of each part of documents are a record batch: the corpus reads its parts' verdicts by range.
     """
     job: VerdictsJob = plan.job
-    inputs = [open_input(writer.place, address) for address in job.inputs]
-    with read_candidates(writer.place, inputs, job.duplicates) as table:
+    inputs = [read_input(writer.place, address) for address in job.inputs]
+    with open_candidates(writer.place, inputs, job.duplicates) as table:
         rows = [item.signatures.count_rows("signatures") for item in inputs]
         generation, priority = (
             np.repeat(np.array([getattr(item, name) for item in inputs], np.int32), rows)
@@ -176,8 +176,8 @@ def build_verdicts(writer: PartWriter, plan: PartPlan) -> Ledger:
         duplicates = find_duplicates(writer.place, table, marks, priority, inputs, job.duplicates)
         parts = [part.count_rows("documents") for item in inputs for part in item.documents.parts]
         with writer.create_table("verdicts", VERDICTS) as sink:
-            for batch in verdict_batches(table, marks, duplicates, job.split, parts):
+            for batch in iter_verdict_batches(table, marks, duplicates, job.split, parts):
                 sink.write(batch)
-    counts = zip(("kept", *(f"removed: {reason}" for reason in REMOVED)), marks.counts(), strict=True)
+    counts = zip(("kept", *(f"removed: {reason}" for reason in REMOVAL_REASONS)), marks.count_reasons(), strict=True)
     account = Account(unit="documents", total=sum(rows), outcomes={name: count for name, count in counts if count})
     return Ledger(accounts=(account,), figures=duplicates.figures)

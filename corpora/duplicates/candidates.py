@@ -16,24 +16,24 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from corpora.duplicates.signatures import band_keys, key_columns, text_keys
+from corpora.duplicates.signatures import compute_band_keys, compute_text_keys, name_key_columns
 from corpora.duplicates.survivors import DuplicateSettings
-from corpora.duplicates.verify import ShingleSets, shingle_sets
+from corpora.duplicates.verify import ShingleSets, build_shingle_sets
 from corpora.kernels.arrays import Int64s, UInt32s, UInt64s
 from corpora.kernels.fixed_width import to_byte_matrix, to_number_pairs
-from corpora.schema import DOCUMENTS, ID_BYTES, Document, documents
+from corpora.schema import DOCUMENTS, ID_BYTES, Document, iter_documents
 from corpora.store.manifest import Manifest, ManifestAddress, Part
 from corpora.store.places.place import Place
 from corpora.store.scratch import ScratchTable, make_scratch_folder, open_scratch_table
 from corpora.store.settings import check_range
 from corpora.store.stage import read_manifest_at
 from corpora.store.tables import read_part_table
-from corpora.tombstones import Tombstones, text_hash
+from corpora.tombstones import Tombstones, hash_text
 
 REVISIONS = pa.schema([pa.field("id", pa.binary(ID_BYTES), nullable=False), pa.field("revision", pa.int64())])
 
 
-def signature_schema(permutations: int) -> pa.Schema:
+def build_signature_schema(permutations: int) -> pa.Schema:
     """Return the columns of a sketch: its document, what decides its place in the order, and its MinHash lanes."""
     return pa.schema(
         [
@@ -95,7 +95,7 @@ class InputAddress:
     signatures: ManifestAddress
 
 
-def open_input(place: Place, address: InputAddress) -> Input:
+def read_input(place: Place, address: InputAddress) -> Input:
     """The input at an address. Raises Damaged where a manifest is gone or another one."""
     return Input(
         generation=address.generation,
@@ -115,13 +115,13 @@ class VerdictsJob:
     tombstones: Tombstones
 
 
-def hash64(text: str) -> int:
+def hash_text_64(text: str) -> int:
     """64 bits of the sha256 of a text."""
-    return int.from_bytes(text_hash(text.encode())[:8], "little")
+    return int.from_bytes(hash_text(text.encode())[:8], "little")
 
 
 PAIR = np.dtype((np.uint64, 2))
-COLUMNS: Mapping[str, npt.DTypeLike] = {
+CANDIDATE_COLUMNS: Mapping[str, npt.DTypeLike] = {
     "id": PAIR,
     "keyed": np.bool_,
     "revision": np.int64,
@@ -135,82 +135,82 @@ COLUMNS: Mapping[str, npt.DTypeLike] = {
 
 
 @contextmanager
-def read_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSettings) -> Iterator[ScratchTable]:
+def open_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSettings) -> Iterator[ScratchTable]:
     """The sketches of all inputs in order, as a scratch table of `COLUMNS` and the keys of each band.
 
     A record without a revision has its generation's number; a document without words is known by its bytes.
     Raises Damaged, and InputError if the disk has no room.
     """
-    kinds = {**COLUMNS, **dict.fromkeys(key_columns(settings.bands), np.uint64)}
+    kinds = {**CANDIDATE_COLUMNS, **dict.fromkeys(name_key_columns(settings.bands), np.uint64)}
     with open_scratch_table(make_scratch_folder(place), kinds) as table:
         table.reserve(sum(item.signatures.count_rows("signatures") for item in inputs))
         for item in inputs:
-            for batch in _sketches(place, item, settings):
-                table.append(_columns(batch, item.generation, settings))
+            for batch in _read_sketches(place, item, settings):
+                table.append(_build_columns(batch, item.generation, settings))
         yield table
 
 
-def _sketches(place: Place, item: Input, settings: DuplicateSettings) -> Iterator[pa.RecordBatch]:
-    names = signature_schema(settings.permutations).names
+def _read_sketches(place: Place, item: Input, settings: DuplicateSettings) -> Iterator[pa.RecordBatch]:
+    names = build_signature_schema(settings.permutations).names
     for part in item.signatures.parts:
         yield from read_part_table(place, item.signatures.stage_folder, part, "signatures", names)
 
 
-def _columns(batch: pa.RecordBatch, generation: int, settings: DuplicateSettings) -> dict[str, UInt64s]:
+def _build_columns(batch: pa.RecordBatch, generation: int, settings: DuplicateSettings) -> dict[str, UInt64s]:
     """The scratch columns of some sketches."""
     text_hashes, set_hash = to_number_pairs(batch.column("text_hash")), batch.column("set_hash").to_numpy().copy()
     num_shingles = batch.column("num_shingles").to_numpy()
-    keys = band_keys(lanes(batch.column("signature")), settings.band)
+    keys = compute_band_keys(to_lanes(batch.column("signature")), settings.band)
     wordless = np.flatnonzero(num_shingles == 0)
-    set_hash[wordless], keys[wordless] = text_keys(text_hashes[wordless], settings.bands)
+    set_hash[wordless], keys[wordless] = compute_text_keys(text_hashes[wordless], settings.bands)
     return {
         "id": to_number_pairs(batch.column("id")),
         "keyed": batch.column("keyed").to_numpy(zero_copy_only=False),
         "revision": batch.column("revision").fill_null(generation).to_numpy(),
         "text_hash": text_hashes,
         "has_group": batch.column("group_key").is_valid().to_numpy(zero_copy_only=False),
-        "split_key": _split_keys(batch.column("group_key"), batch.column("id")),
+        "split_key": _compute_split_keys(batch.column("group_key"), batch.column("id")),
         "quality": batch.column("quality").to_numpy(),
         "num_shingles": num_shingles,
         "set_hash": set_hash,
-        **dict(zip(key_columns(settings.bands), keys.T, strict=True)),
+        **dict(zip(name_key_columns(settings.bands), keys.T, strict=True)),
     }
 
 
-def _split_keys(group_keys: pa.Array, ids: pa.Array) -> UInt64s:
+def _compute_split_keys(group_keys: pa.Array, ids: pa.Array) -> UInt64s:
     """What decides whether a document is held out: its group, or its id if it has none."""
     keys: UInt64s = group_keys.fill_null(0).to_numpy().copy()
     alone = np.flatnonzero(group_keys.is_null().to_numpy(zero_copy_only=False))
-    keys[alone] = keys_of_ids(ids.take(pa.array(alone)))
+    keys[alone] = hash_ids(ids.take(pa.array(alone)))
     return keys
 
 
-def keys_of_ids(ids: pa.Array) -> UInt64s:
+def hash_ids(ids: pa.Array) -> UInt64s:
     """What decides whether documents without a group are held out: `hash64` of the hexadecimal digits of each id."""
     digits, width = to_byte_matrix(ids).tobytes().hex().encode(), 2 * ID_BYTES
     digests = b"".join([sha256(digits[at : at + width]).digest() for at in range(0, len(digits), width)])
     return np.frombuffer(digests, np.uint64)[::4]
 
 
-def lanes(signatures: pa.Array) -> UInt32s:
+def to_lanes(signatures: pa.Array) -> UInt32s:
     """A column of signatures as numbers: uint32 [n, permutations]."""
     return to_byte_matrix(signatures).view(np.uint32)
 
 
-def document_sets(
+def read_document_sets(
     place: Place, inputs: Sequence[Input], rows: Int64s, settings: DuplicateSettings
 ) -> Iterator[ShingleSets]:
     """The shingle sets of some ascending rows, in blocks; a part is read from the first to the last."""
-    for manifest, part, within in _rows_of_parts([item.documents for item in inputs], rows):
-        at, stop = int(within[0]), int(within[-1]) + 1
+    for manifest, part, rows_in_part in _locate_rows([item.documents for item in inputs], rows):
+        at, stop = int(rows_in_part[0]), int(rows_in_part[-1]) + 1
         for batch in read_part_table(place, manifest.stage_folder, part, "documents", ("text",), range(at, stop)):
-            begin, end = np.searchsorted(within, (at, at + batch.num_rows))
-            chosen = pa.array(within[begin:end] - at)
-            yield shingle_sets(batch.column("text").take(chosen), settings.shingle_words)
+            begin, end = np.searchsorted(rows_in_part, (at, at + batch.num_rows))
+            chosen = pa.array(rows_in_part[begin:end] - at)
+            yield build_shingle_sets(batch.column("text").take(chosen), settings.shingle_words)
             at += batch.num_rows
 
 
-def _rows_of_parts(judged: Sequence[Manifest], rows: Int64s) -> Iterator[tuple[Manifest, Part, Int64s]]:
+def _locate_rows(judged: Sequence[Manifest], rows: Int64s) -> Iterator[tuple[Manifest, Part, Int64s]]:
     """The parts of documents that hold some ascending rows, and which of their own rows these are."""
     first = 0
     for manifest in judged:
@@ -222,11 +222,13 @@ def _rows_of_parts(judged: Sequence[Manifest], rows: Int64s) -> Iterator[tuple[M
             first = stop
 
 
-def documents_at(place: Place, judged: Sequence[Manifest], rows: Collection[int]) -> dict[int, Document]:
+def read_documents_at(place: Place, judged: Sequence[Manifest], rows: Collection[int]) -> dict[int, Document]:
     """Return the documents of rows of verdicts, by row; rows are in the order of the judged documents' parts."""
     wanted = np.array(sorted(rows), np.int64)
     found: list[Document] = []
-    for manifest, part, within in _rows_of_parts(judged, wanted):
-        batches = read_part_table(place, manifest.stage_folder, part, "documents", DOCUMENTS.names, within.tolist())
-        found.extend(documents(batches))
+    for manifest, part, rows_in_part in _locate_rows(judged, wanted):
+        batches = read_part_table(
+            place, manifest.stage_folder, part, "documents", DOCUMENTS.names, rows_in_part.tolist()
+        )
+        found.extend(iter_documents(batches))
     return dict(zip(wanted.tolist(), found, strict=True))

@@ -17,7 +17,7 @@ import pyarrow as pa
 from corpora.duplicates.candidates import REVISIONS, Input
 from corpora.kernels.arrays import Bools, Int32s, Int64s, UInt64s
 from corpora.kernels.fixed_width import from_number_pairs, to_number_pairs
-from corpora.schema import occurrence_id
+from corpora.schema import compute_occurrence_id
 from corpora.store.places.place import Place
 from corpora.store.scratch import ScratchTable
 from corpora.store.tables import read_part_table
@@ -55,14 +55,14 @@ def read_dropped(place: Place, inputs: Sequence[Input]) -> DroppedRecords:
     """The keyed records that were dropped from all inputs; one without a revision has its generation's number."""
     found = [DroppedRecords(np.empty((0, 2), np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))]
     for item in inputs:
-        for batch in _revisions(place, item):
+        for batch in _read_revisions(place, item):
             revision = batch.column("revision").fill_null(item.generation).to_numpy()
             generation = np.full(batch.num_rows, item.generation, np.int64)
             found.append(DroppedRecords(to_number_pairs(batch.column("id")), revision, generation))
     return DroppedRecords(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
 
 
-def _revisions(place: Place, item: Input) -> Iterator[pa.RecordBatch]:
+def _read_revisions(place: Place, item: Input) -> Iterator[pa.RecordBatch]:
     for part in item.signatures.parts:
         yield from read_part_table(place, item.signatures.stage_folder, part, "revisions", REVISIONS.names)
 
@@ -79,7 +79,7 @@ def settle_ids(table: ScratchTable, generation: Int32s, dropped: DroppedRecords,
     forgotten:  rows that are on the tombstone list: they neither stand nor are marked, and may be the newest
     """
     since = generation.astype(np.int32)
-    rows = _sharing(table.read_column("id")[:, 0], dropped.ids[:, 0])
+    rows = _find_shared(table.read_column("id")[:, 0], dropped.ids[:, 0])
     ids = np.concatenate([table.read_values("id", rows), dropped.ids])
     # Dropped records come last, under numbers beyond the rows.
     places = np.concatenate([rows, table.rows + np.arange(len(dropped.ids))])
@@ -93,7 +93,7 @@ def settle_ids(table: ScratchTable, generation: Int32s, dropped: DroppedRecords,
     occurrence = _count_before(group, ~keyed)
     again = np.flatnonzero(~keyed & (occurrence > 0))
     equal = zip(from_number_pairs(ids[again]).to_pylist(), occurrence[again].tolist(), strict=True)
-    new_ids = pa.array([occurrence_id(id, number) for id, number in equal], REVISIONS.field("id").type)
+    new_ids = pa.array([compute_occurrence_id(id, number) for id, number in equal], REVISIONS.field("id").type)
     by_row = np.argsort(places[again])
 
     is_row, num_groups = places < table.rows, int(group[-1]) + 1 if len(group) else 0
@@ -131,15 +131,15 @@ def settle_ids(table: ScratchTable, generation: Int32s, dropped: DroppedRecords,
     )
 
 
-def _sharing(halves: UInt64s, dropped: UInt64s) -> Int64s:
+def _find_shared(halves: UInt64s, dropped: UInt64s) -> Int64s:
     """The rows, ascending, whose first half of the id another row or a dropped record has too."""
     ordered = np.sort(halves)
-    several = np.unique(np.concatenate([ordered[1:][ordered[1:] == ordered[:-1]], dropped]))
+    repeated = np.unique(np.concatenate([ordered[1:][ordered[1:] == ordered[:-1]], dropped]))
     del ordered
-    if not len(several):
+    if not len(repeated):
         return np.empty(0, np.int64)
-    at = np.minimum(np.searchsorted(several, halves), len(several) - 1)
-    return np.flatnonzero(several[at] == halves)
+    at = np.minimum(np.searchsorted(repeated, halves), len(repeated) - 1)
+    return np.flatnonzero(repeated[at] == halves)
 
 
 def _count_before(group: Int64s, counted: Bools) -> Int64s:

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from corpora.duplicates.verify import Overlaps, ShingleSets, jaccard_pairs
+from corpora.duplicates.verify import Overlaps, ShingleSets, compute_overlaps
 from corpora.kernels.arrays import Int32s, Int64s
 from corpora.store.scratch import append_bytes
 
 MAPPED_BYTES = 1 << 30
-AROUND_BYTES = 1 << 16  # that the system maps at once, around the place that is read
+READ_AROUND_BYTES = 1 << 16  # that the system maps at once, around the place that is read
 
 
 class ShingleFile:
@@ -34,7 +34,7 @@ class ShingleFile:
         self._numbers = np.full(len(order), -1, np.int32)
         self._read_bytes = 0
 
-    def expect(self, documents: Int64s) -> None:
+    def load(self, documents: Int64s) -> None:
         """Read the sets of these places in the order, once. Raises InputError if the disk is full."""
         by_row = documents[np.argsort(self._order[documents])]
         self._numbers[by_row] = np.arange(len(by_row), dtype=np.int32)
@@ -50,14 +50,16 @@ class ShingleFile:
             self._map.madvise(MADV_RANDOM)
         self._values = np.frombuffer(self._map or b"", np.uint64, total)
 
-    def overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
+    def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
         """The similarities of pairs of places in the order."""
         numbers = (self._numbers[places].astype(np.int64) for places in (left, right))
-        overlaps = jaccard_pairs(self._values, self._offsets, *numbers)
-        self._give_back(2 * len(left) * AROUND_BYTES + 8 * int(overlaps.union.sum() + overlaps.intersection.sum()))
+        overlaps = compute_overlaps(self._values, self._offsets, *numbers)
+        self._release_pages(
+            2 * len(left) * READ_AROUND_BYTES + 8 * int(overlaps.union.sum() + overlaps.intersection.sum())
+        )
         return overlaps
 
-    def _give_back(self, read_bytes: int) -> None:
+    def _release_pages(self, read_bytes: int) -> None:
         """Have the system count the pages that were read as its cache and no longer as this process's, if many were."""
         self._read_bytes += read_bytes
         if self._read_bytes > MAPPED_BYTES < self._values.nbytes:

@@ -37,8 +37,8 @@ from corpora.text.buffers import text_buffers
 from corpora.text.shingles import buffer_sizes, distinct_shingles, most_shingles, shingle_hashes
 from corpora.text.words import WordTables, word_tables
 
-BLOCK = 64  # lanes at a time
-NOTHING = np.uint32(0xFFFFFFFF)  # the minimum over an empty set
+BLOCK_LANES = 64  # lanes at a time
+EMPTY_MINIMUM = np.uint32(0xFFFFFFFF)  # the minimum over an empty set
 EMPTY_SET = np.uint64(0)  # the set hash of an empty set, and of no other
 
 _0, _1, _31, _32 = (np.uint64(number) for number in (0, 1, 31, 32))
@@ -82,17 +82,17 @@ class SignatureBatch(NamedTuple):
 
 
 @cache
-def permutations(settings: SignatureSettings) -> tuple[UInt32s, UInt32s]:
+def draw_permutations(settings: SignatureSettings) -> tuple[UInt32s, UInt32s]:
     """datasketch's permutations, as factors and summands: two uint32 arrays [permutations].
 
     They are drawn as it draws them, because to import it takes each process half a second.
     """
-    draw = np.random.RandomState(settings.seed)
-    factors = draw.randint(0, 1 << 31, settings.permutations, np.uint32) * np.uint32(2) + np.uint32(1)
-    return factors, draw.randint(0, 1 << 32, settings.permutations, np.uint32)
+    random = np.random.RandomState(settings.seed)
+    factors = random.randint(0, 1 << 31, settings.permutations, np.uint32) * np.uint32(2) + np.uint32(1)
+    return factors, random.randint(0, 1 << 32, settings.permutations, np.uint32)
 
 
-def signature(text: str, settings: SignatureSettings) -> UInt32s:
+def compute_signature_plain(text: str, settings: SignatureSettings) -> UInt32s:
     """The definition: datasketch's signature, uint32 [permutations], of the hashes' upper halves."""
     from datasketch import MinHash
 
@@ -102,21 +102,21 @@ def signature(text: str, settings: SignatureSettings) -> UInt32s:
     return values
 
 
-def set_hash(shingles: set[int]) -> int:
+def hash_set_plain(shingles: set[int]) -> int:
     """The definition: the sum of the mixed shingle hashes modulo 2**64; zero is kept for the empty set."""
     total = sum(((value ^ value >> 31) * int(_SPREAD)) % 2**64 >> 32 ^ value for value in shingles) % 2**64
     return total if total or not shingles else 1
 
 
-def signatures(texts: pa.Array, settings: SignatureSettings, with_shingles: bool = False) -> SignatureBatch:
+def compute_signatures(texts: pa.Array, settings: SignatureSettings, with_shingles: bool = False) -> SignatureBatch:
     """Signature, number of shingles and set hash of each row of a large_string or large_binary column.
 
     Raises InputError for a column of another type or with nulls.
     """
     data, offsets = text_buffers(texts)
-    num_lanes = -(-settings.permutations // BLOCK) * BLOCK
+    num_lanes = -(-settings.permutations // BLOCK_LANES) * BLOCK_LANES
     factors, summands = np.ones(num_lanes, np.uint32), np.zeros(num_lanes, np.uint32)
-    factors[: settings.permutations], summands[: settings.permutations] = permutations(settings)
+    factors[: settings.permutations], summands[: settings.permutations] = draw_permutations(settings)
     lanes = np.empty((len(texts), num_lanes), np.uint32)
     num_shingles, set_hashes = np.empty(len(texts), np.int32), np.empty(len(texts), np.uint64)
     values = np.empty(most_shingles(offsets) if with_shingles else 0, np.uint64)
@@ -156,7 +156,7 @@ def sign_rows(
             at += number
         set_hashes[row] = hash_set(shingles, number)
         mix_upper_halves(shingles, number, mixed)
-        for block in range(0, len(factors), BLOCK):
+        for block in range(0, len(factors), BLOCK_LANES):
             take_minima(mixed, number, factors, summands, block, lanes[row])
 
 
@@ -190,17 +190,17 @@ def take_minima(
     lanes: UInt32s,
 ) -> None:
     """Minima of factor * hash + summand over the first `number` hashes, for BLOCK lanes from `block` on."""
-    minima = np.full(BLOCK, NOTHING, np.uint32)
-    factor, summand = factors[block : block + BLOCK], summands[block : block + BLOCK]
+    minima = np.full(BLOCK_LANES, EMPTY_MINIMUM, np.uint32)
+    factor, summand = factors[block : block + BLOCK_LANES], summands[block : block + BLOCK_LANES]
     for at in range(0, number, 4):  # four hashes for each load and store of a lane; the last of all is repeated
         one, two = mixed[at], mixed[min(at + 1, number - 1)]
         three, four = mixed[min(at + 2, number - 1)], mixed[min(at + 3, number - 1)]
-        for lane in range(BLOCK):
+        for lane in range(BLOCK_LANES):
             scale, shift = factor[lane], summand[lane]
             first = min(np.uint32(one * scale + shift), np.uint32(two * scale + shift))
             second = min(np.uint32(three * scale + shift), np.uint32(four * scale + shift))
             minima[lane] = min(minima[lane], min(first, second))
-    copy_values(minima, lanes[block : block + BLOCK])
+    copy_values(minima, lanes[block : block + BLOCK_LANES])
 
 
 _29 = np.uint64(29)
@@ -226,7 +226,7 @@ class BandSettings:
             )
 
 
-def probability(similarity: float, bands: int, rows: int) -> float:
+def compute_probability(similarity: float, bands: int, rows: int) -> float:
     """The probability that two documents of this Jaccard similarity share at least one band.
 
     >>> round(probability(0.8, 18, 7), 3)
@@ -235,7 +235,7 @@ def probability(similarity: float, bands: int, rows: int) -> float:
     return float(1 - (1 - similarity**rows) ** bands)
 
 
-def band_keys_plain(signature: UInt32s, settings: BandSettings) -> UInt64s:
+def compute_band_keys_plain(signature: UInt32s, settings: BandSettings) -> UInt64s:
     """The definition of `band_keys`, a row of all bands at a time."""
     runs = signature[:, : settings.bands * settings.rows].reshape(-1, settings.bands, settings.rows)
     keys = np.tile(np.arange(settings.bands, dtype=np.uint64), (len(signature), 1))
@@ -245,7 +245,7 @@ def band_keys_plain(signature: UInt32s, settings: BandSettings) -> UInt64s:
     return keys
 
 
-def band_keys(signature: UInt32s, settings: BandSettings) -> UInt64s:
+def compute_band_keys(signature: UInt32s, settings: BandSettings) -> UInt64s:
     """The keys of each document: uint64 [n, bands] from signatures uint32 [n, permutations].
 
     Raises InputError when the signatures are too short for the bands.
@@ -256,7 +256,7 @@ def band_keys(signature: UInt32s, settings: BandSettings) -> UInt64s:
     return keys
 
 
-def text_keys(text_hashes: UInt64s, bands: int) -> tuple[UInt64s, UInt64s]:
+def compute_text_keys(text_hashes: UInt64s, bands: int) -> tuple[UInt64s, UInt64s]:
     """Set hashes [n] and band keys [n, bands] of documents without words, equal for equal texts alone.
 
     text_hashes: uint64 [n, 2]
@@ -264,7 +264,7 @@ def text_keys(text_hashes: UInt64s, bands: int) -> tuple[UInt64s, UInt64s]:
     return np.maximum(text_hashes[:, 0], np.uint64(1)), np.repeat(text_hashes[:, 1:], bands, axis=1)
 
 
-def key_columns(bands: int) -> list[str]:
+def name_key_columns(bands: int) -> list[str]:
     """The names of the scratch columns with the keys of each band.
 
     >>> key_columns(2)

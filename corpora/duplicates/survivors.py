@@ -29,24 +29,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corpora.duplicates.signatures import EMPTY_SET, BandSettings, SignatureSettings, key_columns
+from corpora.duplicates.signatures import EMPTY_SET, BandSettings, SignatureSettings, name_key_columns
 from corpora.duplicates.sweep import (
-    BLOCK,
     COMPARED,
     CUT,
     KEPT,
-    OUT,
-    PAIRS,
+    MAX_BLOCK_DOCUMENTS,
+    NO_PLACE,
+    PAIRS_PER_CALL,
     Buckets,
     Similarity,
     Sweep,
-    equal_sets,
-    gather,
-    new_sweep,
-    settle,
-    shared_buckets,
+    build_buckets,
+    find_equal_sets,
+    gather_pairs,
+    judge_block,
+    start_sweep,
 )
-from corpora.duplicates.verify import reaches, threshold_ratio
+from corpora.duplicates.verify import is_at_least, parse_threshold
 from corpora.kernels.arrays import Bools, Float32s, Int32s, Int64s, UInt64s
 from corpora.store.scratch import ScratchTable
 from corpora.store.settings import check_choice, check_range, later_field
@@ -84,7 +84,7 @@ class DuplicateSettings:
     def __post_init__(self) -> None:
         check_choice("duplicates.rule", self.rule, RULES)
         check_choice("duplicates.prefer", self.prefer, PREFERENCES)
-        threshold_ratio(self.threshold)
+        parse_threshold(self.threshold)
         check_range("max_bucket_comparisons", self.max_bucket_comparisons, 1, 10**9)
         self.band.check_fits(self.signature.permutations)
 
@@ -118,20 +118,20 @@ class Verdicts(NamedTuple):
     num_cut: int
 
 
-def judge_plainly(
+def judge_duplicates_plain(
     set_hash: UInt64s, band_keys: UInt64s, similarity: Similarity, settings: DuplicateSettings, num_given: int = 0
 ) -> Verdicts:
     """The definition of `judge_duplicates`: one document after another, one comparison after another."""
-    threshold, limit = threshold_ratio(settings.threshold), settings.max_bucket_comparisons
+    threshold, limit = parse_threshold(settings.threshold), settings.max_bucket_comparisons
     kept_sets, buckets = defaultdict[int, list[int]](list), defaultdict[tuple[int, int], list[int]](list)
-    verdicts = _all_kept(len(set_hash))
+    verdicts = _keep_all(len(set_hash))
     num_compared = num_cut = 0
     if not settings.enabled:
         return verdicts
 
     def compare(document: int, other: int) -> tuple[int, int, int]:
-        pair = similarity.overlaps(np.array([other]), np.array([document]))
-        return int(pair.intersection[0]), int(pair.union[0]), int(pair.own[0])
+        pair = similarity.compute_overlaps(np.array([other]), np.array([document]))
+        return int(pair.intersection[0]), int(pair.union[0]), int(pair.right_size[0])
 
     for document in np.flatnonzero(set_hash != EMPTY_SET).tolist():
         shared = [buckets[band, key] for band, key in enumerate(band_keys[document].tolist())]
@@ -146,7 +146,7 @@ def judge_plainly(
         elif best == KEPT:
             for other in sorted({other for bucket in shared for other in bucket[:limit]}):
                 common, union, own = compare(document, other)
-                fits = reaches(common, union, threshold) and (common == own or settings.rule != CONTAINED)
+                fits = is_at_least(common, union, threshold) and (common == own or settings.rule != CONTAINED)
                 if fits and common * best_ratio[1] > best_ratio[0] * union:
                     best, best_ratio, missing = other, (common, union), (own - common) / own
                 num_compared += 1
@@ -175,9 +175,9 @@ def judge_duplicates(
     """
     assert len(set_hash) == len(band_keys), "one set hash and one row of keys for each document"
     if not settings.enabled:
-        return _all_kept(len(set_hash))
-    places = np.where(set_hash == EMPTY_SET, np.int32(OUT), np.arange(len(set_hash), dtype=np.int32))
-    buckets = shared_buckets(places, band_keys.T)
+        return _keep_all(len(set_hash))
+    places = np.where(set_hash == EMPTY_SET, np.int32(NO_PLACE), np.arange(len(set_hash), dtype=np.int32))
+    buckets = build_buckets(places, band_keys.T)
     return judge_buckets(buckets, set_hash[buckets.documents], similarity, settings, len(set_hash), num_given)
 
 
@@ -188,9 +188,9 @@ def judge_table(
 
     order: the row of each place in the total order; rows that are not in it meet no other
     """
-    places = np.full(table.rows, OUT, np.int32)
+    places = np.full(table.rows, NO_PLACE, np.int32)
     places[order] = np.arange(len(order), dtype=np.int32)
-    buckets = shared_buckets(places, map(table.read_column, key_columns(settings.bands)))
+    buckets = build_buckets(places, map(table.read_column, name_key_columns(settings.bands)))
     set_hash = table.read_column("set_hash")[order[buckets.documents]]
     return judge_buckets(buckets, set_hash, similarity, settings, len(order), num_given)
 
@@ -208,26 +208,28 @@ def judge_buckets(
     set_hash: of `buckets.documents`; num_documents: of all
     """
     documents = buckets.documents
-    similarity.expect(documents)
-    sweep = new_sweep(buckets, equal_sets(set_hash, documents, similarity))
-    limit, ratio = settings.max_bucket_comparisons, threshold_ratio(settings.threshold)
+    similarity.load(documents)
+    sweep = start_sweep(buckets, find_equal_sets(set_hash, documents, similarity))
+    limit, ratio = settings.max_bucket_comparisons, parse_threshold(settings.threshold)
     given, contained = int(np.searchsorted(documents, num_given)), settings.rule == CONTAINED
-    others, ends = np.empty(max(PAIRS, len(documents)), np.int64), np.zeros(BLOCK + 1, np.int64)
+    others, ends = np.empty(max(PAIRS_PER_CALL, len(documents)), np.int64), np.zeros(MAX_BLOCK_DOCUMENTS + 1, np.int64)
     start = 0
     while start < len(documents):
-        end = gather(buckets, sweep, start, given, limit, others, ends)
+        end = gather_pairs(buckets, sweep, start, given, limit, others, ends)
         later = np.repeat(documents[start:end], np.diff(ends[: end - start + 1]))
-        overlaps = similarity.overlaps(documents[others[: len(later)]], later)
-        settle(buckets, sweep, start, end, given, limit, others, ends, overlaps, *ratio.as_integer_ratio(), contained)
+        overlaps = similarity.compute_overlaps(documents[others[: len(later)]], later)
+        judge_block(
+            buckets, sweep, start, end, given, limit, others, ends, overlaps, *ratio.as_integer_ratio(), contained
+        )
         start = end
-    return _verdicts(num_documents, documents, sweep)
+    return _build_verdicts(num_documents, documents, sweep)
 
 
-def _verdicts(num_documents: int, places: Int64s, sweep: Sweep) -> Verdicts:
+def _build_verdicts(num_documents: int, places: Int64s, sweep: Sweep) -> Verdicts:
     """The result of a finished sweep, in the places of the total order."""
     removed = np.flatnonzero(sweep.survivor != KEPT)
-    common, union, own = sweep.common[removed], sweep.union[removed], sweep.own[removed]
-    verdicts = _all_kept(num_documents)
+    common, union, own = sweep.common[removed], sweep.union[removed], sweep.num_shingles[removed]
+    verdicts = _keep_all(num_documents)
     verdicts.survivor[places[removed]] = places[sweep.survivor[removed]]
     verdicts.similarity[places[removed]] = common / union
     verdicts.missing[places[removed]] = np.where(common == union, 0, own - common) / own
@@ -235,7 +237,7 @@ def _verdicts(num_documents: int, places: Int64s, sweep: Sweep) -> Verdicts:
     return verdicts._replace(num_compared=int(sweep.counts[COMPARED]), num_cut=int(sweep.counts[CUT]))
 
 
-def _all_kept(num_documents: int) -> Verdicts:
+def _keep_all(num_documents: int) -> Verdicts:
     return Verdicts(
         np.full(num_documents, KEPT, np.int64),
         np.zeros(num_documents, np.float32),

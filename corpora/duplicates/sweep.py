@@ -1,12 +1,12 @@
 """The sweep: the rule of `survivors`, worked off in bulk over sorted bands.
 
 Documents that are alone in all their buckets need no work. The others are numbered again, in their order, and
-taken in blocks: `gather` collects all pairs that the rule might compare (with the kept documents before the
+taken in blocks: `gather_pairs` collects all pairs that the rule might compare (with the kept documents before the
 block, and with those of the block, whose verdicts are open); their similarities are asked for in one call;
-`settle` applies the rule in order. Pairs that turn out not to be needed are looked up in vain, at most BLOCK
+`judge_block` applies the rule in order. Pairs that turn out not to be needed are looked up in vain, at most BLOCK
 for a bucket of a document, and counted nowhere.
 
-Promise: the verdicts and counts of `survivors.judge_plainly`. Cost: 8 bytes for each place of a document in
+Promise: the verdicts and counts of `survivors.judge_duplicates_plain`. Cost: 8 bytes for each place of a document in
 a bucket that it shares, 16 for a bucket, 64 for the document itself; about 40 ns a key, apart from the
 comparisons. A document asks for at most `limit` + BLOCK pairs a bucket, so the work grows with the number of documents
 and not with its square.
@@ -21,11 +21,11 @@ from corpora.duplicates.verify import Overlaps
 from corpora.kernels.arrays import Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 
-BLOCK = 1024  # documents settled together, at most
-PAIRS = 1 << 12  # pairs asked for in one call, unless a single document needs more
+MAX_BLOCK_DOCUMENTS = 1024  # documents settled together, at most
+PAIRS_PER_CALL = 1 << 12  # pairs asked for in one call, unless a single document needs more
 KEPT = -1
-FEW = 16  # values that are sorted by insertion
-OUT = -1  # the place of a row that meets no other
+MAX_INSERTION_SORT = 16  # values that are sorted by insertion
+NO_PLACE = -1  # the place of a row that meets no other
 COMPARED, CUT, TICKET = 0, 1, 2  # places in Sweep.counts
 _1, _2, _5, _31 = (np.uint64(number) for number in (1, 2, 5, 31))
 
@@ -33,10 +33,10 @@ _1, _2, _5, _31 = (np.uint64(number) for number in (1, 2, 5, 31))
 class Similarity(Protocol):
     """Gives the similarities of documents, which are named by their places in the order."""
 
-    def expect(self, documents: Int64s) -> None:
+    def load(self, documents: Int64s) -> None:
         """Announce the documents that will be compared, so that what they need may be read in bulk."""
 
-    def overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
+    def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
         """The similarities of the pairs (left[k], right[k])."""
 
 
@@ -75,14 +75,14 @@ class Sweep(NamedTuple):
     survivor: Int64s
     common: Int64s
     union: Int64s
-    own: Int64s
+    num_shingles: Int64s
     num_kept: Int32s
     num_gathered: Int32s
     seen: Int64s
     counts: Int64s
 
 
-def new_sweep(buckets: Buckets, first: Int64s) -> Sweep:
+def start_sweep(buckets: Buckets, first: Int64s) -> Sweep:
     """The state before the first verdict, given `equal_sets`."""
     size = len(buckets.documents)
     return Sweep(
@@ -90,7 +90,7 @@ def new_sweep(buckets: Buckets, first: Int64s) -> Sweep:
         survivor=np.full(size, KEPT, np.int64),
         common=np.zeros(size, np.int64),
         union=np.ones(size, np.int64),
-        own=np.ones(size, np.int64),
+        num_shingles=np.ones(size, np.int64),
         num_kept=np.zeros(len(buckets.offsets) - 1, np.int32),
         num_gathered=np.zeros(len(buckets.offsets) - 1, np.int32),
         seen=np.zeros(size, np.int64),
@@ -98,24 +98,24 @@ def new_sweep(buckets: Buckets, first: Int64s) -> Sweep:
     )
 
 
-def shared_buckets(places: Int32s, bands: Iterable[UInt64s]) -> Buckets:
+def build_buckets(places: Int32s, bands: Iterable[UInt64s]) -> Buckets:
     """Sort each band by key, and keep the keys that two or more documents have.
 
     places: of each row its place in the total order, OUT for one that meets no other
     bands:  of one band after another the key of each row, uint64 [n]
     """
     assert len(places) < 2**31, "numbers of documents have 32 bits"
-    total = int(places.max(initial=OUT)) + 1
+    total = int(places.max(initial=NO_PLACE)) + 1
     shares = np.zeros(total, np.bool_)
     of_bands = [(np.empty(0, np.int32), np.empty(0, np.int32))]
     for band in bands:
-        found, sizes = shared_rows(band, places)
+        found, sizes = find_shared_rows(band, places)
         documents = places[found]
         sort_runs(documents, sizes)
         shares[documents] = True
         of_bands.append((documents, sizes))
     members: Int32s = np.concatenate([members for members, _ in of_bands])
-    offsets = _offsets(np.concatenate([sizes for _, sizes in of_bands]))
+    offsets = _to_offsets(np.concatenate([sizes for _, sizes in of_bands]))
     del of_bands
     assert len(offsets) < 2**31, "numbers of buckets have 32 bits"
     sharing = np.flatnonzero(shares)
@@ -124,14 +124,14 @@ def shared_buckets(places: Int32s, bands: Iterable[UInt64s]) -> Buckets:
     return Buckets(documents=sharing, members=members, offsets=offsets, buckets_of=buckets_of, heads=heads[:-1].copy())
 
 
-def shared_rows(keys: UInt64s, places: Int32s) -> tuple[Int32s, Int32s]:
+def find_shared_rows(keys: UInt64s, places: Int32s) -> tuple[Int32s, Int32s]:
     """The rows of keys that two or more rows have, one key after another, and how many rows have each.
 
     Most keys are alone, and a table of bits says so of seven in eight of these; only the rest is sorted.
     """
     slots = max(64, 8 << len(keys).bit_length())
     table, rows = np.zeros(slots // 32, np.uint64), np.empty(len(keys), np.int32)
-    rows = rows[: find_met_again(keys, places, np.uint64(65 - slots.bit_length()), table, rows)]
+    rows = rows[: find_repeated_keys(keys, places, np.uint64(65 - slots.bit_length()), table, rows)]
     del table
     found = keys[rows]
     # The upper bits of each key with its place below are sorted twice as fast as places are; then the few keys that
@@ -142,7 +142,7 @@ def shared_rows(keys: UInt64s, places: Int32s) -> tuple[Int32s, Int32s]:
     order = (numbers & below).astype(np.int64)
     del numbers
     order = order[np.argsort(found[order], kind="stable")]
-    sizes = _run_lengths(found[order]).astype(np.int32)
+    sizes = _count_runs(found[order]).astype(np.int32)
     return rows[order][np.repeat(sizes > 1, sizes)], sizes[sizes > 1]
 
 
@@ -151,7 +151,7 @@ def sort_runs(values: Int32s, sizes: Int32s) -> None:
     """Sort each run of values on its own. sizes: of the runs, one after another; most are short"""
     start = 0
     for size in sizes:
-        if size > FEW:
+        if size > MAX_INSERTION_SORT:
             values[start : start + size].sort()
         else:
             for at in range(start + 1, start + size):
@@ -164,20 +164,20 @@ def sort_runs(values: Int32s, sizes: Int32s) -> None:
 
 
 @kernel
-def find_met_again(keys: UInt64s, places: Int32s, shift: np.uint64, table: UInt64s, rows: Int32s) -> int:
+def find_repeated_keys(keys: UInt64s, places: Int32s, shift: np.uint64, table: UInt64s, rows: Int32s) -> int:
     """Write to `rows` those that have a place and whose key may be another row's too, and return how many they are.
 
     table: pairs of bits, all 0: a key has the pair that its upper bits say, for "met" and "met again"
     """
     for row in range(len(keys)):
-        if places[row] != OUT:
+        if places[row] != NO_PLACE:
             slot = keys[row] >> shift
             word, met = slot >> _5, _1 << ((slot & _31) << _1)
             table[word] |= (table[word] & met) << _1 | met
     number = 0
     for row in range(len(keys)):
         slot = keys[row] >> shift
-        if places[row] != OUT and table[slot >> _5] >> ((slot & _31) << _1) & _2:
+        if places[row] != NO_PLACE and table[slot >> _5] >> ((slot & _31) << _1) & _2:
             rows[number] = row
             number += 1
     return number
@@ -197,17 +197,17 @@ def list_buckets(members: Int32s, offsets: Int64s, numbers: Int32s, buckets_of: 
             heads[document + 1] += 1
 
 
-def _run_lengths(values: UInt64s) -> Int64s:
+def _count_runs(values: UInt64s) -> Int64s:
     """Count how often each value is in a sorted array."""
     ends = np.flatnonzero(np.r_[values[1:] != values[:-1], len(values) > 0]) + 1
     return np.diff(ends, prepend=0)
 
 
-def _offsets(sizes: Int64s) -> Int64s:
+def _to_offsets(sizes: Int64s) -> Int64s:
     return np.concatenate([[0], np.cumsum(sizes)])
 
 
-def equal_sets(hashes: UInt64s, documents: Int64s, similarity: Similarity) -> Int64s:
+def find_equal_sets(hashes: UInt64s, documents: Int64s, similarity: Similarity) -> Int64s:
     """For each of the documents, the number (in `documents`) of the first one with an equal shingle set.
 
     hashes: of their sets. Equal ones are a reason to look; the sets are compared.
@@ -215,13 +215,13 @@ def equal_sets(hashes: UInt64s, documents: Int64s, similarity: Similarity) -> In
     first = np.arange(len(documents))
     pending = np.argsort(hashes, kind="stable")
     while len(pending):
-        sizes = _run_lengths(hashes[pending])
-        leaders = np.repeat(pending[_offsets(sizes)[:-1]], sizes)
+        sizes = _count_runs(hashes[pending])
+        leaders = np.repeat(pending[_to_offsets(sizes)[:-1]], sizes)
         leaders, pending = leaders[leaders != pending], pending[leaders != pending]
         differ, ascending = np.empty(len(pending), np.bool_), np.argsort(pending)  # sets are read in their order
-        for at in range(0, len(pending), PAIRS):
-            chunk = ascending[at : at + PAIRS]
-            overlaps = similarity.overlaps(documents[leaders[chunk]], documents[pending[chunk]])
+        for at in range(0, len(pending), PAIRS_PER_CALL):
+            chunk = ascending[at : at + PAIRS_PER_CALL]
+            overlaps = similarity.compute_overlaps(documents[leaders[chunk]], documents[pending[chunk]])
             differ[chunk] = overlaps.intersection != overlaps.union
         first[pending[~differ]] = leaders[~differ]
         pending = pending[differ]  # their hash is that of another set: they look among themselves
@@ -229,7 +229,9 @@ def equal_sets(hashes: UInt64s, documents: Int64s, similarity: Similarity) -> In
 
 
 @kernel
-def gather(buckets: Buckets, sweep: Sweep, start: int, given: int, limit: int, others: Int64s, ends: Int64s) -> int:
+def gather_pairs(
+    buckets: Buckets, sweep: Sweep, start: int, num_given: int, limit: int, others: Int64s, ends: Int64s
+) -> int:
     """Gather what documents from `start` on may have to be compared with, and return where the block ends.
 
     The pairs of document start + i are others[ends[i]:ends[i + 1]]; a block ends when one of these is full.
@@ -237,8 +239,8 @@ def gather(buckets: Buckets, sweep: Sweep, start: int, given: int, limit: int, o
     document, num_pairs = start, 0
     while document < len(buckets.documents) and document - start < len(ends) - 1:
         first = sweep.first[document]
-        if document >= given and (first == document or first >= start or sweep.survivor[first] != KEPT):
-            if num_pairs + most_candidates(buckets, sweep, document, start, limit) > len(others):
+        if document >= num_given and (first == document or first >= start or sweep.survivor[first] != KEPT):
+            if num_pairs + bound_candidates(buckets, sweep, document, start, limit) > len(others):
                 break
             num_pairs = add_candidates(buckets, sweep, document, start, limit, others, num_pairs)
         for bucket in buckets.buckets_of[buckets.heads[document] : buckets.heads[document + 1]]:
@@ -249,7 +251,7 @@ def gather(buckets: Buckets, sweep: Sweep, start: int, given: int, limit: int, o
 
 
 @kernel
-def most_candidates(buckets: Buckets, sweep: Sweep, document: int, start: int, limit: int) -> int:
+def bound_candidates(buckets: Buckets, sweep: Sweep, document: int, start: int, limit: int) -> int:
     """A bound on how many pairs `add_candidates` adds; never above the number of earlier documents."""
     most = 0
     for bucket in buckets.buckets_of[buckets.heads[document] : buckets.heads[document + 1]]:
@@ -287,26 +289,26 @@ def add_candidates(
 
 
 @kernel
-def settle(
+def judge_block(
     buckets: Buckets,
     sweep: Sweep,
     start: int,
     end: int,
-    given: int,
+    num_given: int,
     limit: int,
     others: Int64s,
     ends: Int64s,
     overlaps: Overlaps,
     numerator: int,
     denominator: int,
-    contained: bool,
+    must_contain: bool,
 ) -> None:
     """Judge the documents of a block in their order, from the similarities of the gathered pairs."""
     for document in range(start, end):
         first = sweep.first[document]
-        if document < given:
+        if document < num_given:
             if first == document:
-                keep(buckets, sweep, document)
+                keep_document(buckets, sweep, document)
             continue
         if first != document and sweep.survivor[first] == KEPT:
             sweep.survivor[document], sweep.common[document] = first, 1
@@ -317,16 +319,16 @@ def settle(
             if sweep.seen[other] != ticket:
                 continue
             sweep.counts[COMPARED] += 1
-            sweep.own[document] = overlaps.own[pair]
-            whole = common == sweep.own[document] or not contained
+            sweep.num_shingles[document] = overlaps.right_size[pair]
+            whole = common == sweep.num_shingles[document] or not must_contain
             if whole and common * denominator >= numerator * union and union > 0:
-                choose(sweep, document, other, common, union)
+                update_survivor(sweep, document, other, common, union)
         if sweep.survivor[document] == KEPT:
-            keep(buckets, sweep, document)
+            keep_document(buckets, sweep, document)
 
 
 @kernel
-def keep(buckets: Buckets, sweep: Sweep, document: int) -> None:
+def keep_document(buckets: Buckets, sweep: Sweep, document: int) -> None:
     """Note a document that is kept in all its buckets, where later ones are compared with it."""
     for bucket in buckets.buckets_of[buckets.heads[document] : buckets.heads[document + 1]]:
         buckets.members[buckets.offsets[bucket] + sweep.num_kept[bucket]] = document
@@ -350,7 +352,7 @@ def mark_compared(buckets: Buckets, sweep: Sweep, document: int, limit: int) -> 
 
 
 @kernel
-def choose(sweep: Sweep, document: int, other: int, common: int, union: int) -> None:
+def update_survivor(sweep: Sweep, document: int, other: int, common: int, union: int) -> None:
     """Make `other` the survivor if it is more similar than the one so far, or as similar and earlier."""
     so_far = sweep.survivor[document]
     gain = common * sweep.union[document] - sweep.common[document] * union

@@ -17,13 +17,13 @@ import pyarrow as pa
 from corpora.duplicates.candidates import (
     Input,
     SplitSettings,
-    document_sets,
-    keys_of_ids,
+    hash_ids,
+    read_document_sets,
 )
 from corpora.duplicates.revisions import DroppedRecords, settle_ids
 from corpora.duplicates.shingle_file import ShingleFile
 from corpora.duplicates.survivors import LONGEST, DuplicateSettings, judge_table
-from corpora.duplicates.sweep import KEPT, OUT
+from corpora.duplicates.sweep import KEPT, NO_PLACE
 from corpora.kernels.arrays import Bools, Bytes, Float32s, Int32s, Int64s, UInt64s
 from corpora.kernels.fixed_width import from_number_pairs
 from corpora.schema import ID_BYTES
@@ -32,7 +32,7 @@ from corpora.store.randomness import compute_keys, draw_uniform
 from corpora.store.scratch import BLOCK_ROWS, ScratchTable, make_scratch_folder, open_scratch_file
 from corpora.tombstones import Tombstones
 
-REMOVED = ("forgotten", "repeated", "superseded", "exact duplicate", "near duplicate")  # what the marks say
+REMOVAL_REASONS = ("forgotten", "repeated", "superseded", "exact duplicate", "near duplicate")  # what the marks say
 FORGOTTEN, REPEATED, SUPERSEDED, EXACT, NEAR = range(1, 6)  # in `Marks.reason`
 
 VERDICTS = pa.schema(
@@ -63,15 +63,15 @@ class Marks:
     numbered: Int64s
     new_ids: UInt64s
 
-    def ids(self, table: ScratchTable) -> UInt64s:
+    def read_ids(self, table: ScratchTable) -> UInt64s:
         """The ids of all rows."""
         ids: UInt64s = table.read_column("id")
         ids[self.numbered] = self.new_ids
         return ids
 
-    def counts(self) -> list[int]:
+    def count_reasons(self) -> list[int]:
         """How many rows are kept, and how many are removed for each reason."""
-        counts: list[int] = np.bincount(self.reason, minlength=1 + len(REMOVED)).tolist()
+        counts: list[int] = np.bincount(self.reason, minlength=1 + len(REMOVAL_REASONS)).tolist()
         return counts
 
 
@@ -95,21 +95,21 @@ def mark_revisions(table: ScratchTable, generation: Int32s, dropped: DroppedReco
     forgotten = np.zeros(table.rows, np.bool_)
     for first in range(0, table.rows if tombstones.key else 0, BLOCK_ROWS):
         stop = min(first + BLOCK_ROWS, table.rows)
-        forgotten[first:stop] = _are_forgotten(
+        forgotten[first:stop] = _find_forgotten(
             table.read_column("id", first, stop), table.read_column("text_hash", first, stop), tombstones
         )
     settled = settle_ids(table, generation, dropped, forgotten)
     if tombstones.key:
         texts = table.read_values("text_hash", settled.numbered)
-        forgotten[settled.numbered] = _are_forgotten(settled.new_ids, texts, tombstones)
+        forgotten[settled.numbered] = _find_forgotten(settled.new_ids, texts, tombstones)
     reason = forgotten * np.uint8(FORGOTTEN)
     reason[settled.repeated], reason[settled.superseded] = REPEATED, SUPERSEDED
     return Marks(reason=reason, since=settled.since, numbered=settled.numbered, new_ids=settled.new_ids)
 
 
-def _are_forgotten(ids: UInt64s, text_hashes: UInt64s, tombstones: Tombstones) -> list[bool]:
+def _find_forgotten(ids: UInt64s, text_hashes: UInt64s, tombstones: Tombstones) -> list[bool]:
     pairs = zip(from_number_pairs(ids).to_pylist(), from_number_pairs(text_hashes).to_pylist(), strict=True)
-    return [tombstones.holds(id, text) for id, text in pairs]
+    return [tombstones.is_forgotten(id, text) for id, text in pairs]
 
 
 def find_duplicates(
@@ -122,13 +122,13 @@ def find_duplicates(
 ) -> Duplicates:
     """Judge the rows that are not marked in the total order, and mark those that go. priority: of each row"""
     rows = np.flatnonzero(marks.reason == 0) if settings.enabled else np.empty(0, np.int64)
-    order = total_order(rows, marks, priority, table, settings)
+    order = sort_rows(rows, marks, priority, table, settings)
     del rows
     folder = make_scratch_folder(place)
     with open_scratch_file(folder) as file:
-        sets = ShingleFile(file, folder, order, lambda some: document_sets(place, inputs, some, settings))
+        sets = ShingleFile(file, folder, order, lambda some: read_document_sets(place, inputs, some, settings))
         verdicts = judge_table(table, order, sets, settings)
-    places = np.full(table.rows, OUT, np.int32)
+    places = np.full(table.rows, NO_PLACE, np.int32)
     places[order] = np.arange(len(order), dtype=np.int32)
     gone = np.flatnonzero(verdicts.survivor != KEPT)
     marks.reason[order[gone]] = np.where(verdicts.exact[gone], EXACT, NEAR)
@@ -143,14 +143,12 @@ def find_duplicates(
     )
 
 
-def total_order(
-    rows: Int64s, marks: Marks, priority: Int32s, table: ScratchTable, settings: DuplicateSettings
-) -> Int32s:
+def sort_rows(rows: Int64s, marks: Marks, priority: Int32s, table: ScratchTable, settings: DuplicateSettings) -> Int32s:
     """Some rows in the order in which they are judged.
 
     (since, source priority, -quality, id), or, if the longest is preferred, -shingles before -quality.
     """
-    ids = marks.ids(table)[rows]
+    ids = marks.read_ids(table)[rows]
     order = np.argsort(ids[:, 0])
     if np.any(np.diff(ids[order, 0]) == 0):
         order = np.lexsort((ids[:, 1], ids[:, 0]))
@@ -165,11 +163,11 @@ def total_order(
     return found
 
 
-def verdict_batches(
+def iter_verdict_batches(
     table: ScratchTable, marks: Marks, duplicates: Duplicates, split: SplitSettings, parts: Sequence[int]
 ) -> Iterator[pa.RecordBatch]:
     """The rows of `VERDICTS`, a batch for each part of documents. parts: the rows of each"""
-    ids = marks.ids(table)
+    ids = marks.read_ids(table)
     first = 0
     for rows in parts:
         stop = first + rows
@@ -183,8 +181,8 @@ def verdict_batches(
             from_number_pairs(ids[first:stop]),
             table.read_column("revision", first, stop),
             marks.since[first:stop],
-            _are_held_out(table, marks, split, first, stop),
-            pa.array(REMOVED).take(pa.array(np.where(stays, 0, reason.astype(np.int64) - 1), mask=stays)),
+            _find_held_out(table, marks, split, first, stop),
+            pa.array(REMOVAL_REASONS).take(pa.array(np.where(stays, 0, reason.astype(np.int64) - 1), mask=stays)),
             survivors.take(numbers),
             *(_spread(values[place[copy]], copy) for values in (duplicates.similarity, duplicates.missing)),
         ]
@@ -200,11 +198,11 @@ def _spread(values: Float32s, copy: Bools) -> pa.Array:
     return pa.array(spread, mask=~copy)
 
 
-def _are_held_out(table: ScratchTable, marks: Marks, split: SplitSettings, first: int, stop: int) -> Bools:
+def _find_held_out(table: ScratchTable, marks: Marks, split: SplitSettings, first: int, stop: int) -> Bools:
     """Which of the rows from `first` to before `stop` are held out: by their group, or by their id."""
     keys = table.read_column("split_key", first, stop)
     begin, end = np.searchsorted(marks.numbered, (first, stop))
     here = marks.numbered[begin:end] - first
     alone = ~table.read_column("has_group", first, stop)[here]
-    keys[here[alone]] = keys_of_ids(from_number_pairs(marks.new_ids[begin:end][alone]))
+    keys[here[alone]] = hash_ids(from_number_pairs(marks.new_ids[begin:end][alone]))
     return draw_uniform(compute_keys(split.seed, "held-out", 0, keys), 0) < split.share

@@ -23,7 +23,7 @@ from corpora.text.buffers import text_buffers
 from corpora.text.shingles import buffer_sizes, distinct_shingles, most_shingles
 from corpora.text.words import WordTables, word_tables
 
-DECIMALS = 6  # of a threshold: then products with set sizes below 2**31 stay far below 2**63
+MAX_DECIMALS = 6  # of a threshold: then products with set sizes below 2**31 stay far below 2**63
 
 
 class Overlaps(NamedTuple):
@@ -31,7 +31,7 @@ class Overlaps(NamedTuple):
 
     intersection: Int64s
     union: Int64s
-    own: Int64s
+    right_size: Int64s
 
 
 class ShingleSets(NamedTuple):
@@ -44,35 +44,35 @@ class ShingleSets(NamedTuple):
     values: UInt64s
     offsets: Int64s
 
-    def expect(self, documents: Int64s) -> None:
+    def load(self, documents: Int64s) -> None:
         """Nothing to prepare: all sets are here."""
 
-    def overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
+    def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
         """The similarities of the pairs (left[k], right[k]) of rows."""
-        return jaccard_pairs(self.values, self.offsets, left, right)
+        return compute_overlaps(self.values, self.offsets, left, right)
 
 
-def threshold_ratio(threshold: float) -> Fraction:
+def parse_threshold(threshold: float) -> Fraction:
     """A threshold as the ratio it is written as; at most six decimals, above 0 and up to 1, else InputError.
 
     >>> threshold_ratio(0.8)
     Fraction(4, 5)
     """
     ratio = Fraction(str(threshold)) if 0 < threshold <= 1 else Fraction(0)
-    if not ratio or 10**DECIMALS % ratio.denominator:
+    if not ratio or 10**MAX_DECIMALS % ratio.denominator:
         raise InputError(
             f"threshold = {threshold} is no similarity to compare with: it must be above 0 and at most 1, "
-            f"with at most {DECIMALS} decimals."
+            f"with at most {MAX_DECIMALS} decimals."
         )
     return ratio
 
 
-def reaches(intersection: int, union: int, threshold: Fraction) -> bool:
+def is_at_least(intersection: int, union: int, threshold: Fraction) -> bool:
     """True if intersection / union >= threshold, exactly; 0/0 reaches none."""
     return union > 0 and intersection * threshold.denominator >= threshold.numerator * union
 
 
-def shingle_sets(texts: pa.Array, words: int = 5) -> ShingleSets:
+def build_shingle_sets(texts: pa.Array, words: int = 5) -> ShingleSets:
     """The sorted distinct shingle hashes of each row of a large_string or large_binary column.
 
     Raises InputError for a column of another type or with nulls.
@@ -144,13 +144,13 @@ def sort_hashes(hashes: UInt64s, number: int, counts: UInt64s, out: UInt64s) -> 
         out[place] = value
 
 
-def jaccard(sets: ShingleSets, left: int, right: int) -> tuple[int, int]:
+def count_common_plain(sets: ShingleSets, left: int, right: int) -> tuple[int, int]:
     """Return how many shingles two rows have in common, and how many are in either: the definition."""
     one, other = (set(sets.values[sets.offsets[row] : sets.offsets[row + 1]].tolist()) for row in (left, right))
     return len(one & other), len(one | other)
 
 
-def jaccard_pairs(
+def compute_overlaps(
     values: UInt64s,
     offsets: Int64s,
     left: Int64s,

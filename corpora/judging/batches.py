@@ -30,7 +30,15 @@ from corpora.judging.steps.lines import LineSettings, edit_lines
 from corpora.judging.steps.privacy import mask_private
 from corpora.judging.steps.rules import REASONS, details_of, quality_of, reasons_of
 from corpora.judging.steps.selection import scores
-from corpora.schema import DOCUMENTS, DROPPED, columns_of, excerpt, keyed_id, record_id, text_bytes
+from corpora.schema import (
+    DOCUMENTS,
+    DROPPED,
+    arrange_columns,
+    compute_keyed_id,
+    compute_record_id,
+    count_text_bytes,
+    cut_excerpt,
+)
 from corpora.sources.contract import Record, quarantine_place
 from corpora.store.current_record import report_step, run_batch
 from corpora.text.counts.languages import count_in, terms_of
@@ -193,7 +201,7 @@ def judge_records(
         documents=_document_rows(batch, source),
         dropped=_dropped_rows(dropped, source),
         reasons=[f"{drop.step}: {drop.reason}" for _, drop in dropped],
-        figures={"text bytes": text_bytes(batch.texts), **batch.figures},
+        figures={"text bytes": count_text_bytes(batch.texts), **batch.figures},
     )
 
 
@@ -210,7 +218,7 @@ def _apply_added(batch: BatchState, settings: DocumentsSettings, after: str) -> 
 
 def document_id(record: Record, source: str) -> bytes:
     """A record's identity: of its key where its source has one, else of its own bytes."""
-    return keyed_id(source, record.key) if record.key is not None else record_id(source, record.raw)
+    return compute_keyed_id(source, record.key) if record.key is not None else compute_record_id(source, record.raw)
 
 
 def _document_rows(batch: BatchState, source: str) -> pa.RecordBatch:
@@ -225,7 +233,7 @@ def _document_rows(batch: BatchState, source: str) -> pa.RecordBatch:
         "meta": [record.meta for record in records],
         **batch.columns,
     }
-    return pa.RecordBatch.from_arrays(columns_of(columns, DOCUMENTS), schema=DOCUMENTS)
+    return pa.RecordBatch.from_arrays(arrange_columns(columns, DOCUMENTS), schema=DOCUMENTS)
 
 
 def _dropped_rows(dropped: list[tuple[Record, StepDrop]], source: str) -> pa.RecordBatch:
@@ -237,9 +245,9 @@ def _dropped_rows(dropped: list[tuple[Record, StepDrop]], source: str) -> pa.Rec
         "detail": [drop.detail or None for _, drop in dropped],
         "survivor": nothing,
         "similarity": nothing,
-        "excerpt": [excerpt(record.text) for record, _ in dropped],
+        "excerpt": [cut_excerpt(record.text) for record, _ in dropped],
     }
-    return pa.RecordBatch.from_arrays(columns_of(columns, DROPPED), schema=DROPPED)
+    return pa.RecordBatch.from_arrays(arrange_columns(columns, DROPPED), schema=DROPPED)
 
 
 def _common_columns(records: list[Record], source: str) -> dict[str, list[object]]:

@@ -25,7 +25,7 @@ from corpora.judging.batches import judge_watched
 from corpora.judging.inputs import NO_INPUTS, JudgingInputs
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.source_statistics import read_statistics
-from corpora.schema import DOCUMENTS, DROPPED, dropped_rows
+from corpora.schema import DOCUMENTS, DROPPED, iter_dropped
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.unchanged import changed_words, state_of
 from corpora.sources.contract import RawFile, Record, Slice, Source, Tally, group_slices, readable
@@ -340,7 +340,7 @@ def check_damage(
     together = pooled([*earlier, own], settings.rule_share_from)
     damaged, total = together["damaged"], together.total()
     if all(counts["damaged"] > settings.max_damaged_share * counts.total() for counts in (own, together)):
-        rows = dropped_rows(read_table(place, manifest, "dropped", DROPPED.names))
+        rows = iter_dropped(read_table(place, manifest, "dropped", DROPPED.names))
         detail = next((row.detail for row in rows if row.reason == "damaged" and row.detail), "")
         remedy = "Fix the source's settings"
         if NOT_THAT_ENCODING.match(detail):

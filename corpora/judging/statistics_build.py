@@ -39,7 +39,7 @@ from corpora.judging.source_statistics import CUT, LEAST_DOCUMENTS, LINES, Repea
 from corpora.judging.steps.lines import line_hash, line_hashes
 from corpora.judging.steps.selection import Histogram, cut, histogram, merge, scores
 from corpora.kernels.arrays import Int64s, UInt64s
-from corpora.schema import columns_of, text_bytes
+from corpora.schema import arrange_columns, count_text_bytes
 from corpora.sources.contract import RawFile, Record, Slice, Source, Tally
 from corpora.store.ledger import Account, Ledger
 from corpora.store.part_writer import PartWriter
@@ -154,7 +154,7 @@ def _joined_lines(pieces: Sequence[tuple[UInt64s, Int64s]]) -> tuple[UInt64s, In
 def _cut_row(histograms: Sequence[Histogram], share: float) -> pa.Table:
     made = cut(histograms, share)
     row = {"least_score": [made.threshold], "kept": [made.kept], "total": [made.total], "tied": [made.tied]}
-    return pa.table(columns_of(row, CUT), schema=CUT)
+    return pa.table(arrange_columns(row, CUT), schema=CUT)
 
 
 class RepeatedLines:
@@ -171,7 +171,7 @@ class RepeatedLines:
         """Count the lines of some more documents, by their `line_hashes`: each line once a document."""
         self._waiting.append((texts, hashes, offsets))
         self._documents += len(texts)
-        self._waiting_bytes += text_bytes(texts) + 8 * (len(texts) + 1)  # and their offsets
+        self._waiting_bytes += count_text_bytes(texts) + 8 * (len(texts) + 1)  # and their offsets
         if self._waiting_bytes > WAITING_BYTES:
             self._take_in()
 
@@ -181,7 +181,7 @@ class RepeatedLines:
         chosen = self._counts >= max(settings.min_documents, math.ceil(settings.min_share * self._documents))
         hashes, counts = self._hashes[chosen], self._counts[chosen]
         columns = {"hash": hashes, "documents": counts, "line": [self._lines[key] for key in hashes.tolist()]}
-        return pa.table(columns_of(columns, LINES), schema=LINES)
+        return pa.table(arrange_columns(columns, LINES), schema=LINES)
 
     def _take_in(self) -> None:
         """Add what waits to the counts."""

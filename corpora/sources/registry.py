@@ -59,7 +59,7 @@ def make_source(table: Mapping[str, Json]) -> Source:
 
 def kinds() -> tuple[str, ...]:
     """Return every kind, those of installed packages included; none of them is imported."""
-    return _KINDS.names()
+    return _KINDS.list_names()
 
 
 def is_kind(kind: str) -> bool:
@@ -98,5 +98,5 @@ def has_setting(kind: str, key: str) -> bool:
 
 def origin(kind: str) -> dict[str, str] | None:
     """Return the name and version of the package that a kind comes from; None for one of ours."""
-    name, _, version = _KINDS.package(kind).rpartition(" ")
+    name, _, version = _KINDS.find_package(kind).rpartition(" ")
     return {"distribution": name, "version": version} if name else None

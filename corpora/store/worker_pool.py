@@ -43,7 +43,7 @@ from typing import Any, ParamSpec
 from corpora.errors import InputError
 from corpora.generic_types import Result
 from corpora.kernels.compiling import set_compiling_callback
-from corpora.lean_process import arrays_without_pandas, collect_rarely
+from corpora.lean_process import hide_pandas_from_pyarrow, raise_gc_threshold
 from corpora.store.current_record import (
     NO_ACTIVITY,
     Activity,
@@ -466,8 +466,8 @@ def _serve_as_fork(parent_pipe: Connection, pipe: Connection, sheet: Any) -> Non
 def _serve_calls(pipe: Connection, sheet: Any) -> None:
     """A worker's life: calls in, answers out, until the pipe ends. sheet: where it reports what it works on."""
     name_process(WORKER_NAME)
-    collect_rarely()
-    arrays_without_pandas()
+    raise_gc_threshold()
+    hide_pandas_from_pyarrow()
     set_sheet(sheet)
     set_compiling_callback(report_compiling)
     # An interrupt from the keyboard reaches every process of the terminal; the one that started us answers it.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from corpora.errors import InputError
-from corpora.lean_process import arrays_without_pandas
+from corpora.lean_process import hide_pandas_from_pyarrow
 from corpora.store import settings
 from corpora.store.settings import NumberRange
 
@@ -85,7 +85,7 @@ def load_recipe(
     engine: str | None = None,
 ) -> "Recipe":
     """Return the recipe that a command's arguments mean. Writes nothing. Raises InputError."""
-    arrays_without_pandas()  # a process of the command has no use for it; a program that calls Python's doors may
+    hide_pandas_from_pyarrow()  # a process of the command has no use for it; a program that calls Python's doors may
     return find_recipe(name, source, store, overrides, engine)
 
 

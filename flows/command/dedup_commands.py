@@ -47,10 +47,10 @@ def dedup(
     Near-duplicates are compared exactly, word for word. All columns are kept; removed rows are written too, with the
     reason, the survivor and the similarity.
     """
-    from corpora.lean_process import arrays_without_pandas
+    from corpora.lean_process import hide_pandas_from_pyarrow
     from flows.run.policies import default_workers
 
-    arrays_without_pandas()
+    hide_pandas_from_pyarrow()
     if similar is not None:
         _show_similar(paths, similar, threshold, as_json)
         return

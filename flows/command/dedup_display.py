@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from corpora.schema import excerpt
+from corpora.schema import cut_excerpt
 from flows.run.record.counts_text import counted
 from flows.run.record.ledger_balance import readable_bytes
 
@@ -47,7 +47,7 @@ def similar_facts(found: "Similar") -> dict[str, Any]:
         "similarity": found.similarity,
         "missing": found.missing,
         "is_exact": found.is_exact,
-        "excerpt": excerpt(document.text),
+        "excerpt": cut_excerpt(document.text),
     }
 
 
@@ -59,4 +59,4 @@ def similar_lines(found: Sequence["Similar"], threshold: float) -> Iterator[str]
         document = each.document
         alike = "the same text" if each.is_exact else f"similarity {each.similarity:.3f}, missing {each.missing:.1%}"
         yield f"{document.id.hex()}  {alike}; {document.source}, {document.locator}"
-        yield f"  {document.title or excerpt(document.text)}"
+        yield f"  {document.title or cut_excerpt(document.text)}"

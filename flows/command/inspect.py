@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.console import Console
 
 from corpora.errors import InputError
-from corpora.schema import DROPPED, dropped_rows
+from corpora.schema import DROPPED, iter_dropped
 from corpora.store.places.place import Place
 from corpora.store.tables import read_table
 from flows.command.terminal.display import (
@@ -47,7 +47,7 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
     place, manifest = artifact.place, artifact.manifest
     for table in ("dropped", "removed"):
         if manifest.count_rows(table):
-            console.print(show_dropped(dropped_rows(read_table(place, manifest, table, DROPPED.names))))
+            console.print(show_dropped(iter_dropped(read_table(place, manifest, table, DROPPED.names))))
     if manifest.count_rows("lines"):
         console.print(show_lines(read_table(place, manifest, "lines", ("documents", "line"))))
     if manifest.kind == "tasks":

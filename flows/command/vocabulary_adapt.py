@@ -123,7 +123,7 @@ def _texts(address: str, store: str, text: str, unread: Counter[str]) -> Texts:
 
 def _of_corpus(address: str) -> Texts:
     artifact = newest(find_artifacts(address, CORPORA))
-    for batch in Corpus(artifact.place, artifact.manifest).batches():
+    for batch in Corpus(artifact.place, artifact.manifest).iter_batches():
         train = batch.filter(pc.invert(batch.column("held_out")))
         names = train.column("source")
         for name in pc.unique(names).to_pylist():

@@ -337,10 +337,10 @@ def _texts(column: pa.Array, path: Path, name: str) -> pa.Array:
 
 
 def _corpus_chunks(where: CorpusPart) -> Iterator[RowChunk]:
-    from corpora.build import delete_list_at  # not above: these know all stages of documents
-    from corpora.views import read_part
+    from corpora.build import read_delete_list_at  # not above: these know all stages of documents
+    from corpora.views import read_view
 
-    deleted, first = delete_list_at(where.place, where.corpus), 0
-    for live in read_part(where.place, where.view, ("id", "text"), deleted=deleted):
+    deleted, first = read_delete_list_at(where.place, where.corpus), 0
+    for live in read_view(where.place, where.view, ("id", "text"), deleted=deleted):
         yield RowChunk(first=first, texts=live.column("text"), fields=live.select(["id"]))
         first += live.num_rows

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from corpora.duplicates.signatures import band_keys, probability, signatures
+from corpora.duplicates.signatures import compute_band_keys, compute_probability, compute_signatures
 from corpora.duplicates.survivors import DuplicateSettings
-from corpora.duplicates.verify import jaccard_pairs, shingle_sets
+from corpora.duplicates.verify import build_shingle_sets, compute_overlaps
 
 EDITED = 4  # copies of a text
 SEED = 42
@@ -35,7 +35,7 @@ def planted_recall(texts: Sequence[str], settings: DuplicateSettings) -> Recall:
     draw = random.Random(SEED)
     top = settings.threshold + 0.75 * (1 - settings.threshold)
     originals = pa.array(texts, pa.large_string())
-    sizes = np.diff(shingle_sets(originals, settings.shingle_words).offsets)
+    sizes = np.diff(build_shingle_sets(originals, settings.shingle_words).offsets)
     sources = [row for row in range(len(texts)) for _ in range(EDITED)]
     copies = pa.array(
         [
@@ -45,16 +45,16 @@ def planted_recall(texts: Sequence[str], settings: DuplicateSettings) -> Recall:
         pa.large_string(),
     )
     both = pa.concat_arrays([originals, copies])
-    sets = shingle_sets(both, settings.shingle_words)
+    sets = build_shingle_sets(both, settings.shingle_words)
     left, right = np.array(sources, np.int64), len(texts) + np.arange(len(sources))
-    overlaps = jaccard_pairs(sets.values, sets.offsets, left, right)
+    overlaps = compute_overlaps(sets.values, sets.offsets, left, right)
     similar = overlaps.intersection / np.maximum(overlaps.union, 1)
     chosen = np.flatnonzero((similar >= settings.threshold) & (similar < 1))
     if not len(chosen):
         return Recall(pairs=0, found=0.0, theory=0.0)
-    keys = band_keys(signatures(both, settings.signature).signature, settings.band)
+    keys = compute_band_keys(compute_signatures(both, settings.signature).signature, settings.band)
     found = (keys[left[chosen]] == keys[right[chosen]]).any(axis=1)
-    promised = [probability(float(similarity), settings.bands, settings.rows) for similarity in similar[chosen]]
+    promised = [compute_probability(float(similarity), settings.bands, settings.rows) for similarity in similar[chosen]]
     return Recall(pairs=len(chosen), found=float(found.mean()), theory=float(np.mean(promised)))
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corpora.duplicates.signatures import key_columns, probability
+from corpora.duplicates.signatures import compute_probability, name_key_columns
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.duplicates.verify import ShingleSets
 from corpora.errors import InputError
@@ -87,7 +87,7 @@ class DedupSettings:
         check_choice("--parts", self.parts, PARTS)
         DuplicateSettings(threshold=self.threshold)
         rows = 1
-        while rows < 16 and probability(self.threshold, 128 // (rows + 1), rows + 1) >= FOUND_AT_THRESHOLD:
+        while rows < 16 and compute_probability(self.threshold, 128 // (rows + 1), rows + 1) >= FOUND_AT_THRESHOLD:
             rows += 1
         bands = 1 if self.exact_only else 128 // rows
         return DuplicateSettings(threshold=self.threshold, rows=rows, bands=bands, rule=self.rule)
@@ -123,7 +123,7 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
     given, own = against.pieces, files.pieces
     pieces = [*given, *own]
     many = sum(piece.size for piece in pieces) > ALONE_BYTES and workers > 1
-    columns = dict.fromkeys(("set_hash", *key_columns(duplicates.bands)), np.uint64)
+    columns = dict.fromkeys(("set_hash", *name_key_columns(duplicates.bands)), np.uint64)
     with ExitStack() as stack, ExitStack() as reading:
         call = stack.enter_context(_crew(workers if many else 1))
         scratch = stack.enter_context(scratch_beside(output))

@@ -12,11 +12,11 @@ from math import sqrt
 import numpy as np
 import pyarrow as pa
 
-from corpora.build import kept_rows
-from corpora.duplicates.build import text_hashes
-from corpora.duplicates.candidates import documents_at, lanes
-from corpora.duplicates.signatures import SignatureSettings, signatures
-from corpora.duplicates.verify import jaccard_pairs, shingle_sets, threshold_ratio
+from corpora.build import read_kept
+from corpora.duplicates.build import hash_texts
+from corpora.duplicates.candidates import read_documents_at, to_lanes
+from corpora.duplicates.signatures import SignatureSettings, compute_signatures
+from corpora.duplicates.verify import build_shingle_sets, compute_overlaps, parse_threshold
 from corpora.errors import InputError
 from corpora.kernels.fixed_width import to_byte_matrix
 from corpora.schema import Document
@@ -47,28 +47,28 @@ def find_similar(address: str, text: str, threshold: float) -> list[Similar]:
 
     Raises InputError if there is no corpus, or the store no longer has what it was made of.
     """
-    threshold_ratio(threshold)
+    parse_threshold(threshold)
     chosen = choose(address, "corpora", None)
     place, verdicts = chosen.place, _made_from(chosen.place, chosen.manifest.parents[-1])
     parents = [_made_from(place, parent) for parent in verdicts.parents]
     documents, sketches = parents[::2], parents[1::2]
     settings = SignatureSettings(**sketches[0].settings)
     column = pa.array([text], pa.large_string())
-    own_sketch, [own_hash] = signatures(column, settings), text_hashes(column)
+    own_sketch, [own_hash] = compute_signatures(column, settings), hash_texts(column)
     slack = DEVIATIONS * sqrt(threshold * (1 - threshold) / settings.permutations)
     least = threshold - slack if own_sketch.num_shingles[0] else 2.0  # a text without words is near none
     are_candidates = [np.zeros(0, np.bool_)]
     for each in sketches:
         for batch in read_table(place, each, "signatures", ("signature", "text_hash")):
-            agreement = (lanes(batch.column("signature")) == own_sketch.signature[0]).mean(axis=1)
+            agreement = (to_lanes(batch.column("signature")) == own_sketch.signature[0]).mean(axis=1)
             is_equal = (to_byte_matrix(batch.column("text_hash")) == np.frombuffer(own_hash, np.uint8)).all(axis=1)
             are_candidates.append((agreement >= least) | is_equal)
-    rows = np.flatnonzero(np.concatenate(are_candidates) & kept_rows(place, verdicts))
-    found = documents_at(place, documents, rows.tolist())
+    rows = np.flatnonzero(np.concatenate(are_candidates) & read_kept(place, verdicts))
+    found = read_documents_at(place, documents, rows.tolist())
     texts = pa.array([text, *(document.text for document in found.values())], pa.large_string())
-    sets = shingle_sets(texts, settings.shingle_words)
+    sets = build_shingle_sets(texts, settings.shingle_words)
     others = np.arange(1, len(texts))
-    overlaps = jaccard_pairs(sets.values, sets.offsets, others, np.zeros(len(others), np.int64))
+    overlaps = compute_overlaps(sets.values, sets.offsets, others, np.zeros(len(others), np.int64))
     results = [
         Similar(
             document=document,

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
-from corpora.duplicates.signatures import band_keys, key_columns, signatures, text_keys
+from corpora.duplicates.signatures import compute_band_keys, compute_signatures, compute_text_keys, name_key_columns
 from corpora.duplicates.survivors import DuplicateSettings
-from corpora.duplicates.verify import ShingleSets, shingle_sets
+from corpora.duplicates.verify import ShingleSets, build_shingle_sets
 from corpora.kernels.arrays import Bools, Int32s, UInt64s
 from corpora.kernels.hashing import GOLDEN_RATIO
 from corpora.sources.files.fields import look_up
@@ -109,12 +109,12 @@ def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: SketchSettings, 
         set_hash, num_shingles = np.empty(len(texts), np.uint64), np.zeros(len(texts), np.int32)
         keys = np.empty((len(texts), bands), np.uint64)
     else:
-        sketch = signatures(texts, settings.duplicates.signature, settings.held)
+        sketch = compute_signatures(texts, settings.duplicates.signature, settings.held)
         set_hash, num_shingles, shingles = sketch.set_hash, sketch.num_shingles, sketch.shingles
-        keys = band_keys(sketch.signature, settings.duplicates.band)
+        keys = compute_band_keys(sketch.signature, settings.duplicates.band)
     by_bytes = np.flatnonzero(num_shingles == 0)
     if len(by_bytes):
-        set_hash[by_bytes], keys[by_bytes] = text_keys(_hash_texts(texts.take(pa.array(by_bytes))), bands)
+        set_hash[by_bytes], keys[by_bytes] = compute_text_keys(_hash_texts(texts.take(pa.array(by_bytes))), bands)
     if piece.within:
         groups = group_hashes(chunk, piece.within)
         keys ^= groups[:, None]
@@ -126,7 +126,7 @@ def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: SketchSettings, 
     lengths = pc.binary_length(texts).to_numpy()
     fitting = np.flatnonzero((lengths > low) & (lengths < high))[:: max(1, len(texts) // SAMPLES)][:samples]
     return Sketch(
-        columns={"set_hash": set_hash, **dict(zip(key_columns(bands), keys.T, strict=True))},
+        columns={"set_hash": set_hash, **dict(zip(name_key_columns(bands), keys.T, strict=True))},
         num_shingles=num_shingles,
         state=state,
         text_bytes=int(lengths.sum()),
@@ -166,6 +166,6 @@ def sets_of(piece: InputPiece, wanted: Bools, settings: DuplicateSettings) -> Sh
     for chunk in chunks(piece, wanted):
         rows = np.flatnonzero(wanted[chunk.first : chunk.first + len(chunk.texts)])
         if len(rows):
-            found.append(shingle_sets(chunk.texts.take(pa.array(rows)).fill_null(""), settings.shingle_words))
+            found.append(build_shingle_sets(chunk.texts.take(pa.array(rows)).fill_null(""), settings.shingle_words))
     sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(each.offsets) for each in found)])
     return ShingleSets(np.concatenate([np.empty(0, np.uint64), *(each.values for each in found)]), np.cumsum(sizes))

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpora.errors import InputError
-from corpora.schema import text_bytes
+from corpora.schema import count_text_bytes
 from corpora.store.settings import check_choice
 from flows.export.cards.data_card import card
 from flows.export.croissant import croissant
@@ -109,7 +109,7 @@ def units_of(batch: pa.RecordBatch) -> int:
     """Return the tokens of examples, or the bytes of text of documents."""
     if "input_ids" in batch.schema.names:
         return int(pc.sum(pc.list_value_length(batch.column("input_ids"))).as_py() or 0)
-    return text_bytes(batch.column("text"))
+    return count_text_bytes(batch.column("text"))
 
 
 def write_vocabulary(artifact: Artifact, folder: Path) -> Sequence[ExportedFile]:

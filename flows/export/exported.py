@@ -264,7 +264,7 @@ def exported(artifact: Artifact) -> Exported:
 def count_documents(place: Place, corpus: Manifest, sources: Collection[str] = ()) -> DocumentCounts:
     """Count the live documents of a corpus, or of some of its sources. Raises Damaged."""
     counts = Counter[tuple[str, ...]]()
-    for batch in Corpus(place, corpus).batches(_BY):
+    for batch in Corpus(place, corpus).iter_batches(_BY):
         table = pa.Table.from_batches([batch])
         for row in table.group_by(list(_BY), use_threads=False).aggregate([([], "count_all")]).to_pylist():
             split = "held-out" if row["held_out"] else "train"

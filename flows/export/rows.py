@@ -94,7 +94,7 @@ class DocumentRows:
 
     def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Live documents; a batch of the corpus gives one for each split."""
-        for live in Corpus(self.artifact.place, self.artifact.manifest).batches():
+        for live in Corpus(self.artifact.place, self.artifact.manifest).iter_batches():
             held_out = live.column("held_out").to_numpy(zero_copy_only=False)
             for split, wanted in (("train", ~held_out), ("held-out", held_out)):
                 if wanted.any():

@@ -35,7 +35,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from corpora.errors import InputError
-from corpora.lean_process import OWN_CODE, collect_rarely
+from corpora.lean_process import OWN_CODE, raise_gc_threshold
 from corpora.store.places.files import hold_lock
 from flows.environment import LOOPBACK
 from flows.orchestration.server_guard import (
@@ -342,7 +342,7 @@ def serve(listener: socket.socket, port: int) -> None:
         os._exit(0)
 
     threading.Thread(target=watch, daemon=True).start()
-    collect_rarely()
+    raise_gc_threshold()
     import uvicorn
     from prefect.server.api.server import create_app
     from prefect.settings import PREFECT_HOME

@@ -25,7 +25,7 @@ from shlex import quote
 from typing import Any
 from uuid import UUID
 
-from corpora.schema import DROPPED, dropped_rows
+from corpora.schema import DROPPED, iter_dropped
 from corpora.store.manifest import Manifest
 from corpora.store.places.address import without_password
 from corpora.store.places.place import Place
@@ -274,7 +274,7 @@ def dropped_samples(place: Place, manifest: Manifest, table: str, privacy: Priva
     """Return the first dropped documents of each reason, as far as privacy lets their text be shown."""
     seen = Counter[str]()
     rows: list[dict[str, str]] = []
-    for row in dropped_rows(read_table(place, manifest, table, DROPPED.names)):
+    for row in iter_dropped(read_table(place, manifest, table, DROPPED.names)):
         reason = f"{row.step}: {row.reason}"
         seen[reason] += 1
         if seen[reason] <= SAMPLES_EACH:

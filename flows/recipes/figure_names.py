@@ -6,7 +6,7 @@ on with is known only from the data.
 
 from collections.abc import Iterator, Sequence
 
-from corpora.duplicates.verdicts import REMOVED
+from corpora.duplicates.verdicts import REMOVAL_REASONS
 from corpora.errors import InputError
 from corpora.judging.batches import NO_TABLE, STEPS
 from corpora.judging.steps.language import KNOWN, UNKNOWN
@@ -58,7 +58,7 @@ def figure_names(
         yield from (f"{what}: rules: {reason}" for reason in DETAILS)
         judging = (step.name for step in STEPS if step.name != "rules")
         yield from (f"{what}: {step}: " for step in ("parse", *judging, *steps))
-    yield from (f"{what}: {reason}" for what in ("removed", "removed share") for reason in REMOVED)
+    yield from (f"{what}: {reason}" for what in ("removed", "removed share") for reason in REMOVAL_REASONS)
     for source in ("", *(sources if len(sources) > 1 else ())):
         what = f"language share ({source})" if source else "language share"
         yield from (f"{what}: {language}" for language in (*sorted(KNOWN), UNKNOWN, UNKNOWN_LANGUAGE))

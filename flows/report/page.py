@@ -9,7 +9,7 @@ first figure's fonts and styles, and 0.5 s of imports before; what is read of a 
 
 from jinja2 import Template
 
-from corpora.schema import excerpt
+from corpora.schema import cut_excerpt
 from corpora.sources.remarks import read_remarks
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
@@ -107,7 +107,7 @@ def _template(privacy: Privacy) -> Template:
         "counted": counted,
         "figure_text": figure_text,
         "change_text": change_text,
-        "excerpt": excerpt,
+        "excerpt": cut_excerpt,
         "shown": privacy.show,
         "where": privacy.where,
         "edits": accounts.edits_of,

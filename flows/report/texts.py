@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpora.duplicates.candidates import documents_at
+from corpora.duplicates.candidates import read_documents_at
 from corpora.kernels.arrays import Bools, Float32s, Int64s
-from corpora.schema import DROPPED, Document, Dropped, dropped_rows
+from corpora.schema import DROPPED, Document, DroppedDocument, iter_dropped
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.tables import read_part_table, read_table
@@ -44,7 +44,7 @@ class Reason:
 
     name: str
     count: int
-    rows: tuple[Dropped, ...]
+    rows: tuple[DroppedDocument, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,12 +168,12 @@ def reasons_of(place: Place, manifest: Manifest, table: str, number: int) -> lis
     return sorted(reasons, key=lambda reason: (-reason.count, reason.name))
 
 
-def _rows(place: Place, manifest: Manifest, table: str, name: str, number: int) -> list[Dropped]:
+def _rows(place: Place, manifest: Manifest, table: str, name: str, number: int) -> list[DroppedDocument]:
     """Return the first rows of one reason; only parts whose ledger counts it are opened."""
-    rows_of_reason: list[Dropped] = []
+    rows_of_reason: list[DroppedDocument] = []
     for part in manifest.parts:
         if any(account.outcomes.get(f"{table}: {name}") for account in part.ledger.accounts):
-            rows = dropped_rows(read_part_table(place, manifest.stage_folder, part, table, DROPPED.names))
+            rows = iter_dropped(read_part_table(place, manifest.stage_folder, part, table, DROPPED.names))
             named = (row for row in rows if name in (f"{row.step}: {row.reason}", row.reason))
             rows_of_reason += [row for row, _ in zip(named, range(number - len(rows_of_reason)), strict=False)]
         if len(rows_of_reason) == number:
@@ -249,7 +249,7 @@ def duplicate_pairs(place: Place, removals: Removals, number: int, exact: int) -
         near = np.r_[first, rest[np.linspace(0, len(rest) - 1, number - len(first)).astype(np.int64)]]
     chosen = np.r_[near, order[removals.is_exact[order]][: min(exact, number - len(near))]]
     both = {int(row) for place in chosen for row in (removals.rows[place], removals.survivors[place])}
-    documents_by_row = documents_at(place, removals.judged, both)
+    documents_by_row = read_documents_at(place, removals.judged, both)
     return [
         DuplicatePair(
             reason="exact duplicate" if removals.is_exact[place] else "near duplicate",

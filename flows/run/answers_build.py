@@ -31,7 +31,7 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.places.files import explain_write_errors, hold_lock
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, read_manifest
-from corpora.views import PartView, list_views, read_part
+from corpora.views import PartView, list_views, read_view
 from trainer.build import work_folder
 from trainer.jobs.job import JobInput
 from trainer.launching.launch import LOG, ended, run_trainer
@@ -151,7 +151,7 @@ def _write_documents(place: Place, job: AnswersJob, path: Path) -> int:
     deleted = read_delete_list(place, corpus)
     schema, number = pa.schema([("id", pa.string()), ("text", pa.large_string())]), 0
     with pq.ParquetWriter(path, schema) as sink:
-        batches = (read_part(place, view, READ, deleted=deleted) for view in job.parts)
+        batches = (read_view(place, view, READ, deleted=deleted) for view in job.parts)
         for live in chain.from_iterable(batches):
             if job.sources:
                 live = live.filter(pc.is_in(live.column("source"), value_set=pa.array(job.sources, pa.string())))

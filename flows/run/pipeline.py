@@ -182,7 +182,7 @@ def make_corpora(
     inputs += inputs_of(new, documents, signatures)
     for number in range(settled.number + 1, len(lock.generations) + 1):
         until_now = tuple(item for item in inputs if item.generation <= number)
-        forgotten = parsed.tombstones.until(number)
+        forgotten = parsed.tombstones.as_of(number)
         planned = plan_verdicts(recipe.name, until_now, recipe.duplicates, recipe.held_out, forgotten)
         [verdicts] = perform([planned])
         generations.append(Generation(number=number, inputs=until_now, verdicts=verdicts))

@@ -72,10 +72,10 @@ def find_settled(
     verdicts, corpora = list[Stage](), list[Stage]()
     for number in range(1, before):
         until_now = [item for item in inputs if item.generation <= number]
-        until = tombstones.until(number)
+        until = tombstones.as_of(number)
         verdicts.append(plan_verdicts(recipe.name, until_now, recipe.duplicates, recipe.held_out, until))
         judged = [_generation(n, inputs, stage.build_placeholder()) for n, stage in enumerate(verdicts, 1)]
-        corpora.append(plan_corpus(place, recipe.name, judged, cut=False))
+        corpora.append(plan_corpus(place, recipe.name, judged, with_parts=False))
     found = find_complete_stage(place, corpora[::-1])
     if found is None:
         return NOTHING

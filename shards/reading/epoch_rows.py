@@ -24,12 +24,12 @@ import pyarrow.compute as pc
 from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int32s, Int64s
-from corpora.schema import DOCUMENTS, Document, documents
+from corpora.schema import DOCUMENTS, Document, iter_documents
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.store.tables import read_part_table
-from corpora.views import PartView, read_part
+from corpora.views import PartView, read_view
 from shards.reading.files.shard_set import DOCUMENT_COLUMNS, ShardSet, build_row_keys
 from shards.reading.loader import GatheredExamples, Loader, read_mask_settings
 from shards.schema import choose_id_type
@@ -174,7 +174,7 @@ def find_document(
         if generation is not None and view.part.labels.get("generation") != str(generation):
             continue
         first = 0
-        for batch in read_part(corpus.place, view, ("id", "revision")):
+        for batch in read_view(corpus.place, view, ("id", "revision")):
             matches = pc.equal(batch.column("id"), wanted)
             if revision is not None:
                 matches = pc.and_(matches, pc.equal(batch.column("revision"), revision))
@@ -184,5 +184,5 @@ def find_document(
     if newest is None:
         return None
     view, row = newest
-    [document] = documents(read_part(corpus.place, view, DOCUMENTS.names, range(row, row + 1)))
+    [document] = iter_documents(read_view(corpus.place, view, DOCUMENTS.names, range(row, row + 1)))
     return document

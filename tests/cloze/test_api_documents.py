@@ -57,7 +57,7 @@ def test_what_a_run_built_is_reused_and_the_other_way_round(tmp_path: Path) -> N
     asked: dict[str, Any] = {"name": "tickets", "fields": fields, "encoding": "utf-8", "progress": False}
     docs = cloze.read(tmp_path / "raw" / "tickets", store=store, **asked)
     docs = cloze.deduplicate(cloze.judge(docs, rules=RULES), held_out=0.2)
-    assert [row["text"] for row in docs] == [document.text for document in run.corpus.documents()]
+    assert [row["text"] for row in docs] == [document.text for document in run.corpus.iter_documents()]
     assert docs.dropped == {"exact duplicate": 1}
     vocab = cloze.train_vocabulary(docs, size=300)
     shards = cloze.build_shards(docs, vocab, 64, masking="dynamic")

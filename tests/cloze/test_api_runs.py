@@ -23,7 +23,7 @@ def test_a_wrong_recipe_is_refused_at_once(tmp_path: Path) -> None:
 def test_a_program_keeps_its_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails if a call hides pandas from pyarrow for good, as a process of the command does for itself."""
     calls: list[str] = []
-    monkeypatch.setattr(arguments, "arrays_without_pandas", lambda: calls.append("hidden"))
+    monkeypatch.setattr(arguments, "hide_pandas_from_pyarrow", lambda: calls.append("hidden"))
     with pytest.raises(cloze.InputError):
         cloze.run(tmp_path / "none.toml")
     with pytest.raises(cloze.InputError):

@@ -10,7 +10,7 @@ from fuzz_inputs import PROSE, TARGETS
 from fuzzing import Target, Whole
 from growth import Pattern, Subject
 
-from corpora.duplicates.signatures import SignatureSettings, signatures
+from corpora.duplicates.signatures import SignatureSettings, compute_signatures
 from corpora.judging.batches import judge_records
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.clean import PROFILES, CleanSettings, clean, clean_text
@@ -20,7 +20,7 @@ from corpora.judging.steps.lines import LineSettings, edit_lines, line_hashes
 from corpora.judging.steps.privacy import PersonalDataSettings, mask_private, mask_text
 from corpora.judging.steps.rules import RulesSettings, details_of, explain, reasons_of
 from corpora.judging.steps.selection import QuestionIndex, index_questions, scores
-from corpora.schema import excerpt
+from corpora.schema import cut_excerpt
 from corpora.sources.contract import Locator, Record
 from corpora.text.buffers import text_buffers
 from corpora.text.counts.kernels import count
@@ -138,8 +138,8 @@ STEPS = {
     "selection": _of_column(lambda texts: scores(texts, _questions()), WORDED),
     "sentences": _of_column(lambda texts: sentence_offsets(*text_buffers(texts)), SPEECH),
     "sentences-plainly": _of_text(split_sentences, SPEECH),
-    "signatures": _of_column(partial(signatures, settings=SignatureSettings()), WORDED),
-    "excerpt": _of_text(excerpt),
+    "signatures": _of_column(partial(compute_signatures, settings=SignatureSettings()), WORDED),
+    "excerpt": _of_text(cut_excerpt),
     "compare": _of_text(lambda text: compare(f"x {text}", text.replace(" ", " b ")), WORDED),
     "judged": Subject(MOJIBAKE, (_whole,), lambda data, _: _judge(data)),
 }

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corpora.duplicates.build import group_keys, plan_signatures
-from corpora.duplicates.candidates import Input, SplitSettings, hash64
-from corpora.duplicates.signatures import band_keys, signatures
-from corpora.duplicates.survivors import DuplicateSettings, judge_plainly
+from corpora.duplicates.build import hash_groups, plan_signatures
+from corpora.duplicates.candidates import Input, SplitSettings, hash_text_64
+from corpora.duplicates.signatures import compute_band_keys, compute_signatures
+from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates_plain
 from corpora.duplicates.sweep import KEPT
-from corpora.duplicates.verify import shingle_sets
-from corpora.schema import DOCUMENTS, DROPPED, keyed_id, occurrence_id
+from corpora.duplicates.verify import build_shingle_sets
+from corpora.schema import DOCUMENTS, DROPPED, compute_keyed_id, compute_occurrence_id
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Parent
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.randomness import compute_keys, draw_uniform
 from corpora.store.stage import PartPlan, Stage, build_stage
-from corpora.tombstones import Tombstones, text_hash
+from corpora.tombstones import Tombstones, hash_text
 
 LOCATOR = {"file": "made", "sha256": "", "stream": -1, "offset": 0, "length": 0}
 
@@ -40,7 +40,7 @@ class Made:
 
     @property
     def key(self) -> bytes:
-        return keyed_id("made", f"{self.keyed} {self.id}")
+        return compute_keyed_id("made", f"{self.keyed} {self.id}")
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def plain_verdicts(
     seen = Counter[bytes]()
     ids = []
     for row, _ in rows:
-        ids.append(row.key if row.keyed else occurrence_id(row.key, seen[row.key]))
+        ids.append(row.key if row.keyed else compute_occurrence_id(row.key, seen[row.key]))
         seen[row.key] += not row.keyed
 
     def stamp(row: Made, item: MadeInput) -> tuple[int, int]:
@@ -122,9 +122,9 @@ def plain_verdicts(
         since[id] = min(since.get(id, item.generation), item.generation)
         if row.keyed:
             newest[id] = max(newest.get(id, stamp(row, item)), stamp(row, item))
-    hashes = [text_hash(str(row.text).encode()) for row, _ in rows]
+    hashes = [hash_text(str(row.text).encode()) for row, _ in rows]
     reasons: list[str | None] = [
-        "forgotten" if tombstones.holds(id, text) else None for id, text in zip(ids, hashes, strict=True)
+        "forgotten" if tombstones.is_forgotten(id, text) else None for id, text in zip(ids, hashes, strict=True)
     ]
     text_of, standing = dict[bytes, bytes](), set[bytes]()
     for id, (row, item), text in zip(ids, rows, hashes, strict=True):
@@ -138,9 +138,9 @@ def plain_verdicts(
                 reasons[at] = "repeated"
             standing |= {id} if text == text_of.get(id) else set()
     texts = pa.array([row.text for row, _ in rows], pa.large_string())
-    sketch = signatures(texts, settings.signature)
+    sketch = compute_signatures(texts, settings.signature)
     shingles = sketch.num_shingles.tolist()
-    keys, sets = band_keys(sketch.signature, settings.band), sketch.set_hash.copy()
+    keys, sets = compute_band_keys(sketch.signature, settings.band), sketch.set_hash.copy()
     for at in np.flatnonzero(sketch.num_shingles == 0).tolist():
         sets[at] = keys[at] = int.from_bytes(hashes[at][:7], "little") | 1
     longest = settings.prefer == "longest"
@@ -154,12 +154,14 @@ def plain_verdicts(
             ids[at],
         ),
     )
-    judged = judge_plainly(sets[order], keys[order], shingle_sets(texts.take(pa.array(order, pa.int64()))), settings)
+    judged = judge_duplicates_plain(
+        sets[order], keys[order], build_shingle_sets(texts.take(pa.array(order, pa.int64()))), settings
+    )
     found: list[dict[str, Any]] = []
     for id, (row, item), reason in zip(ids, rows, reasons, strict=True):
-        key = hash64(id.hex())
+        key = hash_text_64(id.hex())
         if row.group is not None:
-            key = group_keys(pa.array(["made"]), pa.array([row.group]))[0].as_py()
+            key = hash_groups(pa.array(["made"]), pa.array([row.group]))[0].as_py()
         held_out = bool(draw_uniform(compute_keys(split.seed, "held-out", 0, np.uint64(key)), 0) < split.share)
         told = {"id": id, "revision": stamp(row, item)[0], "since": since[id], "held_out": held_out, "reason": reason}
         found.append({**told, "survivor": None, "similarity": None, "missing": None})

@@ -21,7 +21,7 @@ from pathlib import Path
 from corpora.judging.documents import plan_documents
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.rules import GopherRules, RulesSettings
-from corpora.schema import documents, dropped_rows
+from corpora.schema import iter_documents, iter_dropped
 from corpora.sources.registry import kinds, make_source, origin
 from corpora.sources.contract import StatCache, hash_files
 from corpora.judging.steps.added import make_step
@@ -52,8 +52,8 @@ BUILD = """
 source, files, _, stage = plan()
 place = Place(*others)
 manifest = build_stage(place, stage)
-kept = list(documents(read_table(place, manifest, "documents")))
-gone = list(dropped_rows(read_table(place, manifest, "dropped")))
+kept = list(iter_documents(read_table(place, manifest, "documents")))
+gone = list(iter_dropped(read_table(place, manifest, "dropped")))
 raw = [source.raw_record(Path(files[0].path), row.locator).decode() for row in (*kept, *gone)]
 outcomes = manifest.ledger.find_account("records").outcomes
 print(json.dumps({

@@ -10,8 +10,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CODE = """
 import sys
-from corpora.lean_process import arrays_without_pandas
-arrays_without_pandas()
+from corpora.lean_process import hide_pandas_from_pyarrow
+hide_pandas_from_pyarrow()
 import pyarrow as pa
 table = pa.table({"a": [1, 2]})
 assert "pandas" not in sys.modules

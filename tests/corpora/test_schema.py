@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from corpora.schema import (
     DOCUMENTS,
     DROPPED,
-    EXCERPT_CHARACTERS,
     ID_BYTES,
+    MAX_EXCERPT_CHARACTERS,
     Document,
-    Dropped,
+    DroppedDocument,
     Locator,
-    documents,
-    dropped_rows,
-    excerpt,
-    keyed_id,
-    occurrence_id,
-    record_id,
+    compute_keyed_id,
+    compute_occurrence_id,
+    compute_record_id,
+    cut_excerpt,
+    iter_documents,
+    iter_dropped,
 )
 
 short = st.text("ab", max_size=3)
@@ -51,7 +51,7 @@ some_documents = st.builds(
     quality=st.integers(-(2**31), 2**31 - 1),
 )
 some_dropped = st.builds(
-    Dropped,
+    DroppedDocument,
     id=st.none() | ids,
     keyed=st.booleans(),
     revision=revisions(),
@@ -65,7 +65,7 @@ some_dropped = st.builds(
 )
 
 
-def batch_of(rows: list[Document] | list[Dropped], schema: pa.Schema) -> pa.RecordBatch:
+def batch_of(rows: list[Document] | list[DroppedDocument], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(
         [{**asdict(row), "locator": row.locator._asdict()} for row in rows], schema=schema
     )
@@ -74,15 +74,17 @@ def batch_of(rows: list[Document] | list[Dropped], schema: pa.Schema) -> pa.Reco
 @given(st.lists(some_documents, max_size=4))
 def test_documents_come_back_from_their_rows(rows: list[Document]) -> None:
     batches = [batch_of(rows[:1], DOCUMENTS), batch_of(rows[1:], DOCUMENTS)]
-    assert list(documents(iter(batches))) == rows
+    assert list(iter_documents(iter(batches))) == rows
 
 
 @given(st.lists(some_dropped, max_size=4))
-def test_dropped_documents_come_back_from_their_rows(rows: list[Dropped]) -> None:
-    assert list(dropped_rows(iter([batch_of(rows, DROPPED)]))) == rows
+def test_dropped_documents_come_back_from_their_rows(rows: list[DroppedDocument]) -> None:
+    assert list(iter_dropped(iter([batch_of(rows, DROPPED)]))) == rows
 
 
-@pytest.mark.parametrize(("schema", "read"), [(DOCUMENTS, documents), (DROPPED, dropped_rows)], ids=["kept", "dropped"])
+@pytest.mark.parametrize(
+    ("schema", "read"), [(DOCUMENTS, iter_documents), (DROPPED, iter_dropped)], ids=["kept", "dropped"]
+)
 def test_columns_that_a_stage_adds_are_not_the_views(schema: pa.Schema, read: object) -> None:
     row = {field.name: {"string": "x", "large_string": "x"}.get(str(field.type)) for field in schema}
     row |= {"id": b"i" * 16, "keyed": True, "locator": Locator(file="f", sha256="0", length=1)._asdict(), "quality": 0}
@@ -97,16 +99,16 @@ def test_golden_ids() -> None:
         lengths = b"".join(len(part).to_bytes(8, "little") for part in parts)
         return hashlib.sha256(lengths + b"".join(parts)).digest()[:16]
 
-    assert keyed_id("wikipedia", "12").hex() == "080f5a15dee290da2d139cdc0688f3b6"
-    assert keyed_id("wikipedia", "12") == by_hand(b"key", b"wikipedia", b"12")
-    assert record_id("books", b"raw") == by_hand(b"record", b"books", b"raw")
-    assert occurrence_id(b"i" * 16, 2) == by_hand(b"occurrence", b"i" * 16, (2).to_bytes(8, "little"))
+    assert compute_keyed_id("wikipedia", "12").hex() == "080f5a15dee290da2d139cdc0688f3b6"
+    assert compute_keyed_id("wikipedia", "12") == by_hand(b"key", b"wikipedia", b"12")
+    assert compute_record_id("books", b"raw") == by_hand(b"record", b"books", b"raw")
+    assert compute_occurrence_id(b"i" * 16, 2) == by_hand(b"occurrence", b"i" * 16, (2).to_bytes(8, "little"))
 
 
 @given(st.text(), st.text(), st.text(), st.text())
 def test_keyed_ids_are_equal_only_for_equal_names(source: str, key: str, other_source: str, other_key: str) -> None:
     same = (source, key) == (other_source, other_key)
-    assert (keyed_id(source, key) == keyed_id(other_source, other_key)) == same
+    assert (compute_keyed_id(source, key) == compute_keyed_id(other_source, other_key)) == same
 
 
 def test_a_locator_is_told_in_words() -> None:
@@ -117,9 +119,9 @@ def test_a_locator_is_told_in_words() -> None:
 
 @given(st.text(st.sampled_from("ab \n\t\u00a0"), max_size=1200))
 def test_an_excerpt_is_the_beginning_on_one_line(text: str) -> None:
-    found = excerpt(text)
-    assert len(found) <= EXCERPT_CHARACTERS
+    found = cut_excerpt(text)
+    assert len(found) <= MAX_EXCERPT_CHARACTERS
     assert found == " ".join(found.split(" ")) and not {*found} & {*"\n\t\u00a0"}
     assert " ".join(text.split()).startswith(found)
-    if len(text) <= EXCERPT_CHARACTERS:
+    if len(text) <= MAX_EXCERPT_CHARACTERS:
         assert found == " ".join(text.split())

@@ -7,31 +7,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.errors import InputError
-from corpora.schema import keyed_id
+from corpora.schema import compute_keyed_id
 from corpora.store.places.place import Place
-from corpora.tombstones import Tombstones, read_tombstones, text_hash, write_tombstones
+from corpora.tombstones import Tombstones, hash_text, read_tombstones, write_tombstones
 
-ALICE = (keyed_id("wikipedia", "Alice"), text_hash(b"Alice lives here."))
-BOB = (keyed_id("wikipedia", "Bob"), text_hash(b"Bob lives there."))
-OTHER = (keyed_id("wikipedia", "Carol"), text_hash(b"Carol lives elsewhere."))
+ALICE = (compute_keyed_id("wikipedia", "Alice"), hash_text(b"Alice lives here."))
+BOB = (compute_keyed_id("wikipedia", "Bob"), hash_text(b"Bob lives there."))
+OTHER = (compute_keyed_id("wikipedia", "Carol"), hash_text(b"Carol lives elsewhere."))
 
 pairs = st.lists(st.tuples(st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16)), max_size=5)
 
 
 def test_a_forgotten_document_is_known_by_either_of_its_names() -> None:
     tombstones = Tombstones().with_documents([ALICE])
-    assert tombstones.holds(*ALICE)
-    assert tombstones.holds(ALICE[0], OTHER[1])  # the same page with another text
-    assert tombstones.holds(OTHER[0], ALICE[1])  # the same text under another id
-    assert not tombstones.holds(*OTHER)
-    assert not tombstones.holds(ALICE[1], ALICE[0])  # an id is no text
-    assert not Tombstones().holds(*ALICE)
+    assert tombstones.is_forgotten(*ALICE)
+    assert tombstones.is_forgotten(ALICE[0], OTHER[1])  # the same page with another text
+    assert tombstones.is_forgotten(OTHER[0], ALICE[1])  # the same text under another id
+    assert not tombstones.is_forgotten(*OTHER)
+    assert not tombstones.is_forgotten(ALICE[1], ALICE[0])  # an id is no text
+    assert not Tombstones().is_forgotten(*ALICE)
 
 
 @given(pairs, pairs)
 def test_a_list_only_grows(first: list[tuple[bytes, bytes]], second: list[tuple[bytes, bytes]]) -> None:
     tombstones = Tombstones().with_documents(iter(first)).with_documents(iter(second))
-    assert all(tombstones.holds(*pair) for pair in first + second)
+    assert all(tombstones.is_forgotten(*pair) for pair in first + second)
     assert len(tombstones.ids) == len({id for id, _ in first + second})
     assert tombstones.with_documents(first).fingerprint == tombstones.fingerprint
 
@@ -62,7 +62,7 @@ def test_a_list_is_kept_for_each_corpus(tmp_path: Path) -> None:
     write_tombstones(place, "general", tombstones)
     read = read_tombstones(place, "general")
     assert read == tombstones and read.fingerprint == tombstones.fingerprint
-    assert read.holds(*BOB) and not read.holds(*OTHER)
+    assert read.is_forgotten(*BOB) and not read.is_forgotten(*OTHER)
     assert read_tombstones(place, "medical") == Tombstones()
     before = place.read("corpora/general/tombstones.json")
     write_tombstones(place, "general", read)
@@ -70,19 +70,19 @@ def test_a_list_is_kept_for_each_corpus(tmp_path: Path) -> None:
 
 
 def test_golden_hashes() -> None:
-    tombstones = Tombstones(key="00" * 16).with_documents([(b"i" * 16, text_hash(b"text"))])
-    assert text_hash(b"text").hex() == "982d9e3eb996f559e633f4d194def376"
+    tombstones = Tombstones(key="00" * 16).with_documents([(b"i" * 16, hash_text(b"text"))])
+    assert hash_text(b"text").hex() == "982d9e3eb996f559e633f4d194def376"
     assert sorted(tombstones.ids) == ["b4d3bd44cc303b7dfa4062d512a01220"]
-    assert tombstones.holds(b"i" * 16, b"")
+    assert tombstones.is_forgotten(b"i" * 16, b"")
 
 
 def test_what_is_forgotten_later_holds_from_then_on(tmp_path: Path) -> None:
     """Fails where a later entry changes what an earlier generation honours, or is lost on the way to the store."""
     place, early = Place(str(tmp_path)), Tombstones().with_documents([ALICE])
     both = early.with_documents([ALICE, BOB], generation=3)
-    assert both.until(2).fingerprint == both.until(1).fingerprint == early.until(1).fingerprint
-    assert both.until(2).holds(*ALICE) and not both.until(2).holds(*BOB)
-    assert both.until(3).holds(*BOB) and both.until(3).holds(*ALICE)
+    assert both.as_of(2).fingerprint == both.as_of(1).fingerprint == early.as_of(1).fingerprint
+    assert both.as_of(2).is_forgotten(*ALICE) and not both.as_of(2).is_forgotten(*BOB)
+    assert both.as_of(3).is_forgotten(*BOB) and both.as_of(3).is_forgotten(*ALICE)
     write_tombstones(place, "general", both)
     assert read_tombstones(place, "general") == both
 

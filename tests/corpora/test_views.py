@@ -19,7 +19,7 @@ from corpora.store.damage import Damaged, find_digest
 from corpora.store.manifest import Manifest, Part, PartRecord, RecordAddress, StoredFile, read_part_record
 from corpora.store.stage import build_stage
 from corpora.store.tables import read_part_rows, read_table
-from corpora.views import CORPUS, DECIDED, KEY, read_part
+from corpora.views import CORPUS, ROW_KEY, VERDICT_COLUMNS, read_view
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def by_definition(builder: Builder) -> list[dict[str, Any]]:
 
 
 def read_rows(corpus: Corpus, columns: Sequence[str] = CORPUS.names) -> list[dict[str, Any]]:
-    return [row for view in corpus.views for b in read_part(corpus.place, view, columns) for row in b.to_pylist()]
+    return [row for view in corpus.views for b in read_view(corpus.place, view, columns) for row in b.to_pylist()]
 
 
 @pytest.fixture
@@ -91,26 +91,26 @@ def test_rows_are_those_of_the_documents_and_the_verdicts(grown: Builder) -> Non
 def test_one_row_is_read_by_its_number(grown: Builder) -> None:
     """Fails where rows that are asked for by their numbers are others than those of a reading of all."""
     for view in newest(grown).views:
-        whole = [row for b in read_part(grown.place, view, ("id", "text")) for row in b.to_pylist()]
+        whole = [row for b in read_view(grown.place, view, ("id", "text")) for row in b.to_pylist()]
         for number, row in enumerate(whole):
-            [batch] = read_part(grown.place, view, ("id", "text"), range(number, number + 1))
+            [batch] = read_view(grown.place, view, ("id", "text"), range(number, number + 1))
             assert batch.to_pylist() == [row]
 
 
 def test_live_rows_are_all_but_the_deleted_ones(grown: Builder) -> None:
     """Fails where a deleted row is read, a live one is not, or the columns are others than were asked for."""
     corpus = newest(grown)
-    deleted = {tuple(row[name] for name in KEY) for row in grown.rows(corpus.manifest, "deleted")}
-    live = [row for row in by_definition(grown) if tuple(row[name] for name in KEY) not in deleted]
-    assert deleted and [row for batch in corpus.batches() for row in batch.to_pylist()] == live
-    assert {tuple(batch.schema.names) for batch in corpus.batches(("text",))} == {("text",)}
+    deleted = {tuple(row[name] for name in ROW_KEY) for row in grown.rows(corpus.manifest, "deleted")}
+    live = [row for row in by_definition(grown) if tuple(row[name] for name in ROW_KEY) not in deleted]
+    assert deleted and [row for batch in corpus.iter_batches() for row in batch.to_pylist()] == live
+    assert {tuple(batch.schema.names) for batch in corpus.iter_batches(("text",))} == {("text",)}
 
 
 def test_documents_are_read_for_their_own_columns_alone(grown: Builder, decoded: Counter[str]) -> None:
     """Fails where what the verdicts decided needs the documents, or parts without live rows are opened."""
     corpus = newest(grown)
     decoded.clear()
-    assert read_rows(corpus, DECIDED) and set(decoded) == {"corpora"}
+    assert read_rows(corpus, VERDICT_COLUMNS) and set(decoded) == {"corpora"}
     read_rows(corpus, ("text",))
     assert 0 < decoded["documents"] <= sum(1 for view in corpus.views if view.num_rows) + 3
 
@@ -209,7 +209,7 @@ def test_damaged_documents_are_named_by_their_own_path(tmp_path: Path, harmed: s
     with pytest.raises(Damaged) as damaged:
         read_rows(corpus)
     assert damaged.value.path == path
-    assert read_rows(corpus, DECIDED)
+    assert read_rows(corpus, VERDICT_COLUMNS)
     file.write_bytes(data)
     assert read_rows(corpus)
 

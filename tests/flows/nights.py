@@ -173,7 +173,7 @@ class Nights:
         [folder] = [stage.folder for stage in self.records()[-1].stages if stage.kind == "corpora"][-1:]
         manifest = read_manifest(place, folder)
         assert manifest is not None
-        for document in Corpus(place, manifest).documents():
+        for document in Corpus(place, manifest).iter_documents():
             counts[document.source] = counts.get(document.source, 0) + 1
         return counts
 

@@ -436,14 +436,14 @@ def letters_world(folder: Path, raw: tuple[Sequence[Mapping[str, Any]], Sequence
 
 def live_rows(run: Run) -> dict[tuple[bytes, int], str]:
     """(id, revision) -> text of every live row; each pair once."""
-    rows = [((document.id, document.revision or 0), document.text) for document in run.corpus.documents()]
+    rows = [((document.id, document.revision or 0), document.text) for document in run.corpus.iter_documents()]
     assert len(dict(rows)) == len(rows), "a row is live twice"
     return dict(rows)
 
 
 def live_texts(run: Run) -> dict[bytes, str]:
     """id -> text of every live document; each id once."""
-    rows = [(document.id, document.text) for document in run.corpus.documents()]
+    rows = [(document.id, document.text) for document in run.corpus.iter_documents()]
     assert len(dict(rows)) == len(rows), "an id is live twice"
     return dict(rows)
 

@@ -70,7 +70,7 @@ def table_rows(bench: Bench, manifest: Manifest, table: str) -> list[dict[str, A
 def test_tokens_are_those_of_the_encoder_sorted_by_shuffle(bench: Bench) -> None:
     """Fails where a row's tokens are another's after the sort, or a part is not in the order that shards read."""
     tokenizer = build_text_tokenizer(read_vocabulary(bench.place, bench.vocabulary))  # the reference, a text at a time
-    texts = {document.id: document.text for document in bench.corpus.documents()}
+    texts = {document.id: document.text for document in bench.corpus.iter_documents()}
     for part in bench.tokens.parts:
         rows = table_rows(bench, bench.tokens.with_parts((part,)), "tokens")
         assert [row["shuffle"] for row in rows] == sorted(row["shuffle"] for row in rows)
@@ -120,7 +120,9 @@ def test_every_document_is_in_one_shard(bench: Bench, monkeypatch: pytest.Monkey
 
 def _with_shuffle(bench: Bench) -> list[dict[str, Any]]:
     rows = [
-        row for batch in bench.corpus.batches() for row in batch.select(["id", "generation", "held_out"]).to_pylist()
+        row
+        for batch in bench.corpus.iter_batches()
+        for row in batch.select(["id", "generation", "held_out"]).to_pylist()
     ]
     keys = compute_shuffle_keys([row["id"] for row in rows], 7).tolist()
     return [{**row, "shuffle": key} for row, key in zip(rows, keys, strict=True)]
@@ -129,7 +131,7 @@ def _with_shuffle(bench: Bench) -> list[dict[str, Any]]:
 def test_the_cut_into_token_parts_changes_no_example(bench: Bench, tmp_path: Path) -> None:
     """Fails where a shard depends on how the corpus' rows are spread over parts."""
     place = Place(str(tmp_path))
-    rows = [row for batch in bench.corpus.batches() for row in batch.to_pylist()]
+    rows = [row for batch in bench.corpus.iter_batches() for row in batch.to_pylist()]
     one, two = rows[:90], rows[90:]
     parts = {**{f"g001-a-{n:05d}": one[n * 9 : n * 9 + 9][::-1] for n in range(10)}, "g002-a-00000": two}
     other = build_bench(place, put_corpus(place, parts))

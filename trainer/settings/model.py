@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
 
-from corpora.entry_points import Kinds, load_point, package_of
+from corpora.entry_points import Kinds, describe_package, load_entry_point
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.store.settings import bind_settings, check_choice, check_range, later_field, limit_field, to_settings_json
@@ -61,11 +61,12 @@ def family_of(name: str) -> Family:
     """Return a family. Raises InputError for an unknown name and for a broken package."""
     if name in FAMILIES:
         return FAMILIES[name]
-    point = _FAMILY_KINDS.point(name)
-    family = load_point(point)
+    point = _FAMILY_KINDS.find_entry_point(name)
+    family = load_entry_point(point)
     if not isinstance(family, Family) or family.name != name:
         raise InputError(
-            f"The family {name!r} of {package_of(point)} is not a `Family` of that name: this is a bug in its package."
+            f"The family {name!r} of {describe_package(point)} is not a `Family` of that name: this is a bug in its "
+            "package."
         )
     return family
 
@@ -211,8 +212,8 @@ def model_json(settings: ModelSettings) -> dict[str, Json]:
     """Return what decides the weights of a model, for fingerprints: its settings, and whose family and objective."""
     objective = settings.objective_settings
     more = {
-        "family_package": _FAMILY_KINDS.package(settings.family),
-        "objective_package": _OBJECTIVE_KINDS.package(objective.kind),
+        "family_package": _FAMILY_KINDS.find_package(settings.family),
+        "objective_package": _OBJECTIVE_KINDS.find_package(objective.kind),
         "objective_version": objective.version if objective.version > 1 else 0,
     }
     values = {**to_settings_json(settings), **{name: value for name, value in more.items() if value}}

@@ -83,7 +83,7 @@ def field_names(kind: Any) -> set[str]:
 
 def task_package(kind: str) -> str:
     """The package that a task comes from, with its version; empty for one of ours."""
-    return _KINDS.package(kind)
+    return _KINDS.find_package(kind)
 
 
 def without_former(table: Mapping[str, Json]) -> dict[str, Json]:

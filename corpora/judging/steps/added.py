@@ -17,7 +17,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from corpora.entry_points import load_point, package_of
+from corpora.entry_points import describe_package, load_entry_point
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.sources.contract import Drop, Record
@@ -76,8 +76,8 @@ def make_step(table: Mapping[str, Json]) -> StepEntry:
     check_choice("step.after", str(after), PLACES)
     sources = convert_value(table.get("sources", []), tuple[str, ...], "step.sources")
     keys = {key: value for key, value in table.items() if key not in ("kind", "after", "sources")}
-    step: AddedStep = bind_settings(load_point(points[kind]), keys, f"step ({kind})")
-    return StepEntry(step=step, after=str(after), sources=sources, package=package_of(points[kind]))
+    step: AddedStep = bind_settings(load_entry_point(points[kind]), keys, f"step ({kind})")
+    return StepEntry(step=step, after=str(after), sources=sources, package=describe_package(points[kind]))
 
 
 def apply_step(entry: StepEntry, texts: pa.Array, records: Sequence[Record]) -> Applied:

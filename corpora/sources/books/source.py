@@ -26,7 +26,7 @@ from typing import ClassVar, NamedTuple
 
 from corpora.errors import InputError
 from corpora.generic_types import Json
-from corpora.schema import EXCERPT_CHARACTERS, Locator
+from corpora.schema import MAX_EXCERPT_CHARACTERS, Locator
 from corpora.sources.books.catalogue import cut_catalogue
 from corpora.sources.books.encoding import decode_text
 from corpora.sources.books.epub import BadBook, LargeBook, LockedBook, read_epub
@@ -167,7 +167,7 @@ class BookCorpusSource:
         noted = {key: value for key, value in (("language", book.language), ("hidden", book.hidden)) if value}
         return Record(
             locator=locator,
-            text=text[: 2 * EXCERPT_CHARACTERS] if drop else text,
+            text=text[: 2 * MAX_EXCERPT_CHARACTERS] if drop else text,
             key=f"gutenberg:{book.number}" if marked else None,
             raw=data,
             revision=book.revision if marked else None,

@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 from corpora.errors import InputError
 from corpora.generic_types import Json
-from corpora.schema import EXCERPT_CHARACTERS, Locator
+from corpora.schema import MAX_EXCERPT_CHARACTERS, Locator
 from corpora.sources.bytes.bz2_streams import (
     StreamPiece,
     as_utf8,
@@ -206,7 +206,7 @@ class WikipediaSource:
             return damaged(locator, page.data, error)
         kind = page_kind(parsed, wikitext.wiki)
         drop_reason = self._judge(parsed, kind, site)
-        text, meta = parsed.wikitext[: 2 * EXCERPT_CHARACTERS], None
+        text, meta = parsed.wikitext[: 2 * MAX_EXCERPT_CHARACTERS], None
         if drop_reason is None:
             text, sections, unknown, hidden = read_wikitext(parsed.wikitext, wikitext, parsed.title)
             for template in unknown:

@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from corpora.schema import Document, Dropped
+from corpora.schema import Document, DroppedDocument
 from corpora.store.manifest import Manifest
 from flows.command.preview import Passed, Preview
 from flows.command.terminal.output import console
@@ -194,14 +194,14 @@ def raw_text(raw: bytes | None, most: int) -> Text:
     return text.append(f"\n  … cut here; {rest:,} more bytes" if rest else "", "dim")
 
 
-def show_dropped(rows: Iterable[Dropped]) -> RenderableType:
+def show_dropped(rows: Iterable[DroppedDocument]) -> RenderableType:
     """Return the first dropped rows: step and reason, where the record is, how it begins. Reads one row more."""
     first = list(islice(rows, ROWS + 1))
     rest = [Text("  … and more", "dim")] if len(first) > ROWS else []
     return Group(*(_dropped_text(row) for row in first[:ROWS]), *rest)
 
 
-def _dropped_text(row: Dropped) -> Text:
+def _dropped_text(row: DroppedDocument) -> Text:
     detail = f" ({visible(row.detail, VALUE)})" if row.detail else ""
     text = Text.assemble((f"{row.step}: {row.reason}", "red"), detail, "  ", (visible(row.title or "", TITLE), "bold"))
     if row.survivor is not None:

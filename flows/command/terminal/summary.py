@@ -115,7 +115,7 @@ def example_of_first_source(finished: RunState) -> int:
     """Return the number of an example whose document is of the recipe's first source; 0 where it gave none."""
     source = finished.outcome.documents[0].name
     shard_set = ShardSet(finished.place, finished.outcome.shards)
-    for document in Corpus(finished.place, finished.outcome.corpus).documents():
+    for document in Corpus(finished.place, finished.outcome.corpus).iter_documents():
         numbers = shard_set.find_examples_with_document(document.id) if document.source == source else []
         if numbers:
             return numbers[len(numbers) // 2]

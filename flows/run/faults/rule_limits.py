@@ -26,7 +26,7 @@ from corpora.judging.samples import sample_records
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.language import detect, judged_languages
 from corpora.judging.steps.rules import failures, switched_off
-from corpora.schema import DROPPED, dropped_rows
+from corpora.schema import DROPPED, iter_dropped
 from corpora.sources.contract import RawFile, Record, Tally
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
@@ -150,7 +150,7 @@ def _rules_over_limit(source: JudgedSource, counts: Sequence[Counter[str]]) -> l
 
 def _shown(place: Place, manifest: Manifest, rule: RuleOverLimit, privacy: Privacy) -> list[str]:
     """Return lines with a rule and the first documents that it dropped."""
-    rows = dropped_rows(read_table(place, manifest, "dropped", DROPPED.names))
+    rows = iter_dropped(read_table(place, manifest, "dropped", DROPPED.names))
     first = islice((row for row in rows if (row.step, row.reason) == (rule.step, rule.reason)), SHOWN)
     shown = [f"    {privacy.where(row.locator)}  {privacy.show(row.excerpt)}".rstrip() for row in first]
     return [f"{rule}, such as", *shown]

@@ -23,7 +23,7 @@ from dataclasses import replace
 from corpora.errors import FileFault, InputError, LostFile
 from corpora.generic_types import Tell
 from corpora.judging.documents import count_damaged
-from corpora.schema import DROPPED, dropped_rows
+from corpora.schema import DROPPED, iter_dropped
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.unchanged import changed_words
 from corpora.sources.contract import StatCache, readable
@@ -73,7 +73,7 @@ def leave_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tell
     met = []
     for judged in refused.damaged:
         counts = count_damaged(judged.manifest, judged.entry.documents)
-        rows = dropped_rows(read_table(Place(recipe.store), judged.manifest, "dropped", DROPPED.names))
+        rows = iter_dropped(read_table(Place(recipe.store), judged.manifest, "dropped", DROPPED.names))
         is_most = counts["damaged"] > counts["sound"]
         bad = {row.locator.sha256 for row in rows if row.reason == "damaged"} if is_most else ()
         of = f"{counts['damaged']:,} of {counted(counts.total(), 'record')}"

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from shlex import quote
 
-from corpora.schema import DROPPED, Dropped, dropped_rows
+from corpora.schema import DROPPED, DroppedDocument, iter_dropped
 from corpora.sources.passed_over import UNOPENED, Looked
 from corpora.store.manifest import Manifest, compute_fingerprint
 from corpora.store.places.place import Place
@@ -85,7 +85,7 @@ def unread_lines(place: Place, documents: Manifest, samples: str) -> list[str]:
     return lines
 
 
-def _rows(place: Place, documents: Manifest, reason: str) -> Iterator[Dropped]:
+def _rows(place: Place, documents: Manifest, reason: str) -> Iterator[DroppedDocument]:
     """Yield the dropped rows of a reason, from the parts that have some."""
     with_some = (
         part
@@ -93,9 +93,9 @@ def _rows(place: Place, documents: Manifest, reason: str) -> Iterator[Dropped]:
         if part.ledger.find_account("records").outcomes.get(f"dropped: parse: {reason}")
     )
     tables = (read_part_table(place, documents.stage_folder, part, "dropped", DROPPED.names) for part in with_some)
-    return (row for row in dropped_rows(chain.from_iterable(tables)) if (row.step, row.reason) == ("parse", reason))
+    return (row for row in iter_dropped(chain.from_iterable(tables)) if (row.step, row.reason) == ("parse", reason))
 
 
-def _named(row: Dropped, samples: str) -> str:
+def _named(row: DroppedDocument, samples: str) -> str:
     detail = f" ({visible(row.detail, CHARACTERS)})" if row.detail and samples == "text" else ""
     return f"{Privacy(samples).where(row.locator)}{detail}"

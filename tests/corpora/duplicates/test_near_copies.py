@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from corpora.duplicates.signatures import band_keys, signatures
+from corpora.duplicates.signatures import compute_band_keys, compute_signatures
 from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates
-from corpora.duplicates.verify import shingle_sets
+from corpora.duplicates.verify import build_shingle_sets
 
 SYLLABLES = ["ka", "lé", "mor", "tin", "sul", "ße", "va", "nor", "öd", "pi", "ran", "dok"]
 BOOKS = ("the-secret-garden_113", "treasure-island_120", "the-war-of-the-worlds_36")
@@ -20,10 +20,10 @@ BOOKS = ("the-secret-garden_113", "treasure-island_120", "the-war-of-the-worlds_
 def removed(texts: Sequence[str]) -> list[bool]:
     """Which of the documents go, judged in the order in which they are given."""
     column, settings = pa.array(texts, pa.large_string()), DuplicateSettings()
-    sketches = signatures(column, settings.signature)
-    keys = band_keys(sketches.signature, settings.band)
+    sketches = compute_signatures(column, settings.signature)
+    keys = compute_band_keys(sketches.signature, settings.band)
     verdicts = judge_duplicates(
-        sketches.set_hash, keys, shingle_sets(column, settings.signature.shingle_words), settings
+        sketches.set_hash, keys, build_shingle_sets(column, settings.signature.shingle_words), settings
     )
     return (verdicts.survivor >= 0).tolist()
 

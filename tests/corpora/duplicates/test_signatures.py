@@ -8,13 +8,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from corpora.duplicates.signatures import (
+    EMPTY_MINIMUM,
     EMPTY_SET,
-    NOTHING,
     SignatureSettings,
-    permutations,
-    set_hash,
-    signature,
-    signatures,
+    compute_signature_plain,
+    compute_signatures,
+    draw_permutations,
+    hash_set_plain,
 )
 from corpora.errors import InputError
 from corpora.text.shingles import shingle_hashes
@@ -31,18 +31,18 @@ WORDS = st.lists(st.sampled_from([f"w{number}" for number in range(12)]), max_si
 @settings(deadline=None)
 def test_bits_equal_datasketch(texts: list[str], lanes: int, words: int, seed: int) -> None:
     chosen = SignatureSettings(permutations=lanes, shingle_words=words, seed=seed)
-    batch = signatures(pa.array(texts, pa.large_string()), chosen)
+    batch = compute_signatures(pa.array(texts, pa.large_string()), chosen)
     for row, text in enumerate(texts):
         shingles = shingle_hashes(text, words)
-        assert np.array_equal(batch.signature[row], signature(text, chosen))
+        assert np.array_equal(batch.signature[row], compute_signature_plain(text, chosen))
         assert batch.num_shingles[row] == len(shingles)
-        assert int(batch.set_hash[row]) == set_hash(shingles)
+        assert int(batch.set_hash[row]) == hash_set_plain(shingles)
 
 
 @given(number=st.integers(1, 4096), seed=st.integers(0, 2**32 - 1))
 @example(number=128, seed=1)
 def test_permutations_are_datasketchs(number: int, seed: int) -> None:
-    ours = permutations(SignatureSettings(permutations=number, seed=seed))
+    ours = draw_permutations(SignatureSettings(permutations=number, seed=seed))
     theirs = MinHash(num_perm=number, seed=seed).permutations
     assert [(array.dtype, array.tolist()) for array in ours] == [(array.dtype, array.tolist()) for array in theirs]
 
@@ -50,8 +50,8 @@ def test_permutations_are_datasketchs(number: int, seed: int) -> None:
 def test_datasketch_reads_and_compares_our_signatures() -> None:
     texts = ["one two three four five six seven eight", "one two three four five six seven nine"]
     chosen = SignatureSettings()
-    batch = signatures(pa.array(texts, pa.large_string()), chosen)
-    ours = MinHash(hashvalues=batch.signature[0], scheme="affine32", permutations=permutations(chosen))
+    batch = compute_signatures(pa.array(texts, pa.large_string()), chosen)
+    ours = MinHash(hashvalues=batch.signature[0], scheme="affine32", permutations=draw_permutations(chosen))
     theirs = MinHash(num_perm=128, seed=1, hashfunc=int)
     for value in shingle_hashes(texts[1]):
         theirs.update(value >> 32)
@@ -63,18 +63,20 @@ def test_set_hash_sees_the_set_and_not_its_order() -> None:
     """Six words in a circle, read from anywhere for six shingles, have one set; a step less, another."""
     circle = "a b c d e f".split()
     texts = [" ".join((circle * 3)[start : start + 10]) for start in range(6)]
-    hashes = signatures(pa.array([*texts, "a b c d e f a b c"], pa.large_string()), SignatureSettings()).set_hash
+    hashes = compute_signatures(
+        pa.array([*texts, "a b c d e f a b c"], pa.large_string()), SignatureSettings()
+    ).set_hash
     assert len(set(hashes[:6].tolist())) == 1
     assert hashes[6] != hashes[0]
 
 
 def test_set_hash_of_no_shingles_is_reserved() -> None:
-    batch = signatures(pa.array(["", "...", "word"], pa.large_string()), SignatureSettings())
+    batch = compute_signatures(pa.array(["", "...", "word"], pa.large_string()), SignatureSettings())
     assert (batch.set_hash == EMPTY_SET).tolist() == [True, True, False]
-    assert (batch.signature == NOTHING).all(axis=1).tolist() == [True, True, False]
+    assert (batch.signature == EMPTY_MINIMUM).all(axis=1).tolist() == [True, True, False]
     assert batch.num_shingles.tolist() == [0, 0, 1]
 
 
 def test_columns_with_nulls_are_refused() -> None:
     with pytest.raises(InputError, match="nulls"):
-        signatures(pa.array(["a", None], pa.large_string()), SignatureSettings())
+        compute_signatures(pa.array(["a", None], pa.large_string()), SignatureSettings())

@@ -4,10 +4,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.duplicates.build import group_keys, text_hashes
-from corpora.duplicates.candidates import hash64
+from corpora.duplicates.build import hash_groups, hash_texts
+from corpora.duplicates.candidates import hash_text_64
 from corpora.kernels.fixed_width import to_fixed_width_column
-from corpora.tombstones import text_hash
+from corpora.tombstones import hash_text
 
 TEXTS = st.lists(st.text(max_size=4), max_size=6)
 
@@ -16,15 +16,17 @@ TEXTS = st.lists(st.text(max_size=4), max_size=6)
 def test_texts_are_hashed_where_they_lie(texts: list[str], first: int) -> None:
     """Fails where a slice of a column is hashed from its beginning, or a text by another encoding."""
     column = pa.array(texts, pa.large_string()).slice(first)
-    assert text_hashes(column) == [text_hash(text.encode()) for text in texts[first:]]
+    assert hash_texts(column) == [hash_text(text.encode()) for text in texts[first:]]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.none() | st.sampled_from(["", "x", "é"])), max_size=6))
 def test_a_group_is_of_its_source(rows: list[tuple[str, str | None]]) -> None:
     """Fails where two sources share a group, or a document without one gets a key."""
-    found = group_keys(*(pa.array(column, pa.string()) for column in ([s for s, _ in rows], [g for _, g in rows])))
+    found = hash_groups(*(pa.array(column, pa.string()) for column in ([s for s, _ in rows], [g for _, g in rows])))
     assert found.type == pa.uint64()
-    assert found.to_pylist() == [None if group is None else hash64(f"{source}\0{group}") for source, group in rows]
+    assert found.to_pylist() == [
+        None if group is None else hash_text_64(f"{source}\0{group}") for source, group in rows
+    ]
 
 
 def test_bytes_become_rows_of_one_width() -> None:

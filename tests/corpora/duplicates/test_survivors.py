@@ -13,10 +13,17 @@ from text_columns import assert_equal
 from tiers import examples
 
 from corpora.duplicates import survivors, sweep
-from corpora.duplicates.signatures import band_keys, signatures
-from corpora.duplicates.survivors import CONTAINED, RULES, DuplicateSettings, Verdicts, judge_duplicates, judge_plainly
-from corpora.duplicates.sweep import BLOCK, KEPT, OUT, shared_rows
-from corpora.duplicates.verify import Overlaps, ShingleSets, jaccard, shingle_sets
+from corpora.duplicates.signatures import compute_band_keys, compute_signatures
+from corpora.duplicates.survivors import (
+    CONTAINED,
+    RULES,
+    DuplicateSettings,
+    Verdicts,
+    judge_duplicates,
+    judge_duplicates_plain,
+)
+from corpora.duplicates.sweep import KEPT, MAX_BLOCK_DOCUMENTS, NO_PLACE, find_shared_rows
+from corpora.duplicates.verify import Overlaps, ShingleSets, build_shingle_sets, count_common_plain
 from corpora.kernels.arrays import Int64s, UInt64s
 
 UNIVERSE = 9
@@ -53,7 +60,7 @@ def judge(sets: Sequence[frozenset[int]], chosen: DuplicateSettings, num_given: 
 @given(
     sets=SETS,
     chosen=CHOICES,
-    block=st.sampled_from([1, 2, 5, BLOCK]),
+    block=st.sampled_from([1, 2, 5, MAX_BLOCK_DOCUMENTS]),
     pairs=st.sampled_from([1, 4, 100]),
     given=st.integers(0, 9),
 )
@@ -63,11 +70,11 @@ def test_bulk_form_equals_the_rule(
 ) -> None:
     """Whatever the blocks, with hashes that collide, buckets that overflow and documents that are given."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(survivors, "BLOCK", block)
-        patch.setattr(survivors, "PAIRS", pairs)
-        patch.setattr(sweep, "PAIRS", pairs)
+        patch.setattr(survivors, "MAX_BLOCK_DOCUMENTS", block)
+        patch.setattr(survivors, "PAIRS_PER_CALL", pairs)
+        patch.setattr(sweep, "PAIRS_PER_CALL", pairs)
         bulk = judge(sets, chosen, given)
-    assert_equal(bulk, judge_plainly(crowded_hashes(sets), min_keys(sets), as_sets(sets), chosen, given))
+    assert_equal(bulk, judge_duplicates_plain(crowded_hashes(sets), min_keys(sets), as_sets(sets), chosen, given))
     assert (bulk.survivor[:given] == KEPT).all()
 
 
@@ -127,7 +134,7 @@ def test_every_removal_names_a_kept_survivor_that_is_similar_enough(
         if survivor == KEPT:
             assert verdicts.similarity[document] == 0 and not verdicts.exact[document]
             continue
-        common, union = jaccard(as_sets(sets), document, survivor)
+        common, union = count_common_plain(as_sets(sets), document, survivor)
         assert survivor < document and verdicts.survivor[survivor] == KEPT
         assert (keys[document] == keys[survivor]).any()
         assert Fraction(common, union) >= Fraction(str(chosen.threshold))
@@ -178,33 +185,33 @@ def test_one_huge_bucket_asks_for_a_bounded_number_of_pairs() -> None:
     asked = []
 
     class Counted:
-        def expect(self, documents: Int64s) -> None:
+        def load(self, documents: Int64s) -> None:
             asked.append(0)
 
-        def overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
+        def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
             asked.append(len(left))
-            return sets.overlaps(left, right)
+            return sets.compute_overlaps(left, right)
 
     hashes, chosen = np.arange(1, 6001, dtype=np.uint64), DuplicateSettings(max_bucket_comparisons=10)
     verdicts = judge_duplicates(hashes, np.zeros((6000, 1), np.uint64), Counted(), chosen)
     assert (verdicts.survivor == KEPT).all()
     assert verdicts.num_compared == 45 + 10 * 5990
     assert verdicts.num_cut == sum(range(5990))
-    assert verdicts.num_compared <= sum(asked) < verdicts.num_compared + BLOCK * BLOCK
+    assert verdicts.num_compared <= sum(asked) < verdicts.num_compared + MAX_BLOCK_DOCUMENTS * MAX_BLOCK_DOCUMENTS
 
 
 @given(st.lists(st.integers(0, 40), max_size=80), st.integers(0, 6), st.data())
 @examples(60)
 def test_shared_rows_are_those_of_keys_that_several_have(keys: list[int], spread: int, data: st.DataObject) -> None:
     """Fails where a key that others have is lost among the bits, or a row comes through that is alone or out."""
-    places = [data.draw(st.sampled_from([0, 0, 0, OUT])) for _ in keys]
+    places = [data.draw(st.sampled_from([0, 0, 0, NO_PLACE])) for _ in keys]
     column = np.array([key << 8 * spread for key in keys], np.uint64)
-    rows, sizes = shared_rows(column, np.array(places, np.int32))
-    there = Counter(key for key, place in zip(keys, places, strict=True) if place != OUT)
+    rows, sizes = find_shared_rows(column, np.array(places, np.int32))
+    there = Counter(key for key, place in zip(keys, places, strict=True) if place != NO_PLACE)
     expected = {key: number for key, number in sorted(there.items()) if number > 1}
     assert sizes.tolist() == [*expected.values()]
     assert [keys[row] for row in rows.tolist()] == [key for key, number in expected.items() for _ in range(number)]
-    assert len({*rows.tolist()}) == len(rows) and all(places[row] != OUT for row in rows.tolist())
+    assert len({*rows.tolist()}) == len(rows) and all(places[row] != NO_PLACE for row in rows.tolist())
 
 
 def edited_texts(num_documents: int) -> list[str]:
@@ -224,11 +231,11 @@ def edited_texts(num_documents: int) -> list[str]:
 def test_from_text_to_verdicts() -> None:
     """The whole way: bulk equals plain, and nearly all that comparing all with all removes is found."""
     texts, chosen = pa.array(edited_texts(900), pa.large_string()), DuplicateSettings()
-    sketch = signatures(texts, chosen.signature)
-    keys = band_keys(sketch.signature, chosen.band)
-    store = shingle_sets(texts, chosen.shingle_words)
+    sketch = compute_signatures(texts, chosen.signature)
+    keys = compute_band_keys(sketch.signature, chosen.band)
+    store = build_shingle_sets(texts, chosen.shingle_words)
     verdicts = judge_duplicates(sketch.set_hash, keys, store, chosen)
-    assert_equal(verdicts, judge_plainly(sketch.set_hash, keys, store, chosen))
+    assert_equal(verdicts, judge_duplicates_plain(sketch.set_hash, keys, store, chosen))
     everything = judge_duplicates(sketch.set_hash, np.zeros((900, 1), np.uint64), store, chosen)
     num_found, num_there = ((each.survivor != KEPT).sum() for each in (verdicts, everything))
     assert num_there > 100

@@ -20,7 +20,7 @@ from corpora.store import scratch
 from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from corpora.store.tables import read_table
-from corpora.tombstones import Tombstones, text_hash
+from corpora.tombstones import Tombstones, hash_text
 
 WORDS = (
     "the mill by the river is older than the bridge and both have been mended often by the same few families".split()
@@ -65,7 +65,7 @@ def test_columns_say_what_the_rules_say(
     inputs = [MadeInput(piece, generation=1 + at // 2, priority=at) for at, piece in enumerate(pieces)]
     gone = [(rows[at], by_id) for at, by_id in forgotten if at < len(rows)]
     pairs = [
-        (row.key if by_id else b"none", b"none" if by_id else text_hash(str(row.text).encode())) for row, by_id in gone
+        (row.key if by_id else b"none", b"none" if by_id else hash_text(str(row.text).encode())) for row, by_id in gone
     ]
     tombstones, split = Tombstones().with_documents(pairs), SplitSettings(share=0.4)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

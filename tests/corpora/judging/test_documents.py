@@ -20,7 +20,7 @@ from corpora.judging.documents import check_damage, in_batches, naming_file, pla
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.added import PLACES
 from corpora.judging.steps.rules import GopherRules, RulesSettings, quality
-from corpora.schema import Locator, keyed_id
+from corpora.schema import Locator, compute_keyed_id
 from corpora.sources.bytes.faults import DamagedBytes
 from corpora.sources.contract import Drop, RawFile, Record, StatCache, hash_files
 from corpora.sources.files.source import FilesSource
@@ -89,7 +89,7 @@ def test_rows_carry_what_the_record_said() -> None:
     records = [record(text, n, revision=n, url=f"u{n}", group=f"g{n}") for n, text in enumerate(texts)]
     kept = judge_records(records, "own", SETTINGS).documents
     assert kept.column("text").to_pylist() == [texts[n] for n in (0, 2, 4)]
-    assert kept.column("id").to_pylist() == [keyed_id("own", f"k{n}") for n in (0, 2, 4)]
+    assert kept.column("id").to_pylist() == [compute_keyed_id("own", f"k{n}") for n in (0, 2, 4)]
     for name, sign in (("url", "u"), ("group", "g"), ("title", "T")):
         assert kept.column(name).to_pylist() == [f"{sign}{n}" for n in (0, 2, 4)]
     assert kept.column("revision").to_pylist() == [0, 2, 4]

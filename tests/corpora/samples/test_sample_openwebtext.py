@@ -7,10 +7,10 @@ import pack_openwebtext as pack
 import pyarrow as pa
 from shipped import documents, dropped
 
-from corpora.duplicates.signatures import band_keys, signatures
+from corpora.duplicates.signatures import compute_band_keys, compute_signatures
 from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates
 from corpora.duplicates.sweep import KEPT
-from corpora.duplicates.verify import shingle_sets
+from corpora.duplicates.verify import build_shingle_sets
 
 ARCHIVE = pack.FOLDER / pack.ARCHIVE_NAME
 NO_PROSE = {"0000168", "0000171"}
@@ -53,9 +53,9 @@ def test_every_planted_copy_is_found_and_nothing_else() -> None:
     rows = [*latest.values(), *documents("stories"), *documents("openwebtext")]
     settings = DuplicateSettings()
     texts = pa.array([row["text"] for row in rows], pa.large_string())
-    signed = signatures(texts, settings.signature)
-    keys = band_keys(signed.signature, settings.band)
-    verdicts = judge_duplicates(signed.set_hash, keys, shingle_sets(texts, settings.shingle_words), settings)
+    signed = compute_signatures(texts, settings.signature)
+    keys = compute_band_keys(signed.signature, settings.band)
+    verdicts = judge_duplicates(signed.set_hash, keys, build_shingle_sets(texts, settings.shingle_words), settings)
     found = {
         number(row): (rows[survivor]["source"], rows[survivor]["text"][:16], bool(exact), round(float(similarity), 1))
         for row, survivor, similarity, exact in zip(

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiers import examples
 
-from corpora.duplicates.verify import shingle_sets
+from corpora.duplicates.verify import build_shingle_sets
 from corpora.text.shingles import keep_distinct, shingle_hashes
 
 TEXTS = st.lists(
@@ -19,7 +19,7 @@ TEXTS = st.lists(
 @examples(200)
 def test_kernels_equal_the_definition(texts: list[str], words: int, skipped: int) -> None:
     """Each row alone, whatever is before and after it in the buffer, and in a slice of a column."""
-    sets = shingle_sets(pa.array(texts, pa.large_string())[skipped:], words)
+    sets = build_shingle_sets(pa.array(texts, pa.large_string())[skipped:], words)
     rows = [sets.values[start:end].tolist() for start, end in zip(sets.offsets, sets.offsets[1:], strict=False)]
     assert rows == [sorted(shingle_hashes(text, words)) for text in texts[skipped:]]
 

@@ -11,7 +11,7 @@ from rich.console import Console, RenderableType
 from small_recipe import LETTERS, Run, letters_world, notes_and_letters
 
 from corpora.build import Corpus
-from corpora.schema import Dropped, Locator
+from corpora.schema import DroppedDocument, Locator
 from corpora.store.ledger import Account, Ledger
 from flows.command.preview import Passed, Preview
 from flows.command.terminal import display, summary
@@ -24,7 +24,7 @@ from tokenizers_train.build import read_vocabulary
 
 EVIL = "[red]not markup[/red] \x1b[2J\u202e"
 LOCATOR = Locator(file="a.jsonl", sha256="0" * 64, offset=5, length=10)
-ROW = Dropped(
+ROW = DroppedDocument(
     id=b"\1" * 16, keyed=True, revision=None, source="notes", locator=LOCATOR, title="A title", step="rules",
     reason="gopher.min_words", detail="12 < 50", survivor=None, similarity=None, excerpt="It begins.",
 )  # fmt: skip
@@ -101,7 +101,7 @@ def test_example_without_colour_still_tells_everything(store: Run) -> None:
 
 
 def test_trace_shows_the_document_and_its_raw_bytes_to_a_bound(store: Run) -> None:
-    document = next(Corpus(store.place, store.outcome.corpus).documents())
+    document = next(Corpus(store.place, store.outcome.corpus).iter_documents())
     raw = ('{"id": 1}\n' + EVIL + "\n" + "y" * 5_000).encode()
     text = shown(display.show_trace("anchor", document, raw))
     for fact in (document.id.hex(), str(document.locator), document.title, "CC0", '{"id": 1}', f"{len(raw):,} bytes"):

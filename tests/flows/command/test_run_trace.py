@@ -104,7 +104,7 @@ def test_a_document_leads_to_its_examples_and_back(traced: tuple[World, Run, Art
         document, examples = trace_document(shards, id_hex)
         assert document.id.hex() == id_hex
         assert {split: set(numbers) for split, numbers in examples.items()} == expected
-    [new] = [document for document in run.corpus.documents() if document.title == "Page 3"]
+    [new] = [document for document in run.corpus.iter_documents() if document.title == "Page 3"]
     document, examples = trace_document(shards, new.id.hex())
     assert (document.text, document.revision) == (prose(503), 2), "it is shown as it was"
     traces = [t.trace for split, found in examples.items() for n in found for t in trace_number(shards, n, split)[1]]

@@ -20,9 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_recipe import prose
 
-from corpora.duplicates.signatures import band_keys, signatures, text_keys
-from corpora.duplicates.survivors import judge_plainly
-from corpora.duplicates.verify import shingle_sets
+from corpora.duplicates.signatures import compute_band_keys, compute_signatures, compute_text_keys
+from corpora.duplicates.survivors import judge_duplicates_plain
+from corpora.duplicates.verify import build_shingle_sets
 from corpora.errors import InputError
 from corpora.judging.steps.lines import line_hash
 from corpora.sources.bytes import raw_files
@@ -152,13 +152,15 @@ def test_rows_go_by_the_rule_of_the_engine(some: list[str], exact_only: bool) ->
     """
     chosen = DedupSettings(exact_only=exact_only)
     column, rule = pa.array(some, pa.large_string()), chosen.duplicates()
-    sketch = signatures(column, rule.signature)
+    sketch = compute_signatures(column, rule.signature)
     hashes = np.array([2 + some.index(text) for text in some], np.uint64)
     by_bytes = np.flatnonzero((sketch.num_shingles == 0) | exact_only)
-    set_hash, keys = sketch.set_hash.copy(), band_keys(sketch.signature, rule.band)
-    set_hash[by_bytes], keys[by_bytes] = text_keys(np.stack([hashes, hashes], axis=1)[by_bytes], rule.bands)
-    sets = shingle_sets(pa.array([""] * len(some), pa.large_string()) if exact_only else column, rule.shingle_words)
-    verdicts = judge_plainly(set_hash, keys, sets, rule)
+    set_hash, keys = sketch.set_hash.copy(), compute_band_keys(sketch.signature, rule.band)
+    set_hash[by_bytes], keys[by_bytes] = compute_text_keys(np.stack([hashes, hashes], axis=1)[by_bytes], rule.bands)
+    sets = build_shingle_sets(
+        pa.array([""] * len(some), pa.large_string()) if exact_only else column, rule.shingle_words
+    )
+    verdicts = judge_duplicates_plain(set_hash, keys, sets, rule)
     with TemporaryDirectory() as name:
         _, removed, _ = run_on(Path(name), texts(*some), exact_only=exact_only, id="id")
     told = {row["id"]: (row["reason"] == "exact duplicate", int(row["survivor"])) for row in removed}
@@ -247,9 +249,9 @@ def test_hashes_that_are_all_equal_remove_nothing_on_their_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With one key and one set hash for all rows, what is removed is what the texts say."""
-    made, ones = sketches.signatures, np.ones(4, np.uint64)
-    monkeypatch.setattr(sketches, "signatures", lambda *of: made(*of)._replace(set_hash=ones))
-    monkeypatch.setattr(sketches, "band_keys", lambda _, settings: np.ones((4, settings.bands), np.uint64))
+    made, ones = sketches.compute_signatures, np.ones(4, np.uint64)
+    monkeypatch.setattr(sketches, "compute_signatures", lambda *of: made(*of)._replace(set_hash=ones))
+    monkeypatch.setattr(sketches, "compute_band_keys", lambda _, settings: np.ones((4, settings.bands), np.uint64))
     kept, _, _ = run_on(tmp_path, texts(LONG, prose(11), LONGER, prose(12)))
     assert ids(kept) == [0, 1, 3]
 

@@ -7,7 +7,7 @@ import pytest
 from small_recipe import Run, nearly, prose
 
 from corpora.errors import InputError
-from corpora.schema import keyed_id
+from corpora.schema import compute_keyed_id
 from corpora.text.shingles import shingle_hashes
 from flows.command.cli import run_command_line
 from flows.dedup.inputs import chunks, inputs_of_corpus
@@ -29,7 +29,7 @@ def test_documents_are_found_with_their_exact_similarity(finished: Run) -> None:
     assert near.similarity == pytest.approx(len(one & other) / len(one | other))
     assert near.missing == pytest.approx(len(one - other) / len(one))
     [survivor] = similar(nearly(prose(100, 40)))
-    assert survivor.document.id == keyed_id("pages", "100")
+    assert survivor.document.id == compute_keyed_id("pages", "100")
     assert similar(prose(7_777)) == similar("") == []
 
 
@@ -50,4 +50,4 @@ def test_a_corpus_is_read_as_another_corpus(finished: Run) -> None:
     """What `cloze dedup --against STORE` reads: the live documents, and no other."""
     pieces = inputs_of_corpus(finished.place.address, "").pieces
     texts = [text for piece in pieces for chunk in chunks(piece) for text in chunk.texts.to_pylist()]
-    assert texts == [document.text for document in finished.corpus.documents()]
+    assert texts == [document.text for document in finished.corpus.iter_documents()]

@@ -78,7 +78,7 @@ def test_datasets_opens_what_was_exported(
 ) -> None:
     """Fails where `load_dataset` refuses a folder, finds other features than the card says, or other rows."""
     documents = offline.load_dataset(str(folders["corpora"]), cache_dir=str(tmp_path / "cache"))
-    expected = {document.id.hex(): document for document in finished.corpus.documents()}
+    expected = {document.id.hex(): document for document in finished.corpus.iter_documents()}
     rows = [row for split in ("train", "validation") for row in documents[split]]
     assert len(rows) == len(expected)
     for row in rows:

@@ -18,7 +18,7 @@ from launched import Site, ask, cloze, environment, get
 from small_recipe import prose
 from tiers import LONG
 
-from corpora.schema import dropped_rows
+from corpora.schema import iter_dropped
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
@@ -188,7 +188,7 @@ def test_a_run_goes_on_without_what_ends_its_workers(site: Site, tmp_path: Path,
     assert left_out in place.read(f"runs/{list_runs(place)[0]}/report.html").decode()
     manifest = newest(place)
     assert manifest.ledger.find_account("records").outcomes == {"documents": 3, "dropped: parse: quarantined": len(bad)}
-    offsets = [row.locator.offset for row in dropped_rows(read_table(place, manifest, "dropped"))]
+    offsets = [row.locator.offset for row in iter_dropped(read_table(place, manifest, "dropped"))]
     lock = json.loads((tmp_path / "fragile.lock").read_text())
     assert sorted(int(entry.split(" ")[2]) for entry in lock["quarantine"]) == offsets
     assert offsets == [len("\n".join(lines[: lines.index(line)])) + 1 for line in bad]

@@ -96,7 +96,7 @@ def test_tickets_lose_signatures_and_addresses_and_no_note(tmp_path: Path) -> No
     ended = run(path)
     figures = ended.of("documents")[0].manifest.ledger.figures
     assert figures["lines removed: repeated"] == 120 and figures["masked: email"] == 12
-    texts = [document.text for document in ended.corpus.documents()]
+    texts = [document.text for document in ended.corpus.iter_documents()]
     assert TICKETS[3] in texts and not any("Quay Road" in text or "harbour-office.org" in text for text in texts)
 
 

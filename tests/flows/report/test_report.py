@@ -84,7 +84,7 @@ def test_headline_is_what_one_counts_by_hand(store: Run, html: str) -> None:
     notes, letters = raw_with_traps()
     bodies = [record["body"] for record in notes if "body" in record] + letters
     documents = [str(body) for body in bodies if len(str(body).split()) >= 20]
-    live = [document.text for document in Corpus(store.place, store.outcome.corpus).documents()]
+    live = [document.text for document in Corpus(store.place, store.outcome.corpus).iter_documents()]
     assert len(live) == len(documents) - 2  # an exact copy and a near one
     folder = Path(store.place.to_full_path(store.outcome.vocabulary.folder))
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))

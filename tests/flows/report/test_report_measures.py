@@ -42,7 +42,7 @@ def test_sources_stand_beside_each_other_with_figures_counted_by_hand(plain: Run
     vocabulary = read_vocabulary(plain.place, plain.outcome.vocabularies["pieces"])
     tokenizer = vocabulary.to_tokenizer()
     sums: dict[str, Counter[str]] = {"notes": Counter(), "letters": Counter()}
-    for batch in Corpus(plain.place, plain.outcome.corpus).batches():
+    for batch in Corpus(plain.place, plain.outcome.corpus).iter_batches():
         for row in batch.to_pylist():
             if not row["held_out"]:
                 encoding = tokenizer.encode(row["text"], add_special_tokens=False)

@@ -29,7 +29,7 @@ from shards.reading.files.shard_set import ShardSet
 def test_figures_are_what_one_counts_by_hand(finished: Run) -> None:
     """Fails where a figure is not that of the documents and examples themselves, one row after another."""
     figures = {name: figure.value for name, figure in figures_of(finished.place, finished.manifests).items()}
-    live = list(finished.corpus.documents())
+    live = list(finished.corpus.iter_documents())
     examples = [e for split in ("train", "held-out") for e in ShardSet(finished.place, finished.outcome.shards, split)]
     assert figures["raw records"] == figures["raw records: pages"] + figures["raw records: notes"] == 56
     assert figures["documents"] + figures["dropped"] == figures["raw records"]

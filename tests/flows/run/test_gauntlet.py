@@ -99,7 +99,7 @@ def test_an_ugly_folder_is_read_and_every_loss_is_on_the_screen(
     planted = make(kind, tmp_path / kind, FILES)
     sets = {key: value for key, _, value in (text.partition("=") for text in planted.overrides)}
     run, screen = run_here(tmp_path / kind, home, **SMALL, **sets)
-    check(planted, (document.text for document in Corpus(run.place, run.outcome.corpus).documents()), screen)
+    check(planted, (document.text for document in Corpus(run.place, run.outcome.corpus).iter_documents()), screen)
 
 
 @pytest.mark.long
@@ -125,7 +125,7 @@ def run_twice(planted: Planted, folder: Path) -> None:
     first = cloze(home, "run", "--source", str(folder), *given)
     assert first.returncode == 0, first.stdout
     [corpus] = list_manifests(store, "corpora", folder.name)
-    check(planted, (document.text for document in Corpus(store, corpus).documents()), first.stdout)
+    check(planted, (document.text for document in Corpus(store, corpus).iter_documents()), first.stdout)
     second = cloze(home, "run", "--source", str(folder))
     assert second.returncode == 0 and "Nothing is to be built" in second.stdout, second.stdout
     assert [said for said in planted.said if said not in second.stdout] == [], second.stdout

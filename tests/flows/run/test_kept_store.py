@@ -64,7 +64,7 @@ def corpus_rows(world: World) -> dict[int, list[str]]:
     """The contents of all rows of the store's corpora, as they are read, by the number of their generations."""
     found: dict[int, list[str]] = {}
     for manifest in list_manifests(world.place, "corpora", "small"):
-        rows = sum_contents(map(compute_content, Corpus(world.place, manifest).batches()))
+        rows = sum_contents(map(compute_content, Corpus(world.place, manifest).iter_batches()))
         found.setdefault(int(manifest.facts["generations"]), []).append(str(rows))
     return found
 

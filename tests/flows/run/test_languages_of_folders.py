@@ -87,7 +87,7 @@ def test_a_folder_comes_through_by_the_rules_of_its_script(tmp_path: Path, code:
     recipe = recipe_of_folder(folder_of(tmp_path / "f", texts), tmp_path / "store", given)
     assert recipe.fitted is not None and len(recipe.fitted.why) == 2, recipe.fitted
     done = run_lock(Place(recipe.store), recipe, resolve(recipe, Lock(), StatCache()).lock)
-    kept = list(done.corpus.documents())
+    kept = list(done.corpus.iter_documents())
     assert [document.language for document in kept] == [code] * len(texts)
     assert sorted(document.text for document in kept) == sorted(texts)
     for text in texts:

@@ -135,7 +135,7 @@ def test_a_damaged_file_that_ended_a_run_does_not_end_the_next_once_it_is_mended
             ["good.jsonl"],
             *([["cut.jsonl.gz"]] if name == "mended" else []),
         ]
-        assert next(ended.corpus.documents())
+        assert next(ended.corpus.iter_documents())
 
 
 def test_the_plan_says_what_a_run_would_leave_out_and_writes_nothing(tmp_path: Path) -> None:

@@ -40,11 +40,11 @@ def test_stages_come_in_their_order(world: World) -> None:
 def test_priority_says_whose_copy_survives(world: World) -> None:
     """Fails where the order of the sources in the recipe, or another's quality, goes before their priority."""
     world.run()
-    titles = {document.title for document in world.run().corpus.documents()}
+    titles = {document.title for document in world.run().corpus.iter_documents()}
     assert "Page 100" in titles and "Note 50" not in titles  # two near copies; the pages come first
     text = world.text.replace('name = "notes"', 'name = "notes"\npriority = 0')
     other = World(folder=world.folder, text=text)
-    titles = {document.title for document in other.run().corpus.documents()}
+    titles = {document.title for document in other.run().corpus.iter_documents()}
     assert "Note 50" in titles and "Page 100" not in titles
 
 

@@ -86,7 +86,7 @@ def test_the_share_nearest_to_the_questions_is_kept(world: World) -> None:
     (world.folder / "questions.txt").write_text("\n".join(prose(n, 3) for n in range(4)) + "\n")
     own = 'name = "pages"\nselection = { questions = ["questions.txt"], share = 0.1 }\n'
     run = replace(world, text=world.text.replace('name = "pages"\n', own)).run()
-    kept = [document.title for document in run.corpus.documents() if document.source == "pages"]
+    kept = [document.title for document in run.corpus.iter_documents() if document.source == "pages"]
     assert sorted(kept) == [f"Page {n}" for n in range(4)]
     assert (
         run.of("documents")[0].manifest.ledger.find_account("records").outcomes["dropped: selection: low score"] == 36

@@ -13,20 +13,20 @@ from small_recipe import Run, World, fill, first_pages, live_texts, nearly, new_
 from tiers import LONG
 
 from corpora.build import Corpus
-from corpora.schema import DOCUMENTS, Document, documents, keyed_id
+from corpora.schema import DOCUMENTS, Document, compute_keyed_id, iter_documents
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.tables import read_part_table, read_table
 from corpora.text.shingles import shingle_hashes
-from corpora.tombstones import Tombstones, read_tombstones, text_hash, write_tombstones
-from corpora.views import read_part
+from corpora.tombstones import Tombstones, hash_text, read_tombstones, write_tombstones
+from corpora.views import read_view
 from flows.recipes.lock import write_lock
 from flows.run import pipeline
 from shards.reading.files.shard_set import ShardSet
 
 
 def page_id(number: int) -> bytes:
-    return keyed_id("pages", str(number))
+    return compute_keyed_id("pages", str(number))
 
 
 def verdicts(run: Run) -> dict[tuple[bytes, int], dict[str, Any]]:
@@ -155,7 +155,7 @@ def test_an_unchanged_page_stays_where_it_is(grown: Grown) -> None:
     rows = [row for batch in read_table(grown.world.place, manifest, "verdicts") for row in batch.to_pylist()]
     for number in (6, 7, 8):
         assert [row["reason"] for row in rows if row["id"] == page_id(number)] == [None, "repeated"]
-        [document] = [d for d in grown.second.corpus.documents() if d.id == page_id(number)]
+        [document] = [d for d in grown.second.corpus.iter_documents() if d.id == page_id(number)]
         assert (document.revision, document.locator.file) == (1, "pages-0.jsonl")
 
 
@@ -205,7 +205,7 @@ def test_a_run_after_the_raw_files_are_gone(growing: Grown) -> None:
 def test_a_tombstone_keeps_a_document_out(growing: Grown) -> None:
     """Fails where a forgotten document, or its text under another id, is in a corpus or an example."""
     place, victim = growing.world.place, page_id(7)
-    tombstones = Tombstones().with_documents([(victim, text_hash(prose(7).encode()))])
+    tombstones = Tombstones().with_documents([(victim, hash_text(prose(7).encode()))])
     write_tombstones(place, "small", tombstones)
     assert read_tombstones(place, "small") == tombstones
     growing.world.put("notes", "notes-9", [note(900, prose(7)), note(901, prose(990))])
@@ -226,7 +226,7 @@ def test_a_forget_of_its_own_generation_rewrites_no_file(growing: Grown) -> None
     """Fails where a forget changes an older verdict, refits the vocabulary or touches a shard that is there."""
     world, victim = growing.world, page_id(7)
     before, shards = store_files(world), growing.second.outcome.shards
-    tombstones = Tombstones().with_documents([(victim, text_hash(prose(7).encode()))], generation=3)
+    tombstones = Tombstones().with_documents([(victim, hash_text(prose(7).encode()))], generation=3)
     write_tombstones(world.place, "small", tombstones)
     lock_path = world.recipe().lock_path
     assert lock_path is not None
@@ -249,14 +249,14 @@ def part_documents(corpus: Corpus, name: str) -> Iterator[Document]:
     """All rows that one part holds, live or not."""
     for view in corpus.views:
         if view.part.name == name:
-            yield from documents(read_part(corpus.place, view, DOCUMENTS.names))
+            yield from iter_documents(read_view(corpus.place, view, DOCUMENTS.names))
 
 
 def test_a_tombstone_revives_what_its_document_kept_out(growing: Grown) -> None:
     """Fails where a near copy of a forgotten document stays out for a survivor that is not there."""
     copies = {id for (id, _), row in verdicts(growing.second).items() if row["survivor"] == page_id(100)}
     assert len(copies) == 2
-    write_tombstones(growing.world.place, "small", Tombstones().with_documents([(page_id(100), text_hash(b"other"))]))
+    write_tombstones(growing.world.place, "small", Tombstones().with_documents([(page_id(100), hash_text(b"other"))]))
     live = live_texts(growing.world.run())
     assert page_id(100) not in live
     assert len(copies & set(live)) == 1
@@ -268,7 +268,7 @@ def test_a_group_is_never_divided(growing: Grown) -> None:
     world.put("pages", "pages-8", [page(str(n), prose(n), author=f"author {n % 20}") for n in range(400, 460)])
     run = world.run()
     columns = ["id", "group", "held_out", "generation"]
-    rows = [row for batch in run.corpus.batches() for row in batch.select(columns).to_pylist()]
+    rows = [row for batch in run.corpus.iter_batches() for row in batch.select(columns).to_pylist()]
     sides = {(row["group"], row["held_out"]) for row in rows if row["group"] is not None}
     assert len({group for group, _ in sides}) == len(sides) and {side for _, side in sides} == {True, False}
     assert len({row["generation"] for row in rows if row["group"] == "author 0"}) > 1
@@ -339,7 +339,7 @@ def test_live_rows_are_those_of_the_rule(tmp_path: Path, seed: int) -> None:
         changes += run.outcome.corpus.count_rows("deleted")
         changes += run.outcome.corpus.ledger.figures.get("revived documents", 0)
         readable = {(document, revision) for _, live, document, revision in example_documents(run) if live}
-        held = {(document.id, document.revision) for document in run.corpus.documents()}
+        held = {(document.id, document.revision) for document in run.corpus.iter_documents()}
         assert readable <= held
         assert len(readable) > len(held) // 2
     assert changes > 3

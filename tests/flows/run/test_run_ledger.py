@@ -11,7 +11,7 @@ import pytest
 from small_recipe import Run, World, fill, live_texts, new_world, note, page, prose
 
 from corpora.errors import InputError
-from corpora.schema import keyed_id
+from corpora.schema import compute_keyed_id
 from corpora.sources.files.source import FilesSource
 from corpora.store.ledger import LedgerError
 from corpora.store.manifest import Manifest
@@ -33,7 +33,9 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, Run]:
     """Two generations, so that older rows are deleted and revived too."""
     world = fill(new_world(tmp_path_factory.mktemp("ledger") / "world"))
     first = live_texts(world.run())
-    survivor = "5" if keyed_id("pages", "5") in first else "101"  # of two pages of one text; the other comes back
+    survivor = (
+        "5" if compute_keyed_id("pages", "5") in first else "101"
+    )  # of two pages of one text; the other comes back
     revised = [page(n, prose(900 + int(n)), revision=2) for n in ("3", survivor, "9")]
     world.put("pages", "pages-9", [*revised, *(page(str(n), prose(n)) for n in range(200, 210))])
     return world, world.run()

@@ -83,7 +83,7 @@ def test_the_cut_into_parts_changes_no_row(finished: Run, world: World, part_byt
         entry for entry in finished.contents() if entry[0].split("/")[0] not in parted
     ]
     # A row of a corpus says which row of which documents it is: what is read of it must be equal.
-    for read in (Corpus.batches, Corpus.removed):
+    for read in (Corpus.iter_batches, Corpus.iter_removed):
         mine, theirs = (sum_contents(map(compute_content, read(each.corpus))) for each in (run, finished))
         assert mine == theirs and mine.rows
     # Counts are sums a part and tokens are sorted within a part: what is made of them must be equal again.

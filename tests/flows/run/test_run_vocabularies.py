@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from corpora.errors import InputError
 from corpora.store.tables import read_part_table
-from corpora.views import read_part
+from corpora.views import read_view
 from flows.report.vocabularies import drift_rows
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, build_bert_vocabulary
@@ -43,7 +43,7 @@ def assert_tokens_are_the_reference(run: Run) -> None:
     texts = {
         bytes(row["id"]): row["text"]
         for view in run.corpus.views
-        for batch in read_part(run.place, view, ("id", "text"))
+        for batch in read_view(run.place, view, ("id", "text"))
         for row in batch.to_pylist()
     }
     tokenizer = vocabulary.to_tokenizer()

@@ -119,7 +119,7 @@ def test_a_day_after_faults_is_as_if_there_were_none(
     assert found == grown.contents
     accounts = accounts_of(stored_manifests(run.place, run.record))
     assert accounts.balances and run.outcome.corpus.count_rows("deleted")
-    assert accounts.headline["kept"][""] == sum(1 for _ in run.corpus.documents())
+    assert accounts.headline["kept"][""] == sum(1 for _ in run.corpus.iter_documents())
 
 
 @pytest.mark.long

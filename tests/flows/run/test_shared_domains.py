@@ -32,7 +32,7 @@ def run(template: str, fill: Callable[[Path], int], folder: Path) -> tuple[Run, 
     records = fill(raw)
     recipe = parse_recipe(path.read_text(), path, SMALL)
     ended = run_lock(Place(recipe.store), recipe, resolve(recipe, Lock(), StatCache()).lock)
-    return ended, records, list(Corpus(ended.place, ended.outcome.corpus).documents())
+    return ended, records, list(Corpus(ended.place, ended.outcome.corpus).iter_documents())
 
 
 def rule_shares(ended: Run) -> dict[str, float]:

@@ -46,7 +46,7 @@ def test_every_page_is_a_document_or_a_drop_by_its_own_markup(shared: Path, name
     if name == SAMPLE:
         assert (len(pages), len(redirects), len(outside)) == (58, 18, 0)
         titles = {re.search(rb"<title>(.*?)</title>", page).group(1).decode() for page in pages}  # type: ignore[union-attr]
-        kept = {document.title: document.text for document in run.corpus.documents()}
+        kept = {document.title: document.text for document in run.corpus.iter_documents()}
         assert 30 <= len(kept) <= 40 and set(kept) <= titles
         assert "1809" in kept["Abraham Lincoln"] and "Gettysburg" in kept["Abraham Lincoln"]
         assert not [title for title, text in kept.items() if re.search(r"\[\[|\{\{|\|\}|<ref|&nbsp;", text)]

@@ -104,7 +104,7 @@ def test_every_record_of_every_source_is_accounted_for(sample: Path, finished: R
 
 def test_editions_of_one_book_are_one_document(finished: Run) -> None:
     """Fails where the epub and the txt of one book, or an older edition next to a newer, both stay."""
-    live = [document for document in finished.corpus.documents() if document.source == "bookcorpus"]
+    live = [document for document in finished.corpus.iter_documents() if document.source == "bookcorpus"]
     titles = Counter(document.title for document in live)
     assert titles["The War of the Worlds"] == 1 and max(titles.values()) == 1
     removed = [

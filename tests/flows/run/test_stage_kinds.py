@@ -63,7 +63,7 @@ RUN = "20260103T000000000000-small"
 def build_glossary(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Explain the same word to every document."""
     corpus: Corpus = plan.job
-    ids = [document.id.hex() for document in corpus.documents()]
+    ids = [document.id.hex() for document in corpus.iter_documents()]
     with writer.create_table("words", WORDS) as sink:
         sink.write(pa.record_batch([["river"] * len(ids)], schema=WORDS))
     rows = pa.BufferOutputStream()
@@ -216,7 +216,7 @@ def test_a_release_and_its_export_have_what_the_table_says(everything: Everythin
 def test_a_trace_shows_what_every_kind_of_answers_says(everything: Everything) -> None:
     """Fails if `cloze trace` looks into the answers of one kind only."""
     run = everything.run
-    document = next(iter(run.corpus.documents()))
+    document = next(iter(run.corpus.iter_documents()))
     kinds = {folder.split("/")[0] for folder in answers_to(run.place, document)}
     assert kinds == {kind for kind, described in STAGES.items() if described.has_answers} and len(kinds) == 2
 

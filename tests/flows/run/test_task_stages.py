@@ -110,12 +110,12 @@ def test_a_part_that_is_built_again_has_the_same_bytes(run: Run, tmp_path: Path)
 def test_documents_are_answered_once(world: World, run: Run, tmp_path: Path) -> None:
     """Fails where a new document is left out, or one that a released model has answered is answered again."""
     first = {row["id"] for row in answers_of(run)}
-    assert first == {document.id.hex() for document in run.corpus.documents()}
+    assert first == {document.id.hex() for document in run.corpus.iter_documents()}
     release(run, "2026-01-02T00:00:00+00:00")
     assert world.run().manifest("answers").fingerprint == run.manifest("answers").fingerprint
     world.put("pages", "new", [page("900", prose(900)), page("901", prose(901))])
     later = world.run(task__boat__seeds="[1]")
-    new = {document.id.hex() for document in later.corpus.documents()} - first
+    new = {document.id.hex() for document in later.corpus.iter_documents()} - first
     assert {row["id"] for row in answers_of(later)} == new
     assert len(new) == 2
     assert {row["answer"] for row in answers_of(later)} <= {"boat", "none"}

@@ -108,7 +108,7 @@ def test_vectors_are_made_of_all_documents(compared: Run, learnt: Run, capsys: p
     files = [f"{answers.stage_folder}/{file.path}" for part in answers.parts for file in part.files]
     tables = [pq.read_table(io.BytesIO(compared.place.read(file))) for file in files]
     rows = [row for table in tables for row in table.to_pylist()]
-    assert {row["id"] for row in rows} == {document.id.hex() for document in compared.corpus.documents()}
+    assert {row["id"] for row in rows} == {document.id.hex() for document in compared.corpus.iter_documents()}
     assert {len(row["vector"]) for row in rows} == {32}
     asked = ["trace", compared.place.address, "--document", rows[0]["id"]]
     assert run_command_line(asked, world_of(learnt).folder / "home") == 0

@@ -231,7 +231,9 @@ def test_what_was_released_stays(history: History) -> None:
     collect(history.place, keep_runs=1)
     assert entry.artifacts[0].folder in published(history.place)
     assert history.place.find_size(f"runs/{entry.run}/run.json") is not None
-    assert len([*Corpus(history.place, history.runs[0].outcome.corpus).documents()]) > 20, "the texts are there as well"
+    assert len([*Corpus(history.place, history.runs[0].outcome.corpus).iter_documents()]) > 20, (
+        "the texts are there as well"
+    )
     assert_whole(history)
 
 

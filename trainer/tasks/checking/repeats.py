@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from corpora.duplicates.shingle_file import ShingleFile
-from corpora.duplicates.signatures import EMPTY_SET, band_keys, signatures
+from corpora.duplicates.signatures import EMPTY_SET, compute_band_keys, compute_signatures
 from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates
 from corpora.duplicates.sweep import KEPT
-from corpora.duplicates.verify import ShingleSets, shingle_sets
+from corpora.duplicates.verify import ShingleSets, build_shingle_sets
 from corpora.kernels.arrays import Bools, Int64s
 from corpora.store.scratch import open_scratch_file
 from corpora.text.words import words
@@ -151,16 +151,18 @@ def _repeats(files: Sequence[CheckedFile]) -> Bools:
 
 def near_rows(texts: Sequence[str], left_out: Bools) -> Int64s:
     """Return for each text the earlier one that it is nearly, KEPT where none is. left_out: rows not to compare"""
-    signed = [signatures(_column(texts[at : at + AT_ONCE]), NEAR.signature) for at in range(0, len(texts), AT_ONCE)]
+    signed = [
+        compute_signatures(_column(texts[at : at + AT_ONCE]), NEAR.signature) for at in range(0, len(texts), AT_ONCE)
+    ]
     set_hash, shingles = (
         np.concatenate([getattr(each, name) for each in signed]) for name in ("set_hash", "num_shingles")
     )
     sets = np.where((shingles < FEWEST_SHINGLES) | left_out, EMPTY_SET, set_hash)
-    keys = np.concatenate([band_keys(each.signature, NEAR.band) for each in signed])
+    keys = np.concatenate([compute_band_keys(each.signature, NEAR.band) for each in signed])
 
     def read(rows: Int64s) -> Iterator[ShingleSets]:
         for at in range(0, len(rows), AT_ONCE):
-            yield shingle_sets(_column([texts[row] for row in rows[at : at + AT_ONCE]]), NEAR.shingle_words)
+            yield build_shingle_sets(_column([texts[row] for row in rows[at : at + AT_ONCE]]), NEAR.shingle_words)
 
     with open_scratch_file(folder := gettempdir()) as file:
         compared = ShingleFile(file, folder, np.arange(len(texts), dtype=np.int32), read)

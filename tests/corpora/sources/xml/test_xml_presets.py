@@ -18,7 +18,7 @@ from corpora.errors import InputError
 from corpora.judging.documents import plan_documents
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.rules import GopherRules, RulesSettings
-from corpora.schema import keyed_id
+from corpora.schema import compute_keyed_id
 from corpora.sources.contract import StatCache, hash_files
 from corpora.sources.xml.source import XmlSource
 from corpora.store.places.place import Place
@@ -102,8 +102,8 @@ class Runs:
 def editions(corpus: Corpus) -> dict[int, str]:
     """Which edition of each PMID is in the corpus."""
     found = {}
-    for document in corpus.documents():
-        (pmid,) = [n for n in range(1, 9) if document.id == keyed_id("pubmed", str(n))]
+    for document in corpus.iter_documents():
+        (pmid,) = [n for n in range(1, 9) if document.id == compute_keyed_id("pubmed", str(n))]
         (found[pmid],) = [word for word in ("old", "new", "late") if f"in the {word} study" in document.text]
     return found
 
