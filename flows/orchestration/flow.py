@@ -66,7 +66,7 @@ _work: ContextVar[Callable[[], Any]] = ContextVar("the work of a subflow")
 
 @flow(name="cloze", persist_result=False)
 def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
-    """Build, judge, report and release a prepared run. `run_in_flow` calls this; the parameters are only for its page."""
+    """Build, judge, report and release a prepared run: called by `run_in_flow`. The parameters are only for its page."""
     run = _run.get()
     with close_when_stopped():
         show_run(run)
@@ -110,7 +110,7 @@ def run_in_this_flow(recipe: Recipe, home: Path, tell: Tell, workers: int | None
 
 
 def show_run(run: RunState) -> None:
-    """Show how far the run is on its page, and tag it. Link the page to the run's report, and the report to the page."""
+    """Show how far the run is on its page, and tag it. The page and the report of the run link to each other."""
     mine, id = recording(), flow_run.id
     assert mine is not None and id is not None, "a flow run is recorded"
     run.progress.show()
