@@ -66,7 +66,7 @@ _work: ContextVar[Callable[[], Any]] = ContextVar("the work of a subflow")
 
 @flow(name="cloze", persist_result=False)
 def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
-    """Build, judge, report and release a prepared run: called by `run_in_flow`. The parameters are only for its page."""
+    """Build, judge, report and release a prepared run (by `run_in_flow`). The parameters are only for its page."""
     run = _run.get()
     with close_when_stopped():
         show_run(run)
