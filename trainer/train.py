@@ -1,4 +1,4 @@
-"""Training on one page: from the newest checkpoint through the steps of every phase to the export.
+"""The training loop: from a checkpoint or the first weights through the steps of every phase to the export.
 
     resume ─► for each phase ─► for each step: micro-batches, forward, backward, clip, optimizer;
                                                a line of the log, an evaluation, a checkpoint, if one is due
@@ -6,15 +6,17 @@
 
 Pre-training (`pretrain.py`) and fine-tuning (`tasks/finetuning/finetune.py`) both call `train`. Each brings a model, a
 function that yields steps, one that evaluates and one that exports: which examples a step has and what a score is worth
-is theirs. What watches a step from outside is in `watch.py`.
+is theirs. Watchers (`watch.py`) see each step without changing what is learned, and may end the run: they raise
+InputError if a number is not finite, before a checkpoint could keep it.
 
-Promise: on the same number of processes, on processors, an interrupted run ends with the same weights as one that was
-not interrupted, bit for bit. A signal to stop takes effect after a whole step and the evaluation that follows it, or
-within the evaluation, which is then done after the resume. All processes leave after the same step, with a checkpoint.
+Promise: on the same number of processes, on CPUs, an interrupted run ends with the same weights as one that was not
+interrupted, bit for bit. A stop signal (SIGTERM or Ctrl-C) lets the step finish. An evaluation that is due may then
+finish or break off; if it breaks off, it is repeated after the resume. All processes leave after the same step, and
+with a checkpoint if any step was taken.
 
-Promise: no step waits for the device, except in float16, which must know of overflows.
+Promise: no step waits for the device unless it evaluates, saves or stops; in float16 each does, to know of overflows.
 
-Names of tensors end in their shape: T is the number of the loss's terms.
+Names of tensors that have dimensions end in their shape: T is the number of the loss's terms.
 """
 
 import time
@@ -44,7 +46,7 @@ class Phase:
     """Steps with one weight decay, from one source of examples.
 
     number:     from 0
-    first, end: steps of the run before it, and at its end
+    first, end: how many steps of the run are done before it, and at its end
     schedule:   of the learning rate; phases that follow each other may share one
     """
 
@@ -67,7 +69,8 @@ class Run:
     describe_line: gives the fields of a step's line in the log
     find_cursor:   gives the place of a run after so many steps
     describe_progress: gives what else this kind of training must know to resume; all processes call it
-    checked_steps: first steps that watchers see even if they have no line in the log
+    checked_steps: how many steps are read back from the device at the beginning of a run even if the log has no line
+                   of them, so that watchers can refuse a start that leads nowhere
     """
 
     settings: TrainingSettings
@@ -84,9 +87,10 @@ class Run:
     checked_steps: int = 0
 
 
-# Yields the steps of a phase after so many of the run. They may end early, as when a task no longer improves.
+# Yields the steps of a phase, given how many steps of the run are done. It may end before the phase does, if a task no
+# longer improves; what is due at the end of a phase is then left out.
 ReadSteps = Callable[[Phase, int], Generator[Step, None, None]]
-# Returns scores for the log; None if a signal stopped the evaluation, or if there is nothing to evaluate on.
+# Returns scores for the log; None if a stop signal came to any process, or if there is nothing to evaluate on.
 Evaluate = Callable[[Phase, TrainState], Mapping[str, Any] | None]
 Export = Callable[[TrainState], None]
 
@@ -112,8 +116,8 @@ def train(
     lines = StepLines(run.log, ranks, state.model.terms, watchers, run.describe_line)
     weights_T = torch.tensor([term.weight for term in state.model.terms], device=ranks.device)
 
-    # Resume, or begin. Each process draws dropout from a generator of its own, which a checkpoint restores if as many
-    # processes wrote it.
+    # Resume, or begin. Each process draws dropout from torch's generator, seeded by its rank; a checkpoint that as many
+    # processes wrote restores it.
     if resume_from is None:
         state.step, owes_evaluation = phases[0].first, evaluates_first
     else:
@@ -121,7 +125,7 @@ def train(
         owes_evaluation = lacks_evaluation(run, find_phase(phases, state.step), state.step)
     if resume_from is None or resume_from.ranks != ranks.count:
         torch.manual_seed(int(compute_keys(settings.seed, "dropout", state.step, ranks.rank)))
-    begun_at = state.step
+    begun_at, waits_long = state.step, True
 
     for phase in phases:
         if owes_evaluation and state.step <= phase.end:
@@ -169,8 +173,9 @@ def train(
                 lines.flush()
                 state.step += 1
                 ranks.record_position(f"after step {state.step}")
-                if state.step == begun_at + FIRST_STEPS:
+                if waits_long and state.step >= begun_at + FIRST_STEPS:  # what is compiled at first is compiled by now
                     ranks.wait_no_longer_than(settings.timeout_seconds)
+                    waits_long = False
                 scale = state.scale.factor if state.scales_loss else None
                 result = StepResult(step=step, phase=phase.number, rate=rate, sums=sums, norm=norm, loss_scale=scale)
                 for watcher in watchers:
@@ -186,7 +191,7 @@ def train(
                 if is_saved := is_checkpoint_due(run, state.step, phase.end):
                     lines.flush()
                     save_checkpoint(run, state)
-                log_checkpoint(run, wait=False)
+                finish_checkpoint(run, wait=False)
                 if stop.agree():
                     lines.flush()
                     if ranks.rank == 0:
@@ -195,7 +200,7 @@ def train(
                         save_checkpoint(run, state)
                     break
 
-    log_checkpoint(run, wait=True)
+    finish_checkpoint(run, wait=True)
     if export is not None and not stop.agreed:
         with pause_training(watchers):
             export(state)
@@ -225,7 +230,7 @@ def find_phase(phases: Sequence[Phase], step: int) -> Phase:
 
 
 def lacks_evaluation(run: Run, phase: Phase, step: int) -> bool:
-    """Return whether an evaluation was due after a step of a phase that is not in the log: a signal stopped it."""
+    """Return whether an evaluation that was due after a step is not in the log, because a signal stopped it."""
     was_due = is_due(run.settings.evaluate_every, step, phase.end)
     [is_missing, *_] = run.ranks.collect(was_due and not run.log.has_event("evaluation", step))  # the first has the log
     return is_missing
@@ -255,13 +260,13 @@ def save_checkpoint(run: Run, state: TrainState) -> None:
             choice=run.choice,
             progress=run.describe_progress(),
         )
-        log_checkpoint(run, wait=True)  # one is written at a time
+        finish_checkpoint(run, wait=True)  # one is written at a time
         run.checkpoints.begin(state, saved, copies=in_background)
-        log_checkpoint(run, wait=not in_background)
+        finish_checkpoint(run, wait=not in_background)
 
 
-def log_checkpoint(run: Run, wait: bool) -> None:
-    """Log the checkpoint that was being written, if it is there. wait: until it is"""
+def finish_checkpoint(run: Run, wait: bool) -> None:
+    """Log the checkpoint that was being written, if it is complete by now. wait: wait until it is"""
     if written := run.checkpoints.take_written(wait):
         seconds = {"seconds": round(written.seconds, 3), "wait_seconds": round(written.wait_seconds, 4)}
         run.log.say("checkpoint", written.step, name=written.name, **seconds)
@@ -277,9 +282,9 @@ def is_checkpoint_due(run: Run, step: int, end: int) -> bool:
 
 
 def is_due(every: int, step: int, end: int) -> bool:
-    """Return whether something that is done every so many steps, and at the end of a phase, is due after a step.
+    """Return whether something is due after a step: every so many steps (0: never), and at the end of a phase.
 
-    >>> is_due(10, 20, end=25), is_due(10, 25, end=25), is_due(0, 20, end=25)
-    (True, True, False)
+    >>> is_due(10, 20, end=25), is_due(10, 25, end=25), is_due(0, 20, end=25), is_due(0, 25, end=25)
+    (True, True, False, True)
     """
     return step == end or bool(every and step % every == 0)

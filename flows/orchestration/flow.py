@@ -1,13 +1,13 @@
 """The run as a flow of Prefect, with its tasks. No other file makes states of Prefect of what a run does.
 
-    cloze                 one run of a recipe: prepare, build, judge, report, release (`steps.py`)
-      build_stage         a stage: its missing parts are built by all workers, then it is published; or it is whole
-      models, tasks       flows of their own, because they last and have logs and curves
-        train_stage       a model, a fine-tuning, or its answers
+    cloze                 one run of a recipe that is prepared: build, judge, report, release (`steps.py`)
+      build_stage         builds what a stage lacks on all workers, and publishes it; a complete stage is reused
+      models, tasks       subflows, because trainings take long and have logs and curves of their own
+        train_stage       trains a model, fine-tunes one, or lets one answer
 
 A run that nobody watches goes through the same steps and the same functions without Prefect (`unwatched_run.py`).
-A recipe on a schedule is a flow with these tasks, too (`scheduled_run.py`). Tasks and these two flows have the tags
-data, vocabulary, shards, train and tasks.
+A recipe on a schedule is a flow with these tasks, too (`scheduled_run.py`). A task has the tag of its stage's group:
+data, vocabulary, shards, train or tasks.
 
 Prefect records, retries and shows; the store alone decides what is done. Flows take only what their pages show, since
 Prefect sends parameters to its server; tasks take values that Prefect does not look into (`quote`). Importing this file
@@ -58,23 +58,27 @@ from flows.run.pipeline import Outcome
 from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS, threads_for
 from flows.run.stage_kinds import STAGES
 
-STAGE_FAILED = "Stage failed"  # of a flow below another: an automation that waits for "Failed" sends one notice a run
-# What a flow works on: its parameters are only what a person wants to see of it.
+STAGE_FAILED = "Stage failed"  # of a subflow: an automation that waits for "Failed" sends one notice a run
+# What a flow works on; its parameters are only what a person wants to see of it.
 _run: ContextVar[RunState] = ContextVar("the run of a flow")
-_work: ContextVar[Callable[[], Any]] = ContextVar("the work of a flow below another")
+_work: ContextVar[Callable[[], Any]] = ContextVar("the work of a subflow")
 
 
 @flow(name="cloze", persist_result=False)
 def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
-    """One run of a recipe, which was prepared before there was a server: build, judge, report, release."""
+    """Build, judge, report and release a prepared run (by `run_in_flow`). The parameters are only for its page."""
     run = _run.get()
     with close_when_stopped():
         show_run(run)
-        return keep_end(lambda: state_of(partial(carry_out, run, FlowTasks())))
+        return keep_end(lambda: run_to_state(partial(carry_out, run, FlowTasks())))
 
 
 def run_in_flow(run: RunState) -> Outcome:
-    """Carry out a run as a flow of its own, or without one if no server answers. Raises what a stage raised."""
+    """Carry out a run that is prepared and has its workers as a new flow run. Raises what a stage raised.
+
+    If no server answers before it begins, it is carried out without Prefect. Once it has begun, nothing runs twice: if
+    the server goes away meanwhile, the run ends as its work did.
+    """
     named = cloze.with_options(
         name=flow_called(run.recipe.name),  # the orchestrator keeps the runs of each recipe apart
         flow_run_name=escape_braces(name_run(run.recipe.name, run.started)),
@@ -91,9 +95,10 @@ def run_in_flow(run: RunState) -> Outcome:
 
 
 def run_in_this_flow(recipe: Recipe, home: Path, tell: Tell, workers: int | None, begun: Tell) -> RunState:
-    """Run a recipe from its first step, as the flow run that this is called in. Raises as `run_recipe`.
+    """Prepare and carry out a recipe inside the current flow run, with workers of its own.
 
-    begun: is called with the run's id, before its first line
+    begun: is called with the run's id before anything is printed
+    Raises InputError, and what a stage raised.
     """
     with report_failure(recipe, tell) as notifier:
         run = prepare_run(recipe.on_schedule(), home, tell, workers, begun)
@@ -105,7 +110,7 @@ def run_in_this_flow(recipe: Recipe, home: Path, tell: Tell, workers: int | None
 
 
 def show_run(run: RunState) -> None:
-    """Show where the run is, tag the flow run, and link its page to the report of the run, and the report to it."""
+    """Show how far the run is on its page, and tag it. The page and the report of the run link to each other."""
     mine, id = recording(), flow_run.id
     assert mine is not None and id is not None, "a flow run is recorded"
     run.progress.show()
@@ -115,26 +120,26 @@ def show_run(run: RunState) -> None:
     show_once(f"report-{run.recipe.name}", report, f"{run.recipe.name}: the report of this run")
 
 
-# Flows below that of a run
+# Subflows
 
 
 @flow(name="models", persist_result=False)
 def models(stages: list[str]) -> State[list[Manifest]]:
     """Train the model of a run."""
-    return work_below("train")
+    return run_subflow("train")
 
 
 @flow(name="tasks", persist_result=False)
-def tasks(stages: list[str]) -> State[list[Manifest]]:
+def fine_tuning(stages: list[str]) -> State[list[Manifest]]:
     """Fine-tune the model of a run on a task, or let it answer new documents."""
-    return work_below("tasks")
+    return run_subflow("tasks")
 
 
-def work_below(tag: str) -> State[Any]:
-    """Do the work of the flow below another that this is called in, and return its final state."""
+def run_subflow(tag: str) -> State[Any]:
+    """Do the work of the current subflow, and return its final state."""
     with close_when_stopped():
         show_tags(UUID(flow_run.id), [tag])
-        return keep_end(lambda: state_of(_work.get(), failed=STAGE_FAILED, expected=Exception))
+        return keep_end(lambda: run_to_state(_work.get(), failed=STAGE_FAILED, expected=Exception))
 
 
 # Tasks
@@ -158,20 +163,20 @@ STAGE_TASK: dict[str, Any] = {
 @task(**STAGE_TASK)
 def build_stage(name: str, build: StageBuild) -> State[Manifest]:
     """Build the missing parts of a stage on all workers, and publish it; one that is whole is reused."""
-    return state_of_task(build, lambda: stages.build_stage(build))
+    return run_task(build, lambda: stages.build_stage(build))
 
 
 @task(**STAGE_TASK)
 def train_stage(name: str, build: StageBuild) -> State[Manifest]:
     """Train a model, fine-tune one or let one answer, in a process of its own; tried again, it resumes."""
-    return state_of_task(build, lambda: stages.train_stage(build))
+    return run_task(build, lambda: stages.train_stage(build))
 
 
-TASKS: Mapping[Callable[..., Ended[Any]], Task[..., Any]] = {
+TASK_OF: Mapping[Callable[..., Ended[Any]], Task[..., Any]] = {
     stages.build_stage: build_stage,
     stages.train_stage: train_stage,
 }
-FLOWS: Mapping[str, Flow[..., Any]] = {"train": models, "tasks": tasks}
+SUBFLOW_OF: Mapping[str, Flow[..., Any]] = {"train": models, "tasks": fine_tuning}
 
 
 class FlowTasks:
@@ -179,34 +184,35 @@ class FlowTasks:
 
     def submit(self, name: str, work: Callable[[StageBuild], Ended[Any]], build: StageBuild) -> PendingTask:
         """Begin a task on a thread; it is tried again if that may help."""
-        return TASKS[work].submit(name, quote(build))
+        return TASK_OF[work].submit(name, quote(build))
 
-    def call_below(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
-        """Call something as a flow of its own, or without one if no server answers. Raises what it raised."""
-        named = FLOWS[group].with_options(flow_run_name=escape_braces(", ".join(stages)))
+    def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
+        """Call `work` as a subflow, or directly if no server answers before it begins. Raises what it raised."""
+        named = SUBFLOW_OF[group].with_options(flow_run_name=escape_braces(", ".join(stages)))
         _work.set(lambda: Ended(work(), f"{', '.join(stages)} is whole"))
         state = FlowEnd().call(lambda: named([*stages], return_state=True))  # type: ignore[arg-type, return-value]
         return work() if state is None else state.result(raise_on_failure=True)
 
 
-def state_of_task(build: StageBuild, work: Callable[[], Ended[Result]]) -> State[Result]:
-    """Do the work of a task, tagged with the group of its stage, and return its final state.
+def run_task(build: StageBuild, work: Callable[[], Ended[Result]]) -> State[Result]:
+    """Do the work of the current task, tag it with the group of its stage, and return its final state.
 
-    Given to Prefect when a task is submitted, a tag may have a limit: each task would then wait for the server.
+    Tags that are given when a task is submitted make Prefect ask its server for the concurrency limits of tags, and a
+    server that is busy then fails the task. So the tag is set on the task run, which shows it once the task has ended.
     """
     context = TaskRunContext.get()
     assert context is not None, "this is called in a task"
     context.task_run.tags = [STAGES[build.stage.kind].group]
-    return state_of(work)
+    return run_to_state(work)
 
 
-def state_of(
+def run_to_state(
     work: Callable[[], Ended[Result]], failed: str = "Failed", expected: type[Exception] = InputError
 ) -> State[Result]:
-    """Do a piece of work and return its final state, which for an InputError has its paragraph.
+    """Do some work and return its final state. A failed state has the paragraph of an InputError as its message.
 
-    Any other exception is left to Prefect, which records its traceback.
-    failed: the name of the state of a piece of work that failed with an exception that is expected
+    failed:   the name of the state if the work raised an exception of the type `expected`
+    expected: exceptions of other types are raised, and Prefect records their traceback
     """
     try:
         ended = work()

@@ -72,7 +72,7 @@ class TaskRunner(Protocol):
         """Begin a task, which calls `work(build)` on a thread; it is tried again if that may help."""
         ...
 
-    def call_below(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
+    def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
         """Call something that lasts, and has a page of its own if the run has one. Raises what it raised."""
         ...
 
@@ -124,7 +124,7 @@ class StageBuilder:
         builds = self._begin(stages)
         finish = partial(self._finish_all, builds, started)
         if kind.is_alone and any(build.survey.manifest is None for build in builds):
-            return self._tasks.call_below(kind.group, [stage.stage_folder for stage in stages], finish)
+            return self._tasks.call_subflow(kind.group, [stage.stage_folder for stage in stages], finish)
         return finish()
 
     def _begin(self, stages: Sequence[Stage]) -> list["StageBuild"]:

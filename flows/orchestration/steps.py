@@ -1,12 +1,14 @@
 """The steps of a run, whoever goes through them: a flow of Prefect, or threads. No orchestrator.
 
-    prepare_run     the raw files, the lock, the record of what begins; what the user can fix is said before any server
+    prepare_run     finds the raw files, writes the lock and a record that the run began. What the user can fix is said
+                    here, before a server starts
     carry_out       build      every stage that the store lacks (`stages.py`)
-                    judge      the figures of the run, against the bounds of its recipe
-                    report     the record of the run, its page, and a flow run if it has none yet
-                    release    under the name that the recipe gives, if the bounds hold
+                    judge      compares the figures of the run with the bounds of its recipe
+                    report     writes the record of the run and its page, and sends them to the Prefect server if there
+                               was none at the start
+                    release    gives the artifacts the name that the recipe asks for, if the bounds hold
 
-`find_unchanged` is all of it for a run for which the store holds everything.
+`find_unchanged` is the shortcut if the store holds everything: it looks and judges, and builds nothing.
 """
 
 import time
@@ -146,9 +148,11 @@ def carry_out(run: RunState, tasks: TaskRunner) -> Ended[Outcome]:
     tasks: runs the tasks of its stages
     """
     name = run.recipe.name
-    signs = LifeSigns(run.watch)
-    run.watch, signs.workers = signs.advance, run.pool.get_progress
-    run.manifests, run.pulse.doing = {}, "looks at its stages"
+    signs = LifeSigns(run.watch)  # notes when the run last advanced, so that a stall is noticed
+    run.watch = signs.advance
+    signs.workers = run.pool.get_progress
+    run.manifests = {}
+    run.pulse.doing = "looks at its stages"
     run.progress.show()
 
     def build_and_judge() -> tuple[Outcome, str]:

@@ -62,7 +62,7 @@ class ThreadTasks:
         """Begin a task on a thread; it is tried again if that may help."""
         return self._threads.submit(copy_context().run, self._try_repeatedly, name, work, build)
 
-    def call_below(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
+    def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
         """Call something that lasts."""
         return work()
 

@@ -85,7 +85,7 @@ def judged_as(patch: pytest.MonkeyPatch, epochs: Sequence[tuple[float, float]]) 
 
 def end_after(patch: pytest.MonkeyPatch, step: int, save: bool = True) -> None:
     """End a run after a step, by KeyboardInterrupt. save: after each step before, and not after it"""
-    is_due, log, done = training.is_checkpoint_due, training.log_checkpoint, [0]
+    is_due, log, done = training.is_checkpoint_due, training.finish_checkpoint, [0]
 
     def is_due_until(run: Run, at: int, end: int) -> bool:
         done[0] = at
@@ -99,7 +99,7 @@ def end_after(patch: pytest.MonkeyPatch, step: int, save: bool = True) -> None:
             raise KeyboardInterrupt
 
     patch.setattr(training, "is_checkpoint_due", is_due_until)
-    patch.setattr(training, "log_checkpoint", log_and_end)
+    patch.setattr(training, "finish_checkpoint", log_and_end)
 
 
 def run(job: FinetuneJob) -> dict[str, Any]:

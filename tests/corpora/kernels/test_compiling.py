@@ -29,7 +29,7 @@ from corpora.kernels.compiling import (
 from corpora.kernels.sealed import read_sealed, write_sealed
 
 ROOT = Path(__file__).resolve().parents[3]
-CALLED = ROOT / "flows" / "command" / "machine" / "kernel_calls.txt"
+CALLED = ROOT / "flows" / "command" / "kernel_calls.txt"
 
 
 @kernel

@@ -256,6 +256,7 @@ import os, signal, sys, threading
 import test_pool
 from corpora.store.worker_pool import WorkerPool
 from flows.signals import answer_signals
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 answer_signals()
 test_pool.loaded = "here"
 with WorkerPool(2) as pool:

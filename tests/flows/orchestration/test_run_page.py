@@ -76,7 +76,7 @@ FAILS = """
 import os
 from prefect import flow
 from corpora.errors import InputError
-from flows.orchestration.flow import FlowTasks, state_of
+from flows.orchestration.flow import FlowTasks, run_to_state
 from flows.orchestration.recording import Recording, during
 from flows.orchestration.stages import Ended
 
@@ -85,7 +85,7 @@ def train():
 
 @flow(name="NAME", persist_result=False)
 def run():
-    return state_of(lambda: Ended(FlowTasks().call_below("train", ["models/NAME"], train), "done"))
+    return run_to_state(lambda: Ended(FlowTasks().call_subflow("train", ["models/NAME"], train), "done"))
 
 with during(Recording(os.environ["PREFECT_API_URL"], print)):
     print(repr(run(return_state=True).result(raise_on_failure=False)))

@@ -42,7 +42,7 @@ class Counted:
         self.tasks.append((name, work))
         return SimpleNamespace(result=build.stage.build_placeholder)
 
-    def call_below(self, group: str, stages: Sequence[str], work: Any) -> Any:
+    def call_subflow(self, group: str, stages: Sequence[str], work: Any) -> Any:
         self.below.append((group, list(stages)))
         return work()
 
