@@ -3,10 +3,10 @@
     raw files ─► documents ─► signatures ─► verdicts ─► corpus
                  (per source and generation)  (all generations so far)
 
-A corpus grows by generations. A new one adds parts; no older file is rewritten. What an old generation's parts
-hold and a later verdict took away is listed in `deleted`; what a later verdict brought back is in the newest
-generation's `changes` part. `Corpus.iter_batches` gives the live rows: the sum of all that. Texts are not written again:
-a row says which document it is (`views.py`).
+A corpus grows by generations. A new one adds parts; no older file is rewritten. What an old generation's parts hold and
+a later verdict took away is listed in `deleted`; what a later verdict brought back is in the newest generation's
+`changes` part. `Corpus.iter_batches` gives the live rows: the sum of all that. Texts are not written
+again: a row says which document it is (`views.py`).
 
 documents = kept + removed(by reason), for each part, checked against the verdicts and the documents' own rows.
 """
@@ -86,7 +86,7 @@ class ApplyJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OlderDocuments:
-    """Holds the documents of an earlier generation, and their number."""
+    """The documents of an earlier generation, and their number."""
 
     documents: ManifestAddress
     rows: int
@@ -94,7 +94,7 @@ class OlderDocuments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesJob:
-    """Says what the verdicts of a generation changed for the rows of earlier generations.
+    """Find what the verdicts of a generation changed for the rows of earlier generations.
 
     before: generation -> its verdicts, of all earlier ones
     older:  the documents of all earlier generations, in the order of the verdicts' rows
@@ -113,10 +113,12 @@ def plan_corpus(
     previous: Manifest | None = None,
     with_parts: bool = True,
 ) -> Stage:
-    """The stage that writes the corpus of all generations so far. Reads the verdicts, no text.
+    """Plan the stage that writes the corpus of all generations so far. Reads the verdicts, no text.
 
-    before: the corpus of earlier ones of them, whose parts this one has too; nothing is read of their verdicts
-    With `cut=False` the stage has its identity and no parts, and nothing is read at all.
+    previous:   the corpus of earlier generations, which this one continues: it has all its parts, and their verdicts
+                are not read again
+    with_parts: False: the stage has its identity and no parts, and nothing is read at all
+    Raises LedgerError if a generation's verdicts are not as many as its documents.
     """
     settled = previous.parts if previous is not None else ()
     parts = [
@@ -161,7 +163,7 @@ def _build_changes_job(earlier_generations: Sequence[Generation], generation: Ge
 
 
 def _iter_apply_plans(place: Place, generation: Generation) -> Iterator[PartPlan]:
-    """One part for each part of the documents that came with this generation."""
+    """Yield one part for each part of the documents that came with this generation."""
     own = [item.documents for item in generation.inputs if item.generation == generation.number]
     older = sum(
         item.documents.count_rows("documents") for item in generation.inputs if item.generation < generation.number
@@ -219,7 +221,7 @@ def _read_verdicts(place: Place, job: ApplyJob, rows: range) -> pa.RecordBatch:
 
 
 def combine_batches(rows: pa.Table) -> pa.RecordBatch:
-    """The rows of a table in one piece."""
+    """Return the rows of a table as one record batch."""
     return pa.RecordBatch.from_arrays([column.combine_chunks() for column in rows.columns], schema=rows.schema)
 
 
@@ -230,7 +232,7 @@ def _count_removals(verdicts: pa.RecordBatch, what: str) -> Counter[str]:
 
 
 def _build_removed_rows(batch: pa.RecordBatch, verdicts: pa.RecordBatch) -> pa.Table:
-    """Documents that do not stay, and why. Both tables hold these alone."""
+    """Return documents that do not stay, and why. Both tables hold only these."""
     columns = {
         **{name: batch.column(name) for name in REMOVED_COLUMNS if name != "text"},
         **{name: verdicts.column(name) for name in ("id", "revision", "survivor", "similarity", "missing")},
@@ -243,7 +245,7 @@ def _build_removed_rows(batch: pa.RecordBatch, verdicts: pa.RecordBatch) -> pa.T
 
 
 def _build_changes(writer: PartWriter, job: ChangesJob) -> Ledger:
-    """Deleted: rows that older parts hold and that are kept no longer. Revived: the other way round."""
+    """Write the rows that older parts hold and that are kept no longer (deleted), and the other way round (revived)."""
     place = writer.place
     held = compute_holders(place, {number: read_manifest_at(place, address) for number, address in job.before.items()})
     kept = read_kept(place, read_manifest_at(place, job.verdicts))[: len(held)]
@@ -263,11 +265,9 @@ def _build_changes(writer: PartWriter, job: ChangesJob) -> Ledger:
 
 
 def compute_holders(place: Place, verdicts: Mapping[int, Manifest]) -> Int32s:
-    """The rows that are live after these generations, replayed from their verdicts alone.
+    """Return, for each verdict row, the generation with the parts that hold it, 0 if none does: int32 [rows].
 
-    For each verdict row the generation whose parts hold it, 0 where none does. Rows keep their number: a generation
-    only appends.
-
+    It is computed from the verdicts and nothing else. Rows keep their number: a generation only appends.
     verdicts: generation -> its verdicts, in order
     """
     holders = np.zeros(0, np.int32)
@@ -286,7 +286,7 @@ def read_kept(place: Place, verdicts: Manifest) -> Bools:
 
 
 def _read_verdict_rows(place: Place, verdicts: Manifest, rows: Int64s) -> pa.RecordBatch:
-    """Some rows of verdicts, in ascending order."""
+    """Return some rows of verdicts, in ascending order."""
     chosen, first = [], 0
     for batch in read_table(place, verdicts, "verdicts", VERDICTS.names):
         here = _select_between(rows, first, first + batch.num_rows)
@@ -296,13 +296,13 @@ def _read_verdict_rows(place: Place, verdicts: Manifest, rows: Int64s) -> pa.Rec
 
 
 def _select_between(rows: Int64s, first: int, stop: int) -> Int64s:
-    """Those of some ascending rows that are in a range, counted from its first."""
+    """Return those of some ascending rows that are in a range, counted from its first."""
     start, end = np.searchsorted(rows, (first, stop))
     return rows[start:end] - first
 
 
 def _iter_revived_rows(place: Place, job: ChangesJob, rows: Int64s, verdicts: pa.RecordBatch) -> Iterator[pa.Table]:
-    """Older generations' documents with some verdict rows. Reads only the manifests of those that hold them."""
+    """Yield older generations' documents with some verdict rows. Reads only the manifests of those that hold them."""
     first = taken = 0
     for item in job.older:
         if len(_select_between(rows, first, first + item.rows)):
@@ -316,14 +316,14 @@ def _iter_revived_rows(place: Place, job: ChangesJob, rows: Int64s, verdicts: pa
 
 
 def read_delete_list(place: Place, corpus: Manifest) -> DeleteList:
-    """Return what the later generations of a corpus took away from earlier ones."""
+    """Read what the later generations of a corpus took away from earlier ones."""
     batches = read_table(place, corpus, "deleted", ROW_KEY)
     return DeleteList(pa.Table.from_batches(batches, pa.schema([DELETED.field(name) for name in ROW_KEY])))
 
 
 @lru_cache(maxsize=2)
 def read_delete_list_at(place: Place, corpus: ManifestAddress) -> DeleteList:
-    """The delete list of the corpus at an address; the last two that were read are kept."""
+    """Read the delete list of the corpus at an address; the last two are cached."""
     return read_delete_list(place, read_manifest_at(place, corpus))
 
 
@@ -340,15 +340,17 @@ class Corpus:
         return list_views(self.manifest)
 
     def iter_batches(self, columns: Sequence[str] = CORPUS.names) -> Iterator[pa.RecordBatch]:
-        """Live rows with these of `CORPUS`' columns, in order of generation, source and raw input."""
+        """Yield the live rows with these of `CORPUS`' columns, in order of generation, source and raw input. Raises
+        Damaged.
+        """
         deleted = read_delete_list(self.place, self.manifest)
         for view in self.views:
             yield from read_view(self.place, view, columns, deleted=deleted)
 
     def iter_documents(self) -> Iterator[Document]:
-        """Live documents one by one, for people."""
+        """Yield the live documents one by one, for people."""
         return iter_documents(self.iter_batches())
 
     def iter_removed(self) -> Iterator[pa.RecordBatch]:
-        """Documents that never entered, with reason, survivor, similarity and what the survivor lacks of it."""
+        """Yield documents that never entered, with reason, survivor, similarity and what the survivor lacks of them."""
         return read_table(self.place, self.manifest, "removed", REMOVED.names)

@@ -10,7 +10,7 @@ from corpora.store.settings import check_choice
 
 
 def load_entry_point(point: EntryPoint) -> Any:
-    """The class that an entry point names. Raises InputError where it cannot be imported."""
+    """Return the object that an entry point names. Raises InputError if it cannot be imported."""
     try:
         return point.load()
     except (ImportError, AttributeError, SyntaxError) as error:
@@ -21,7 +21,7 @@ def load_entry_point(point: EntryPoint) -> Any:
 
 
 def describe_package(point: EntryPoint) -> str:
-    """Name and version of the package that an entry point belongs to, as in "my-steps 1.2"."""
+    """Return name and version of the package of an entry point, as in "my-steps 1.2"; "" if it is not known."""
     return f"{point.dist.name} {point.dist.version}" if point.dist is not None else ""
 
 
@@ -29,12 +29,12 @@ def describe_package(point: EntryPoint) -> str:
 class Kinds:
     """The values that a recipe may name: ours, and for any other name, what an installed package adds.
 
-    what:    is called so, for messages
-    key:     of the recipe that has the name
-    group:   of entry points, under which packages add theirs
-    ours:    by name
+    what:    what a value is, for messages
+    key:     the recipe's key that has the name
+    group:   the group of entry points under which packages add theirs
+    ours:    our own by name
     members: what the frozen dataclass that a package adds must have, besides its `kind`
-    types:   of some of them
+    types:   the types of some of these members
     """
 
     what: str
@@ -45,11 +45,11 @@ class Kinds:
     types: Mapping[str, type] = field(default_factory=lambda: {"version": int})
 
     def list_names(self) -> tuple[str, ...]:
-        """Return every name, those of installed packages included; no package is imported."""
+        """Return every name, those of installed packages included. No package is imported."""
         return tuple(dict.fromkeys((*self.ours, *sorted(entry_points(group=self.group).names))))
 
     def __contains__(self, name: str) -> bool:
-        """Return True for a name that there is; installed packages are asked only about what is not ours."""
+        """Return whether there is a name. Installed packages are asked only about names that are not ours."""
         return name in self.ours or name in self.list_names()
 
     def find(self, name: str) -> Any:
@@ -66,7 +66,7 @@ class Kinds:
         return loaded
 
     def find_entry_point(self, name: str) -> EntryPoint:
-        """Return the entry point that adds a name. Raises InputError where there is none, or two packages have one."""
+        """Return the entry point that adds a name. Raises InputError if there is none, or two packages have one."""
         points = {(point.value, describe_package(point)): point for point in entry_points(group=self.group, name=name)}
         if len(points) > 1:
             packages = " and ".join(sorted(f"{package} ({value})" for value, package in points))

@@ -15,7 +15,11 @@ class InputError(ValueError):
 class FileFault(InputError):
     """A raw file that cannot be read.
 
-    reason: the message without its advice; source, file, sha256: which file of which source; path: where it lies
+    reason: the message without its advice
+    source: the name of the source that has the file
+    file:   its name in that source
+    sha256: of its content
+    path:   where it is on this machine
     others: further files that the same work could not read
     """
 
@@ -30,7 +34,7 @@ class FileFault(InputError):
         return self.reason
 
     def with_others(self, others: "Iterable[FileFault]") -> Self:
-        """Return this fault with further ones, and with theirs."""
+        """Return this fault with others attached, and with those attached to them."""
         flat = (each for other in others for each in (other, *other.others))
         fields = (self.reason, self.source, self.file, self.sha256, self.path)
         return type(self)(*fields, (*self.others, *flat))
@@ -47,10 +51,10 @@ class UnreadableFile(FileFault):
 
 
 class LostFile(FileFault):
-    """A raw file that was there when the run began, and is gone, closed to this user, or another one since."""
+    """A raw file that was there when the run began, and since is gone, closed to this user, or another one."""
 
 
 def raise_all(faults: Sequence[FileFault]) -> None:
-    """Raise the first of some faults, with the others; nothing if there is none."""
+    """Raise the first fault, with the others attached to it; do nothing if there are none."""
     if faults:
         raise faults[0].with_others(faults[1:])

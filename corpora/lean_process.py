@@ -13,12 +13,12 @@ OWN_CODE = {"PYTHONSAFEPATH": "1"}
 
 
 def raise_gc_threshold() -> None:
-    """Collect garbage when there are many new objects, instead of after every few."""
+    """Collect garbage after GC_THRESHOLD new objects, instead of after every few."""
     gc.set_threshold(GC_THRESHOLD)
 
 
 def hide_pandas_from_pyarrow() -> None:
-    """Let pyarrow make arrays without importing pandas; whatever asks pyarrow for pandas' own objects gets them."""
+    """Let pyarrow make arrays without importing pandas. What asks pyarrow for pandas' own objects still gets them."""
     import pyarrow as pa  # not above: the command lists its options without it
 
     if "pandas" not in sys.modules:

@@ -1,7 +1,7 @@
 """Documents and dropped documents: their columns, their identity, and the view of one row.
 
-On the way a document is a row of an Arrow record batch with `DOCUMENTS`' columns; `Document` is the view of
-one row, for people, tests and rare paths.
+On the way a document is a row of an Arrow record batch with `DOCUMENTS`' columns; `Document` is the view of one row,
+for people, tests and rare paths.
 """
 
 import hashlib
@@ -64,7 +64,14 @@ MAX_EXCERPT_CHARACTERS = 240
 
 
 class Locator(NamedTuple):
-    """The place of a record in the raw input. Is part of no identity."""
+    """The place of a record in the raw input. It is part of no identity.
+
+    file:   name relative to the source's root
+    sha256: of that raw file; "" if it is not known
+    length: bytes of the record
+    stream: byte offset of the compressed stream in the file, or number of a row group or sheet; -1: neither
+    offset: byte offset of the record, inside the stream if there is one, or number of a row
+    """
 
     file: str
     sha256: str
@@ -84,7 +91,7 @@ class Locator(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """The view of one row of `DOCUMENTS`."""
+    """The view of one row of `DOCUMENTS`, which says what the fields are."""
 
     id: bytes
     keyed: bool
@@ -121,21 +128,21 @@ class DroppedDocument:
 
 
 def compute_keyed_id(source: str, key: str) -> bytes:
-    """The id of a document whose source names it by a stable key (page id, URL, PMID).
+    """Return the id of a document for which its source has a stable key (page id, URL, PMID).
 
-    >>> keyed_id("wikipedia", "12").hex()
+    >>> compute_keyed_id("wikipedia", "12").hex()
     '080f5a15dee290da2d139cdc0688f3b6'
     """
     return _hash_fields(b"key", source.encode(), key.encode())
 
 
 def compute_record_id(source: str, record: bytes) -> bytes:
-    """The id of a document whose source has no key: of its raw bytes."""
+    """Return the id of a document for which its source has no key. record: its raw bytes"""
     return _hash_fields(b"record", source.encode(), record)
 
 
 def compute_occurrence_id(first: bytes, occurrence: int) -> bytes:
-    """The id of the n-th record with the same bytes (n counts from 0; the first keeps its id)."""
+    """Return the id of the n-th record with the same bytes. n counts from 0, and the first keeps its id."""
     return first if occurrence == 0 else _hash_fields(b"occurrence", first, occurrence.to_bytes(8, "little"))
 
 
@@ -145,23 +152,25 @@ def _hash_fields(*fields: bytes) -> bytes:
 
 
 def iter_documents(batches: Iterator[pa.RecordBatch]) -> Iterator[Document]:
-    """The rows of document batches, one `Document` each."""
+    """Yield the rows of document batches, one `Document` each."""
     for batch in batches:
         for row in batch.select(DOCUMENTS.names).to_pylist():
             yield Document(**{**row, "locator": Locator(**row["locator"])})
 
 
 def iter_dropped(batches: Iterator[pa.RecordBatch]) -> Iterator[DroppedDocument]:
-    """The rows of dropped batches, one `Dropped` each."""
+    """Yield the rows of dropped batches, one `DroppedDocument` each."""
     for batch in batches:
         for row in batch.select(DROPPED.names).to_pylist():
             yield DroppedDocument(**{**row, "locator": Locator(**row["locator"])})
 
 
 def arrange_columns(columns: Mapping[str, Any], schema: pa.Schema) -> list[pa.Array | pa.ChunkedArray]:
-    """The columns of a schema in its order, from lists of values, or from arrays that are of its types already.
+    """Return the columns of a schema in its order, from lists of values, or from arrays that are of its types already.
 
-    >>> columns_of({"b": [1, 2], "a": ["x", "y"]}, pa.schema([("a", pa.string()), ("b", pa.int8())]))[1].type
+    Raises KeyError if a column is missing; further ones are ignored.
+
+    >>> arrange_columns({"b": [1, 2], "a": ["x", "y"]}, pa.schema([("a", pa.string()), ("b", pa.int8())]))[1].type
     DataType(int8)
     """
     given = [(columns[column.name], column.type) for column in schema]
@@ -169,14 +178,14 @@ def arrange_columns(columns: Mapping[str, Any], schema: pa.Schema) -> list[pa.Ar
 
 
 def count_text_bytes(texts: pa.Array) -> int:
-    """The bytes of all texts of a column.
+    """Return the bytes of all texts of a column.
 
-    >>> text_bytes(pa.array(["Züge", "", "oars"]))
+    >>> count_text_bytes(pa.array(["Züge", "", "oars"]))
     9
     """
     return int(pc.sum(pc.binary_length(texts)).as_py() or 0)
 
 
 def cut_excerpt(text: str) -> str:
-    """The beginning of a text on one line, for a person to recognise it by."""
+    """Return the beginning of a text on one line, for a person to recognise it by: at most MAX_EXCERPT_CHARACTERS."""
     return " ".join(text[: 2 * MAX_EXCERPT_CHARACTERS].split())[:MAX_EXCERPT_CHARACTERS]

@@ -21,8 +21,11 @@ from corpora.store.places.place import Place
 class Tombstones:
     """Keyed hashes of forgotten ids and texts.
 
-    since: keyed hash -> the generation from which it holds, where that is not the first. A forget that enters as a
-    generation of its own changes no older verdict, so no older file: what it takes away goes onto the delete lists.
+    key:   the random key of the hashes, in hexadecimal digits; "" if the list is empty
+    ids:   hashes of ids
+    texts: hashes of text hashes
+    since: hash -> the generation from which it holds, if that is not the first. A forget that enters as a generation of
+           its own changes no older verdict, so no older file: what it takes away goes onto the delete lists.
     """
 
     key: str = ""
@@ -32,11 +35,11 @@ class Tombstones:
 
     @property
     def fingerprint(self) -> str:
-        """Return what a build that honors this list takes into its own fingerprint."""
+        """What a build that honors this list takes into its own fingerprint."""
         return compute_fingerprint(key=self.key, ids=sorted(self.ids), texts=sorted(self.texts))
 
     def is_forgotten(self, id: bytes, text_hash: bytes) -> bool:
-        """True if a document with this id, or with the text of this hash, was forgotten."""
+        """Return whether a document with this id, or with the text of this hash, was forgotten."""
         if not self.key:
             return False
         return self._hash_keyed(id) in self.ids or self._hash_keyed(text_hash) in self.texts
@@ -50,9 +53,9 @@ class Tombstones:
         return Tombstones(key=self.key, ids=ids, texts=texts) if ids or texts else Tombstones()
 
     def with_documents(self, documents: Iterable[tuple[bytes, bytes]], generation: int = 1) -> "Tombstones":
-        """This list with more (id, text hash) pairs on it, which hold from a generation on.
+        """Return the list with more (id, text hash) pairs, which hold from a generation on.
 
-        A key is drawn with the first of them; what is on the list already keeps its generation.
+        If the list is empty a random key is drawn. What is on the list already keeps its generation.
         """
         pairs = list(documents)
         if not pairs:
@@ -73,12 +76,12 @@ class Tombstones:
 
 
 def hash_text(text: bytes | memoryview) -> bytes:
-    """16 bytes of the sha256 of a document's text."""
+    """Return 16 bytes of the sha256 of a document's text."""
     return hashlib.sha256(text).digest()[:16]
 
 
 def read_tombstones(place: Place, corpus: str) -> Tombstones:
-    """The corpus' list; an empty one where nothing was forgotten. Raises InputError where it is damaged."""
+    """Read the list of a corpus; an empty one if nothing was forgotten. Raises InputError if it is damaged."""
     path = _tombstones_path(corpus)
     try:
         fields = unseal(place.read(path), path)
@@ -96,7 +99,7 @@ def read_tombstones(place: Place, corpus: str) -> Tombstones:
 
 
 def write_tombstones(place: Place, corpus: str, tombstones: Tombstones) -> None:
-    """Put the list in one step, sealed."""
+    """Write the list in one step, sealed."""
     lists = {"ids": sorted(tombstones.ids), "texts": sorted(tombstones.texts)}
     data = {"key": tombstones.key, **lists, "since": dict(sorted(tombstones.since.items()))}
     place.write(_tombstones_path(corpus), seal(json.dumps(data, indent=1).encode()))

@@ -56,11 +56,11 @@ VIEW = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartView:
-    """A part of a corpus, and where the documents are that it is of.
+    """A part of a corpus, and where the documents are that its rows are of.
 
     folder:    of its stage
-    documents: the folders of artifacts, one of which has its documents, in the order of its rows; none: it holds all
-               columns itself
+    documents: the folders of artifacts, one of which has its documents, in the order of its rows; empty: the part holds
+               all columns itself
     """
 
     folder: str
@@ -74,7 +74,7 @@ class PartView:
 
 
 def list_views(corpus: Manifest) -> list[PartView]:
-    """Return the parts of a corpus as they are read: its parents are the documents that it is of."""
+    """Return the parts of a corpus as they are read, each with the artifacts of documents that it may be of."""
     parents = [parent for parent in corpus.parents if parent.role == "documents"]  # none before version 3
     inputs = zip(corpus.facts["inputs"], parents, strict=False)
     folders = {(item["generation"], item["source"]): parent.folder for item, parent in inputs}
@@ -87,7 +87,7 @@ def list_views(corpus: Manifest) -> list[PartView]:
 
 
 def compute_table_digest(part: Part) -> bytes:
-    """Return the content of a part's documents, as rows of a corpus name it."""
+    """Return the content of a part's documents in the form in which rows of a corpus name it."""
     content = compute_documents_content(part)
     return content.digest.to_bytes(DOCUMENTS_DIGEST.byte_width, "little")
 
@@ -98,7 +98,13 @@ def compute_documents_content(part: Part) -> Content:
 
 
 def build_view_rows(verdicts: pa.RecordBatch, rows: Int64s, part: Part, generation: int) -> pa.Table:
-    """Return rows of a part of a corpus. verdicts: on these rows of a part of documents, in ascending order"""
+    """Return rows of a part of a corpus.
+
+    verdicts:   one row for each of `rows`
+    rows:       of a part of documents, ascending
+    part:       the part of documents
+    generation: whose parts hold the rows
+    """
     columns = {
         **{name: verdicts.column(name) for name in VERDICT_COLUMNS if name != "generation"},
         "generation": pa.array(np.full(len(rows), generation, np.int32)),
@@ -111,12 +117,12 @@ def build_view_rows(verdicts: pa.RecordBatch, rows: Int64s, part: Part, generati
 class DeleteList:
     """Rows that some part of a corpus holds and that no longer belong to the corpus.
 
-    Promise: a row is on the list where its id, revision and generation are those of an entry, all three.
-    Cost: 28 bytes an entry; a row is looked up by the first half of its id, by bisection.
+    Promise: a row is on the list if and only if its id, revision and generation are all three those of an entry. Cost:
+    28 bytes an entry; a row is looked up by the first half of its id, by bisection.
     """
 
     def __init__(self, rows: pa.Table) -> None:
-        """rows: id, revision and generation of each entry"""
+        """Build the list. rows: id, revision and generation of each entry"""
         ids = to_number_pairs(rows.column("id").combine_chunks())
         order = np.argsort(ids[:, 0], kind="stable")
         self._heads, self._tails = (np.ascontiguousarray(half) for half in ids[order].T)
@@ -127,7 +133,10 @@ class DeleteList:
         return len(self._heads)
 
     def find_deleted(self, batch: pa.RecordBatch) -> Bools:
-        """Return, for each row of the corpus, whether it is on the list."""
+        """Return, for each row of a batch, whether it is on the list: bool [rows].
+
+        The batch must have ROW_KEY's columns.
+        """
         heads, tails = to_number_pairs(batch.column("id")).T
         revisions, generations = (batch.column(name).to_numpy() for name in ("revision", "generation"))
         at, ends = (np.searchsorted(self._heads, heads, side) for side in ("left", "right"))
@@ -143,7 +152,7 @@ class DeleteList:
 
 
 def without_deleted(batch: pa.RecordBatch, deleted: DeleteList) -> pa.RecordBatch:
-    """A batch of corpus rows without those on the list."""
+    """Return a batch of corpus rows without those on the list."""
     held = deleted.find_deleted(batch)
     return batch.filter(pa.array(~held)) if held.any() else batch
 
@@ -155,9 +164,11 @@ def read_view(
     rows: range | None = None,
     deleted: DeleteList | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a part of a corpus, with these of its columns; what is on the list of deleted rows is left out.
+    """Yield the rows of a part of a corpus, with these of its columns, without those on the list of deleted rows.
 
-    rows: those to read, counted in the part; None: all. Raises Damaged.
+    rows:    those to read, counted from the part's first; None: all
+    deleted: None: all rows are read
+    Raises Damaged.
     """
     stored_columns = VERDICT_COLUMNS if view.documents else CORPUS.names
     others = [name for name in columns if name not in stored_columns]
@@ -173,7 +184,10 @@ def read_view(
 def _with_documents(
     place: Place, folders: list[str], batch: pa.RecordBatch, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of a corpus with columns of their documents. folders: to look into; those are taken out that are passed"""
+    """Yield rows of a corpus with columns of their documents.
+
+    folders: where to look; those that are passed are taken out
+    """
     rows = batch.column("row").to_numpy().astype(np.int64)
     tables = to_byte_matrix(batch.column("documents"))
     changes = np.any(tables[1:] != tables[:-1], axis=1) | (rows[1:] <= rows[:-1])
@@ -189,7 +203,7 @@ def _with_documents(
 
 
 def _find_documents(place: Place, folders: list[str], digest: bytes) -> tuple[str, Part]:
-    """Return the part of documents whose table has a content, and the folder of its stage. Raises Damaged."""
+    """Return the part of documents with a table of this content, and the folder of its stage. Raises Damaged."""
     while True:
         path = f"{folders[0]}/{MANIFEST}"
         try:

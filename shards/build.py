@@ -1,15 +1,15 @@
-"""The shards stage: tokenised documents in, training examples on disk out.
+"""The shards stage: tokenized documents in, training examples on disk out.
 
     corpus ─► tokens (sorted by shuffle hash) ─► shards: pairs or packs ─► static masks ─► examples
                                                     ├► deleted: examples that are never read again
-                                                    └► frequencies: of tokens, where masks are drawn by them
+                                                    └► frequencies: of tokens, if masks are drawn by them
 
-A generation gets max(1, round(tokens / target_tokens)) shards; a generation of under 1,000 documents is one.
-A shard is a range of the shuffle hash, so a uniform sample of its generation: a random next sentence drawn
-inside a shard is drawn from the corpus. Held-out documents make shards of their own.
+A generation gets max(1, round(tokens / target_tokens)) shards; a generation of under 1,000 documents is one. A shard is
+a range of the shuffle hash, so a uniform sample of its generation: a random next sentence drawn inside a shard is drawn
+from the corpus. Held-out documents make shards of their own.
 
-tokens = placed + truncated + left over, for each copy. Older generations' shards are never rewritten: what a
-later generation took away is in `deleted`. Memory: one shard's tokens and examples.
+tokens = placed + truncated + left over, for each copy. Older generations' shards are never rewritten: what a later
+generation took away is in `deleted`. Memory: one shard's tokens and examples.
 """
 
 from collections import Counter
@@ -54,9 +54,9 @@ BATCH_ROWS = 4_096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardJob:
-    """One shard: those documents of a generation and split whose shuffle hash lies in [first, last].
+    """One shard: the documents of a generation and split with a shuffle hash in [first, last].
 
-    rows: the artifact they are read from: the tokens, or what their parts were merged into
+    source: the artifact that holds their rows: `tokens`, or the one into which its parts were merged
     """
 
     tokens: ManifestAddress
@@ -71,7 +71,7 @@ class ShardJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrequenciesJob:
-    """The counts of tokens by which random ids are drawn."""
+    """How often each token occurs, by which random ids are drawn."""
 
     tokens: ManifestAddress
     sources: tuple[str, ...]
@@ -80,7 +80,7 @@ class FrequenciesJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedJob:
-    """The corpus whose deleted rows the shards must not show."""
+    """The corpus with the deleted rows that no reader of the shards may show."""
 
     corpus: ManifestAddress
 
@@ -94,11 +94,12 @@ def plan_shards(
     name: str | None = None,
     merged: Manifest | None = None,
 ) -> Stage:
-    """The stage that writes the examples of all generations.
+    """Plan the stage that writes the examples of all generations.
 
-    words:  the vocabulary that was read
-    name:   of the artifact, where one corpus has several shard sets; default: the corpus' name
-    merged: the tokens of generations of many parts (`merges.py`)
+    vocabulary:        the artifact of the vocabulary
+    loaded_vocabulary: the same vocabulary, read
+    name:              name of the artifact, if one corpus has several shard sets; None: the name of the corpus
+    merged:            the artifact of `plan_merges`, if some generation has many parts
     """
     settings_json = settings.to_json()
     plans: list[PartPlan] = []
@@ -147,7 +148,7 @@ def _plan_split(
     loaded_vocabulary: Vocabulary,
     settings: ShardSettings,
 ) -> Iterator[PartPlan]:
-    """The shards of one generation and split: equal ranges of the shuffle hash."""
+    """Plan the shards of one generation and split: equal ranges of the shuffle hash; none without documents."""
     total = sum(part.ledger.figures[f"{split} tokens"] for part in parts)
     documents = sum(part.ledger.figures[f"{split} documents"] for part in parts)
     if not documents:
@@ -176,12 +177,15 @@ def _plan_split(
 
 
 def _compute_frequency_key(tokens: Manifest, settings: ShardSettings) -> str:
-    """Return what the counts of tokens are made of."""
+    """Return a fingerprint of the tokens that are counted."""
     return compute_fingerprint(tokens=[part.content for part in list_counted_parts(tokens, settings.sources)])
 
 
 def build_shards_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Write a shard, counts of tokens, or the delete list (rows of the corpus: a forget needs no shard read)."""
+    """Write a shard, the counts of tokens, or the list of deleted rows.
+
+    Deleted rows are listed by document, so deleting one needs no shard read.
+    """
     if isinstance(plan.job, DeletedJob):
         return _write_deleted(writer, plan.job)
     if isinstance(plan.job, FrequenciesJob):
@@ -214,7 +218,7 @@ def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
 
 
 def _build_mask_vocabulary(place: Place, job: ShardJob) -> MaskVocabulary:
-    """Return what static masks need of the vocabulary."""
+    """Build the vocabulary tables for static masks, with the frequencies of tokens if the settings ask for them."""
     mask_vocabulary, masking = build_mask_vocabulary(job.vocabulary), job.settings.masking
     if masking.kind != "static" or masking.random != "frequency":
         return mask_vocabulary
@@ -222,7 +226,10 @@ def _build_mask_vocabulary(place: Place, job: ShardJob) -> MaskVocabulary:
 
 
 def read_shard_documents(place: Place, job: ShardJob) -> ShardDocuments:
-    """The shard's documents in canonical order: by (shuffle, id)."""
+    """Read the documents of a shard in canonical order, by (shuffle, id).
+
+    Raises Damaged if a file is not what was written.
+    """
     manifest = read_manifest_at(place, job.source)
     parts = list_parts(manifest, job.generation, job.settings.sources)
     selection = DocumentSelection(
@@ -238,7 +245,7 @@ def to_example_table(
     vocabulary: ShardVocabulary,
     mask_vocabulary: MaskVocabulary,
 ) -> pa.Table:
-    """The examples as rows of the shard's schema, with static masks where the settings ask for them."""
+    """Convert examples to rows of the shard's schema. Static masks are drawn if the settings ask for them."""
     id_type, examples = choose_id_type(vocabulary.size), built.examples
     is_static = settings.masking.kind == "static"
     columns = {
@@ -269,7 +276,7 @@ def to_example_table(
 
 
 def _draw_static_masks(examples: Examples, settings: MaskSettings, mask_vocabulary: MaskVocabulary) -> Masks:
-    """Masks of each copy, drawn as the dynamic masks of the epoch of the copy's number."""
+    """Draw the masks of each copy. They equal the dynamic masks of the epoch with the copy's number."""
     return draw_masks(
         examples.ids, examples.offsets, examples.word_starts, examples.example_id,
         examples.copy.astype(np.uint64), settings, mask_vocabulary,
@@ -281,7 +288,7 @@ def _to_lists(offsets: Int64s, values: pa.Array) -> pa.Array:
 
 
 def _write_deleted(writer: PartWriter, job: DeletedJob) -> Ledger:
-    """The rows that the corpus lost since their shards were written: their examples are never read again."""
+    """Write the rows that the corpus lost since their shards were written: their examples are never read again."""
     corpus, written = read_manifest_at(writer.place, job.corpus), 0
     with writer.create_table("deleted", DELETED) as sink:
         for batch in read_table(writer.place, corpus, "deleted", DELETED.names):
@@ -292,7 +299,7 @@ def _write_deleted(writer: PartWriter, job: DeletedJob) -> Ledger:
 
 
 def _write_frequencies(writer: PartWriter, job: FrequenciesJob) -> Ledger:
-    """Write how often each token occurs, as all generations' masks are drawn by."""
+    """Count the tokens, and write the counts by which the masks of all generations are drawn."""
     counts = count_tokens(writer.place, job.tokens, job.sources, job.vocab_size)
     with writer.create_table("frequencies", FREQUENCIES) as sink:
         sink.write(to_frequency_rows(counts))

@@ -2,19 +2,14 @@
 
     token parts ─► record batches that may hold the range ─► their rows of the range, copied ─► one order ─► documents
 
-Promise: the documents whose shuffle hash lies in the range, by (shuffle, id), however rows are cut into parts and
-batches. Of a part those record batches are read whose first and last shuffle hash enclose some of the range, whole, and
-of these the columns of documents that `COLUMNS` names, and the source where sources are chosen.
+Promise: the documents with a shuffle hash in the range, by (shuffle, id), however rows are divided into parts and
+batches. A record batch is read only if its first and last shuffle hash enclose some of the range, and only its columns
+`TOKEN_COLUMNS`, with the source if sources are chosen. Kernels copy lists as they are; a bit becomes a byte.
 
-Cost: unpacking every batch once, where one thread reads ranges in their order, and copying every token three times;
-for each part and shard 0.1 ms, and 0.6 ms more where a part is opened (one x86-64 core, shared at the time). Memory:
-the tokens of a shard twice, and `KEPT_BYTES` of batches that later ranges continue in; parts whose batches find no room
-are opened for every shard.
-
-The kernels that take the documents of a shard from record batches and put them in order.
-
-Promise: rows of lists are copied as they are; a bit becomes a byte. Cost: of numbers that of copying memory, of bits
-a nanosecond each.
+Cost: unpacking every batch once, if one thread reads ranges in their order, and copying every token three times; for
+each part and shard 0.1 ms, and 0.6 ms more if a part is opened; a nanosecond for each bit (one x86-64 core, shared at
+the time). Memory: the tokens of a shard twice, and `MAX_CACHED_BYTES` of batches that later ranges continue in; a part
+with a batch that finds no room is opened for every shard.
 """
 
 import threading
@@ -41,7 +36,13 @@ from shards.schema import build_token_schema
 
 @kernel
 def copy_lists(values: Any, offsets: Int64s, rows: Int64s, targets: Int64s, copied: Any) -> None:
-    """Put the lists of some rows at their places. offsets: [rows of the column + 1], into values"""
+    """Copy the lists of some rows into one array.
+
+    values:  the column's values, lists one after another
+    offsets: int64 [rows of the column + 1], the bounds of each list in `values`
+    rows:    int64 [n], the rows to copy
+    targets: int64 [at least n], the start of each list in `copied`
+    """
     for number in range(len(rows)):
         first, last = offsets[rows[number]], offsets[rows[number] + 1]
         target = targets[number]
@@ -50,7 +51,10 @@ def copy_lists(values: Any, offsets: Int64s, rows: Int64s, targets: Int64s, copi
 
 @kernel
 def copy_bits(bits: Bytes, bits_before: int, offsets: Int64s, rows: Int64s, targets: Int64s, copied: Bytes) -> None:
-    """Put the lists of bits of some rows at their places, a byte each. skipped: bits before the first value"""
+    """Copy the lists of bits of some rows into one array, one byte for each bit. The first bit of a byte is its lowest.
+
+    bits_before: number of bits in `bits` before the column's first value; the other arguments are as in `copy_lists`
+    """
     for number in range(len(rows)):
         first, last = bits_before + offsets[rows[number]], bits_before + offsets[rows[number] + 1]
         shift = targets[number] - first
@@ -64,7 +68,10 @@ TOKEN_COLUMNS = ("shuffle", "id", "revision", "held_out", "ids", "word_starts", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentSelection:
-    """A choice of documents: of shuffle hashes in [first, last], of one split, of some sources (none named: of any)."""
+    """Which documents a shard holds: shuffle hashes from `first` to `last` (both included), one split, some sources.
+
+    sources: names of sources; empty for all
+    """
 
     first: int = 0
     last: int = (1 << 64) - 1
@@ -73,7 +80,7 @@ class DocumentSelection:
 
 
 class ShardDocuments(NamedTuple):
-    """The documents of a shard in canonical order, and the name of each."""
+    """The documents of a shard in canonical order, by (shuffle, id), with the id and revision of each."""
 
     tokens: DocumentTokens
     ids: Bytes  # [documents, ID_BYTES]
@@ -81,7 +88,7 @@ class ShardDocuments(NamedTuple):
 
 
 class TokenRows(NamedTuple):
-    """Rows of token parts as flat arrays: chosen of one record batch, or of several end to end."""
+    """Rows of token parts as flat arrays: rows chosen from one record batch, or the rows of several, joined."""
 
     shuffle: UInt64s  # [rows]
     ids: Bytes  # [rows, ID_BYTES]
@@ -96,10 +103,15 @@ class TokenRows(NamedTuple):
 def read_documents(
     place: Place, stage_folder: str, parts: Iterable[Part], selection: DocumentSelection, id_type: pa.DataType
 ) -> ShardDocuments:
-    """The documents of a shard, of a generation's parts. ids: the type of token ids. Raises Damaged.
+    """Read the documents of one shard from the parts of its generation.
 
-    A thread that reads one range after another unpacks each record batch once: one that continues in later ranges is
-    kept, for as many parts as there is room for.
+    stage_folder: folder of the parts' artifact
+    id_type:      Arrow type of token ids
+
+    A thread that reads one range after another unpacks each record batch once: the last batch of each part is cached if
+    later ranges continue in it, up to `MAX_CACHED_BYTES` in total.
+
+    Raises Damaged if a part is not what was written.
     """
     cached, free_bytes = getattr(_cache, "batches", {}), MAX_CACHED_BYTES
     _cache.batches = {}
@@ -121,7 +133,7 @@ _cache = threading.local()
 
 
 class UnpackedBatch(NamedTuple):
-    """The rows of a record batch that are of one split and of some sources, in their order."""
+    """The rows of a record batch that are of the selected split and sources, in their order."""
 
     rows_in_part: range  # of all rows of the batch in its part
     last_key: int  # the shuffle hash of its last row
@@ -131,11 +143,11 @@ class UnpackedBatch(NamedTuple):
 
     @property
     def num_bytes(self) -> int:
-        """The bytes of memory that it takes."""
+        """Bytes of memory of the rows, without offsets."""
         return sum(column.nbytes for column in self.rows)
 
     def select_between(self, first: int, last: int) -> TokenRows:
-        """The rows whose shuffle hash lies in [first, last]; a copy, where these are not all."""
+        """Return the rows with a shuffle hash in [first, last]: a copy, unless these are all rows."""
         rows, keys = self.rows, self.rows.shuffle
         start = int(np.searchsorted(keys, np.uint64(first), "left"))
         stop = int(np.searchsorted(keys, np.uint64(last), "right"))
@@ -158,7 +170,11 @@ class UnpackedBatch(NamedTuple):
 def _iter_batches(
     place: Place, stage_folder: str, part: Part, selection: DocumentSelection, cached: UnpackedBatch | None
 ) -> Iterator[UnpackedBatch]:
-    """The record batches of a part that may hold the range. kept: one of them, if the range before ended in it"""
+    """Yield the record batches of a part that may hold the range.
+
+    cached: the batch in which the thread's last range ended; None if there is none. It is used only if the range starts
+            there.
+    """
     span = find_key_rows(place, stage_folder, part, "tokens", selection.first, selection.last)
     if cached is not None and cached.rows_in_part.start == span.start:
         yield cached
@@ -171,7 +187,11 @@ def _iter_batches(
 
 
 def unpack_batch(batch: pa.RecordBatch, selection: DocumentSelection, start: int = 0) -> UnpackedBatch:
-    """The rows of a batch that are of the chosen split and sources. start: its first row in its part"""
+    """Unpack the rows of a batch that are of the selected split and sources. start: the number of its first row in its
+    part
+
+    The range of hashes is not applied: see `UnpackedBatch.select_between`.
+    """
     keys = batch.column("shuffle").to_numpy()
     is_selected = batch.column("held_out").to_numpy(zero_copy_only=False) == selection.held_out
     if selection.sources:
@@ -188,7 +208,7 @@ def unpack_batch(batch: pa.RecordBatch, selection: DocumentSelection, start: int
 
 
 def take_rows(batch: pa.RecordBatch, rows: Int64s) -> TokenRows:
-    """Some rows of a batch, copied."""
+    """Copy some rows of a batch into flat arrays. rows: int64, numbers of rows"""
     tokens, word_starts, lengths = (batch.column(name) for name in ("ids", "word_starts", "sentence_lengths"))
     token_ids, num_tokens = _copy_lists(tokens.values.to_numpy(), tokens.offsets.to_numpy(), rows)
     sentence_lengths, num_sentences = _copy_lists(lengths.values.to_numpy(), lengths.offsets.to_numpy(), rows)
@@ -205,18 +225,18 @@ def take_rows(batch: pa.RecordBatch, rows: Int64s) -> TokenRows:
 
 
 def build_empty_rows(id_type: pa.DataType) -> TokenRows:
-    """Return the rows of a shard without documents. ids: the type of token ids"""
+    """Build the rows of a shard without documents. id_type: Arrow type of token ids"""
     batch = pa.RecordBatch.from_pylist([], build_token_schema(id_type))
     return take_rows(batch, np.zeros(0, np.int64))
 
 
 def join_rows(pieces: Sequence[TokenRows]) -> TokenRows:
-    """The rows of all pieces, one piece after another."""
+    """Join rows, one piece after another."""
     return TokenRows(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
 
 
 def sort_documents(rows: TokenRows) -> ShardDocuments:
-    """The documents of some rows by (shuffle, id)."""
+    """Sort rows by (shuffle, id) and return them as the documents of a shard."""
     big_endian = rows.ids.view(">u8").astype(np.uint64)
     order = np.lexsort((big_endian[:, 1], big_endian[:, 0], rows.shuffle))
     tokens, sentences = to_offsets(rows.num_tokens), to_offsets(rows.num_sentences)
@@ -233,7 +253,9 @@ def sort_documents(rows: TokenRows) -> ShardDocuments:
 
 
 def select_documents_plain(table: pa.Table, selection: DocumentSelection) -> ShardDocuments:
-    """Return what `in_order` gives of the chosen rows of a table of tokens, by Arrow's own means: the definition."""
+    """Return what `read_documents` returns for a table of all rows of a generation: the reference implementation, with
+    Arrow's own functions, for tests.
+    """
     keys, held_out = table.column("shuffle"), table.column("held_out")
     first, last = pa.scalar(selection.first, pa.uint64()), pa.scalar(selection.last, pa.uint64())
     is_selected = pc.and_(pc.greater_equal(keys, first), pc.less_equal(keys, last))
@@ -255,15 +277,15 @@ def select_documents_plain(table: pa.Table, selection: DocumentSelection) -> Sha
 
 
 def hash_documents(ids: Bytes, revisions: Int64s) -> UInt64s:
-    """64 bits of each document's identity: its id and revision."""
+    """Return a 64-bit hash of each document's id and revision: uint64 [documents]."""
     halves = ids.view(np.uint64)
     return fold(fold(halves[:, 0], halves[:, 1]), revisions.astype(np.uint64))
 
 
 def to_offsets(lengths: npt.NDArray[Any]) -> Int64s:
-    """Return where things of these lengths begin when they are put end to end, and where the last one ends.
+    """Return where things of these lengths begin if they are one after another, and where the last ends: int64 [n + 1].
 
-    >>> ends(np.array([2, 3])).tolist()
+    >>> to_offsets(np.array([2, 3])).tolist()
     [0, 2, 5]
     """
     offsets = np.zeros(len(lengths) + 1, np.int64)
@@ -272,7 +294,7 @@ def to_offsets(lengths: npt.NDArray[Any]) -> Int64s:
 
 
 def _copy_lists(values: npt.NDArray[Any], offsets: Int64s, rows: Int64s) -> tuple[npt.NDArray[Any], Int64s]:
-    """The lists of some rows end to end, and how long each is. offsets: of every row, into values"""
+    """Return the lists of some rows, one after another, and the length of each. offsets: of all rows, into `values`"""
     lengths = offsets[rows + 1] - offsets[rows]
     targets = to_offsets(lengths)
     copied = np.empty(targets[-1], values.dtype)
@@ -281,7 +303,7 @@ def _copy_lists(values: npt.NDArray[Any], offsets: Int64s, rows: Int64s) -> tupl
 
 
 def take_lists(column: pa.LargeListArray, rows: Int64s) -> pa.LargeListArray:
-    """The lists of some rows of a column of numbers or bits without nulls: what Arrow's `take` gives."""
+    """Return the lists of some rows of a column of numbers or bits without nulls, as Arrow's `take` does."""
     offsets = column.offsets.to_numpy()
     targets = to_offsets(offsets[rows + 1] - offsets[rows])
     if pa.types.is_boolean(column.type.value_type):
@@ -293,7 +315,7 @@ def take_lists(column: pa.LargeListArray, rows: Int64s) -> pa.LargeListArray:
 
 
 def _copy_bits(column: pa.LargeListArray, rows: Int64s, lengths: Int64s) -> Bytes:
-    """The lists of bits of some rows, a byte each. lengths: of these rows"""
+    """Return the lists of bits of some rows as bytes, one after another. lengths: the length of each of these lists"""
     targets, bits = to_offsets(lengths), column.values
     copied = np.empty(targets[-1], np.uint8)
     data = np.frombuffer(bits.buffers()[1] or b"", np.uint8)

@@ -1,12 +1,12 @@
-"""Count how often each token occurs: for masks whose random tokens are drawn as often as tokens are met.
+"""Count how often each token occurs: for masks that draw random tokens as often as they occur in the text.
 
     tokens of the first generation ─► a sample of its training split ─► counts ─► weights of the random ids
 
 The counts are fitted once, on the first generation that has training documents, and hold for all later ones: a new
 generation changes no mask of an older one. They are a part of the shards, so a reader finds them there.
 
-Cost: at most `SAMPLE` tokens are read, the first rows of every part; rows are in the order of a hash, so that is a
-uniform sample. 0.1 CPU seconds for ten million tokens (one x86-64 core), and once a process for static masks.
+Cost: at most `MAX_SAMPLE_TOKENS` tokens are read, the first rows of every part; rows are in the order of a hash, so
+that is a uniform sample. 0.1 CPU seconds for ten million tokens (one x86-64 core), and once a process for static masks.
 """
 
 from collections.abc import Sequence
@@ -32,16 +32,22 @@ FREQUENCIES = pa.schema(
 
 
 def list_parts(tokens: Manifest, generation: int, sources: Sequence[str]) -> tuple[Part, ...]:
-    """The parts of tokens of a generation that may hold documents of these sources (none named: of any).
+    """Return the parts of tokens of a generation that may hold documents of these sources.
 
-    A part of what came back with a later generation holds documents of any source, and no label says which.
+    sources: names of sources; empty for all
+
+    A part without a label `source` may hold documents of any source (those that returned with a later generation), so
+    it is always included.
     """
     of_generation = (part for part in tokens.parts if part.labels["generation"] == str(generation))
     return tuple(part for part in of_generation if not sources or part.labels.get("source", sources[0]) in sources)
 
 
 def list_counted_parts(tokens: Manifest, sources: Sequence[str]) -> tuple[Part, ...]:
-    """The parts that are counted: those of the first generation with training documents of these sources."""
+    """Return the parts with the tokens to count: of the first generation with training documents of these sources.
+
+    The result is empty if no generation has training documents.
+    """
     for generation in sorted({int(part.labels["generation"]) for part in tokens.parts}):
         parts = list_parts(tokens, generation, sources)
         if any(part.ledger.figures["train documents"] for part in parts):
@@ -51,7 +57,14 @@ def list_counted_parts(tokens: Manifest, sources: Sequence[str]) -> tuple[Part, 
 
 @lru_cache(2)
 def count_tokens(place: Place, address: ManifestAddress, sources: tuple[str, ...], size: int) -> Int64s:
-    """Count how often each id of a vocabulary of `size` occurs in the sample: int64 [size], not to be written to."""
+    """Count how often each token id occurs in the sample: int64 [size], read-only.
+
+    address: of the artifact with the tokens
+    sources: names of sources; empty for all
+    size:    number of tokens in the vocabulary
+
+    The result is cached. Raises Damaged if a part is not what was written.
+    """
     tokens = read_manifest_at(place, address)
     parts = list_counted_parts(tokens, sources)
     part_of_rows = max(1, -(-sum(part.ledger.figures["train tokens"] for part in parts) // MAX_SAMPLE_TOKENS))
@@ -69,14 +82,17 @@ def count_tokens(place: Place, address: ManifestAddress, sources: tuple[str, ...
 
 
 def to_frequency_rows(counts: Int64s) -> pa.RecordBatch:
-    """The ids that occur, as rows."""
+    """Return the ids that occur as rows of `FREQUENCIES`."""
     occurring = np.flatnonzero(counts)
     columns = [pa.array(occurring.astype(np.uint32)), pa.array(counts[occurring])]
     return pa.RecordBatch.from_arrays(columns, schema=FREQUENCIES)
 
 
 def read_frequencies(place: Place, shards: Manifest) -> Int64s:
-    """The counts that a shard set was made with: int64 [vocabulary]. Raises Damaged."""
+    """Read the counts with which a shard set was made: int64 [vocabulary].
+
+    All counts are 0 if the set has none. Raises Damaged if a file is not what was written.
+    """
     counts = np.zeros(shards.facts["vocab_size"], np.int64)
     for batch in read_table(place, shards, "frequencies", FREQUENCIES.names):
         counts[batch.column("token_id").to_numpy()] = batch.column("occurrences").to_numpy()

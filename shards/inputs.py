@@ -1,7 +1,7 @@
 """The inputs by name; `shards.builders.contract` defines them.
 
-A package of your own adds one under the entry point `cloze.inputs`, which is looked for only where a name is not one
-of ours. Its `version` and its package's enter the fingerprint of its shards.
+A package of your own adds one under the entry point `cloze.inputs`. Entry points are looked up only if a name is not
+one of ours. The `version` of the input and of its package enter the fingerprint of its shards.
 """
 
 from collections.abc import Mapping
@@ -33,15 +33,17 @@ _KINDS = Kinds(what="input", key="shards.input", group=GROUP, ours=INPUTS, membe
 
 
 def find_input_class(kind: str) -> Any:
-    """The dataclass of an input. Raises InputError for an unknown name and a broken package."""
+    """Return the dataclass of an input. Raises InputError for an unknown name, and for a package that is broken."""
     return _KINDS.find(kind)
 
 
 def find_input_package(kind: str) -> str:
-    """The package that an input comes from, with its version; empty for one of ours."""
+    """Return the package that an input comes from, with its version; "" for one of ours. Raises InputError if it is
+    unknown.
+    """
     return _KINDS.find_package(kind)
 
 
 def list_inputs_with_key(key: str) -> list[str]:
-    """The inputs of ours that have a key of their own of this name."""
+    """List the inputs of ours that have a key of this name of their own."""
     return [kind for kind, each in INPUTS.items() if key in {field.name for field in fields(each)}]

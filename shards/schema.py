@@ -1,7 +1,7 @@
-"""Tokenised documents and examples: their columns, and the view of one example.
+"""The columns of tokenized documents and of examples, and the view of one example.
 
-On the way an example is a row of an Arrow record batch; `Example` is the view of one row, for people, tests and
-rare paths. Token ids are uint16 where the vocabulary fits, else uint32.
+On the way an example is a row of an Arrow record batch. `Example` is the view of one row, for people, tests and rare
+paths. Token ids are uint16 if the vocabulary fits, else uint32.
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,15 @@ from corpora.schema import ID_BYTES
 
 
 def choose_id_type(vocab_size: int) -> pa.DataType:
-    """The narrowest unsigned type that holds every id of a vocabulary."""
+    """Return the narrowest unsigned type that holds every id of a vocabulary: uint16 up to 65,536, else uint32."""
     return pa.uint16() if vocab_size <= 1 << 16 else pa.uint32()
 
 
 def build_token_schema(id_type: pa.DataType) -> pa.Schema:
-    """Tokenised documents, sorted by (shuffle, id), so that a shard is one range of rows of every part."""
+    """Build the schema of tokenized documents.
+
+    Rows are sorted by (shuffle, id), so a shard is one range of rows of every part.
+    """
     return pa.schema(
         [
             pa.field("shuffle", pa.uint64(), nullable=False),  # the document's place in the generation's shuffle
@@ -34,9 +37,12 @@ def build_token_schema(id_type: pa.DataType) -> pa.Schema:
 
 
 def build_example_schema(id_type: pa.DataType, *, labels: bool, pairs: bool, static_masks: bool) -> pa.Schema:
-    """Training examples: `[CLS] A [SEP] B [SEP]`, or `[CLS] ... [SEP]` with a separator between documents.
+    """Build the schema of training examples: `[CLS] A [SEP] B [SEP]`, or `[CLS] ... [SEP]` with a separator between
+    documents.
 
-    labels: whether each has one; pairs: whether it has two segments
+    labels:       whether each example has a label
+    pairs:        whether each example has two segments
+    static_masks: whether masks are stored with the examples
     """
     fields = [
         pa.field("example_id", pa.uint64(), nullable=False),
@@ -59,17 +65,18 @@ def build_example_schema(id_type: pa.DataType, *, labels: bool, pairs: bool, sta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """The view of one example.
+    """One example, as a view of its row.
 
-    ids:            uint16 or uint32 [length], unmasked
-    word_starts:    bool [length]
-    boundary:       tokens of `[CLS] A [SEP]`; segment ids are 0 before it and 1 from it on
-    documents:      ids of the documents that it holds, in their order; the first is its anchor
-    revisions:      of these documents
-    label:          of next-sentence 0 where B follows A, else 1; of sentence-order 1 where they are swapped; or None
-    second_document: place in `documents` of the one that B is of; None where there is no B
-    mask_positions: uint16 [masked], ascending; empty with dynamic masks
-    mask_ids:       the ids in their place; the labels are ids[mask_positions]
+    ids:             uint16 or uint32 [length], unmasked
+    word_starts:     bool [length]
+    boundary:        number of tokens of `[CLS] A [SEP]`; segment ids are 0 before it and 1 from it on
+    documents:       ids of the documents that it holds, in their order; the first is its anchor
+    revisions:       revisions of these documents
+    label:           next-sentence: 0 if B follows A, else 1; sentence-order: 1 if A and B are swapped; None without
+                     labels
+    second_document: index in `documents` of the document that B is from; None if there is no B
+    mask_positions:  uint16 [masked], ascending; empty with dynamic masks
+    mask_ids:        the ids that the model sees at those positions; the original tokens are ids[mask_positions]
     """
 
     example_id: int
@@ -87,5 +94,5 @@ class Example:
 
     @property
     def document(self) -> bytes:
-        """The document of its first token: its anchor."""
+        """The id of the document of its first token: its anchor."""
         return self.documents[0]

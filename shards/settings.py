@@ -23,7 +23,7 @@ class ShardSettings:
     length:        longest example, in tokens, specials included
     copies:        how often every document is made into examples (BERT's dupe_factor); static masks differ by copy
     target_tokens: tokens of a shard
-    sources:       names of the sources whose documents become examples; empty for all
+    sources:       names of the sources that give the documents; empty for all
     own:           the keys of the chosen input
     """
 
@@ -54,11 +54,11 @@ class ShardSettings:
 
     @property
     def common(self) -> Common:
-        """The arguments that the input gets."""
+        """The settings that every input gets."""
         return Common(self.length, self.copies, self.seed)
 
     def to_json(self) -> dict[str, Json]:
-        """Return what determines the examples; with the version of the input, and of its package if not ours."""
+        """Return what determines the examples, with the version of the input, and of its package if it is not ours."""
         package = find_input_package(self.input)
         return {
             "input": self.input,
@@ -75,7 +75,9 @@ class ShardSettings:
 
 
 def read_shard_settings(table: Mapping[str, Any], where: str = "shards") -> ShardSettings:
-    """The settings of a recipe's table. Raises InputError.
+    """Convert the `[shards]` table of a recipe to settings. where: the table's name, for messages
+
+    Raises InputError for an unknown key, a key of another input, and a value that is not allowed.
 
     >>> read_shard_settings({"input": "segment-pair", "short_sequence_probability": 0.2}).own.labels
     'next-sentence'

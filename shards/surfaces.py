@@ -3,11 +3,12 @@
     segments and labels ─► cells of equal looks, counted by shard ─► sums ─► a small logistic regression ─► accuracy
 
 A look is: the lengths of A and B in sixteenths of an example, whether A and B begin and end at a sentence, and whether
-the example is full. A model that can guess the label from it need not read: where the accuracy is well over one half,
+the example is full. A model that can guess the label from it need not read: if the accuracy is well over one half,
 next-sentence or sentence-order loss falls and nothing is learnt.
 
-The regression is fitted on the train split and judged on the held-out one; where that has fewer than `ENOUGH` examples,
-it is fitted on three quarters of the train split and judged on the other, chosen by the hash that is an example's id.
+The regression is fitted on the train split and judged on the held-out one. If that has fewer than `MIN_JUDGED_EXAMPLES`
+examples, it is fitted on three quarters of the train split and judged on the other, chosen by the hash that is an
+example's id.
 
 Promise: counts add up over shards; the accuracy is a function of the counts. Cost: 0.2 microseconds an example, and one
 byte a token in passing; the fit takes milliseconds.
@@ -59,7 +60,7 @@ SURFACES = pa.schema(
 
 
 class Segments(NamedTuple):
-    """Places of the segments of n examples, as tokens in a shard's documents."""
+    """Where the segments of n examples are in the tokens of a shard's documents: int64 [n] each, in tokens."""
 
     a_start: Int64s
     a_length: Int64s
@@ -68,9 +69,12 @@ class Segments(NamedTuple):
 
 
 def count_surfaces(sentences: Int64s, segments: Segments, label: Bytes, example_id: UInt64s, *, room: int) -> Int64s:
-    """Count the examples in each cell.
+    """Count the examples in each cell of equal looks: int64 [cells].
 
-    sentences: [sentences + 1], into the tokens; room: the most tokens of both segments
+    sentences:  int64 [sentences + 1], the bounds of each sentence in the tokens
+    label:      uint8 [n], 0 or 1
+    example_id: uint64 [n]; its two highest bits choose one of four quarters
+    room:       most tokens of both segments together
     """
     is_bound = np.zeros(sentences[-1] + 1, bool)
     is_bound[sentences] = True
@@ -94,7 +98,7 @@ def count_surfaces(sentences: Int64s, segments: Segments, label: Bytes, example_
 
 
 def to_surface_rows(counts: Int64s) -> pa.Table:
-    """The cells that hold examples, as rows."""
+    """Return the cells that hold examples as rows of `SURFACES`. counts: as `count_surfaces` returns them"""
     cells = np.flatnonzero(counts)
     columns = {"examples": counts[cells]}
     left = cells
@@ -105,10 +109,10 @@ def to_surface_rows(counts: Int64s) -> pa.Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurfaceAccuracy:
-    """Says how well labels are guessed from the looks of examples.
+    """How well labels can be guessed from the looks of examples.
 
-    accuracy: share that is guessed right; one half where looks say nothing of a fair label
-    examples: that were judged
+    accuracy: share of labels guessed right; about one half if looks say nothing and both labels are as frequent
+    examples: number of examples that were judged
     held_out: whether they are of the held-out split; else they are a quarter of the train split
     """
 
@@ -118,14 +122,16 @@ class SurfaceAccuracy:
 
     @property
     def lower_bound(self) -> float:
-        """The accuracy less three standard deviations of what was judged."""
+        """The accuracy minus three of its standard deviations."""
         return self.accuracy - SIGMAS * float(np.sqrt(self.accuracy * (1 - self.accuracy) / self.examples))
 
 
 def measure_surface_accuracy(splits: Mapping[str, pa.Table]) -> SurfaceAccuracy | None:
-    """Guess the labels of a shard set. splits: the rows of `surface_rows` of each split, of all its shards.
+    """Guess the labels of a shard set from the looks of its examples, and return how many are right.
 
-    None where there are no examples to learn from and others to judge.
+    splits: the rows of `to_surface_rows` over all shards, by the name of the split: "train" and "held-out"
+
+    Returns None if there are no examples to fit, or none to judge.
     """
     train, held_out = (_to_cells(splits.get(name, SURFACES.empty_table())) for name in ("train", "held-out"))
     is_judged = train.quarter == 0
@@ -142,7 +148,7 @@ def measure_surface_accuracy(splits: Mapping[str, pa.Table]) -> SurfaceAccuracy 
 
 
 class _Cells(NamedTuple):
-    """Cells as a regression takes them."""
+    """Cells as the regression takes them."""
 
     quarter: Int64s
     features: Float64s
@@ -162,7 +168,7 @@ def _to_cells(rows: pa.Table) -> _Cells:
 
 
 def _fit_weights(cells: _Cells) -> Float64s:
-    """The weights of a logistic regression of the labels, by Newton's method."""
+    """Return the weights of a logistic regression of the labels, fitted by Newton's method."""
     weights = np.zeros(cells.features.shape[1])
     ridge = _RIDGE * np.eye(len(weights))
     for _ in range(_NUM_ITERATIONS):

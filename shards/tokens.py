@@ -1,16 +1,13 @@
-"""The tokens stage: every document of the corpus tokenised once, sentence by sentence, and shuffled.
+"""The tokens stage: every document of the corpus is tokenized once, sentence by sentence, and shuffled.
 
-Parts mirror the corpus' parts. Within a part rows are sorted by `shuffle`, a hash of the document's id: a shard
-is a range of that hash, so it reads one contiguous run of rows of every part, and is a uniform sample of its
-generation. Lengths, inputs, masks and copies come later and tokenise nothing again.
+Parts mirror the corpus' parts. Within a part rows are sorted by `shuffle`, a hash of the document's id: a shard is a
+range of that hash, so it reads one contiguous run of rows of every part, and is a uniform sample of its generation.
+Lengths, inputs, masks and copies come later and tokenize nothing again.
 
-The stage `merges`: tokens of a generation of many parts, in few parts that are as sorted.
-
-A shard reads a range of the shuffle hash from every part of its generation: what costs parts times shards. Of merged
-parts there are few. Each is one pass over parts that are all open at once, a record batch of each in memory.
-
-Promise: the rows are those of the parts, in the order of (shuffle, id), so shards are those of the parts themselves.
-Memory: `RANGE_TOKENS` tokens three times and a record batch of every part.
+A second stage, `merges`, writes the tokens of a generation of many parts as few parts in the same order. Without it the
+cost is parts times shards, because a shard reads a range of every part. A merge passes once over parts that are all
+open at once. Shards made from merged parts are those made from the parts themselves. Memory of a merge:
+`TOKENS_PER_RANGE` tokens three times, and a record batch of every part.
 """
 
 import threading
@@ -57,7 +54,7 @@ CORPUS_COLUMNS = ("id", "revision", "source", "held_out", "language", "text")  #
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensJob:
-    """One part of a corpus to tokenise."""
+    """One part of a corpus to tokenize, and the vocabulary and seed of the shuffle."""
 
     view: PartView
     vocabulary: ManifestAddress
@@ -65,7 +62,7 @@ class TokensJob:
 
 
 def plan_tokens(corpus: Corpus, vocabulary: Manifest, seed: int) -> Stage:
-    """The stage that tokenises the documents of every part of a corpus; it is named as its vocabulary is."""
+    """Plan the stage that tokenizes every part of a corpus. The stage has the name of its vocabulary."""
     parts = (
         PartPlan(
             name=view.part.name,
@@ -88,7 +85,10 @@ def plan_tokens(corpus: Corpus, vocabulary: Manifest, seed: int) -> Stage:
 
 
 def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Tokenise one part and sort its rows by shuffle hash. A document of no tokens is counted and left out."""
+    """Tokenize one part and write its rows sorted by (shuffle, id).
+
+    A document without tokens is left out and counted in the ledger.
+    """
     job: TokensJob = plan.job
     encoder = get_encoder(writer.place, job.vocabulary)
     schema = build_token_schema(choose_id_type(encoder.vocabulary.size))
@@ -106,7 +106,10 @@ def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def sort_rows(table: pa.Table) -> pa.RecordBatch:
-    """The documents that have tokens, by (shuffle, id); kernels copy the lists, for Arrow takes bits one by one."""
+    """Return the documents that have tokens, sorted by (shuffle, id).
+
+    Kernels copy the lists, because Arrow's `take` copies bits one by one.
+    """
     lengths = pc.list_value_length(table.column("ids")).to_numpy()
     order = pc.sort_indices(table.select(["shuffle", "id"]), [("shuffle", "ascending"), ("id", "ascending")]).to_numpy()
     rows = order[lengths[order] > 0].astype(np.int64)
@@ -118,11 +121,13 @@ def sort_rows(table: pa.Table) -> pa.RecordBatch:
 
 
 def split_into_batches(lengths: Int64s) -> Iterator[range]:
-    """The rows of each record batch: a new one begins with the first row that begins in another `BATCH_TOKENS`.
+    """Return the rows of each record batch: about `BATCH_TOKENS` tokens each, and no document is divided.
 
-    lengths: tokens of every row
+    lengths: int64 [rows], number of tokens of each row
 
-    >>> list(batch_rows(np.array([60_000, 9_000, 200_000, 10])))
+    A new batch begins with the first row that begins in another stretch of `BATCH_TOKENS` tokens.
+
+    >>> list(split_into_batches(np.array([60_000, 9_000, 200_000, 10])))
     [range(0, 2), range(2, 3), range(3, 4)]
     """
     stretches = (np.cumsum(lengths) - lengths) // BATCH_TOKENS
@@ -134,7 +139,10 @@ _cache = threading.local()
 
 
 def get_encoder(place: Place, vocabulary: ManifestAddress) -> Encoder:
-    """The encoder of a vocabulary, kept by each thread from part to part: it remembers the words it has met."""
+    """Return the encoder of a vocabulary.
+
+    Each thread keeps the last one, because an encoder caches the words it has met.
+    """
     key = (place.address, vocabulary)
     if getattr(_cache, "key", None) != key:
         _cache.encoder = Encoder(read_vocabulary(place, read_manifest_at(place, vocabulary)))
@@ -144,7 +152,7 @@ def get_encoder(place: Place, vocabulary: ManifestAddress) -> Encoder:
 
 
 def _count_by_split(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
-    """Return the figures of each split. unknown: id of the unknown token, -1 where there is none."""
+    """Return the figures of both splits. unknown: id of the unknown token, -1 if the vocabulary has none"""
     totals, held_out = _count_contents(rows, unknown), _count_contents(rows.filter(rows.column("held_out")), unknown)
     train = {name: count - held_out[name] for name, count in totals.items()}
     return {
@@ -155,7 +163,7 @@ def _count_by_split(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
 
 
 def _count_contents(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
-    """Count what some rows hold."""
+    """Count the documents, tokens, words, unknown tokens and sentences in these rows."""
     ids, word_starts, sentences = (rows.column(name).flatten() for name in ("ids", "word_starts", "sentence_lengths"))
     return {
         "documents": rows.num_rows,
@@ -167,7 +175,14 @@ def _count_contents(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
 
 
 def tokenize_batch(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, seed: int) -> pa.Table:
-    """Rows of tokens for rows of documents: ids, word starts and sentence lengths, one row a document."""
+    """Tokenize documents: return one row of ids, word starts and sentence lengths for each row of `batch`.
+
+    A sentence without tokens is dropped. A document without tokens stays as a row of empty lists.
+
+    batch:  rows of the corpus with the columns `CORPUS_COLUMNS`
+    schema: of the result, from `build_token_schema`
+    seed:   decides the shuffle hash
+    """
     texts = batch.column("text")
     buffers = text_buffers(texts)
     languages = batch.column("language").to_pylist()
@@ -189,7 +204,7 @@ def tokenize_batch(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, s
 
 
 def compute_shuffle_keys(ids: list[bytes], seed: int) -> UInt64s:
-    """The place of each document in the shuffle: uint64, uniform, of its id alone."""
+    """Return the hash by which each document is shuffled: uint64 [documents], uniform, from its id and the seed."""
     items = np.frombuffer(b"".join(ids), np.uint64).reshape(len(ids), 2)[:, 0]
     return compute_keys(seed, "shuffle", 0, np.ascontiguousarray(items))
 
@@ -204,14 +219,14 @@ TOKENS_PER_RANGE = 1 << 24  # that are sorted at once
 
 
 def plan_merges(tokens: Manifest) -> Stage | None:
-    """The stage that merges the tokens of generations of many parts; None where none has many."""
+    """Plan the stage that merges the tokens of generations with many parts; None if no generation has many."""
     generations = sorted({int(part.labels["generation"]) for part in tokens.parts})
     sets = [list_parts(tokens, generation, ()) for generation in generations]
     return plan_merge("merges", MERGES_VERSION, tokens, sets, ("generation", "source"), build_merged_part)
 
 
 def build_merged_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Merge some parts of tokens."""
+    """Merge several parts of tokens into one, sorted by (shuffle, id)."""
     job: MergeJob = plan.job
     figures = Counter[str]()
     for part in job.parts:
@@ -238,14 +253,14 @@ def build_merged_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 class _SortedReader:
-    """The rows of a sorted table, range after range. batch: what was read and not given yet"""
+    """Reads a sorted table one range of hashes after another. pending: the rows read from disk but not returned yet"""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
         self.pending = next(batches, None)
 
     def read_until(self, last: int) -> Iterator[pa.RecordBatch]:
-        """Give the rows that were not given yet, up to the hash `last`."""
+        """Yield the rows not yet returned with a shuffle hash of at most `last`."""
         while self.pending is not None:
             keys = self.pending.column("shuffle").to_numpy()
             stop = int(np.searchsorted(keys, np.uint64(last), "right"))

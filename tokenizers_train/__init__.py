@@ -2,7 +2,7 @@
 
     1. `words/` splits texts by the rule of a family and counts each distinct word: `WordCounts`, part by part.
     2. `words/counts.py` merges the counts of all parts, with a weight for each source.
-    3. `learning/` learns the pieces from the merged counts alone; training never sees a text.
+    3. `learning/` learns the pieces from the merged counts; training never sees a text.
     4. `vocabularies/` makes the pieces, or a folder of others, a `Vocabulary`: the files that other tools open.
     5. `encoding/` compiles a vocabulary to an `Encoder`: UTF-8 bytes in, flat arrays of token ids out.
 
@@ -17,5 +17,5 @@ Three families are known: BERT's WordPiece, RoBERTa's byte-level BPE and ALBERT'
 `counts` and `vocabularies`.
 
 Hugging Face tokenizers defines what words and ids are, and how pieces are learnt except for ties (see `learning/`).
-The kernels give the same answer sooner: each is next to its plain twin, and a property test compares the two.
+The kernels give the same answer sooner: each has a plain form (`_plain`), and a property test compares the two.
 """

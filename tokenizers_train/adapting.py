@@ -1,36 +1,31 @@
-"""Fitting an existing vocabulary to a domain: the tokens it lacks, and the vocabulary that has them.
+"""Fit an existing vocabulary to a domain: choose the tokens that it lacks, and build the vocabulary that has them.
 
-    word counts of the domain ─► choose_words ─► choices ─► new_vocabulary ─► a folder that AutoTokenizer opens
+    word counts of the domain ─► choose_tokens ─► choices ─► with_added_tokens ─► a folder that AutoTokenizer opens
 
-What is chosen: the token that saves most pieces in the domain's text, then the one that saves most next to it, and so
-on: greedily, counted again after each. (AVocaDo, Hong et al. 2021, adds subwords too, until the text is fragmented
-little enough.) WordPiece and Unigram are given whole words: a word is one meaning, and its embedding can begin as the
-mean of its pieces. Beginnings of words save hardly more: 400 tokens chosen from half of a text left, in the other half,
-1.1696 tokens a word of biomedical abstracts with whole words and 1.1648 with beginnings, 1.0277 and 1.0276 of
-contracts, and among the beginnings were `adju` and `fibrobla`. Byte-level BPE cannot take a word by itself:
-it needs the merges that build it, and each piece on the way is a token. So merging continues where the old merges end
-(Purason et al. 2025): each merge is one token, and saves as many pieces as it joins pairs.
+The first token chosen is the one that saves most pieces in the domain's text, the next one saves most in addition to
+it, and so on: greedily, with gains counted again after each choice. (AVocaDo, Hong et al. 2021, adds subwords too,
+until the text is fragmented little enough.) WordPiece and Unigram are given whole words: a word is one meaning, and its
+embedding can begin as the mean of its pieces. Beginnings of words save hardly more: 400 tokens chosen from half of a
+text left, in the other half, 1.1696 tokens a word of biomedical abstracts with whole words and 1.1648 with beginnings,
+1.0277 and 1.0276 of contracts, and among the beginnings were `adju` and `fibrobla`. Byte-level BPE cannot take a word
+by itself: it needs the merges that build it, and each piece on the way is a token. So merging continues after the old
+merges (Purason et al. 2025): each merge is one token, and saves as many pieces as it joins pairs.
 
-Promise: `Choice.saved` is exactly by how many tokens the counted words become fewer, given the choices before. Tokens
-keep their ids, but for `[unusedN]` slots that are filled; special tokens stay. Every new token is reached: its text is
-encoded as it alone. By default a token has letters alone, so no number becomes one; a name that occurs often enough in
-the text may. Words of WordPiece and byte-level BPE that hold anything else are not drawn from; of SentencePiece's,
-which end at white space, the letters up to the first other sign are.
+Promises: `Choice.saved_tokens` is exactly the number of tokens that the counted words become fewer by, given the
+choices before. Tokens keep their ids, except `[unusedN]` slots that are filled; special tokens stay. Every new token is
+reached: its text is encoded as only that token. By default a token has only letters, so no number becomes one; a name
+that occurs often enough in the text may. Words of WordPiece and byte-level BPE that hold anything else are not
+eligible; of SentencePiece's, which end at white space, the letters up to the first other sign are. `WordPieceCutter`
+and `UnigramCutter` cut a word as the model of Hugging Face tokenizers with the same pieces does, and `WordMerger` as
+its BPE model with the new merges after the old ones.
 
-Cost: for 2,000 tokens from 40 MB of English novels 1.2 s of CPU and 25 MB (WordPiece; 75,782 distinct words), 2.0 s
-and 50 MB (byte-level BPE; 125,821). Plain Python.
+A word is cut again only if a new token can change it, so a million words are cut once and a few of them again for each
+token. New merges may simply follow the old ones because a merge is never made if its piece is a token already: a piece
+that two different merges make could come back into an older merge. Every merge that takes a new piece is then newer
+than the one that makes it, and the old merges run to their end before the first new one.
 
-Cut words into pieces while tokens are being added: the three algorithms, in plain Python.
-
-Promise: `WordPieceCuts` and `UnigramCuts` cut a word as the model of Hugging Face tokenizers does that has the same
-pieces, and `MergeCuts` as its BPE model with the new merges after the old ones. A word is cut again only when a new
-token can change it, so a million words are cut once and a few of them again for each token.
-
-Why new merges may simply follow the old ones: a piece that is made twice, by two different merges, could come back
-into an older merge. So a merge whose piece is a token already is never made. Every merge that takes a new piece is
-then newer than the one that makes it, and the old merges run to their end before the first new one.
-
-Cost: 2 microseconds for a word of two pieces (WordPiece), 20 for Unigram.
+Cost: for 2,000 tokens from 40 MB of English novels 1.2 s of CPU and 25 MB (WordPiece; 75,782 distinct words), 2.0 s and
+50 MB (byte-level BPE; 125,821). Plain Python: 2 microseconds to cut a word of two pieces (WordPiece), 20 for Unigram.
 """
 
 import heapq
@@ -61,25 +56,32 @@ SCORE_MARGIN = 1e-3  # by which a new Unigram piece is better than the pieces it
 
 
 class WordCutter(Protocol):
-    """Cuts of words by an algorithm in which a token can be added by itself."""
+    """Cuts words into pieces by an algorithm to which a token can be added without any other."""
 
     def cut(self, word: str) -> Pieces:
-        """The pieces of a word."""
+        """Return the pieces of a word."""
 
     def is_unknown(self, pieces: Pieces) -> bool:
-        """True if these pieces lose what the word was."""
+        """Return whether the word that was cut into these pieces cannot be told from them."""
 
     def __contains__(self, token: object) -> bool: ...
 
     def add(self, token: str) -> None:
-        """Add a new token."""
+        """Add a token that is not in the vocabulary yet."""
 
     def remove(self, token: str) -> None:
-        """Take an added token out again."""
+        """Remove a token that was added."""
 
 
 class WordPieceCutter:
-    """The longest piece first, then on with what continues (Wu et al. 2016, as BERT's tokenizer has it)."""
+    """Cuts a word by its longest piece, then the rest by its longest piece, and so on (Wu et al. 2016, as BERT's
+    tokenizer).
+
+    tokens:          the vocabulary
+    unknown:         the token of a word that cannot be cut
+    prefix:          the mark of a piece that continues a word: "##"
+    max_word_length: a word with more characters is unknown
+    """
 
     def __init__(self, tokens: Collection[str], unknown: str, prefix: str, max_word_length: int) -> None:
         self._tokens = set(tokens)
@@ -87,7 +89,7 @@ class WordPieceCutter:
         self._max_token_length = max(map(len, tokens), default=0)
 
     def cut(self, word: str) -> Pieces:
-        """The pieces of a word; the unknown token alone where a part of it has none."""
+        """Return the pieces of a word; only the unknown token if some part of the word has no piece."""
         if len(word) > self._max_word_length:
             return self._unknown_pieces
         pieces, start = [], 0
@@ -103,7 +105,7 @@ class WordPieceCutter:
         return tuple(pieces)
 
     def is_unknown(self, pieces: Pieces) -> bool:
-        """True if the word is the unknown token."""
+        """Return whether these pieces are the unknown token."""
         return pieces == self._unknown_pieces
 
     def __contains__(self, token: object) -> bool:
@@ -115,15 +117,18 @@ class WordPieceCutter:
         self._max_token_length = max(self._max_token_length, len(token))
 
     def remove(self, token: str) -> None:
-        """Take a token out again."""
+        """Remove a token. Raises KeyError if there is none."""
         self._tokens.remove(token)
 
 
 class UnigramCutter:
-    """The pieces with the largest sum of scores (Kudo 2018); the first found of equal ones, as tokenizers has it.
+    """Cuts a word into the pieces with the largest sum of scores (Kudo 2018); of equal sums the first found counts, as
+    in tokenizers.
 
-    A token that is added scores what its pieces score together and LITTLE more, and never less than the least
-    score before: it takes the place of its own pieces and, except for such lifting, of no others.
+    A token that is added is given the sum of its pieces' scores and SCORE_MARGIN more, but at least the lowest score of
+    the original vocabulary: it replaces its own pieces and, except for such lifting, no others.
+
+    scores: the pieces with the logarithms of their probabilities
     """
 
     def __init__(self, scores: Mapping[str, float]) -> None:
@@ -132,7 +137,7 @@ class UnigramCutter:
         self._max_token_length = max(map(len, self.scores))
 
     def cut(self, word: str) -> Pieces:
-        """The pieces of a word; characters without a piece are together one."""
+        """Return the pieces of a word; a run of characters without a piece is one unknown piece."""
         paths: list[tuple[float, int, bool] | None] = [(0.0, 0, True), *[None] * len(word)]
         for start in range(len(word)):
             path = paths[start]
@@ -148,23 +153,23 @@ class UnigramCutter:
         return _trace_best_path(word, paths)
 
     def is_unknown(self, pieces: Pieces) -> bool:
-        """True if a piece is not in the vocabulary."""
+        """Return whether one of the pieces is not in the vocabulary."""
         return any(piece not in self.scores for piece in pieces)
 
     def __contains__(self, token: object) -> bool:
         return token in self.scores
 
     def add(self, token: str) -> None:
-        """Add a token, with a score by the rule above."""
+        """Add a token with the score that `compute_score` gives its present pieces."""
         self.scores[token] = self.compute_score(self.cut(token))
         self._max_token_length = max(self._max_token_length, len(token))
 
     def remove(self, token: str) -> None:
-        """Take a token out again."""
+        """Remove a token. Raises KeyError if there is none."""
         del self.scores[token]
 
     def compute_score(self, pieces: Pieces) -> float:
-        """Return the score of a token of these pieces."""
+        """Return the score of a new token that replaces these pieces."""
         together = sum(self.scores.get(piece, self._lowest_score) for piece in pieces)
         return max(together + SCORE_MARGIN, self._lowest_score)
 
@@ -172,14 +177,14 @@ class UnigramCutter:
 def _keep_better_path(
     paths: list[tuple[float, int, bool] | None], end: int, score: float, start: int, is_known: bool
 ) -> None:
-    """Enter a path to `end` where it is better than the one so far."""
+    """Replace the best path that ends at `end` if this one scores higher."""
     current = paths[end]
     if current is None or score > current[0]:
         paths[end] = (score, start, is_known)
 
 
 def _trace_best_path(word: str, paths: list[tuple[float, int, bool] | None]) -> Pieces:
-    """The pieces of the best path, unknown ones that meet joined."""
+    """Return the pieces of the best path, with neighbouring unknown characters joined to one piece."""
     pieces: list[str] = []
     end, after_unknown = len(word), False
     while end:
@@ -195,7 +200,11 @@ def _trace_best_path(word: str, paths: list[tuple[float, int, bool] | None]) -> 
 
 
 class Merge(NamedTuple):
-    """Two pieces joined. drawn: how often they were next to each other in words to draw from; saved: in all words."""
+    """Two pieces that were joined.
+
+    eligible_count: how often they were neighbours in eligible words
+    saved_tokens:   how often they were neighbours in all words
+    """
 
     left: str
     right: str
@@ -204,12 +213,18 @@ class Merge(NamedTuple):
 
 
 class WordMerger:
-    """Words of pieces, merged further (Sennrich et al. 2016; continued: Purason et al. 2025)."""
+    """Words as pieces that are merged further (Sennrich et al. 2016; continued merging: Purason et al. 2025)."""
 
     def __init__(
         self, words: list[Pieces], counts: list[int], are_eligible: list[bool], tokens: Collection[str]
     ) -> None:
-        """The words as the old merges leave them; tokens are drawn from those with `draws`."""
+        """Count the neighbouring pieces of the eligible words.
+
+        words:        each word as the old merges leave it
+        counts:       how often each word occurs
+        are_eligible: whether new tokens may come from each word; only these words decide which pair is frequent
+        tokens:       the vocabulary; no merge makes one of them again
+        """
         self._words, self._counts, self._are_eligible = list(words), counts, are_eligible
         self._tokens = set(tokens)
         self.pair_counts: Counter[tuple[str, str]] = Counter()
@@ -218,18 +233,21 @@ class WordMerger:
             self._add_pairs(number, 1)
 
     def _add_pairs(self, number: int, sign: int) -> None:
-        """Count the pairs of a word in, or out."""
+        """Add a word's neighbouring pieces to the counts, or take them away if `sign` is -1."""
         for pair in pairwise(self._words[number]):
             self._words_with_pair[pair].add(number)
             if self._are_eligible[number]:
                 self.pair_counts[pair] += sign * self._counts[number]
 
     def can_join(self, pair: tuple[str, str]) -> bool:
-        """True if the pair makes a piece that is no token yet."""
+        """Return whether joining the pair makes a piece that is no token yet."""
         return "".join(pair) not in self._tokens
 
     def join(self, pair: tuple[str, str], on_higher_count: Callable[[tuple[str, str], int], None]) -> Merge:
-        """Make the pair one piece in every word; calls `report` with each pair there is more of now, and how many."""
+        """Join the pair in every word, from the left, and make it a token.
+
+        on_higher_count: called with each pair that has the new piece in it, and its count among eligible words
+        """
         count, saved_tokens, new_pairs = self.pair_counts[pair], 0, set[tuple[str, str]]()
         self._tokens.add("".join(pair))
         for number in sorted(self._words_with_pair.pop(pair)):
@@ -248,7 +266,7 @@ class WordMerger:
 
 
 def join_pair(pieces: Pieces, pair: tuple[str, str]) -> Pieces:
-    """The pieces with each occurrence of the pair, from the left, made one.
+    """Return the pieces with each occurrence of the pair joined, from the left.
 
     >>> join_pair(("a", "a", "a"), ("a", "a"))
     ('aa', 'a')
@@ -270,13 +288,13 @@ SLOT_PATTERN = re.compile(r"\[unused\d+\]|madeupword\d{4}")  # BERT's and RoBERT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdaptSettings:
-    """Settings that choose the words that a vocabulary may be given.
+    """Settings that decide which words of a domain may become tokens.
 
     min_count:  a word (of byte-level BPE: a pair of pieces) that occurs less often is not taken
-    min_length: words with fewer characters are not drawn from
-    max_length: nor are words with more
-    characters: "letters": nor are words with anything but letters (Unigram: they are cut off at it);
-                "letters-digits": digits are allowed as well
+    min_length: words with fewer characters are not eligible
+    max_length: words with more characters are not eligible
+    characters: "letters": only words of letters are eligible (Unigram: a word ends at the first other sign);
+                "letters-digits": digits are allowed too
     """
 
     min_count: int = 5
@@ -290,7 +308,7 @@ class AdaptSettings:
             check_range(name, getattr(self, name), least, remedy=f"; it must be {least} or more.")
 
     def is_eligible(self, word: str) -> bool:
-        """True if tokens may be drawn from this word, given without what marks its beginning."""
+        """Return whether tokens may come from this word, given without the mark of its beginning."""
         fits = self.min_length <= len(word) <= self.max_length
         return fits and (word.isalpha() if self.characters == LETTERS else word.isalnum())
 
@@ -299,11 +317,11 @@ class AdaptSettings:
 class Choice:
     """A token to add.
 
-    count:   how often it occurs in the words it may be drawn from
-    pieces:  what it was cut into, with the choices before it
-    saved:   tokens that the counted words become fewer by it
-    rescued: occurrences of words that were unknown and no longer are
-    score:   of a Unigram piece; else 0
+    count:         how often it occurs in the eligible words
+    pieces:        the pieces of its text before it was chosen and after the choices before it
+    saved_tokens:  the number of tokens that the counted words become fewer by
+    rescued_words: occurrences of words that were unknown and no longer are
+    score:         of a Unigram piece; else 0
     """
 
     token: str
@@ -317,12 +335,16 @@ class Choice:
 def choose_tokens(
     vocabulary: Vocabulary, counts: WordCounts, max_tokens: int, settings: AdaptSettings | None = None
 ) -> list[Choice]:
-    """The tokens to add, in the order in which they are chosen: at most `wanted`, fewer where no more save anything.
+    """Return the tokens to add, best first: at most `max_tokens`, fewer if no other occurs `min_count` times and saves
+    anything.
 
-    counts: of the domain, by the vocabulary's own rule of words
-    Raises InputError where the vocabulary's rules are not those of BERT, GPT-2, RoBERTa or ALBERT.
-    A word that is unknown counts as if it were cut into its letters. Of equal tokens the first by code points is
+    A word that is unknown counts as if it were cut into its letters. Of equally good tokens the first by code points is
     chosen.
+
+    counts:   word counts of the domain, by the vocabulary's own word rule
+    settings: which words are eligible; default: `AdaptSettings()`
+
+    Raises InputError if the vocabulary's rules are not those of BERT, GPT-2, RoBERTa or ALBERT.
     """
     settings = settings or AdaptSettings()
     rule = require_word_rule(vocabulary)
@@ -335,7 +357,9 @@ def choose_tokens(
 
 
 def require_word_rule(vocabulary: Vocabulary) -> WordRule:
-    """Return the rule of the vocabulary's words. Raises InputError where it is unknown, so it cannot be adapted."""
+    """Return the vocabulary's word rule. Raises InputError if it has another one than those of the kernels: it cannot
+    be adapted.
+    """
     rule = vocabulary.word_rule
     if rule is None:
         raise InputError(
@@ -350,14 +374,16 @@ def require_word_rule(vocabulary: Vocabulary) -> WordRule:
 
 
 class _WordCut(NamedTuple):
-    """The cut of a word, and whether a part of it is unknown then."""
+    """The pieces of a word, and whether a part of it is unknown."""
 
     pieces: Pieces
     is_unknown: bool
 
 
 class _TokenChooser:
-    """The words that are more than one piece, in ascending order, and how they are cut at present."""
+    """Chooses whole words as tokens. It holds the words that are more than one piece, ascending, and their present
+    pieces.
+    """
 
     def __init__(
         self,
@@ -375,7 +401,9 @@ class _TokenChooser:
         self._current_cuts = [self._cut_word(word) for word in self._words]
 
     def iter_choices(self) -> Iterator[Choice]:
-        """The best token, the best next to it, and so on: an older gain is counted again when it comes to the top."""
+        """Yield the best token, then the best in addition to it, and so on. A gain is computed again when it comes to
+        the top.
+        """
         candidates = self._count_candidates()
         heap = [
             (-self._compute_gain(token), token)
@@ -392,7 +420,7 @@ class _TokenChooser:
                 yield self._add_token(token, candidates[token])
 
     def _count_candidates(self) -> Counter[str]:
-        """The tokens there may be, and how often each occurs."""
+        """Return the possible tokens and how often each occurs."""
         occurrences = Counter[str]()
         for word, count in zip(self._words, self._counts, strict=True):
             token = word if self._algorithm == WORDPIECE else _keep_leading_letters(word, self._settings)
@@ -401,7 +429,7 @@ class _TokenChooser:
         return occurrences
 
     def _is_one_word(self, token: str) -> bool:
-        """True if the token's text is that one word, as texts are cut into words."""
+        """Return whether the word rule finds just this word in the token's text."""
         return self._rule.split(token.removeprefix(WORD_MARK)) == [token]
 
     def _cut_word(self, word: str) -> _WordCut:
@@ -409,7 +437,9 @@ class _TokenChooser:
         return _WordCut(pieces, self._cutter.is_unknown(pieces))
 
     def _find_changed_cuts(self, token: str) -> dict[int, _WordCut]:
-        """The words that a token changes, by number, as they are cut with it. All of them begin with it."""
+        """Return the words that a token would change, by number, with their new pieces. All of them begin with the
+        token.
+        """
         first = bisect_left(self._words, token)
         last = bisect_right(self._words, token, lo=first, key=lambda word: word[: len(token)])
         self._cutter.add(token)
@@ -418,7 +448,7 @@ class _TokenChooser:
         return {number: cut for number, cut in cuts if cut.pieces != self._current_cuts[number].pieces}
 
     def _compute_gain(self, token: str) -> int:
-        """Return what a token saves in addition to those taken."""
+        """Return how many tokens a new token saves, in addition to those added; an unknown word counts its letters."""
         return sum(
             self._counts[number]
             * (self._compute_cost(number, self._current_cuts[number]) - self._compute_cost(number, cut))
@@ -429,7 +459,7 @@ class _TokenChooser:
         return len(self._words[number]) if cut.is_unknown else len(cut.pieces)
 
     def _add_token(self, token: str, count: int) -> Choice:
-        """Add a token for good."""
+        """Add a token for good, and cut the words again that it changes."""
         before, saved_tokens, rescued_words = self._cutter.cut(token), 0, 0
         for number, cut in self._find_changed_cuts(token).items():
             saved_tokens += self._counts[number] * (len(self._current_cuts[number].pieces) - len(cut.pieces))
@@ -443,7 +473,7 @@ class _TokenChooser:
 
 
 def _keep_leading_letters(word: str, settings: AdaptSettings) -> str:
-    """A word of SentencePiece's up to the first mark: they end at white space, `word,` is one."""
+    """Return a word of sentencepiece's up to its first other sign: such words end at white space, so `word,` is one."""
     without_mark = word.removeprefix(WORD_MARK)
     is_allowed = str.isalpha if settings.characters == LETTERS else str.isalnum
     end = next((place for place, letter in enumerate(without_mark) if not is_allowed(letter)), len(without_mark))
@@ -451,7 +481,9 @@ def _keep_leading_letters(word: str, settings: AdaptSettings) -> str:
 
 
 def build_word_cutter(vocabulary: Vocabulary) -> WordCutter:
-    """The cuts of a WordPiece or Unigram vocabulary's model. No text holds a special token."""
+    """Build the cutter of a WordPiece or Unigram vocabulary. Special tokens are left out of Unigram's pieces: no text
+    has them.
+    """
     model, special = vocabulary.content["model"], {vocabulary.tokens[n] for n in vocabulary.special_ids.values()}
     if vocabulary.algorithm == UNIGRAM:
         return UnigramCutter({piece: score for piece, score in model["vocab"] if piece not in special})
@@ -466,7 +498,9 @@ def build_word_cutter(vocabulary: Vocabulary) -> WordCutter:
 def _iter_merge_choices(
     vocabulary: Vocabulary, words: Sequence[str], counts: Sequence[int], settings: AdaptSettings
 ) -> Iterator[Choice]:
-    """Continue merging: the most frequent pair of the words to draw from, again and again."""
+    """Yield merges of the most frequent pair of the eligible words, again and again, until none occurs `min_count`
+    times.
+    """
     model = vocabulary.to_tokenizer().model
     cuts = (tuple(piece.value for piece in model.tokenize(spell_for_model(vocabulary, word))) for word in words)
     are_eligible = (settings.is_eligible(word.removeprefix(" ")) for word in words)
@@ -496,11 +530,14 @@ def _iter_merge_choices(
 
 
 def with_added_tokens(vocabulary: Vocabulary, choices: Sequence[Choice], mode: str = FILL) -> Vocabulary:
-    """The vocabulary with the chosen tokens.
+    """Return the vocabulary with the chosen tokens; the vocabulary itself if there are none.
 
-    mode: "fill": in the place of [unusedN] tokens (RoBERTa: of madeupwordNNNN), the first ones first, and after the
-          last token what finds none; "append": all after the last token
-    Raises InputError for a token that exists already or that no text reaches, and for unknown rules.
+    choices: of `choose_tokens` for this vocabulary, in its order; for byte-level BPE the first ones, without gaps
+    mode:    "fill": replace [unusedN] tokens (RoBERTa: madeupwordNNNN) in ascending order, and append the tokens that
+             find none; "append": append all tokens after the last one
+
+    Raises InputError if a token exists already, if the tokenizer would not give it for its own text, if `mode` is
+    neither, or if the vocabulary's rules are not known.
     """
     check_choice("mode", mode, (FILL, APPEND))
     require_word_rule(vocabulary)
@@ -519,7 +556,7 @@ def with_added_tokens(vocabulary: Vocabulary, choices: Sequence[Choice], mode: s
 
 
 def list_slot_ids(vocabulary: Vocabulary) -> list[int]:
-    """The ids of the tokens that stand for nothing and may be filled, ascending."""
+    """Return the ids of the tokens that stand for nothing and may be replaced, ascending; none for Unigram."""
     if vocabulary.algorithm == UNIGRAM:
         return []
     needed = {left + right for left, right in vocabulary.merges}
@@ -528,7 +565,7 @@ def list_slot_ids(vocabulary: Vocabulary) -> list[int]:
 
 
 def _build_files(vocabulary: Vocabulary, tokens: Sequence[str], choices: Sequence[Choice]) -> dict[str, bytes]:
-    """The vocabulary's files with the new tokens, as far as they name tokens; a SentencePiece model is left out."""
+    """Return the vocabulary's files with the new tokens in all that list tokens, without a SentencePiece model."""
     content, files = json.loads(vocabulary.definition), dict(vocabulary.to_files())
     _edit_model(content["model"], vocabulary.algorithm, tokens, choices)
     files["tokenizer.json"] = json.dumps(content, ensure_ascii=False).encode()
@@ -545,9 +582,10 @@ def _build_files(vocabulary: Vocabulary, tokens: Sequence[str], choices: Sequenc
 
 
 def _edit_model(model: dict[str, Any], algorithm: str, tokens: Sequence[str], choices: Sequence[Choice]) -> None:
-    """Put the tokens into the model of a tokenizer.json, with what else it needs for the new ones.
+    """Replace the tokens in the model of a tokenizer.json, and add the merges or scores of the new ones.
 
-    Special tokens that were only added next to the model go into it at their ids, for ids after them to stay free.
+    Special tokens that were only added next to the model are put into it at their ids, so that the ids after them stay
+    free.
     """
     if algorithm == UNIGRAM:
         scores = dict(model["vocab"]) | {choice.token: choice.score for choice in choices}
@@ -559,7 +597,7 @@ def _edit_model(model: dict[str, Any], algorithm: str, tokens: Sequence[str], ch
 
 
 def _check_reachable(vocabulary: Vocabulary, choices: Sequence[Choice]) -> None:
-    """Raise InputError for a token that the tokenizer does not give for the token's own text."""
+    """Raise InputError if the tokenizer does not encode a new token's text as that token."""
     tokenizer, is_whole_word = vocabulary.to_tokenizer(), vocabulary.algorithm != BYTE_BPE
     lost = [
         choice.token
@@ -575,7 +613,9 @@ def _check_reachable(vocabulary: Vocabulary, choices: Sequence[Choice]) -> None:
 
 
 def _encode_token(tokenizer: Tokenizer, token: str, is_whole_word: bool) -> list[int]:
-    """The ids of a token's text: as a text of its own where it is a word, else as the model alone gives them."""
+    """Return the ids of a token's text: as a text of its own if the token is a whole word, else as only the model
+    encodes it.
+    """
     if is_whole_word:
         ids: list[int] = tokenizer.encode(token.removeprefix(WORD_MARK), add_special_tokens=False).ids
         return ids
@@ -583,9 +623,11 @@ def _encode_token(tokenizer: Tokenizer, token: str, is_whole_word: bool) -> list
 
 
 def find_old_pieces(old: Vocabulary, new: Vocabulary) -> dict[int, tuple[int, ...]]:
-    """For each token of `new` that is not at its place in `old`, by id: the ids of its pieces in `old`.
+    """Return the pieces in `old` of each token that is new in `new`: {new id: ids in `old`}.
 
-    Raises InputError where a token of `old` that stands for something has another id in `new`.
+    A model's new embeddings can begin as the mean of these pieces' embeddings.
+
+    Raises InputError if a token of `old` that is not a slot has another id in `new`.
     """
     before, after, slots = old.tokens, new.tokens, {*list_slot_ids(old)}
     moved = [n for n, token in enumerate(before) if n not in slots and after[n : n + 1] != (token,)]
@@ -600,5 +642,5 @@ def find_old_pieces(old: Vocabulary, new: Vocabulary) -> dict[int, tuple[int, ..
 
 
 def spell_for_model(vocabulary: Vocabulary, word: str) -> str:
-    """A counted word as the model is given it: in byte-level BPE a letter for each byte, else as it is."""
+    """Return a counted word as the model takes it: in byte-level BPE a letter for each byte, else the word itself."""
     return "".join(map(BYTE_LETTERS.__getitem__, word.encode())) if vocabulary.algorithm == BYTE_BPE else word

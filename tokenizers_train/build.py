@@ -1,11 +1,11 @@
-"""Two stages: `counts` (words of every part of the corpus) and `vocabularies` (trained on their sum, or brought).
+"""Two stages: `counts` (the words of every part of the corpus) and `vocabularies` (trained on their sum, or given).
 
-    corpus ─► word counts, part by part ─► added up by tasks, where there are many (`totals`)
+    corpus ─► word counts, part by part ─► of many parts, added up by tasks (`totals`)
            ─► folded one after another, weighted by source ─► training ─► a folder that AutoTokenizer opens
 
-Counting is the long half and depends on nothing but the text and the rule of words (BERT's, GPT-2's, sentencepiece's;
-lower-cased or not), so another vocabulary size counts nothing again. Held-out documents are not counted. A vocabulary
-is trained on one named generation and reused by later ones, so new data never makes old shards stale. One that exists
+Counting is the long half and depends only on the text and the word rule (BERT's, GPT-2's, sentencepiece's; lower-cased
+or not), so another vocabulary size counts nothing again. Held-out documents are not counted. A vocabulary is trained on
+one named generation and reused by later ones, so new data never makes old shards stale. A vocabulary that exists
 already is taken into the store as it is.
 """
 
@@ -62,9 +62,9 @@ class CountJob:
 
 
 def plan_counts(corpus: Corpus, rule: WordRule, name: str | None = None) -> Stage:
-    """The stage that counts the words of every part of a corpus' live, not held-out documents.
+    """Plan the stage that counts the words of a corpus, part by part, without deleted and held-out documents.
 
-    name: of the artifact, where the words are counted by several rules; default: the corpus' name
+    name: name of the artifact, if the words are counted by several rules; default: the corpus' name
     """
     deleted = str(corpus.manifest.tables.get("deleted", ""))
     parts = (
@@ -89,7 +89,7 @@ def plan_counts(corpus: Corpus, rule: WordRule, name: str | None = None) -> Stag
 
 
 def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Count the words of one part."""
+    """Count the words of one part and write them."""
     job: CountJob = plan.job
     deleted = read_delete_list_at(writer.place, job.corpus)
     documents_seen = Counter[str]()
@@ -111,7 +111,7 @@ def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def batch_columns(columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
-    """Columns in fewer ones of about `TOGETHER_BYTES`: the distinct words of each are sorted and merged."""
+    """Join columns to ones of about `BATCH_BYTES` and yield them, because the distinct words of each are sorted."""
     waiting: list[pa.Array] = []
     for column in columns:
         waiting.append(column)
@@ -123,19 +123,19 @@ def batch_columns(columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
 
 
 def _write_counts(writer: PartWriter, counts: WordCounts) -> dict[str, int]:
-    """Write counts as the table of a part; return its figures."""
+    """Write counts as the table of a part, and return the part's figures."""
     with writer.create_table("counts", COUNTS_SCHEMA) as sink:
         sink.write(counts)
     return {"words": int(pc.sum(counts.column("count")).as_py() or 0), "distinct words in parts": counts.num_rows}
 
 
 def plan_totals(counts: Manifest) -> Stage | None:
-    """The stage that merges the counts of many parts of a source, by tasks; None where there are few."""
+    """Plan the stage that merges the counts of a source's parts by tasks; None if there are too few parts for it."""
     return plan_merge("totals", TOTALS_VERSION, counts, [counts.parts], ("source",), build_totals_part)
 
 
 def build_totals_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Add up the counts of some parts."""
+    """Add up the counts of some parts and write them."""
     job: MergeJob = plan.job
     figures = _write_counts(writer, merge_counts(read_counts(writer.place, job.folder, job.parts)))
     total = sum(part.ledger.figures["words"] for part in job.parts)
@@ -145,7 +145,7 @@ def build_totals_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def read_counts(place: Place, stage_folder: str, parts: Iterable[Part]) -> Iterator[WordCounts]:
-    """The counts of parts, one after another. Raises Damaged."""
+    """Yield the counts of each part. Raises Damaged if a table is not the one that was written."""
     for part in parts:
         yield pa.Table.from_batches(
             read_part_table(place, stage_folder, part, "counts", COUNTS_SCHEMA.names), COUNTS_SCHEMA
@@ -162,9 +162,9 @@ class VocabularyJob:
 
 
 def plan_vocabulary(name: str, counts: Manifest, settings: VocabularySettings, weights: Mapping[str, float]) -> Stage:
-    """The stage that trains one vocabulary: one part.
+    """Plan the stage that trains one vocabulary, in one part.
 
-    counts:  of words, or what their parts were merged into
+    counts:  artifact of the counts, or of the totals that its parts were merged into
     weights: source -> weight of its counts (default 1)
     """
     job = VocabularyJob(counts=counts.address, settings=settings, weights=weights)
@@ -182,7 +182,7 @@ def plan_vocabulary(name: str, counts: Manifest, settings: VocabularySettings, w
 
 
 def build_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Train on the merged counts and write the folder."""
+    """Train a vocabulary on the merged counts and write its folder. Raises InputError if there are no words."""
     job: VocabularyJob = plan.job
     manifest = read_manifest_at(writer.place, job.counts)
     weights = [job.weights.get(part.labels.get("source", ""), 1.0) for part in manifest.parts]
@@ -196,14 +196,19 @@ def build_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def train_vocabulary(counts: WordCounts, settings: VocabularySettings) -> Vocabulary:
-    """Train a vocabulary by the algorithm of its settings."""
+    """Train a vocabulary by the algorithm of its settings.
+
+    Raises InputError if there are no words, or too few, or `settings.size` has no room for the single characters.
+    """
     if settings.algorithm == UNIGRAM:
         return train_unigram_vocabulary(counts, settings)
     return train_byte_bpe(counts, settings) if settings.algorithm == BYTE_BPE else train_wordpiece(counts, settings)
 
 
 def train_unigram_vocabulary(counts: WordCounts, settings: VocabularySettings) -> Vocabulary:
-    """Train a Unigram vocabulary of at most `settings.size` tokens, the special ones among them."""
+    """Train a Unigram vocabulary of at most `settings.size` tokens, special ones included. Raises InputError as
+    `train_unigram`.
+    """
     reserved = len(settings.family_tokens) + len(settings.special_tokens)
     unigram = UnigramSettings(
         size=settings.size - reserved,
@@ -226,7 +231,9 @@ class GivenVocabularyJob:
 
 
 def plan_given_vocabulary(name: str, vocabulary: Vocabulary) -> Stage:
-    """The stage that takes a vocabulary into the store as it is: one part, named by the bytes of its files."""
+    """Plan the stage that takes an existing vocabulary into the store as it is, in one part with the digest of its
+    files as key.
+    """
     files = vocabulary.to_files()
     digest = hashlib.sha256()
     for file, data in sorted(files.items()):
@@ -245,9 +252,11 @@ def plan_given_vocabulary(name: str, vocabulary: Vocabulary) -> Stage:
 
 
 def _choose_build_version(vocabulary: Vocabulary) -> int:
-    """The version of a brought vocabulary: raised only for those whose ids may once have been others than tokenizers'.
+    """Return the build version of a given vocabulary; the higher one if its ids may once have been others than
+    tokenizers'.
 
-    These have tokens next to the model, ordinary added tokens, special ones that are words, or unknown bytes that fuse.
+    This is so for tokens next to the model, ordinary added tokens, special tokens that are words, and unknown bytes
+    that fuse.
     """
     model, special = vocabulary.content["model"], set(vocabulary.special_tokens.values())
     pieces = {piece for piece, _ in model["vocab"]} if vocabulary.algorithm == UNIGRAM else model["vocab"].keys()
@@ -263,13 +272,13 @@ def _choose_build_version(vocabulary: Vocabulary) -> int:
 
 
 def build_given_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Write the folder of a vocabulary that was brought."""
+    """Write the folder of a given vocabulary."""
     job: GivenVocabularyJob = plan.job
     return _write_vocabulary(writer, Vocabulary.from_files(job.files), {})
 
 
 def _write_vocabulary(writer: PartWriter, vocabulary: Vocabulary, figures: Mapping[str, int]) -> Ledger:
-    """Write a vocabulary's tokens and its folder."""
+    """Write a vocabulary's tokens as a table, and the files of its folder."""
     with writer.create_table("tokens", TOKENS_SCHEMA) as sink:
         sink.write(pa.table([pa.array(vocabulary.tokens, pa.string())], schema=TOKENS_SCHEMA))
     for name, data in vocabulary.to_files().items():
@@ -278,5 +287,5 @@ def _write_vocabulary(writer: PartWriter, vocabulary: Vocabulary, figures: Mappi
 
 
 def read_vocabulary(place: Place, manifest: Manifest) -> Vocabulary:
-    """The vocabulary of an artifact."""
+    """Read the vocabulary of an artifact. Raises Damaged if a file is not the one that was written."""
     return Vocabulary.from_files(read_files(place, manifest))

@@ -1,13 +1,13 @@
 """Two stages: `signatures` (a sketch of every document, part by part) and `verdicts` (which documents stay, which go).
 
-Signatures depend on the documents alone, so a changed threshold sketches nothing again. Verdicts look at all
-documents of the generations so far, in one total order:
+Signatures depend only on the documents, so a changed threshold sketches nothing again. Verdicts look at all documents
+of the generations so far, in one total order:
 
     (since, source priority, -quality, id), or with prefer = "longest" (since, source priority, -shingles, -quality, id)
 
-`since` is the generation in which the id first appeared. First the latest revision of each id supersedes the
-others and the tombstone list is honoured; what is left is judged by `survivors.judge_duplicates`.
-Memory of verdicts: some 200 bytes a document, for most of what is known of it is in scratch files (`verdicts.py`).
+`since` is the generation in which the id first appeared. First the latest revision of each id supersedes the others and
+the tombstone list is honoured; what is left is judged by `survivors.judge_duplicates`. Memory of verdicts: some 200
+bytes a document, for most of what is known of it is in scratch files (`verdicts.py`).
 """
 
 import unicodedata
@@ -54,7 +54,7 @@ SKETCH_COLUMNS = ("id", "keyed", "revision", "text", "source", "group", "quality
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignatureJob:
-    """One part of documents to sketch."""
+    """One part of documents to sketch. folder: of its stage"""
 
     part: Part
     folder: str
@@ -62,7 +62,7 @@ class SignatureJob:
 
 
 def plan_signatures(documents: Manifest, settings: DuplicateSettings) -> Stage:
-    """The stage that sketches every document of one artifact; its parts mirror the documents'."""
+    """Plan the stage that sketches every document of one artifact, with one part for each of the artifact's parts."""
     folder = documents.stage_folder
     return Stage(
         kind="signatures",
@@ -84,7 +84,7 @@ def plan_signatures(documents: Manifest, settings: DuplicateSettings) -> Stage:
 
 
 def build_signatures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Sketch the documents of one part; note the ids and revisions of keyed records that were dropped."""
+    """Sketch the documents of one part, and record the ids and revisions of keyed records that were dropped."""
     job: SignatureJob = plan.job
     schema = build_signature_schema(job.settings.permutations)
     written = 0
@@ -113,14 +113,17 @@ def _sketch_batch(batch: pa.RecordBatch, schema: pa.Schema, settings: DuplicateS
 
 
 def hash_groups(source: pa.Array, group: pa.Array) -> pa.Array:
-    """64 bits of each document's source and group, null where it has no group. A group is hashed once a column."""
+    """Return 64 bits of each document's source and group: uint64, null for a document without a group.
+
+    A group is hashed once per column.
+    """
     named = pc.binary_join_element_wise(source, group, "\0").dictionary_encode()
     hashes = pa.array([hash_text_64(name) for name in named.dictionary.to_pylist()], pa.uint64())
     return hashes.take(named.indices)
 
 
 def hash_texts(texts: pa.Array) -> list[bytes]:
-    """`text_hash` of each text of a large_string column."""
+    """Return `hash_text` of each text of a large_string column."""
     data, offsets = text_buffers(texts)
     return [hash_text(data.data[first:last]) for first, last in pairwise(offsets.tolist())]
 
@@ -132,7 +135,11 @@ def plan_verdicts(
     split: SplitSettings,
     tombstones: Tombstones,
 ) -> Stage:
-    """The stage that judges all documents of the generations so far: one part."""
+    """Plan the stage that judges all documents of the generations so far. It has one part.
+
+    inputs:     each source of each generation, in order; a new generation only appends
+    tombstones: what was forgotten
+    """
     job = VerdictsJob(
         inputs=tuple(item.address for item in inputs), duplicates=duplicates, split=split, tombstones=tombstones
     )

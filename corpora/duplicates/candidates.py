@@ -1,8 +1,8 @@
 """Candidates: all documents of the generations so far, in columns.
 
 Rows are in the order of the inputs (generation, source, part, row), which a new generation only extends, so a row keeps
-its number. What the sketches say of them goes into a scratch table (`read_candidates`), the keys of each band a column
-of its own: another number of bands sketches nothing again.
+its number. What the sketches say of them goes into a scratch table (`open_candidates`), with one more column for the
+keys of each band: another number of bands sketches nothing again.
 
 Cost: the sketches are read once, 1 us a row. On disk: some 70 bytes a row and 8 a band. Memory: a block of rows.
 """
@@ -52,7 +52,7 @@ def build_signature_schema(permutations: int) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitSettings:
-    """Held-out documents, for evaluation alone.
+    """Held-out documents, only for evaluation.
 
     share: of the groups (or of the documents without one) that are held out, by hash
     """
@@ -67,7 +67,10 @@ class SplitSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """One source of one generation: its documents and their sketches. `priority`: the lower survives."""
+    """One source of one generation: its documents and their sketches.
+
+    priority: of two equal documents the one of the lower number survives
+    """
 
     generation: int
     priority: int
@@ -87,7 +90,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputAddress:
-    """An `Input`, its manifests by their addresses."""
+    """An `Input` with the addresses of its manifests."""
 
     generation: int
     priority: int
@@ -96,7 +99,7 @@ class InputAddress:
 
 
 def read_input(place: Place, address: InputAddress) -> Input:
-    """The input at an address. Raises Damaged where a manifest is gone or another one."""
+    """Read the input at an address. Raises Damaged if a manifest is missing or has another digest."""
     return Input(
         generation=address.generation,
         priority=address.priority,
@@ -116,7 +119,7 @@ class VerdictsJob:
 
 
 def hash_text_64(text: str) -> int:
-    """64 bits of the sha256 of a text."""
+    """Return 64 bits of the sha256 of a text."""
     return int.from_bytes(hash_text(text.encode())[:8], "little")
 
 
@@ -136,10 +139,10 @@ CANDIDATE_COLUMNS: Mapping[str, npt.DTypeLike] = {
 
 @contextmanager
 def open_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSettings) -> Iterator[ScratchTable]:
-    """The sketches of all inputs in order, as a scratch table of `COLUMNS` and the keys of each band.
+    """Read the sketches of all inputs, in order, into a scratch table of CANDIDATE_COLUMNS and the keys of each band.
 
-    A record without a revision has its generation's number; a document without words is known by its bytes.
-    Raises Damaged, and InputError if the disk has no room.
+    A record without a revision has its generation's number. A document without words gets keys from its bytes. The
+    table is gone when the block ends. Raises Damaged, and InputError if the disk has no room.
     """
     kinds = {**CANDIDATE_COLUMNS, **dict.fromkeys(name_key_columns(settings.bands), np.uint64)}
     with open_scratch_table(make_scratch_folder(place), kinds) as table:
@@ -157,7 +160,7 @@ def _read_sketches(place: Place, item: Input, settings: DuplicateSettings) -> It
 
 
 def _build_columns(batch: pa.RecordBatch, generation: int, settings: DuplicateSettings) -> dict[str, UInt64s]:
-    """The scratch columns of some sketches."""
+    """Return the scratch columns of some sketches."""
     text_hashes, set_hash = to_number_pairs(batch.column("text_hash")), batch.column("set_hash").to_numpy().copy()
     num_shingles = batch.column("num_shingles").to_numpy()
     keys = compute_band_keys(to_lanes(batch.column("signature")), settings.band)
@@ -178,7 +181,7 @@ def _build_columns(batch: pa.RecordBatch, generation: int, settings: DuplicateSe
 
 
 def _compute_split_keys(group_keys: pa.Array, ids: pa.Array) -> UInt64s:
-    """What decides whether a document is held out: its group, or its id if it has none."""
+    """Return the number by which a document is held out: of its group, or of its id if it has none."""
     keys: UInt64s = group_keys.fill_null(0).to_numpy().copy()
     alone = np.flatnonzero(group_keys.is_null().to_numpy(zero_copy_only=False))
     keys[alone] = hash_ids(ids.take(pa.array(alone)))
@@ -186,21 +189,28 @@ def _compute_split_keys(group_keys: pa.Array, ids: pa.Array) -> UInt64s:
 
 
 def hash_ids(ids: pa.Array) -> UInt64s:
-    """What decides whether documents without a group are held out: `hash64` of the hexadecimal digits of each id."""
+    """Return the number by which documents without a group are held out.
+
+    It is `hash_text_64` of the id in hexadecimal digits.
+    """
     digits, width = to_byte_matrix(ids).tobytes().hex().encode(), 2 * ID_BYTES
     digests = b"".join([sha256(digits[at : at + width]).digest() for at in range(0, len(digits), width)])
     return np.frombuffer(digests, np.uint64)[::4]
 
 
 def to_lanes(signatures: pa.Array) -> UInt32s:
-    """A column of signatures as numbers: uint32 [n, permutations]."""
+    """Return a column of signatures as numbers: uint32 [n, permutations]."""
     return to_byte_matrix(signatures).view(np.uint32)
 
 
 def read_document_sets(
     place: Place, inputs: Sequence[Input], rows: Int64s, settings: DuplicateSettings
 ) -> Iterator[ShingleSets]:
-    """The shingle sets of some ascending rows, in blocks; a part is read from the first to the last."""
+    """Yield the shingle sets of the documents at some rows, in blocks.
+
+    rows: ascending, in the order of the inputs
+    Of each part, the texts from the first of these rows to the last are read. Raises Damaged.
+    """
     for manifest, part, rows_in_part in _locate_rows([item.documents for item in inputs], rows):
         at, stop = int(rows_in_part[0]), int(rows_in_part[-1]) + 1
         for batch in read_part_table(place, manifest.stage_folder, part, "documents", ("text",), range(at, stop)):
@@ -211,7 +221,7 @@ def read_document_sets(
 
 
 def _locate_rows(judged: Sequence[Manifest], rows: Int64s) -> Iterator[tuple[Manifest, Part, Int64s]]:
-    """The parts of documents that hold some ascending rows, and which of their own rows these are."""
+    """Yield each part of documents that holds some of the ascending rows, with their numbers in the part."""
     first = 0
     for manifest in judged:
         for part in manifest.parts:
@@ -223,7 +233,10 @@ def _locate_rows(judged: Sequence[Manifest], rows: Int64s) -> Iterator[tuple[Man
 
 
 def read_documents_at(place: Place, judged: Sequence[Manifest], rows: Collection[int]) -> dict[int, Document]:
-    """Return the documents of rows of verdicts, by row; rows are in the order of the judged documents' parts."""
+    """Return {row: document} of rows of verdicts, which are in the order of the judged documents' parts.
+
+    A row that there is not raises ValueError.
+    """
     wanted = np.array(sorted(rows), np.int64)
     found: list[Document] = []
     for manifest, part, rows_in_part in _locate_rows(judged, wanted):

@@ -1,11 +1,11 @@
-"""Revisions: which rows of one id stand, since when an id is known, and the ids of equal records.
+"""Revisions: which row represents its id, since when an id is known, and the ids of equal records.
 
 A source whose records have a stable key may bring one again, changed or not: such rows have one id. Records without a
-key that are equal byte for byte share an id too, and are numbered. Rows whose id no other has need none of this, so all
-is worked out of the few that share one, in columns.
+key that are equal byte for byte share an id too, and are numbered. Rows with an id that no other row has need none of
+this, so all is computed of the few that share one, in columns.
 
-Promise: what `settle_ids` gives is what the rules give that are read row by row, which the tests spell out.
-Cost: one sort of the first halves of all ids; memory 24 bytes a row, and some 150 for a row that shares its id.
+Promise: `settle_ids` gives what the rules give if they are applied row by row, as the tests do. Cost: one sort of the
+first halves of all ids; memory 24 bytes a row, and some 150 for a row that shares its id.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,8 @@ from corpora.store.tables import read_part_table
 class DroppedRecords(NamedTuple):
     """Keyed records that were dropped on the way: they supersede what they revise.
 
-    ids: uint64 [n, 2]; revision, generation: int64 [n]
+    ids:                  uint64 [n, 2]
+    revision, generation: int64 [n]
     """
 
     ids: UInt64s
@@ -40,8 +41,8 @@ class SettledIds(NamedTuple):
     since:      int32 [rows], the generation in which the id of each row first appeared
     numbered:   the rows that have an id of their own because an earlier record is equal, ascending
     new_ids:    uint64 [numbered, 2], these ids
-    repeated:   rows whose text is that of an older row that stands for it
-    superseded: rows of which a newer revision exists
+    repeated:   rows with the text of an older row, which represents it
+    superseded: rows with a newer revision
     """
 
     since: Int32s
@@ -52,7 +53,7 @@ class SettledIds(NamedTuple):
 
 
 def read_dropped(place: Place, inputs: Sequence[Input]) -> DroppedRecords:
-    """The keyed records that were dropped from all inputs; one without a revision has its generation's number."""
+    """Read the keyed records that were dropped from all inputs; one without a revision has its generation's number."""
     found = [DroppedRecords(np.empty((0, 2), np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))]
     for item in inputs:
         for batch in _read_revisions(place, item):
@@ -68,15 +69,16 @@ def _read_revisions(place: Place, item: Input) -> Iterator[pa.RecordBatch]:
 
 
 def settle_ids(table: ScratchTable, generation: Int32s, dropped: DroppedRecords, forgotten: Bools) -> SettledIds:
-    """Work out what follows from equal ids.
+    """Find out what follows from equal ids.
 
     Records without a key that are equal are numbered by occurrence in order. Of the rows of one key the newest text
     stays, in the oldest row that has it: newest is by (revision, generation), of equals the last in order. So a page
-    that a later dump repeats unchanged stays where it is, and a changed one takes its place. Where the newest revision
-    was dropped on the way, no row stays.
+    that a later dump repeats unchanged stays at its row, and a changed one replaces it. If the newest revision was
+    dropped on the way, no row stays.
 
-    table:      `read_candidates`; generation: of each row
-    forgotten:  rows that are on the tombstone list: they neither stand nor are marked, and may be the newest
+    table:      of `open_candidates`
+    generation: of each row
+    forgotten:  rows that are on the tombstone list: they are neither kept nor marked here, and may be the newest
     """
     since = generation.astype(np.int32)
     rows = _find_shared(table.read_column("id")[:, 0], dropped.ids[:, 0])
@@ -132,7 +134,7 @@ def settle_ids(table: ScratchTable, generation: Int32s, dropped: DroppedRecords,
 
 
 def _find_shared(halves: UInt64s, dropped: UInt64s) -> Int64s:
-    """The rows, ascending, whose first half of the id another row or a dropped record has too."""
+    """Return the rows, ascending, with a first half of the id that another row or a dropped record has too."""
     ordered = np.sort(halves)
     repeated = np.unique(np.concatenate([ordered[1:][ordered[1:] == ordered[:-1]], dropped]))
     del ordered
@@ -143,7 +145,7 @@ def _find_shared(halves: UInt64s, dropped: UInt64s) -> Int64s:
 
 
 def _count_before(group: Int64s, counted: Bools) -> Int64s:
-    """How many counted entries of the same group come before each entry. group: ascending"""
+    """Return how many counted entries of the same group come before each entry. group: ascending"""
     before: Int64s = np.cumsum(counted) - counted
     begins = np.flatnonzero(np.r_[True, group[1:] != group[:-1]][: len(group)])
     return before - before[begins][group] if len(group) else before

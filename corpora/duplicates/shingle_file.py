@@ -22,9 +22,9 @@ READ_AROUND_BYTES = 1 << 16  # that the system maps at once, around the place th
 class ShingleFile:
     """The `Similarity` of documents by their places in the total order.
 
-    file, folder: a file of `open_scratch_file`, and where it is
+    file, folder: an open scratch file, and the folder where it is
     order:        the row of each place
-    read:         gives the sets of some ascending rows, in blocks
+    read:         returns the sets of some ascending rows, in blocks
     """
 
     def __init__(self, file: Any, folder: str, order: Int32s, read: Callable[[Int64s], Iterator[ShingleSets]]) -> None:
@@ -35,7 +35,9 @@ class ShingleFile:
         self._read_bytes = 0
 
     def load(self, documents: Int64s) -> None:
-        """Read the sets of these places in the order, once. Raises InputError if the disk is full."""
+        """Read the sets of the documents at these places in the order. Call it once. Raises InputError if the disk is
+        full.
+        """
         by_row = documents[np.argsort(self._order[documents])]
         self._numbers[by_row] = np.arange(len(by_row), dtype=np.int32)
         sizes = [np.zeros(1, np.int64)]
@@ -51,7 +53,7 @@ class ShingleFile:
         self._values = np.frombuffer(self._map or b"", np.uint64, total)
 
     def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
-        """The similarities of pairs of places in the order."""
+        """Return the similarities of pairs of places in the order, which must have been loaded."""
         numbers = (self._numbers[places].astype(np.int64) for places in (left, right))
         overlaps = compute_overlaps(self._values, self._offsets, *numbers)
         self._release_pages(
@@ -60,7 +62,7 @@ class ShingleFile:
         return overlaps
 
     def _release_pages(self, read_bytes: int) -> None:
-        """Have the system count the pages that were read as its cache and no longer as this process's, if many were."""
+        """If many pages were read, have the system count them as its cache and no longer as this process's."""
         self._read_bytes += read_bytes
         if self._read_bytes > MAPPED_BYTES < self._values.nbytes:
             assert self._map is not None, "values that are read are in the file"

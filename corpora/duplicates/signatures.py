@@ -1,24 +1,19 @@
-"""MinHash signatures: 128 numbers a document; the share in which two agree estimates how similar they are.
+"""MinHash signatures, 128 numbers a document, and their bands: the keys under which near-duplicates meet.
 
-Promise: a signature has the bits that datasketch's MinHash(permutations, seed) gives for the same hashes
-(scheme affine32), so its tools may read what is in the store; and an estimate from it has no bias and the
-standard error sqrt(J * (1 - J) / permutations). (Broder 1997, "On the resemblance and containment of
-documents"; the permutations are a * h + b modulo 2**32, a odd, of a mixed 32-bit hash.)
+Signatures: the share of places in which two agree estimates how similar their documents are. Promise: a signature has
+the bits that datasketch's MinHash(permutations, seed) gives for the same hashes (scheme affine32), so its tools may
+read what is in the store; and an estimate from it has no bias and the standard error sqrt(J * (1 - J) / permutations).
+(Broder 1997, "On the resemblance and containment of documents"; the permutations are a * h + b modulo 2**32, a odd, of
+a mixed 32-bit hash.) Cost: 512 bytes a document, and about 4 ns a byte of English prose, 1.2 of them for the lanes (a
+lane is one permutation of one signature); 5 to 8 in other scripts, most if every character is a word. Lanes are
+computed 64 at a time and four hashes at a time, so that a running minimum is read and written once for four hashes.
 
-Cost: 512 bytes a document, and about 4 ns a byte of English prose, 1.2 of them for the lanes (a lane is one
-permutation of one signature); 5 to 8 in other scripts, most where every character is a word. Lanes are worked off 64
-at a time and four hashes at a time, so that a running minimum is read and written once for four hashes.
-
-Bands: the keys under which near-duplicates meet.
-
-A signature is cut into `bands` runs of `rows` numbers, and each run becomes one key. Two documents with a key
-in common (in the same band) are candidates; a pair of similarity s is one with probability 1 - (1 -
-s**rows)**bands, an S-shaped curve: 18 bands of 7 rows find .986 of the pairs at .8 and .40 of those at .6.
-(Leskovec, Rajaraman & Ullman, "Mining of Massive Datasets", section 3.4.)
-
-Promise: equal runs have equal keys; unequal ones share a key by chance with probability 2**-64, which costs
-one comparison and changes no verdict. A document without words meets those of equal text alone.
-Cost: 8 bytes and about 7 ns a key.
+Bands: a signature is cut into `bands` runs of `rows` numbers, and each run becomes one key. Two documents with a key in
+common (in the same band) are candidates; a pair of similarity s is one with probability 1 - (1 - s**rows)**bands, an
+S-shaped curve: 18 bands of 7 rows find .986 of the pairs at .8 and .40 of those at .6. (Leskovec, Rajaraman & Ullman,
+"Mining of Massive Datasets", section 3.4.) Promise: equal runs have equal keys; unequal ones share a key by chance with
+probability 2**-64, which costs one comparison and changes no verdict. A document without words meets only those of
+equal text. Cost: 8 bytes and about 7 ns a key.
 """
 
 from dataclasses import dataclass
@@ -70,9 +65,9 @@ class SignatureBatch(NamedTuple):
     """Signatures of a text column, row by row.
 
     signature:    uint32 [n, permutations]
-    shingles:     uint64, the distinct shingles of one row after another, where asked for
     num_shingles: int32 [n], distinct shingles of the row
-    set_hash:     uint64 [n], a hash of the shingle set, whatever its order; EMPTY_SET for the empty set alone
+    set_hash:     uint64 [n], a hash of the shingle set, whatever its order; EMPTY_SET for the empty set and no other
+    shingles:     uint64, the distinct shingles of one row after another; empty unless they were asked for
     """
 
     signature: UInt32s
@@ -83,9 +78,9 @@ class SignatureBatch(NamedTuple):
 
 @cache
 def draw_permutations(settings: SignatureSettings) -> tuple[UInt32s, UInt32s]:
-    """datasketch's permutations, as factors and summands: two uint32 arrays [permutations].
+    """Return datasketch's permutations, as factors and summands: two uint32 arrays [permutations].
 
-    They are drawn as it draws them, because to import it takes each process half a second.
+    They are drawn here in its way, because importing datasketch takes each process half a second.
     """
     random = np.random.RandomState(settings.seed)
     factors = random.randint(0, 1 << 31, settings.permutations, np.uint32) * np.uint32(2) + np.uint32(1)
@@ -93,7 +88,7 @@ def draw_permutations(settings: SignatureSettings) -> tuple[UInt32s, UInt32s]:
 
 
 def compute_signature_plain(text: str, settings: SignatureSettings) -> UInt32s:
-    """The definition: datasketch's signature, uint32 [permutations], of the hashes' upper halves."""
+    """Return a text's signature by datasketch, of its hashes' upper halves, for tests: uint32 [permutations]."""
     from datasketch import MinHash
 
     sketch = MinHash(num_perm=settings.permutations, seed=settings.seed, hashfunc=int)
@@ -103,14 +98,17 @@ def compute_signature_plain(text: str, settings: SignatureSettings) -> UInt32s:
 
 
 def hash_set_plain(shingles: set[int]) -> int:
-    """The definition: the sum of the mixed shingle hashes modulo 2**64; zero is kept for the empty set."""
+    """Return the sum of the mixed shingle hashes modulo 2**64; zero is only for the empty set. The reference of
+    `hash_set`.
+    """
     total = sum(((value ^ value >> 31) * int(_SPREAD)) % 2**64 >> 32 ^ value for value in shingles) % 2**64
     return total if total or not shingles else 1
 
 
 def compute_signatures(texts: pa.Array, settings: SignatureSettings, with_shingles: bool = False) -> SignatureBatch:
-    """Signature, number of shingles and set hash of each row of a large_string or large_binary column.
+    """Return signature, number of shingles and set hash of each row of a large_string or large_binary column.
 
+    with_shingles: return the shingles too
     Raises InputError for a column of another type or with nulls.
     """
     data, offsets = text_buffers(texts)
@@ -141,9 +139,10 @@ def sign_rows(
     set_hashes: UInt64s,
     values: UInt64s,
 ) -> None:
-    """Fill `lanes` [n, a multiple of BLOCK], `num_shingles` and `set_hashes` [n] from a text column.
+    """Compute `lanes` [n, a multiple of BLOCK_LANES], `num_shingles` and `set_hashes` [n] from a text column.
 
-    values: gets the shingles of one row after another, where it has room
+    length: words in a shingle
+    values: gets the shingles of one row after another, unless it is empty
     """
     most_words, table_size = buffer_sizes(offsets)
     shingles, mixed = np.empty(most_words, np.uint64), np.empty(most_words, np.uint32)
@@ -162,7 +161,7 @@ def sign_rows(
 
 @kernel
 def hash_set(shingles: UInt64s, number: int) -> np.uint64:
-    """`set_hash` of the first `number` values, which are distinct."""
+    """Return the hash of a set: the first `number` of the shingles, which are distinct."""
     total = EMPTY_SET
     for at in range(number):
         value = shingles[at]
@@ -172,7 +171,7 @@ def hash_set(shingles: UInt64s, number: int) -> np.uint64:
 
 @kernel
 def mix_upper_halves(shingles: UInt64s, number: int, mixed: UInt32s) -> None:
-    """The 32-bit hashes that the permutations are applied to (datasketch mixes its input in this way)."""
+    """Compute the 32-bit hashes that the permutations are applied to (datasketch mixes its input in this way)."""
     for at in range(number):
         value = np.uint32(shingles[at] >> _32)
         value = np.uint32((value ^ value >> _16) * _MIX_1)
@@ -189,7 +188,7 @@ def take_minima(
     block: int,
     lanes: UInt32s,
 ) -> None:
-    """Minima of factor * hash + summand over the first `number` hashes, for BLOCK lanes from `block` on."""
+    """Compute the minima of factor * hash + summand over `number` hashes, for BLOCK_LANES lanes from `block` on."""
     minima = np.full(BLOCK_LANES, EMPTY_MINIMUM, np.uint32)
     factor, summand = factors[block : block + BLOCK_LANES], summands[block : block + BLOCK_LANES]
     for at in range(0, number, 4):  # four hashes for each load and store of a lane; the last of all is repeated
@@ -208,7 +207,7 @@ _29 = np.uint64(29)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BandSettings:
-    """Settings for cutting a signature: `bands` runs of `rows` numbers each."""
+    """How a signature is cut: into `bands` runs of `rows` numbers each."""
 
     bands: int = 18
     rows: int = 7
@@ -218,7 +217,7 @@ class BandSettings:
         check_range("rows", self.rows, 1, 4096)
 
     def check_fits(self, permutations: int) -> None:
-        """Raise InputError when a signature has too few numbers for these bands."""
+        """Raise InputError if a signature of so many permutations has too few numbers for these bands."""
         if self.bands * self.rows > permutations:
             raise InputError(
                 f"bands = {self.bands} of rows = {self.rows} need {self.bands * self.rows} numbers a "
@@ -227,16 +226,16 @@ class BandSettings:
 
 
 def compute_probability(similarity: float, bands: int, rows: int) -> float:
-    """The probability that two documents of this Jaccard similarity share at least one band.
+    """Return the probability that two documents of this Jaccard similarity share at least one band.
 
-    >>> round(probability(0.8, 18, 7), 3)
+    >>> round(compute_probability(0.8, 18, 7), 3)
     0.986
     """
     return float(1 - (1 - similarity**rows) ** bands)
 
 
 def compute_band_keys_plain(signature: UInt32s, settings: BandSettings) -> UInt64s:
-    """The definition of `band_keys`, a row of all bands at a time."""
+    """Return what `compute_band_keys` returns, a row of all bands at a time: the reference, for tests."""
     runs = signature[:, : settings.bands * settings.rows].reshape(-1, settings.bands, settings.rows)
     keys = np.tile(np.arange(settings.bands, dtype=np.uint64), (len(signature), 1))
     for row in range(settings.rows):
@@ -246,9 +245,9 @@ def compute_band_keys_plain(signature: UInt32s, settings: BandSettings) -> UInt6
 
 
 def compute_band_keys(signature: UInt32s, settings: BandSettings) -> UInt64s:
-    """The keys of each document: uint64 [n, bands] from signatures uint32 [n, permutations].
+    """Return the keys of each document: uint64 [n, bands] from signatures uint32 [n, permutations].
 
-    Raises InputError when the signatures are too short for the bands.
+    Raises InputError if the signatures are too short for the bands.
     """
     settings.check_fits(signature.shape[1])
     keys = np.empty((len(signature), settings.bands), np.uint64)
@@ -257,7 +256,7 @@ def compute_band_keys(signature: UInt32s, settings: BandSettings) -> UInt64s:
 
 
 def compute_text_keys(text_hashes: UInt64s, bands: int) -> tuple[UInt64s, UInt64s]:
-    """Set hashes [n] and band keys [n, bands] of documents without words, equal for equal texts alone.
+    """Return set hashes [n] and band keys [n, bands] of documents without words: equal only for equal texts.
 
     text_hashes: uint64 [n, 2]
     """
@@ -265,9 +264,9 @@ def compute_text_keys(text_hashes: UInt64s, bands: int) -> tuple[UInt64s, UInt64
 
 
 def name_key_columns(bands: int) -> list[str]:
-    """The names of the scratch columns with the keys of each band.
+    """Return the names of the scratch columns with the keys of each band.
 
-    >>> key_columns(2)
+    >>> name_key_columns(2)
     ['band 0', 'band 1']
     """
     return [f"band {band}" for band in range(bands)]
@@ -275,7 +274,7 @@ def name_key_columns(bands: int) -> list[str]:
 
 @kernel
 def fold_bands(signature: UInt32s, rows: int, keys: UInt64s) -> None:
-    """Fill `keys` [n, bands]: runs of `rows` numbers, each folded into one, from its band's number on."""
+    """Compute `keys` [n, bands]: each run of `rows` numbers is folded into one, starting from its band's number."""
     for document in range(len(keys)):
         for band in range(keys.shape[1]):
             key = np.uint64(band)

@@ -6,21 +6,20 @@ The rule. Documents are in an order, and are judged one after another. A documen
 2. in each of its buckets (the documents that have a band key in common) with the first
    `max_bucket_comparisons` kept documents there.
 
-It is removed if and only if one of these reaches the threshold, and its survivor is the most similar of them,
-the earliest in the order where several are. Otherwise it is kept. Documents without shingles have an equal set where
-their texts are equal, byte for byte: of these the first is kept (`bands.text_keys`).
-Where the rule is "contained", only a document counts that has all shingles of the one that is judged: what is removed
-is then found again, whole, in what stays. Documents that are given lead the order and stay unjudged.
+It is removed if and only if one of these reaches the threshold, and its survivor is the most similar of them, the
+earliest in the order if several are. Otherwise it is kept. Documents without shingles have an equal set if their texts
+are equal, byte for byte: of these the first is kept (`signatures.compute_text_keys`). If the rule is "contained", only
+a document counts that has all shingles of the one that is judged: what is removed is then found again, whole, in what
+stays. Documents that are given lead the order and stay unjudged.
 
-What a removal loses is said: `missing` is the share of a removed document's shingles that its survivor lacks.
+What a removal loses is reported: `missing` is the share of a removed document's shingles that its survivor lacks.
 
-Promise: a verdict depends on documents earlier in the order alone, and among them only on the kept ones;
-every survivor is kept; no similarity is estimated. Where no bucket holds more kept documents than the limit,
-step 1 decides nothing that step 2 would not, for equal sets have equal keys. What the limit cuts off is
-counted.
+Promise: a verdict depends only on documents earlier in the order, and among them only on the kept ones; every survivor
+is kept; no similarity is estimated. If no bucket holds more kept documents than the limit, step 1 decides nothing that
+step 2 would not, for equal sets have equal keys. What the limit cuts off is counted.
 
-`judge_plainly` is the rule as it reads; `judge_duplicates` gives the same verdicts and counts by way of
-`sweep`, where the cost is given.
+`judge_duplicates_plain` is the rule as it reads; `judge_duplicates` gives the same verdicts and counts by way of
+`sweep`, which states the cost.
 """
 
 from collections import defaultdict
@@ -90,24 +89,24 @@ class DuplicateSettings:
 
     @property
     def signature(self) -> SignatureSettings:
-        """The part that decides signatures."""
+        """The settings that decide signatures."""
         return SignatureSettings(permutations=self.permutations, shingle_words=self.shingle_words)
 
     @property
     def band(self) -> BandSettings:
-        """The part that decides band keys."""
+        """The settings that decide band keys."""
         return BandSettings(bands=self.bands, rows=self.rows)
 
 
 class Verdicts(NamedTuple):
     """The outcome for each document, in the order.
 
-    survivor:     int64 [n], the place of the document it is a copy of; KEPT where it is kept
-    similarity:   float32 [n], to the survivor; 0 where it is kept
-    missing:      float32 [n], the share of its shingles that the survivor lacks; 0 where it is kept
-    exact:        bool [n], the survivor's shingle set is equal to its own
+    survivor:     int64 [n], the place of the document it is a copy of; KEPT if it is kept
+    similarity:   float32 [n], to the survivor; 0 if it is kept
+    missing:      float32 [n], the share of its shingles that the survivor lacks; 0 if it is kept
+    exact:        bool [n], whether the survivor's shingle set is equal to its own
     num_compared: pairs compared in buckets
-    num_cut:      kept documents passed over because of the limit, summed over documents and their buckets
+    num_cut:      kept documents not compared because of the limit, summed over documents and their buckets
     """
 
     survivor: Int64s
@@ -121,7 +120,7 @@ class Verdicts(NamedTuple):
 def judge_duplicates_plain(
     set_hash: UInt64s, band_keys: UInt64s, similarity: Similarity, settings: DuplicateSettings, num_given: int = 0
 ) -> Verdicts:
-    """The definition of `judge_duplicates`: one document after another, one comparison after another."""
+    """Return what `judge_duplicates` returns, one document and one comparison at a time: the reference, for tests."""
     threshold, limit = parse_threshold(settings.threshold), settings.max_bucket_comparisons
     kept_sets, buckets = defaultdict[int, list[int]](list), defaultdict[tuple[int, int], list[int]](list)
     verdicts = _keep_all(len(set_hash))
@@ -165,13 +164,13 @@ def judge_duplicates_plain(
 def judge_duplicates(
     set_hash: UInt64s, band_keys: UInt64s, similarity: Similarity, settings: DuplicateSettings, num_given: int = 0
 ) -> Verdicts:
-    """Judge documents in their total order: row i is the i-th.
+    """Judge documents in their total order: row i is the i-th. Return the verdicts in that order.
 
     set_hash:   uint64 [n], EMPTY_SET for a document that meets no other
     band_keys:  uint64 [n, bands]
-    similarity: the overlaps of pairs of documents; they are asked for in bulk, the earlier one first, and
-                some that the verdicts turn out not to need
-    num_given:  so many of the first documents are not judged and stay: another corpus, say
+    similarity: computes how much two documents overlap; it is asked for many pairs at once, the earlier document first,
+                and for some pairs that the verdicts turn out not to need
+    num_given:  how many of the first documents are not judged and stay, such as those of another corpus
     """
     assert len(set_hash) == len(band_keys), "one set hash and one row of keys for each document"
     if not settings.enabled:
@@ -184,9 +183,10 @@ def judge_duplicates(
 def judge_table(
     table: ScratchTable, order: Int32s, similarity: Similarity, settings: DuplicateSettings, num_given: int = 0
 ) -> Verdicts:
-    """`judge_duplicates` of rows of a scratch table, which has the columns "set_hash" and `key_columns`.
+    """Judge the rows of a scratch table, which has the columns "set_hash" and those of `name_key_columns`.
 
     order: the row of each place in the total order; rows that are not in it meet no other
+    Verdicts are by place in the order. The other arguments are those of `judge_duplicates`.
     """
     places = np.full(table.rows, NO_PLACE, np.int32)
     places[order] = np.arange(len(order), dtype=np.int32)
@@ -203,9 +203,11 @@ def judge_buckets(
     num_documents: int,
     num_given: int = 0,
 ) -> Verdicts:
-    """`judge_duplicates` if it is known which documents share a bucket; the buckets are overwritten.
+    """Judge documents as `judge_duplicates` does, if it is known which of them share a bucket. The buckets are
+    overwritten.
 
-    set_hash: of `buckets.documents`; num_documents: of all
+    set_hash:      of `buckets.documents`
+    num_documents: of all in the order
     """
     documents = buckets.documents
     similarity.load(documents)
@@ -226,7 +228,7 @@ def judge_buckets(
 
 
 def _build_verdicts(num_documents: int, places: Int64s, sweep: Sweep) -> Verdicts:
-    """The result of a finished sweep, in the places of the total order."""
+    """Return the result of a finished sweep, by places of the total order."""
     removed = np.flatnonzero(sweep.survivor != KEPT)
     common, union, own = sweep.common[removed], sweep.union[removed], sweep.num_shingles[removed]
     verdicts = _keep_all(num_documents)

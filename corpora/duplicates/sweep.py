@@ -1,14 +1,14 @@
-"""The sweep: the rule of `survivors`, worked off in bulk over sorted bands.
+"""The sweep: the rule of `survivors`, applied to many documents at once over sorted bands.
 
-Documents that are alone in all their buckets need no work. The others are numbered again, in their order, and
-taken in blocks: `gather_pairs` collects all pairs that the rule might compare (with the kept documents before the
-block, and with those of the block, whose verdicts are open); their similarities are asked for in one call;
-`judge_block` applies the rule in order. Pairs that turn out not to be needed are looked up in vain, at most BLOCK
-for a bucket of a document, and counted nowhere.
+Documents that share no bucket with another need no work. The others are numbered again, in their order, and taken in
+blocks: `gather_pairs` collects all pairs that the rule might compare (with the kept documents before the block, and
+with those of the block, which have no verdict yet); their similarities are asked for in one call; `judge_block` applies
+the rule in order. Pairs that turn out not to be needed are looked up in vain, at most MAX_BLOCK_DOCUMENTS for a bucket
+of a document, and counted nowhere.
 
-Promise: the verdicts and counts of `survivors.judge_duplicates_plain`. Cost: 8 bytes for each place of a document in
-a bucket that it shares, 16 for a bucket, 64 for the document itself; about 40 ns a key, apart from the
-comparisons. A document asks for at most `limit` + BLOCK pairs a bucket, so the work grows with the number of documents
+Promise: the verdicts and counts of `survivors.judge_duplicates_plain`. Cost: 8 bytes for each place of a document in a
+bucket that it shares, 16 for a bucket, 64 for the document itself; about 40 ns a key, apart from the comparisons. A
+document asks for at most `limit` + MAX_BLOCK_DOCUMENTS pairs a bucket, so the work grows with the number of documents
 and not with its square.
 """
 
@@ -34,18 +34,18 @@ class Similarity(Protocol):
     """Gives the similarities of documents, which are named by their places in the order."""
 
     def load(self, documents: Int64s) -> None:
-        """Announce the documents that will be compared, so that what they need may be read in bulk."""
+        """Prepare for the documents that will be compared, so that what they need may be read in bulk."""
 
     def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
-        """The similarities of the pairs (left[k], right[k])."""
+        """Return the similarities of the pairs (left[k], right[k])."""
 
 
 class Buckets(NamedTuple):
     """The buckets of two or more documents, and the documents in them, numbered again in their order.
 
     documents:  int64 [m], the place in the total order of each document that shares a bucket
-    members:    int32, the documents of one bucket after another, each bucket in the order; in the sweep a bucket's
-                kept documents move to its beginning, over such as have their verdicts
+    members:    int32, the documents of one bucket after another, each bucket in the order; in the sweep a bucket's kept
+                documents move to its beginning, over such as have their verdicts
     offsets:    int64, bucket b is members[offsets[b]:offsets[b + 1]]
     buckets_of: int32, the buckets of one document after another
     heads:      int64 [m + 1], document d is in buckets_of[heads[d]:heads[d + 1]]
@@ -61,10 +61,10 @@ class Buckets(NamedTuple):
 class Sweep(NamedTuple):
     """The state while the documents of `Buckets` are judged in their order.
 
-    first:         int64 [m], the first document with an equal shingle set: of these it alone may be kept
+    first:         int64 [m], the first document with an equal shingle set: of these only it may be kept
     survivor:      int64 [m], KEPT until found to be a copy
     common, union: int64 [m], the similarity to the survivor
-    own:           int64 [m], the shingles of a document that was compared with others; 1 of any other
+    num_shingles:  int64 [m], the shingles of a document that was compared with others; 1 of any other
     num_kept:      int32, the number kept so far of each bucket
     num_gathered:  int32, the number of each bucket's documents for which pairs are gathered
     seen:          int64 [m], the last ticket under which a document was looked at, so that it is taken once
@@ -83,7 +83,7 @@ class Sweep(NamedTuple):
 
 
 def start_sweep(buckets: Buckets, first: Int64s) -> Sweep:
-    """The state before the first verdict, given `equal_sets`."""
+    """Return the state before the first verdict. first: what `find_equal_sets` returns"""
     size = len(buckets.documents)
     return Sweep(
         first=first,
@@ -101,7 +101,7 @@ def start_sweep(buckets: Buckets, first: Int64s) -> Sweep:
 def build_buckets(places: Int32s, bands: Iterable[UInt64s]) -> Buckets:
     """Sort each band by key, and keep the keys that two or more documents have.
 
-    places: of each row its place in the total order, OUT for one that meets no other
+    places: of each row its place in the total order, NO_PLACE for one that meets no other
     bands:  of one band after another the key of each row, uint64 [n]
     """
     assert len(places) < 2**31, "numbers of documents have 32 bits"
@@ -125,9 +125,10 @@ def build_buckets(places: Int32s, bands: Iterable[UInt64s]) -> Buckets:
 
 
 def find_shared_rows(keys: UInt64s, places: Int32s) -> tuple[Int32s, Int32s]:
-    """The rows of keys that two or more rows have, one key after another, and how many rows have each.
+    """Return the rows with keys that two or more rows have, one key after another, and how many rows have each.
 
-    Most keys are alone, and a table of bits says so of seven in eight of these; only the rest is sorted.
+    Rows without a place are ignored. Most keys are of one row, and a table of bits tells that of seven in eight of
+    these; only the rest is sorted.
     """
     slots = max(64, 8 << len(keys).bit_length())
     table, rows = np.zeros(slots // 32, np.uint64), np.empty(len(keys), np.int32)
@@ -165,9 +166,9 @@ def sort_runs(values: Int32s, sizes: Int32s) -> None:
 
 @kernel
 def find_repeated_keys(keys: UInt64s, places: Int32s, shift: np.uint64, table: UInt64s, rows: Int32s) -> int:
-    """Write to `rows` those that have a place and whose key may be another row's too, and return how many they are.
+    """Write to `rows` those with a place and a key that another row may have too, and return how many they are.
 
-    table: pairs of bits, all 0: a key has the pair that its upper bits say, for "met" and "met again"
+    table: pairs of bits, all 0: the upper bits of a key say which pair it has, for "met" and "met again"
     """
     for row in range(len(keys)):
         if places[row] != NO_PLACE:
@@ -185,7 +186,7 @@ def find_repeated_keys(keys: UInt64s, places: Int32s, shift: np.uint64, table: U
 
 @kernel
 def list_buckets(members: Int32s, offsets: Int64s, numbers: Int32s, buckets_of: Int32s, heads: Int64s) -> None:
-    """Number the members again, and fill in the buckets of each and, of [m + 2], where they begin and end."""
+    """Number the members again, and compute the buckets of each and, of [m + 2], where they begin and end."""
     for place in range(len(members)):
         members[place] = numbers[members[place]]
         heads[members[place] + 2] += 1
@@ -198,7 +199,7 @@ def list_buckets(members: Int32s, offsets: Int64s, numbers: Int32s, buckets_of: 
 
 
 def _count_runs(values: UInt64s) -> Int64s:
-    """Count how often each value is in a sorted array."""
+    """Return how often each value is in a sorted array."""
     ends = np.flatnonzero(np.r_[values[1:] != values[:-1], len(values) > 0]) + 1
     return np.diff(ends, prepend=0)
 
@@ -208,7 +209,7 @@ def _to_offsets(sizes: Int64s) -> Int64s:
 
 
 def find_equal_sets(hashes: UInt64s, documents: Int64s, similarity: Similarity) -> Int64s:
-    """For each of the documents, the number (in `documents`) of the first one with an equal shingle set.
+    """Return, for each of the documents, the number (in `documents`) of the first one with an equal shingle set.
 
     hashes: of their sets. Equal ones are a reason to look; the sets are compared.
     """
@@ -252,7 +253,7 @@ def gather_pairs(
 
 @kernel
 def bound_candidates(buckets: Buckets, sweep: Sweep, document: int, start: int, limit: int) -> int:
-    """A bound on how many pairs `add_candidates` adds; never above the number of earlier documents."""
+    """Return an upper bound for the pairs that `add_candidates` adds: at most the number of earlier documents."""
     most = 0
     for bucket in buckets.buckets_of[buckets.heads[document] : buckets.heads[document + 1]]:
         most += min(sweep.num_kept[bucket], limit) + min(sweep.num_gathered[bucket], document - start)
@@ -263,10 +264,10 @@ def bound_candidates(buckets: Buckets, sweep: Sweep, document: int, start: int, 
 def add_candidates(
     buckets: Buckets, sweep: Sweep, document: int, start: int, limit: int, others: Int64s, num_pairs: int
 ) -> int:
-    """Add each document once that the rule may compare with this one; returns the new number of pairs.
+    """Add each document once that the rule may compare with this one; return the new number of pairs.
 
-    From before the block these are the first kept ones of each bucket. In the block, where verdicts are open,
-    they are all that may turn out to be kept.
+    From before the block these are the first kept ones of each bucket. In the block, with verdicts still open, they are
+    all that may turn out to be kept.
     """
     sweep.counts[TICKET] += 1
     ticket: int = sweep.counts[TICKET]
@@ -329,7 +330,7 @@ def judge_block(
 
 @kernel
 def keep_document(buckets: Buckets, sweep: Sweep, document: int) -> None:
-    """Note a document that is kept in all its buckets, where later ones are compared with it."""
+    """Record a document as kept in all its buckets, so that later ones are compared with it."""
     for bucket in buckets.buckets_of[buckets.heads[document] : buckets.heads[document + 1]]:
         buckets.members[buckets.offsets[bucket] + sweep.num_kept[bucket]] = document
         sweep.num_kept[bucket] += 1
@@ -337,10 +338,7 @@ def keep_document(buckets: Buckets, sweep: Sweep, document: int) -> None:
 
 @kernel
 def mark_compared(buckets: Buckets, sweep: Sweep, document: int, limit: int) -> int:
-    """Mark the kept documents that this one is compared with, and count those beyond the limit.
-
-    Returns the mark.
-    """
+    """Mark the kept documents that this one is compared with, and count those beyond the limit. Return the mark."""
     sweep.counts[TICKET] += 1
     ticket: int = sweep.counts[TICKET]
     for bucket in buckets.buckets_of[buckets.heads[document] : buckets.heads[document + 1]]:

@@ -53,9 +53,10 @@ VERDICTS = pa.schema(
 class Marks:
     """What is decided about each row so far.
 
-    reason:            uint8 [rows], 0 while it is kept, else a place in REMOVED counted from 1
-    since:             int32 [rows], the generation in which its id first appeared
-    numbered, new_ids: rows with another id than their sketch has, ascending, and these ids as pairs of numbers
+    reason:   uint8 [rows], 0 while it is kept, else a place in REMOVAL_REASONS counted from 1
+    since:    int32 [rows], the generation in which its id first appeared
+    numbered: the rows with another id than their sketch has, ascending
+    new_ids:  uint64 [numbered, 2], these ids
     """
 
     reason: Bytes
@@ -64,13 +65,13 @@ class Marks:
     new_ids: UInt64s
 
     def read_ids(self, table: ScratchTable) -> UInt64s:
-        """The ids of all rows."""
+        """Return the ids of all rows: uint64 [rows, 2]."""
         ids: UInt64s = table.read_column("id")
         ids[self.numbered] = self.new_ids
         return ids
 
     def count_reasons(self) -> list[int]:
-        """How many rows are kept, and how many are removed for each reason."""
+        """Return how many rows are kept, then how many are removed for each of REMOVAL_REASONS."""
         counts: list[int] = np.bincount(self.reason, minlength=1 + len(REMOVAL_REASONS)).tolist()
         return counts
 
@@ -79,7 +80,9 @@ class Marks:
 class Duplicates:
     """The verdicts of `survivors`, by places in the total order.
 
-    order:  int32, the row of each place; places: int32 [rows], the place of each row, OUT for one without
+    order:   int32, the row of each place
+    places:  int32 [rows], the place of each row, NO_PLACE for one without
+    figures: how many pairs were compared and how many comparisons were cut off; empty if duplicates are not looked for
     """
 
     order: Int32s
@@ -91,7 +94,7 @@ class Duplicates:
 
 
 def mark_revisions(table: ScratchTable, generation: Int32s, dropped: DroppedRecords, tombstones: Tombstones) -> Marks:
-    """Mark what was forgotten, by id or by text, and what another revision stands for. generation: of each row"""
+    """Mark what was forgotten, by id or by text, and what another revision replaces. generation: of each row"""
     forgotten = np.zeros(table.rows, np.bool_)
     for first in range(0, table.rows if tombstones.key else 0, BLOCK_ROWS):
         stop = min(first + BLOCK_ROWS, table.rows)
@@ -144,9 +147,9 @@ def find_duplicates(
 
 
 def sort_rows(rows: Int64s, marks: Marks, priority: Int32s, table: ScratchTable, settings: DuplicateSettings) -> Int32s:
-    """Some rows in the order in which they are judged.
+    """Return some rows in the order in which they are judged.
 
-    (since, source priority, -quality, id), or, if the longest is preferred, -shingles before -quality.
+    It is (since, source priority, -quality, id), or, if the longest is preferred, with -shingles before -quality.
     """
     ids = marks.read_ids(table)[rows]
     order = np.argsort(ids[:, 0])
@@ -166,7 +169,10 @@ def sort_rows(rows: Int64s, marks: Marks, priority: Int32s, table: ScratchTable,
 def iter_verdict_batches(
     table: ScratchTable, marks: Marks, duplicates: Duplicates, split: SplitSettings, parts: Sequence[int]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of `VERDICTS`, a batch for each part of documents. parts: the rows of each"""
+    """Yield the rows of `VERDICTS`, a batch for each part of documents that has rows.
+
+    parts: the number of rows of each
+    """
     ids = marks.read_ids(table)
     first = 0
     for rows in parts:
@@ -192,14 +198,14 @@ def iter_verdict_batches(
 
 
 def _spread(values: Float32s, copy: Bools) -> pa.Array:
-    """The values of the rows that are copies, null for all others."""
+    """Return the values of the rows that are copies, null for all others."""
     spread = np.zeros(len(copy), np.float32)
     spread[copy] = values
     return pa.array(spread, mask=~copy)
 
 
 def _find_held_out(table: ScratchTable, marks: Marks, split: SplitSettings, first: int, stop: int) -> Bools:
-    """Which of the rows from `first` to before `stop` are held out: by their group, or by their id."""
+    """Return which rows from `first` up to but not including `stop` are held out: by group, or else by id."""
     keys = table.read_column("split_key", first, stop)
     begin, end = np.searchsorted(marks.numbered, (first, stop))
     here = marks.numbered[begin:end] - first

@@ -27,7 +27,12 @@ MAX_DECIMALS = 6  # of a threshold: then products with set sizes below 2**31 sta
 
 
 class Overlaps(NamedTuple):
-    """Similarities of pairs: int64 [n] shingles in common, in either, and in the right one of each pair."""
+    """Similarities of pairs of sets, int64 [n] each.
+
+    intersection: shingles that both have
+    union:        shingles that at least one has
+    right_size:   shingles of the right one of the pair
+    """
 
     intersection: Int64s
     union: Int64s
@@ -45,17 +50,19 @@ class ShingleSets(NamedTuple):
     offsets: Int64s
 
     def load(self, documents: Int64s) -> None:
-        """Nothing to prepare: all sets are here."""
+        """Do nothing: all sets are here."""
 
     def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
-        """The similarities of the pairs (left[k], right[k]) of rows."""
+        """Return the similarities of the pairs (left[k], right[k]) of rows."""
         return compute_overlaps(self.values, self.offsets, left, right)
 
 
 def parse_threshold(threshold: float) -> Fraction:
-    """A threshold as the ratio it is written as; at most six decimals, above 0 and up to 1, else InputError.
+    """Return a threshold as the ratio that it is written as.
 
-    >>> threshold_ratio(0.8)
+    Raises InputError unless it is above 0, at most 1, and has at most six decimals.
+
+    >>> parse_threshold(0.8)
     Fraction(4, 5)
     """
     ratio = Fraction(str(threshold)) if 0 < threshold <= 1 else Fraction(0)
@@ -68,13 +75,14 @@ def parse_threshold(threshold: float) -> Fraction:
 
 
 def is_at_least(intersection: int, union: int, threshold: Fraction) -> bool:
-    """True if intersection / union >= threshold, exactly; 0/0 reaches none."""
+    """Return whether intersection / union >= threshold, exactly; False for 0/0."""
     return union > 0 and intersection * threshold.denominator >= threshold.numerator * union
 
 
 def build_shingle_sets(texts: pa.Array, words: int = 5) -> ShingleSets:
-    """The sorted distinct shingle hashes of each row of a large_string or large_binary column.
+    """Return the sorted distinct shingle hashes of each row of a large_string or large_binary column.
 
+    words: in a shingle
     Raises InputError for a column of another type or with nulls.
     """
     data, offsets = text_buffers(texts)
@@ -93,7 +101,7 @@ def write_sets(
     values: UInt64s,
     ends: Int64s,
 ) -> None:
-    """Fill `values` with the rows' sorted shingle sets, and `ends` [n + 1] with where they begin and end."""
+    """Write the rows' sorted shingle sets to `values`, and where they begin and end to `ends` [n + 1]."""
     most_words, table_size = buffer_sizes(offsets)
     shingles, table = np.empty(most_words, np.uint64), np.empty(table_size, np.uint64)
     at = 0
@@ -119,9 +127,10 @@ def sort_sets(values: UInt64s, starts: Int64s, ends: Int64s, out: UInt64s) -> No
 
 @kernel
 def sort_hashes(hashes: UInt64s, number: int, counts: UInt64s, out: UInt64s) -> None:
-    """`np.sort` of the first `number` hashes: each to the place that its high bits say, then past its few neighbours.
+    """Sort the first `number` hashes into `out`: each to the place that its high bits say, then past its few
+    neighbours.
 
-    counts: room for a power of two of at least `number` and two; overwritten
+    counts: scratch memory for a power of two of at least `number` and two; overwritten
     """
     size, shift = 2, np.uint64(63)
     while size < number:
@@ -145,7 +154,7 @@ def sort_hashes(hashes: UInt64s, number: int, counts: UInt64s, out: UInt64s) -> 
 
 
 def count_common_plain(sets: ShingleSets, left: int, right: int) -> tuple[int, int]:
-    """Return how many shingles two rows have in common, and how many are in either: the definition."""
+    """Return how many shingles two rows have in common, and how many are in either: the reference, for tests."""
     one, other = (set(sets.values[sets.offsets[row] : sets.offsets[row + 1]].tolist()) for row in (left, right))
     return len(one & other), len(one | other)
 
@@ -156,7 +165,7 @@ def compute_overlaps(
     left: Int64s,
     right: Int64s,
 ) -> Overlaps:
-    """`jaccard` of many pairs of rows of sorted distinct sets, left[k] with right[k]."""
+    """Return the similarities of many pairs of rows of sorted distinct sets, left[k] with right[k]."""
     common = np.empty(len(left), np.int64)
     count_common(values, offsets, left, right, common)
     own = offsets[right + 1] - offsets[right]
@@ -171,7 +180,7 @@ def count_common(
     right: Int64s,
     common: Int64s,
 ) -> None:
-    """Fill `common` with the number of values that the sets of each pair share, by one merge of the two."""
+    """Compute in `common` the number of values that the sets of each pair share, by one merge of the two."""
     for pair in range(len(left)):
         at, at_end = offsets[left[pair]], offsets[left[pair] + 1]
         other, other_end = offsets[right[pair]], offsets[right[pair] + 1]

@@ -22,10 +22,12 @@ Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
 
 def read_or_make_arrays(name: str, source: str, make: Callable[[], Arrays]) -> dict[str, npt.NDArray[Any]]:
-    """Arrays by name, read-only: made once, then read.
+    """Return arrays by name, read-only: read from disk, or made and written there if they are not.
 
-    name: tells all that they depend on, versions of libraries included
-    source: the file that makes them; it and what it imports count as well
+    name:   tells all that they depend on, versions of libraries included
+    source: the path of the file that makes them; it and what it imports count as well
+    make:   returns them
+    Raises OSError if they cannot be written.
     """
     digest = hashlib.sha256(f"{name} {compute_source_digest(Path(source))}".encode()).hexdigest()
     path, shipped = make_kernel_folder() / f"arrays-{digest[:32]}.npz", find_shipped_folder()

@@ -4,15 +4,15 @@ A kernel is a plain Python function over numpy buffers that numba compiles to ma
 threads suffice, and its code is kept on disk: the first call of a process costs milliseconds instead of seconds.
 
 What decides the code is in the name under which it is kept (`corpora.kernels.dispatching`): the sources of the kernel's
-module and of all house files that it imports (`source_digest`), and numba, llvmlite, numpy, Python, the processor and
-the user (`kernel_folder`). So an edit compiles again what depends on it and nothing else, and all checkouts and
-environments of a user on one machine share what is the same.
+module and of all our files that it imports (`compute_source_digest`), and numba, llvmlite, numpy, Python, the processor
+and the user (`make_kernel_folder`). So an edit compiles again what depends on it and nothing else, and all checkouts
+and environments of a user on one machine share what is the same.
 
-The folder is set where kernels are declared, so it is the same however a process begins, and the source tree stays as
-it is. This is the one place inside the packages that reads environment variables: `CLOZE_HOME` and `XDG_CACHE_HOME`.
+The folder is set when kernels are declared, so it is the same however a process begins, and the source tree stays as it
+is. This is the one place inside the packages that reads environment variables: `CLOZE_HOME` and `XDG_CACHE_HOME`.
 
-A wheel may bring code that was compiled for `BASELINE` (`shipped_folder`). It is used where that is what this machine,
-this Python and this numba would have made of the same sources, and compiled anew everywhere else.
+A wheel may bring code that was compiled for `BASELINE` (`find_shipped_folder`). It is used if this machine, this Python
+and this numba would have made the same of the same sources; else kernels are compiled here.
 
 Cost: a process reads the sources of the kernels that it declares once, in less than a tenth of a second.
 """
@@ -46,11 +46,11 @@ _IMPORTS = re.compile(rf"^\s*(?:from|import) ({_OUR_MODULE})(?: import (\([\w\s,
 
 
 class Deferred:
-    """An object of numba, made at its first use, not where it is declared: importing numba takes half a second."""
+    """An object of numba that is made at its first use, not at its declaration: importing numba takes half a second."""
 
     @cached_property
     def numba_object(self) -> Any:
-        """Return the object that numba made."""
+        """The object that numba made. Subclasses define it."""
         raise NotImplementedError
 
     def __call__(self, *arguments: object) -> Any:
@@ -66,7 +66,7 @@ class Deferred:
 
 
 class DeferredKernel(Deferred):
-    """A kernel as its module declares it. py_func: the plain function."""
+    """A kernel as its module declares it. py_func: the plain function"""
 
     def __init__(self, function: Callable[..., object]) -> None:
         self.py_func = function
@@ -74,7 +74,7 @@ class DeferredKernel(Deferred):
 
     @cached_property
     def numba_object(self) -> "Kernel":
-        """The dispatcher: what compiles the function for the types of its arguments."""
+        """The dispatcher, which compiles the function for the types of its arguments."""
         from corpora.kernels.dispatching import Kernel
 
         source = compute_source_digest(Path(self.py_func.__code__.co_filename))
@@ -87,7 +87,7 @@ class DeferredKernel(Deferred):
 
 
 class Instruction(Deferred):
-    """A machine instruction that only kernels can call, of `instructions.py`."""
+    """A machine instruction that only kernels can call, one of `instructions.py`."""
 
     def __init__(self, name: str) -> None:
         self.__name__ = name
@@ -101,7 +101,10 @@ class Instruction(Deferred):
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function with numba: kept on disk, without the GIL, types taken from the first call."""
+    """Compile a function with numba when it is first called: kept on disk, without the GIL.
+
+    The types are taken from the arguments; each combination of types is compiled once.
+    """
     deferred = DeferredKernel(function)
     return deferred  # type: ignore[return-value]  # called as the function is
 
@@ -113,7 +116,7 @@ def set_compiling_callback(on_change: Callable[[int], None]) -> None:
 
 
 def _ignore_change(change: int) -> None:
-    """Say nothing."""
+    """Do nothing."""
 
 
 _on_compiling: Callable[[int], None] = _ignore_change
@@ -121,14 +124,14 @@ _on_compiling: Callable[[int], None] = _ignore_change
 
 @cache
 def make_kernel_folder() -> Path:
-    """The folder of compiled code that fits this machine and user, made where it is missing: `kernels/DIGEST` in
+    """Return the folder of compiled code that fits this machine and user, made if it is missing: `kernels/DIGEST` in
 
-    - `CLOZE_HOME` where it names another folder than `own_home`;
+    - `CLOZE_HOME`, if it names another folder than `find_default_home`;
     - else `cloze` in the user's folder for caches (`XDG_CACHE_HOME`, or `~/.cache`), which all checkouts share, or
-      `own_home` where that cannot be written.
+      `find_default_home` if that cannot be written.
 
-    Its content is run as it is, so it has to be the user's own, closed to others. Raises InputError where
-    there is no such folder.
+    Its content is run as it is, so it has to be the user's own, closed to others. Raises InputError if there is no such
+    folder.
     """
     default_home, chosen_home = find_default_home(), os.environ.get("CLOZE_HOME")
     homes = (
@@ -149,19 +152,20 @@ def make_kernel_folder() -> Path:
 
 
 def find_default_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder for caches where `CLOZE_HOME` names none: `.cloze` in a checkout; for an installed wheel that of the
-    user's caches."""
+    """Return the folder for caches if `CLOZE_HOME` names none: `.cloze` in a checkout, `find_user_cache` in an
+    installation.
+    """
     return ROOT / ".cloze" if (ROOT / "pyproject.toml").is_file() else find_user_cache(environment)
 
 
 def find_user_cache(environment: Mapping[str, str] = os.environ) -> Path:
-    """`cloze` in the user's folder for caches."""
+    """Return the folder `cloze` in the user's folder for caches: `XDG_CACHE_HOME`, or `~/.cache`."""
     return Path(environment.get("XDG_CACHE_HOME") or "~/.cache").expanduser().absolute() / "cloze"
 
 
 @cache
 def find_shipped_folder() -> Path | None:
-    """The folder of compiled code that came with the package and fits this process; None where there is none.
+    """Return the folder of compiled code that came with the package, if it fits this process; else None.
 
     Its files are trusted as the package's sources are.
     """
@@ -191,7 +195,10 @@ def compute_shipped_name() -> str:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder that only this user can enter. Raises OSError, also where it belongs to somebody else."""
+    """Make a folder that only this user can enter, or make an existing one so.
+
+    Raises OSError, also if the folder belongs to somebody else, stays open to others, or cannot be written.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     state = folder.stat()
     if state.st_uid != os.geteuid():
@@ -205,7 +212,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def _compute_machine_digest() -> str:
-    """Digest (16 hex digits) of what decides machine code besides the sources, and of the user."""
+    """Return a digest (16 hexadecimal digits) of what decides machine code besides the sources, and of the user."""
     import llvmlite
     import numba
     import numpy
@@ -219,9 +226,9 @@ def _compute_machine_digest() -> str:
 
 @cache
 def compute_source_digest(path: Path, root: Path = ROOT) -> str:
-    """Digest of a source file and of the house's files under `root` that it imports, directly or not.
+    """Return a digest of a source file and of our files under `root` that it imports, directly or not.
 
-    Their constants are compiled in. Files count by their place in the house, wherever the house is.
+    Their constants are compiled in. Files count by their path below `root`, wherever that is.
     """
     sources: dict[Path, bytes] = {}
     waiting = [path]
@@ -238,7 +245,7 @@ def compute_source_digest(path: Path, root: Path = ROOT) -> str:
 
 @cache
 def _read_source(path: Path, root: Path) -> tuple[bytes, list[Path]]:
-    """A file's source, and the files of the house that it imports."""
+    """Return a file's source, and those of our files that it imports."""
     source = path.read_bytes()
     imported = []
     for module, names in _IMPORTS.findall(source.decode()):
@@ -251,7 +258,7 @@ def _read_source(path: Path, root: Path) -> tuple[bytes, list[Path]]:
 
 
 def _read_processor() -> str:
-    """The processor's model and instruction sets, as far as the machine reports them."""
+    """Return the processor's model and instruction sets, as far as the machine reports them."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -7,9 +7,9 @@ compiled functions Python calls 68.
     Kernel.compile ─► read from a file, or made ─► called by Python: machine code (`native`)
                                                 └► called by kernels: intermediate code, to be linked
 
-Each form of each kernel has a file, whose name is a digest of all that decides its content (`compiling.compute_source_digest`),
-so that a file never grows stale, and every checkout of a user reads the same ones. Two processes that need the same
-kernel at once do not both make it: one waits for the other's file.
+Each form of each kernel has a file, and its name is a digest of all that decides its content
+(`compiling.compute_source_digest`): so a file never grows stale, and every checkout of a user reads the same ones. Two
+processes that need the same kernel at once do not both make it: one waits for the other's file.
 """
 
 import builtins
@@ -55,7 +55,7 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
     _is_native = False
 
     def finalize(self) -> None:
-        """Take in what is called; nothing is optimised yet."""
+        """Link what is called; nothing is optimised yet."""
         for library in dict.fromkeys(self._linking_libraries):
             self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
@@ -63,10 +63,10 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
         self._finalized = True
 
     def make_native(self) -> bytes:
-        """Optimise and translate; returns the machine code.
+        """Optimise and translate; return the machine code.
 
-        Nothing but what Python calls is seen from outside: so a function that is called once is inlined whatever its
-        size, and one round of passes does.
+        Only what Python calls is seen from outside: so a function that is called once is inlined whatever its size, and
+        one round of passes does.
         """
         for function in self._final_module.functions:
             if not function.is_declaration and not function.name.startswith(_WRAPPER):
@@ -79,29 +79,29 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
         return bytes(self._get_compiled_object())
 
     def load_native(self, code: bytes) -> None:
-        """Take machine code that was made before, with nothing that could be linked."""
+        """Load machine code that was made before; nothing can be linked with it."""
         self._set_compiled_object(code)
         self._finalize_final_module()
         self._is_native = True
 
     def load_linkable(self, code: bytes) -> None:
-        """Take intermediate code that was made before."""
+        """Load intermediate code that was made before."""
         self._shared_module = binding.parse_bitcode(code)
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
-        """The address of a function of machine code; 0 of intermediate code."""
+        """Return the address of a function of machine code; 0 for intermediate code."""
         return int(self._codegen._engine.get_function_address(name)) if self._is_native else 0
 
     def list_environments(self) -> list[Environment]:
-        """The environments of all functions in the code: what they raise is kept there."""
+        """Return the environments of all functions in the code. What the functions raise is kept in them."""
         names = (value.name for value in self._final_module.global_variables)
         environments = (lookup_environment(name) for name in names if name.startswith(_ENVIRONMENT))
         return [each for each in environments if each is not None and each.can_cache()]
 
 
 class _Compiler(Compiler):  # type: ignore[misc]
-    """numba's, with a library of ours."""
+    """numba's compiler, with a library of ours."""
 
     def __init__(self, typing_context: Any, target_context: Any, library: None, *rest: Any) -> None:
         own = KernelLibrary(target_context.codegen(), "kernel")
@@ -125,7 +125,7 @@ _UNUSED = frozenset(
 
 
 class _Borrower(_Compiler):
-    """The same, which counts no references in a kernel that only borrows them, and leaves passes out."""
+    """The same compiler, which counts no references in a kernel that only borrows them, and leaves passes out."""
 
     def define_pipelines(self) -> Any:
         """Return numba's passes, and one of ours before code is written."""
@@ -138,7 +138,10 @@ class _Borrower(_Compiler):
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class _SkipReferenceCounts(AnalysisPass):  # type: ignore[misc]
-    """Has no references counted in a kernel if `borrows` says so. What numba compiles of its own is always counted."""
+    """Skips reference counts in a kernel if `is_borrowing` allows it.
+
+    What numba compiles of its own is always counted.
+    """
 
     _name = "leave_uncounted"
 
@@ -146,7 +149,7 @@ class _SkipReferenceCounts(AnalysisPass):  # type: ignore[misc]
         AnalysisPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        """Decide for one kernel; returns that nothing of it is changed."""
+        """Decide for one kernel; return False, because nothing of it is changed."""
         state.targetctx.enable_nrt = not is_borrowing(state)
         return False
 
@@ -154,8 +157,8 @@ class _SkipReferenceCounts(AnalysisPass):  # type: ignore[misc]
 def is_borrowing(state: Any) -> bool:
     """Return whether a typed kernel holds no reference that it would have to give back.
 
-    All arrays that it holds are then arguments, parts of arguments, or constants: who called it holds them while it
-    runs. What it calls may count and allocate for itself, as long as it gives back no array.
+    All arrays that it holds are then arguments, parts of arguments, or constants: its caller holds them while it runs.
+    What it calls may count and allocate for itself, as long as it gives back no array.
     """
 
     def refers(kind: Any) -> bool:
@@ -211,10 +214,10 @@ class CompiledForm(NamedTuple):
 class Kernel(CPUDispatcher):  # type: ignore[misc]
     """A function that is compiled for the types of its arguments when it is first called with them.
 
-    folder: where compiled code is kept
-    source: a digest of the kernel's source and of all that it imports
-    tell: called when the compiler begins (1) and ends (-1)
-    shipped: where compiled code is that came with the program; None where there is none
+    folder:       where compiled code is kept
+    source:       a digest of the kernel's source and of all that it imports
+    on_compiling: called when the compiler begins (1) and ends (-1)
+    shipped:      the folder of compiled code that came with the program; None if there is none
     """
 
     python_calls: ClassVar[list[tuple["Kernel", tuple[Any, ...]]]] = []  # by Python in this process, for which types
@@ -248,7 +251,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return flags
 
     def compile(self, sig: Any) -> Any:
-        """The entry point for a signature: for Python, or inside of another kernel's compilation for linking."""
+        """Return the entry point for a signature: for Python, or during another kernel's compilation for linking."""
         with global_compiler_lock:
             arguments, _ = sigutils.normalize_signature(sig)
             arguments, native = tuple(map(_without_literal, arguments)), not Kernel._num_compiling
@@ -279,21 +282,21 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return form
 
     def compute_path(self, arguments: tuple[Any, ...], native: bool = True) -> Path:
-        """The file of a compiled form, wherever it is."""
+        """Return the path of a compiled form's file in our folder; one that came with the program has the same name."""
         code = self.py_func.__code__
         facts = (self._source, self.py_func.__module__, code.co_qualname, code.co_firstlineno, arguments, native)
         digest = hashlib.sha256(repr(facts).encode() + code.co_code).hexdigest()
         return self._folder / f"{self.py_func.__name__}-{digest[:32]}.kernel"
 
     def _read_stored(self, path: Path) -> bytes | None:
-        """Return the content of a file in our folder, or of the one that came with the program."""
+        """Return the content of a file in our folder, else in the one that came with the program; None without one."""
         content = read_sealed(path)
         if content is None and self._shipped is not None:
             content = read_sealed(self._shipped / path.name, any_owner=True)
         return content
 
     def _read_form(self, path: Path, arguments: tuple[Any, ...], native: bool) -> CompiledForm | None:
-        """Return the form in a file; None where there is none, or it is not as it was written."""
+        """Return the form in a file; None if there is no file, or it is not as it was written."""
         content = self._read_stored(path)
         if content is None:
             return None
@@ -310,7 +313,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return self._build_form(library, stored, native)
 
     def _compile_form(self, path: Path, arguments: tuple[Any, ...], native: bool) -> CompiledForm:
-        """Compile, and keep the result where there is room."""
+        """Compile, and keep the result if the disk has room."""
         self._cache_misses[arguments] += 1
         self.targetctx.refresh()  # half a second of imports, which a process that only reads does without
         self._native = native
@@ -356,7 +359,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
 
 def _build_environment(name: str, constants: list[Any]) -> Environment:
-    """The environment of a called function, whose constants alone a kernel asks for.
+    """Return the environment of a called function; a kernel asks only for its constants.
 
     It knows no module: to import those of numba's functions takes as long as to load all code.
     """
@@ -370,7 +373,10 @@ def _build_environment(name: str, constants: list[Any]) -> Environment:
 
 
 def _without_literal(kind: Any) -> Any:
-    """The type of an argument without its value: numba compiles once more for each constant that a kernel is given."""
+    """Return the type of an argument without its value.
+
+    For types with values, numba compiles once more for each constant.
+    """
     return unliteral(kind) if isinstance(kind, types.Literal | Tuple | UniTuple) else kind
 
 
@@ -379,8 +385,10 @@ _call_signatures: dict[Any, Any] = {}  # of numba's own functions, operators amo
 
 @contextmanager
 def _patch_numba(target: Any, typing: Any) -> Iterator[None]:
-    """While a kernel is compiled, what numba compiles of its own for it stays intermediate code too, and numba asks
-    once for each type of arguments what one of its functions gives: it tries all variants of `+` for each `+`."""
+    """Compile with two changes in numba: what it compiles of its own for a kernel stays intermediate code too, and it
+    asks only once for each type of arguments what one of its functions gives. It tries all variants of `+` for each
+    `+`.
+    """
     codegen, resolve = target.codegen(), typing.resolve_function_type
 
     def resolve_once(function: Any, arguments: Any, named: Any) -> Any:
@@ -404,7 +412,7 @@ def _patch_numba(target: Any, typing: Any) -> Iterator[None]:
 
 @contextmanager
 def _hold_file_lock(path: Path) -> Iterator[None]:
-    """Wait for other processes that make the same file. Where no lock can be had, it is made more than once."""
+    """Wait for other processes that make the same file. If no lock can be had, it is made more than once."""
     with ExitStack() as held:
         with suppress(OSError):
             lock = held.enter_context(_lock_path(path).open("w"))
@@ -418,7 +426,7 @@ def _lock_path(path: Path) -> Path:
 
 
 def _is_held(lock: Path) -> bool:
-    """True if a process holds a lock."""
+    """Return whether a process holds a lock."""
     try:
         with lock.open() as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,14 +1,11 @@
-"""Numbers modulo the Mersenne prime 2^127 - 1, for kernels: two words each, the upper one first.
+"""Hashes of 128 bits and numbers modulo the Mersenne prime 2^127 - 1, for kernels: two words each, the upper one first.
 
-Promise: `reduced` and `times_plus` have the one representative below the prime, as Python's `%` has. Cost: a few
-nanoseconds.
+Numbers: `reduce_modulo` and `multiply_add` return the one representative below the prime, as Python's `%` does. Cost: a
+few nanoseconds.
 
-XXH3 with 128 bits, as its specification has it, for kernels: the default secret, the seed 0.
-
-Promise: for 17 bytes or more `xxh3_128` has the bits of `xxhash.xxh3_128`, its definition. (Of fewer bytes XXH3 makes
-something else, which no kernel needs.)
-
-Cost: some 30 nanoseconds for 300 bytes and 60 for 2,000, all of them in the processor's own cache.
+Hashes: XXH3 with 128 bits, as its specification has it, with the default secret and the seed 0. Promise: for 17 bytes
+or more `xxh3_128` has the bits of `xxhash.xxh3_128`, its definition. (For fewer bytes XXH3 does something else, which
+no kernel needs.) Cost: some 30 nanoseconds for 300 bytes and 60 for 2,000, all of them in the processor's own cache.
 """
 
 from typing import TypeAlias
@@ -28,23 +25,23 @@ _LOW_63, _ALL = np.uint64((1 << 63) - 1), np.uint64((1 << 64) - 1)
 
 
 def split_words(number: int) -> Number127:
-    """A number below 2^128 as kernels take it.
+    """Return a number below 2^128 as kernels take it.
 
-    >>> [int(word) for word in words((3 << 64) + 5)]
+    >>> [int(word) for word in split_words((3 << 64) + 5)]
     [3, 5]
     """
     return np.uint64(number >> 64), np.uint64(number & int(_ALL))
 
 
 def join_words(words: Number127) -> int:
-    """The number that `words` cut in two."""
+    """Return the number that `split_words` split."""
     upper, lower = words
     return int(upper) << 64 | int(lower)
 
 
 @kernel
 def reduce_modulo(upper: np.uint64, lower: np.uint64) -> Number127:
-    """Any number of 128 bits modulo the prime: 2^127 counts as 1."""
+    """Return any number of 128 bits modulo the prime: 2^127 counts as 1."""
     upper, lower = _add_words(upper & _LOW_63, lower, _0, upper >> _63)
     if upper > _LOW_63 or (upper == _LOW_63 and lower == _ALL):
         upper, lower = _add_words(upper, lower, _0, _1)
@@ -53,7 +50,7 @@ def reduce_modulo(upper: np.uint64, lower: np.uint64) -> Number127:
 
 @kernel
 def multiply_add(factor: Number127, other_factor: Number127, added: Number127) -> Number127:
-    """one * other + added modulo the prime, of numbers below it."""
+    """Return factor * other_factor + added modulo the prime, of numbers below it."""
     # The product in four words, the lowest first; none of the sums of two words' halves passes its room.
     first, second = factor[1] * other_factor[1], high_product(factor[1], other_factor[1])
     fourth, third = high_product(factor[0], other_factor[0]), factor[0] * other_factor[0]
@@ -69,7 +66,7 @@ def multiply_add(factor: Number127, other_factor: Number127, added: Number127) -
 
 @kernel
 def _add_words(upper: np.uint64, lower: np.uint64, more_upper: np.uint64, more_lower: np.uint64) -> Number127:
-    """The sum of two numbers of two words, modulo 2^128."""
+    """Return the sum of two numbers of two words, modulo 2^128."""
     total = lower + more_lower
     return upper + more_upper + np.uint64(total < lower), total
 
@@ -102,7 +99,10 @@ _KEY_OF_LAST_PAIR, _KEY_OF_LOWER, _KEY_OF_UPPER = np.int64(103), np.int64(11), n
 
 @kernel
 def xxh3_128(data: Bytes, start: Integer, length: Integer, lanes: UInt64s) -> Hash:
-    """The hash of `length` bytes (17 or more) of `data` from `start` on; `lanes` is room for eight words."""
+    """Return the hash of `length` bytes of `data` from `start` on. There must be 17 or more; no bound is checked.
+
+    lanes: uint64 [8], scratch memory
+    """
     if length <= 128:
         return _hash_short(data, start, length)
     if length <= 240:
@@ -161,7 +161,7 @@ def _add_stripes(lanes: UInt64s, data: Bytes, start: Integer, stripes: Integer) 
 
 @kernel
 def _merge_lanes(lanes: UInt64s, key: Integer, value: np.uint64) -> np.uint64:
-    """All lanes in one word."""
+    """Return all lanes in one word."""
     for lane in range(0, 8, 2):
         one, other = load8(_SECRET, key + 8 * lane), load8(_SECRET, key + 8 * lane + 8)
         value += _multiply_fold(lanes[lane] ^ one, lanes[lane + 1] ^ other)
@@ -170,7 +170,7 @@ def _merge_lanes(lanes: UInt64s, key: Integer, value: np.uint64) -> np.uint64:
 
 @kernel
 def _mix_pair(low: np.uint64, high: np.uint64, data: Bytes, one: Integer, other: Integer, key: Integer) -> Hash:
-    """Two states (the lower one first) with 16 bytes from `one` on and 16 from `other` on in them."""
+    """Mix 16 bytes from `one` on and 16 from `other` on into two states, the lower one first."""
     low = (low + _mix_key(data, one, key)) ^ (load8(data, other) + load8(data, other + 8))
     high = (high + _mix_key(data, other, key + 16)) ^ (load8(data, one) + load8(data, one + 8))
     return low, high
@@ -190,7 +190,7 @@ def _finish(low: np.uint64, high: np.uint64, length: Integer) -> Hash:
 
 @kernel
 def _multiply_fold(one: np.uint64, other: np.uint64) -> np.uint64:
-    """Both halves of a product in one word."""
+    """Return both halves of a product in one word."""
     return one * other ^ high_product(one, other)
 
 

@@ -1,8 +1,8 @@
 """Hashes of 64 bits that kernels share: eight bytes mixed into a state, and the last step that spreads the bits.
 
-Promise: `absorb` and `finish` are bijections of the state, and equal `absorbed` and `finished`, their definitions.
-Their bits are in stores: a change of them makes other contents. Not promised: safety from someone who builds
-collisions on purpose. Cost: three and seven machine instructions.
+Promise: `absorb` and `finish` are bijections of the state, and equal their reference implementations, `absorb_plain`
+and `finish_plain`. Their bits are in stores: a change of them makes other contents. Not promised: safety from someone
+who builds collisions on purpose. Cost: three and seven machine instructions.
 """
 
 import numpy as np
@@ -18,13 +18,16 @@ _MASK64 = (1 << 64) - 1
 
 
 def absorb_plain(state: int, chunk: int) -> int:
-    """A state with eight more bytes in it."""
+    """Return a state with eight more bytes in it: the reference implementation of `absorb`, for tests."""
     state = (state ^ chunk) * int(GOLDEN_RATIO) & _MASK64
     return state ^ state >> 32
 
 
 def finish_plain(value: int) -> int:
-    """MurmurHash3's finaliser: every bit of the value moves every other."""
+    """Return MurmurHash3's finaliser: every bit of the value moves every other.
+
+    The reference implementation of `finish`.
+    """
     for factor in (_FINISH_1, _FINISH_2):
         value = (value ^ value >> 33) * int(factor) & _MASK64
     return value ^ value >> 33
@@ -32,14 +35,14 @@ def finish_plain(value: int) -> int:
 
 @kernel
 def absorb(state: np.uint64, chunk: np.uint64) -> np.uint64:
-    """`absorbed`, for kernels."""
+    """Return a state with eight more bytes in it."""
     state = (state ^ chunk) * GOLDEN_RATIO
     return state ^ state >> _32
 
 
 @kernel
 def finish(value: np.uint64) -> np.uint64:
-    """`finished`, for kernels."""
+    """Return MurmurHash3's finaliser: every bit of the value moves every other."""
     value = (value ^ value >> _33) * _FINISH_1
     value = (value ^ value >> _33) * _FINISH_2
     return value ^ value >> _33

@@ -1,15 +1,15 @@
 """Eight bytes at a time: unaligned loads and stores, and questions put to all bytes of a 64-bit word at once.
 
-Promise: each function does to eight bytes what its plain meaning, given with it, does to each. The first byte
-in memory is the lowest of the word (little end first, on every machine). `load8` and `store8` do not check where
-the buffer ends: that is for the kernel that calls them; `tail8` and `load_up_to` read no byte from `end` on.
+Promise: each function does to eight bytes what its plain meaning, given with it, does to each. The first byte in memory
+is the lowest of the word (little end first, on every machine). `load8` and `store8` do not check that the buffer is
+long enough: that is for the kernel that calls them; `load_tail` and `load_up_to` read no byte from `end` on.
 `add_stripe` is the same for eight words at once, in the processor's vectors.
 
 Cost: one machine instruction for a load, a store, a product or a count of zeros, and seven to twelve for a question;
 compiled into the kernels that use them. They can be called from kernels only.
 
-The arithmetic keeps every byte within its own eight bits: only seven bits of each are added to, so no sum carries
-over into its neighbour (Warren, Hacker's Delight, chapter 6).
+The arithmetic keeps every byte within its own eight bits: only seven bits of each are added to, so no sum carries over
+into its neighbour (Warren, Hacker's Delight, chapter 6).
 """
 
 from collections.abc import Callable
@@ -69,7 +69,10 @@ add_stripe: Callable[[UInt64s, Bytes, Integer, Bytes, Integer], None] = Instruct
 
 @kernel
 def load_tail(data: Bytes, index: Integer, end: Integer) -> np.uint64:
-    """The bytes from `index` to before `end`, eight at most, as `load8` has them, and zeros after them."""
+    """Return the bytes from `index` up to but not including `end`, eight at most, as `load8` does.
+
+    Zeros come after them.
+    """
     word = np.uint64(0)
     for i in range(min(8, end - index)):
         word |= np.uint64(data[index + i]) << np.uint64(8 * i)
@@ -78,7 +81,7 @@ def load_tail(data: Bytes, index: Integer, end: Integer) -> np.uint64:
 
 @kernel
 def keep_bytes(word: np.uint64, num_bytes: int) -> np.uint64:
-    """The lowest `num_bytes` (0 or more) bytes of a word, the others zero."""
+    """Return the lowest `num_bytes` (0 or more) bytes of a word; the others are zero."""
     if num_bytes >= 8:
         return word
     return word & ~(_ALL << np.uint64(num_bytes << 3))
@@ -86,7 +89,7 @@ def keep_bytes(word: np.uint64, num_bytes: int) -> np.uint64:
 
 @kernel
 def load_up_to(data: Bytes, index: Integer, end: Integer) -> np.uint64:
-    """The eight bytes from `index` on; zeros for those from `end` on."""
+    """Return the eight bytes from `index` on; zeros instead of those from `end` on."""
     if index + 8 <= end:
         return load8(data, index)
     return load_tail(data, index, end)
@@ -94,33 +97,36 @@ def load_up_to(data: Bytes, index: Integer, end: Integer) -> np.uint64:
 
 @kernel
 def find_first_flag(flags: np.uint64) -> int:
-    """The number of the first byte whose top bit is set, where no other bits are; 8 where there is none."""
+    """Return the number of the first byte with its top bit set; 8 if there is none. No other bit may be set."""
     return trailing_zeros(flags) >> 3
 
 
 @kernel
 def mask_before(flags: np.uint64) -> np.uint64:
-    """All bits of the bytes before the first one whose top bit is set, where no other bits are; not for 0."""
+    """Return a word with all bits set in the bytes before the first one with its top bit set.
+
+    No other bit may be set, and one top bit must be.
+    """
     return ((flags & (~flags + _1)) >> _SEVEN) - _1
 
 
 @kernel
 def flag_letters(word: np.uint64) -> np.uint64:
-    """0x80 in each byte that is one of A-Z, a-z."""
+    """Return 0x80 in each byte that is one of A-Z, a-z."""
     small = word & LOW_SEVEN | CASE_BITS
     return (small + FROM_SMALL) & ~(small + PAST_SMALL) & ~word & TOP_BITS
 
 
 @kernel
 def flag_digits(word: np.uint64) -> np.uint64:
-    """0x80 in each byte that is one of 0-9."""
+    """Return 0x80 in each byte that is one of 0-9."""
     seven = word & LOW_SEVEN
     return (seven + FROM_DIGIT) & ~(seven + PAST_DIGIT) & ~word & TOP_BITS
 
 
 @kernel
 def flag_spaces(word: np.uint64) -> np.uint64:
-    """0x80 in each byte that is ASCII white space: the space, and tab to carriage return."""
+    """Return 0x80 in each byte that is ASCII white space: the space, and tab to carriage return."""
     seven = word & LOW_SEVEN
     space = ~((seven ^ CASE_BITS) + LOW_SEVEN)  # the bit of case is the space itself
     return (space | (seven + _FROM_TAB) & ~(seven + _PAST_RETURN)) & ~word & TOP_BITS
@@ -128,7 +134,7 @@ def flag_spaces(word: np.uint64) -> np.uint64:
 
 @kernel
 def _flag_seven_bit_alphanumeric(word: np.uint64) -> np.uint64:
-    """The top bit, among others, of each byte whose lower seven bits are one of 0-9, A-Z, a-z."""
+    """Set the top bit, among others, of each byte whose lower seven bits are one of 0-9, A-Z, a-z."""
     seven = word & LOW_SEVEN
     small = seven | CASE_BITS
     letter = (small + FROM_SMALL) & ~(small + PAST_SMALL)
@@ -138,19 +144,19 @@ def _flag_seven_bit_alphanumeric(word: np.uint64) -> np.uint64:
 
 @kernel
 def flag_non_alphanumeric(word: np.uint64) -> np.uint64:
-    """0x80 in each byte that is not one of 0-9, A-Z, a-z: bytes of 128 and more are not."""
+    """Return 0x80 in each byte that is not one of 0-9, A-Z, a-z: bytes of 128 and more are not."""
     return (~_flag_seven_bit_alphanumeric(word) | word) & TOP_BITS
 
 
 @kernel
 def flag_ascii_marks(word: np.uint64) -> np.uint64:
-    """0x80 in each byte of ASCII that is not one of 0-9, A-Z, a-z."""
+    """Return 0x80 in each byte of ASCII that is not one of 0-9, A-Z, a-z."""
     return ~(_flag_seven_bit_alphanumeric(word) | word) & TOP_BITS
 
 
 @kernel
 def flag_capitals(word: np.uint64) -> np.uint64:
-    """0x20 in each byte that is one of A-Z: the bit that makes it small."""
+    """Return 0x20 in each byte that is one of A-Z: the bit that makes it small."""
     seven = word & LOW_SEVEN
     capital = (seven + FROM_CAPITAL) & ~(seven + PAST_CAPITAL) & ~word & TOP_BITS
     return capital >> _TWO
@@ -158,5 +164,5 @@ def flag_capitals(word: np.uint64) -> np.uint64:
 
 @kernel
 def lower_word(word: np.uint64) -> np.uint64:
-    """The word with A-Z made small in each byte, and every other byte as it was."""
+    """Return the word with A-Z made small in each byte, and every other byte as it was."""
     return word | flag_capitals(word)

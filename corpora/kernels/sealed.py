@@ -1,8 +1,8 @@
 """Files that are read only as they were written: each ends with a digest of all that is before it.
 
-Promise: an empty, cut or altered file, or one of another user, is treated as missing. Many processes may write one
-file at once: each writes next to it, and the last one's remains, whole.
-Cost: some 0.1 ms of CPU time for each megabyte read.
+Promise: an empty, cut or altered file, or one of another user, is treated as missing. Many processes may write one file
+at once: each writes next to it, and the last one's remains, whole. Cost: some 0.1 ms of CPU time for each megabyte
+read.
 """
 
 import os
@@ -15,9 +15,9 @@ _DIGEST_BYTES = 16
 
 
 def read_sealed(path: Path, any_owner: bool = False) -> bytes | None:
-    """The bytes that `write_sealed` was given; None where the file is not ours, or not as it was written.
+    """Return the bytes that `write_sealed` wrote; None if there is no file, it is not ours, or it was altered.
 
-    anyones: take the file of another user, too, who can change our program as well
+    any_owner: read the file of another user, too: one who can change our program as well
     """
     try:
         with path.open("rb") as file:
@@ -31,7 +31,7 @@ def read_sealed(path: Path, any_owner: bool = False) -> bytes | None:
 
 
 def write_sealed(path: Path, content: bytes) -> None:
-    """Put a file at a path, in place of what is there. Raises OSError."""
+    """Write a file in one step, in place of what is there. Raises OSError."""
     number, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     new = Path(name)
     try:

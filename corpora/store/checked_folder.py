@@ -1,4 +1,4 @@
-"""Folders that say what they hold: written to their end, and compared with that when they are read.
+"""Folders that record what they hold: written to their end, and compared with that record when they are read.
 
     folder/   its files
               complete.json: facts, every file with its size and digest, and last a digest of the document itself
@@ -7,7 +7,7 @@ Checkpoints, exported models and saved vocabularies are such folders. An artifac
 which `check_folder` reads as well.
 
 Promise: a file of the folder that is gone, cut or has a flipped bit is found when it is checked, and so is a damaged
-document. A folder that says nothing of what it holds, from elsewhere, is taken as it is.
+document. A folder without such a record, from elsewhere, is taken as it is.
 
 Cost: xxh3 reads 10 GB a second on one x86-64 core if the system has the file in memory; else the disk decides.
 """
@@ -35,18 +35,18 @@ MAX_LEVELS = 3  # of folders, from that of a model up, that may say what is in i
 
 
 def list_files(folder: Path) -> list[str]:
-    """The files of a folder but its document, in order."""
+    """Return the paths of all files of a folder except complete.json, relative to it and sorted."""
     paths = (path for path in folder.rglob("*") if path.is_file() and path.name != COMPLETE_FILE)
     return sorted(path.relative_to(folder).as_posix() for path in paths)
 
 
 def describe_files(folder: Path, names: Iterable[str]) -> dict[str, Json]:
-    """Files of a folder with their sizes and digests. Reads them."""
+    """Return {name: size and digest} of files of a folder. Reads them whole."""
     return {name: _build_description((folder / name).stat().st_size, _hash_file(folder / name)) for name in names}
 
 
 def describe_bytes(data: bytes) -> Json:
-    """Return what `described` records of a file that holds these bytes."""
+    """Return what `describe_files` records of a file that holds these bytes."""
     return _build_description(len(data), xxhash.xxh3_128_hexdigest(data))
 
 
@@ -60,7 +60,11 @@ def _hash_file(path: Path) -> str:
 
 
 def write_complete_file(folder: Path, facts: Mapping[str, Json], files: Mapping[str, Json]) -> None:
-    """Mark a folder as finished. `files` is what `described` gave."""
+    """Mark a folder as finished: write complete.json, and flush it and the folder to the disk.
+
+    facts: further fields of the document
+    files: what `describe_files` returned
+    """
     with (folder / COMPLETE_FILE).open("wb") as file:
         file.write(seal(json.dumps({**facts, "files": files}, indent=1, ensure_ascii=False).encode()))
         file.flush()
@@ -69,7 +73,7 @@ def write_complete_file(folder: Path, facts: Mapping[str, Json], files: Mapping[
 
 
 def read_complete_file(folder: Path) -> dict[str, Json]:
-    """The facts and `files` of a finished folder. Raises Damaged if the document is gone or damaged."""
+    """Read the facts and `files` of a finished folder. Raises Damaged if complete.json is missing or damaged."""
     try:
         data = (folder / COMPLETE_FILE).read_bytes()
     except FileNotFoundError as error:
@@ -78,7 +82,10 @@ def read_complete_file(folder: Path) -> dict[str, Json]:
 
 
 def check_files(folder: Path, files: Mapping[str, Json]) -> None:
-    """Raise Damaged unless files are as `files` describes them. Reads them."""
+    """Raise Damaged unless all files are as described: they exist and have the size and the digest. Reads them whole.
+
+    files: what `describe_files` returned; further files of the folder are not looked at
+    """
     for name, expected in files.items():
         path = folder / name
         if not path.is_file():
@@ -93,9 +100,10 @@ def check_files(folder: Path, files: Mapping[str, Json]) -> None:
 
 
 def mark_complete(folder: Path, names: Iterable[str] | None = None) -> None:
-    """Write down what a folder holds that is given to others, for `check_folder`.
+    """Write complete.json into a folder that others are given, for `check_folder`.
 
-    names: of the files that were written now, if others were there before; None: all
+    names: the files that were written now; what an earlier record says of others is kept. None: all files
+    Raises InputError if there is an earlier record, and it is damaged.
     """
     earlier_files: Json = {}
     if names is not None and (folder / COMPLETE_FILE).is_file() and check_folder(folder, ()):
@@ -108,9 +116,12 @@ def mark_complete(folder: Path, names: Iterable[str] | None = None) -> None:
 def check_folder(folder: Path, names: Collection[str] | None = None, other_record: str = "") -> bool:
     """Raise InputError if a file of a model's or vocabulary's folder is not what was written there.
 
-    names: of those that are read; None: all
-    also:  what else says what was written, to be removed by who changes a file on purpose
-    Returns whether anything says what was written: `complete.json` or a manifest, in the folder or in one above it.
+    names:        the files to check, relative to the folder; None: all that are recorded. A name that is not recorded
+                  is not checked
+    other_record: what a user who changed a file on purpose has to remove as well, for the message, after the path of
+                  complete.json
+    Returns whether anything records the files of this folder: a complete.json or a manifest in it, or in one of the
+    MAX_LEVELS - 1 folders above it.
     """
     resolved = folder.resolve()
     for ancestor in (resolved, *resolved.parents)[:MAX_LEVELS]:
@@ -126,7 +137,7 @@ def check_folder(folder: Path, names: Collection[str] | None = None, other_recor
 
 
 def _check_against_complete(folder: Path, prefix: str, wanted_names: Collection[str] | None, other_record: str) -> bool:
-    """Compare files with a folder's complete.json. inside: the folder in it whose files are meant"""
+    """Compare files with a folder's complete.json. prefix: the path, in it, of the folder to check"""
     if not _is_ours((folder / COMPLETE_FILE).read_bytes(), b'"xxh3_128": '):
         return False
     try:
@@ -147,7 +158,7 @@ def _check_against_complete(folder: Path, prefix: str, wanted_names: Collection[
 
 
 def _check_against_manifest(folder: Path, prefix: str, wanted_names: Collection[str] | None) -> bool:
-    """Compare files that are no tables with an artifact's manifest. inside: as above"""
+    """Compare files that are not tables with an artifact's manifest. prefix: the path, in it, of the folder to check"""
     data = (folder / MANIFEST).read_bytes()
     if not _is_ours(data, b'"build_version": '):
         return False
@@ -161,7 +172,7 @@ def _check_against_manifest(folder: Path, prefix: str, wanted_names: Collection[
 
 
 def _is_ours(data: bytes, mark: bytes) -> bool:
-    """False for a file of another program that has the same name. mark: what one of ours has besides its digest"""
+    """Return False for a file of another program that has the same name. mark: what ours has even without its digest"""
     return bool(find_digest(data)) or mark in data
 
 

@@ -4,10 +4,10 @@ A worker that hangs, explodes or crashes cannot report the cause. So it writes b
 with the process that watches: which part it builds, and of it which record it reads, which batch of records it judges
 together, or which rows it works on. In a process that nobody watches, nothing is shared.
 
-A batch that ended its worker is judged again one record after the other, each named (`each_watched`), so that the
-next death names a record. The watching process names these batches with each call (`begin`).
+A batch that ended its worker is judged again one record after the other, each named (`run_batch`), so that the next
+death names a record. The watching process names these batches with each call (`begin_call`).
 
-Cost: half a microsecond a record that is read, five a batch and step.
+Cost: half a microsecond for each record that is read, five for each batch and step.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ActivitySheet(ctypes.Structure):
-    """The shared memory: short texts in UTF-8, "" for none, and counts."""
+    """The shared memory: short texts in UTF-8, "" for none, and counts. `Activity` says what they mean."""
 
     _fields_ = (
         ("part", ctypes.c_char * 256),
@@ -36,15 +36,15 @@ class ActivitySheet(ctypes.Structure):
 
 
 class Activity(NamedTuple):
-    """The content of a sheet. At most one of record, batch and rows is set.
+    """What a worker process works on. At most one of record, batch and rows is set.
 
-    part:      that is built
-    record:    its place
-    batch:     of records that are judged together; the same name whenever it is cut again
-    rows:      of a table, whose texts are worked on together
-    step:      of judging
+    part:      the part that is built
+    record:    the record that is read, by its place in the raw input
+    batch:     the records that are judged together; the same name whenever the same batch is formed again
+    rows:      the rows of a table that are worked on together
+    step:      the step of judging
     changes:   how often anything but the step was reported
-    compiling: kernels that are compiled at present, one for another
+    compiling: the number of kernels that are being compiled, each for the one before
     """
 
     part: str = ""
@@ -57,11 +57,11 @@ class Activity(NamedTuple):
 
     @property
     def is_limited(self) -> bool:
-        """True if texts are worked on, so that limits for a record hold."""
+        """True if texts are worked on, so that the limits for a record apply."""
         return bool(self.record or self.batch or self.rows)
 
     def __str__(self) -> str:
-        """In words.
+        """Describe the activity in words.
 
         >>> str(Activity(part="documents/books: part 00003", record="ab12 -1 300", step="clean"))
         'documents/books: part 00003, record ab12 -1 300, step clean'
@@ -78,13 +78,13 @@ _suspect_batches: Collection[str] = ()
 
 
 def set_sheet(sheet: Any) -> None:
-    """From now on write on this `Sheet`, in shared memory."""
+    """Report on this `ActivitySheet`, in shared memory, from now on."""
     global _sheet
     _sheet = sheet
 
 
 def read_activity(sheet: Any) -> Activity:
-    """Return what the other process works on."""
+    """Read from a sheet what the other process works on."""
     part, record, batch, rows, step = (getattr(sheet, name).decode(errors="replace") for name in TEXT_FIELDS)
     return Activity(
         part=part, record=record, batch=batch, rows=rows, step=step, changes=sheet.changes, compiling=sheet.compiling
@@ -92,7 +92,10 @@ def read_activity(sheet: Any) -> Activity:
 
 
 def begin_call(suspect_batches: Collection[str]) -> None:
-    """Another call begins: nothing is worked on yet. apart: batches that ended a worker"""
+    """Report that another call begins and nothing is worked on yet.
+
+    suspect_batches: names of batches that ended a worker; `run_batch` takes their items one by one
+    """
     global _suspect_batches
     _suspect_batches = suspect_batches
     if _sheet is not None:
@@ -102,13 +105,13 @@ def begin_call(suspect_batches: Collection[str]) -> None:
 
 
 def report_part(part: str) -> None:
-    """Say which part is built from now on."""
+    """Report which part is built from now on."""
     begin_call(_suspect_batches)
     _write_field("part", part)
 
 
 def report_record(record: str) -> None:
-    """Say which record is read from now on; "" for none."""
+    """Report which record is read from now on; "" for none."""
     _write_field("record", record)
 
 
@@ -119,7 +122,7 @@ def report_step(step: str) -> None:
 
 
 def report_compiling(change: int) -> None:
-    """Say that a kernel is compiled from now on (1) or no longer (-1): that is nobody's time."""
+    """Report that one kernel more (1) or less (-1) is being compiled; the watching process does not count that time."""
     if _sheet is not None:
         _sheet.compiling += change
         _sheet.changes += 1
@@ -128,10 +131,13 @@ def report_compiling(change: int) -> None:
 def run_batch(
     items: Sequence[Item], get_name: Callable[[Item], str], work: Callable[[Sequence[Item]], Result]
 ) -> list[Result]:
-    """Return the result of work on a batch: on all its items together, or one by one if it ended a worker.
+    """Call `work` with a batch and report it meanwhile; if this batch has ended a worker, call it with one item at a
+    time.
 
-    name_of: the name of an item's record
-    work:    gives the same result for an item, whatever its batch
+    items:    at least one
+    get_name: returns the name of an item's record
+    work:     gives the same result for an item, whatever its batch
+    Returns one result for the whole batch, or one for each item.
     """
     batch = f"of {len(items)} records, {get_name(items[0])} to {get_name(items[-1])}"
     if len(items) > 1 and batch not in _suspect_batches:
@@ -145,7 +151,7 @@ def run_batch(
 
 
 def iter_reported(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-    """Batches of rows, each named while the caller works on its texts."""
+    """Yield record batches, and report the rows of each while the caller works on it."""
     first = 0
     for batch in batches:
         with _hold_report("rows", f"{first} to {first + batch.num_rows - 1}"):

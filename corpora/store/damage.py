@@ -34,7 +34,7 @@ class Damaged(InputError):
 
 
 def seal(document: bytes) -> bytes:
-    """A JSON object that is laid out over lines, with a digest of itself as its last field.
+    """Return a JSON object, laid out over lines, with its own sha256 as the last field.
 
     >>> seal(b'{\\n "a": 1\\n}\\n')[:20]
     b'{\\n "a": 1,\\n "digest"'
@@ -44,15 +44,19 @@ def seal(document: bytes) -> bytes:
 
 
 def find_digest(data: bytes) -> str:
-    """The digest that a document ends with; empty where it is not sealed."""
+    """Return the digest that a sealed document ends with; "" if it is not sealed.
+
+    The document is not compared with the digest.
+    """
     match = _SEAL.search(data[-MAX_SEAL_BYTES:])
     return match[1].decode() if match is not None else ""
 
 
 def unseal(data: bytes, path: str) -> dict[str, Any]:
-    """The fields of a sealed document, without its digest.
+    """Return the fields of a sealed document, without its digest.
 
-    path: where it lies, for the message. Raises Damaged.
+    path: of the document, for the message
+    Raises Damaged if the document is not sealed or its digest is of other bytes.
     """
     match = _SEAL.search(data, max(0, len(data) - MAX_SEAL_BYTES))
     if match is None:
@@ -65,9 +69,9 @@ def unseal(data: bytes, path: str) -> dict[str, Any]:
 
 @contextmanager
 def explain_parse_errors(path: str, expected: str) -> Iterator[None]:
-    """Turn what reading another document than was expected raises into Damaged: it may be whole, and in a wrong place.
+    """Turn the errors of reading a document that is not the expected one into Damaged; an InputError passes unchanged.
 
-    what: the document should be, in words
+    expected: what the document should be, for the message, as in "a manifest"
     """
     try:
         yield

@@ -1,11 +1,11 @@
-"""Checks of files: whether a stored file is what its part says, and what to keep of a table without a record.
+"""Checks of whole files: compare a stored file with what its part says, and make the record of a part anew.
 
 Promise: a file is read front to back in pieces of a megabyte, from an object store once. A table is looked into, mapped
 into memory, only once its bytes are known to be those that were written.
 
 Cost: sha256 of every byte, some 1.5 GB a second for each core, and of a table the digests of its pieces, mostly from
-what the system still has in memory; several files are read in parallel. A file of an object store is kept in an
-unnamed temporary file meanwhile.
+what the system still has in memory; several files are read in parallel. A file of an object store is kept in an unnamed
+temporary file meanwhile.
 """
 
 import hashlib
@@ -36,9 +36,11 @@ _SORT_COLUMNS = {("tokens", "tokens"): "shuffle"}  # (kind, table): the column t
 
 @contextmanager
 def open_checked_bytes(place: Place, path: str, file: StoredFile) -> Iterator[memoryview]:
-    """All bytes of a file, mapped into memory, after they were compared with their sha256.
+    """Map all bytes of a file into memory for the block, after comparing them with the size and sha256 of `file`.
 
-    path: in the store. Raises Damaged, and InputError where it cannot be read for another reason.
+    path: in the store
+    Raises Damaged if the file is missing, has other bytes or the local disk cannot read it; InputError if it may not be
+    read, or the object store does not answer.
     """
     with ExitStack() as opened:
         try:
@@ -58,7 +60,7 @@ def open_checked_bytes(place: Place, path: str, file: StoredFile) -> Iterator[me
 
 
 def _open_hashed(place: Place, path: str, opened: ExitStack) -> tuple[IO[bytes], str]:
-    """A file of this machine with the bytes of a stored one, and their sha256."""
+    """Open a local file with the bytes of a stored one, and return it with their sha256. opened: closes it"""
     digest = hashlib.sha256()
     if place.is_local:
         image = opened.enter_context(Path(place.to_full_path(path)).open("rb", buffering=0))
@@ -77,9 +79,11 @@ def _open_hashed(place: Place, path: str, opened: ExitStack) -> tuple[IO[bytes],
 def find_damage(
     place: Place, kind: str, path: str, file: StoredFile, record_path: str, checks: TableChecks | None
 ) -> Damaged | None:
-    """Return what is wrong with a file, or with what its part's record says of it; None if nothing.
+    """Return what is wrong with a file, or with what its part's record says of it; None if nothing is.
 
-    path, record: in the store, of the file and of the record; checks: what that says, where it can be read
+    path:        of the file, in the store
+    record_path: of the part's record, in the store
+    checks:      what the record says of the file; None: the file only
     """
     try:
         with open_checked_bytes(place, path, file) as data:
@@ -98,14 +102,15 @@ def _find_mismatch(data: memoryview, kind: str, file: StoredFile, checks: TableC
 
 
 def is_table(file: StoredFile) -> bool:
-    """True if a file of a part is an Arrow file, which the part's record describes."""
+    """Return whether a file of a part is an Arrow file, which the part's record describes."""
     return file.path.endswith(".arrow")
 
 
 def rebuild_part_record(place: Place, kind: str, folder: str, part: Part) -> PartRecord:
-    """The record of a part whose files are there, made from them. Decodes one record batch at a time.
+    """Make the record of a part from its files. Decodes one record batch at a time.
 
-    folder: of its stage. Raises Damaged where a file is not the one that the part names.
+    folder: of the part's stage, in the store
+    Raises Damaged if a file is not the one that the part names.
     """
     checks: dict[str, TableChecks] = {}
     for file in part.files:
@@ -127,9 +132,11 @@ def _digest_table(data: memoryview, path: str, file: StoredFile, sorted_by: str 
 
 
 def map_in_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """The results of some work on each item, in order, from several threads: no more than two items each under way.
+    """Yield the results of `work` for each item, in order, computed by several threads.
 
-    >>> list(side_by_side(abs, [-1, 2]))
+    At most two items per thread are begun before their result is taken.
+
+    >>> list(map_in_threads(abs, [-1, 2]))
     [1, 2]
     """
     threads = min(_MAX_THREADS, len(os.sched_getaffinity(0)))

@@ -1,17 +1,14 @@
-"""Presence: which processes work with a store now, written to a file of the store, which any machine can read.
+"""Heartbeats, which say what processes work with a store now, and holds, which say what artifacts are read.
 
-The file names the process and the time of its last report. Promise: of a process of this machine, as it was started
-last, it is certain whether it lives; one of another machine is taken to live as long as it reports. So nothing that is
-read here depends on a clock, except for other machines' processes. A presence that cannot be written once is written
-next time: nothing that it protects is decided by one beat.
+Heartbeats: a process writes a file of the store again and again, which names the process and the time. Promise: of a
+process of this machine, as it was started last, it is certain whether it is alive; one of another machine counts as
+alive as long as it reports. So nothing that is read here depends on a clock, except for other machines' processes. A
+heartbeat that cannot be written once is written next time: nothing that it protects is decided by one of them. Cost:
+one small file, written at most once a second in a folder, every ten seconds in an object store.
 
-Cost: one small file, written at most once a second in a folder, every ten seconds in an object store.
-
-Holds on artifacts: nobody removes what a reader holds (`cloze gc`).
-
-A hold is the system's shared lock on the artifact's manifest, so it needs no permission to write and ends with the
-process, however that goes. Object stores and some network file systems know no locks: there nothing is held, and what
-goes is decided by age.
+Holds: nobody removes an artifact that a reader holds (`cloze gc`). A hold is the system's shared lock on the artifact's
+manifest, so it needs no permission to write and ends with the process, however that goes. Object stores and some
+network file systems know no locks: there nothing is held, and age decides what is removed.
 """
 
 import errno
@@ -46,8 +43,10 @@ MAX_END_SECONDS = 5.0  # to wait for a beat that is on its way; one that a dead 
 class Process:
     """A process as other machines identify it.
 
-    machine: tells a machine, since it was started, and what numbers its processes have, from others
-    began:   when the system started it, for a number is given again
+    host:    the name of its machine, for people
+    machine: an id of the machine since it was started, and of the namespace that its process numbers are from
+    pid:     its number
+    began:   when the system started it, in ticks, because a number is given again
     """
 
     host: str
@@ -56,7 +55,7 @@ class Process:
     began: int
 
     def is_gone(self, silent_seconds: float) -> bool:
-        """True if it has ended. silent: seconds since its last report."""
+        """Return whether the process has ended. silent_seconds: since its last report; used for other machines only"""
         here = identify_this_process()
         if self.machine == here.machine:
             return not is_alive(self.pid) or read_start_ticks(self.pid) != self.began
@@ -64,7 +63,7 @@ class Process:
 
 
 def identify_this_process() -> Process:
-    """Return the process that asks."""
+    """Return the calling process as other machines identify it."""
     pid = os.getpid()
     return Process(
         host=platform.node(),
@@ -75,7 +74,10 @@ def identify_this_process() -> Process:
 
 
 def _read_pid_namespace() -> str:
-    """Return what tells containers of one machine apart: in each a number means another process."""
+    """Return the namespace of process numbers; "" if it is not known.
+
+    Containers of one machine may have different ones.
+    """
     try:
         return str(Path("/proc/self/ns/pid").readlink())
     except OSError:
@@ -84,7 +86,13 @@ def _read_pid_namespace() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """A process's last report on itself. heard: when, by its clock; silent: seconds since then, by this machine's"""
+    """The last report of a process.
+
+    process:        which process
+    time:           when it reported, by its clock
+    silent_seconds: since then, by this machine's clock
+    report:         what it said
+    """
 
     process: Process
     time: datetime
@@ -98,7 +106,7 @@ class Heartbeat:
 
 
 def read_heartbeat(place: Place, path: str) -> Heartbeat | None:
-    """Return what a process reported in a file; None without a file, or if it holds no report."""
+    """Read the last report in a file; None if there is no file or it holds no report."""
     try:
         fields = json.loads(place.read(path))
         time = datetime.fromisoformat(fields["beat"])
@@ -111,10 +119,10 @@ def read_heartbeat(place: Place, path: str) -> Heartbeat | None:
 
 
 class HeartbeatWriter:
-    """This process's report on itself in a file of a store, until it ends.
+    """Reports on this process in a file of a store, from a thread, until it is stopped or the block ends.
 
-    say: gives what to report, from a thread of its own
-    Raises InputError where the file cannot be written at first.
+    build_report: returns what to report; called from the thread
+    Raises InputError if the first report cannot be written.
     """
 
     def __init__(self, place: Place, path: str, build_report: Callable[[], Mapping[str, Any]]) -> None:
@@ -136,13 +144,13 @@ class HeartbeatWriter:
         self.stop()
 
     def write_now(self) -> None:
-        """Have the current report in the file when this returns. Raises InputError where it cannot be written."""
+        """Write the current report before this returns. Raises InputError if it cannot be written."""
         self._write(self._build_report())
 
     def stop(self, keep: bool = False) -> None:
-        """Report nothing more, and remove the report. May be called again, and from any thread.
+        """Report nothing more, and remove the file. May be called again, and from any thread.
 
-        keep: the report remains
+        keep: leave the last report in the store
         """
         self._stopped.set()
         if keep:
@@ -172,9 +180,11 @@ class HeartbeatWriter:
 
 
 class ArtifactHold:
-    """The artifact in a folder is read as long as this lives, or a copy of it in another process.
+    """Keeps the artifact in a folder from being removed as long as this object exists, or a copy of it in another
+    process.
 
-    Raises InputError where it is being removed.
+    An artifact that is not there, or in a store without locks, is not held, and no error is raised. Raises InputError
+    if the artifact is being removed now.
     """
 
     def __init__(self, place: Place, folder: str) -> None:
@@ -187,7 +197,7 @@ class ArtifactHold:
 
 
 def _lock_shared(owner: object, path: str) -> None:
-    """Have a file locked together with others until its owner is gone; a file that is not there is not."""
+    """Lock a file together with others until `owner` is gone; do nothing if there is no file."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -207,7 +217,7 @@ def _lock_shared(owner: object, path: str) -> None:
 
 
 def remove_unless_held(place: Place, folder: str) -> bool:
-    """Remove the manifest of an artifact, unless somebody holds it; return whether it is gone."""
+    """Remove the manifest of an artifact, unless somebody holds it. Return whether the manifest is gone."""
     path = f"{folder}/{MANIFEST}"
     if not place.is_local:
         place.delete(path)
@@ -227,7 +237,7 @@ def remove_unless_held(place: Place, folder: str) -> bool:
 
 
 def is_held(place: Place, folder: str) -> bool:
-    """True if somebody reads the artifact in a folder; False where nothing can be held."""
+    """Return whether somebody holds the artifact in a folder; False if it cannot be held there."""
     if not place.is_local:
         return False
     try:

@@ -1,8 +1,8 @@
 """The ledger: what went in equals what came out, by name, or the run fails.
 
-Every part of every stage keeps one. An account counts one unit (records, documents, tokens) twice, by
-independent means: the total where the unit came in, and the outcomes where each one went. `Ledger.check`
-compares the two; `check_edge` compares what one stage gave with what the next received.
+Every part of every stage keeps one. An account counts one unit (records, documents, tokens) twice, by independent
+means: the total when the unit came in, and the outcomes when each one went. `Ledger.check` compares the two;
+`check_edge` compares what one stage gave with what the next received.
 """
 
 from collections import defaultdict
@@ -17,7 +17,11 @@ class LedgerError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """One unit's way through a stage.
+    """The counts of one unit in a stage. Two accounts of a unit can be added.
+
+    unit:     what is counted, as in "documents"
+    total:    how many came in
+    outcomes: how many ended how, by name
 
     >>> account = Account(unit="records", total=58, outcomes={"documents": 40, "dropped: redirect": 18})
     >>> account.check()
@@ -39,13 +43,15 @@ class Account:
             raise LedgerError(f"{self.total} {self.unit} came in and {added} are accounted for: {dict(self.outcomes)}")
 
     def sum_outcomes(self, prefix: str) -> int:
-        """The sum of the outcomes whose name begins with `prefix`: `starting("dropped")`."""
+        """Return the sum of the outcomes with names that begin with `prefix`, as in `sum_outcomes("dropped")`."""
         return sum(count for name, count in self.outcomes.items() if name.startswith(prefix))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """The accounts of a part or an artifact, and figures that are sums but balance nothing (bytes, sentences)."""
+    """The accounts of a part or an artifact, one per unit, and figures that are sums but balance nothing (bytes,
+    sentences).
+    """
 
     accounts: tuple[Account, ...] = ()
     figures: Mapping[str, int] = field(default_factory=dict)
@@ -66,18 +72,18 @@ class Ledger:
         return Ledger(accounts=tuple(summed), figures=figures)
 
     def find_account(self, unit: str) -> Account:
-        """The account of one unit; an empty one where nothing was counted."""
+        """Return the account of a unit; an empty one if the ledger has none."""
         matches = (account for account in self.accounts if account.unit == unit)
         return next(matches, Account(unit=unit, total=0, outcomes={}))
 
     def check(self) -> "Ledger":
-        """This ledger, when every account balances; LedgerError otherwise."""
+        """Raise LedgerError unless every account balances; return this ledger."""
         for account in self.accounts:
             account.check()
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """A form for the manifest, sorted by name."""
+        """Return the form that the manifest holds, sorted by name."""
         accounts = {
             a.unit: {"total": a.total, "outcomes": dict(sorted(a.outcomes.items()))}
             for a in sorted(self.accounts, key=lambda account: account.unit)
@@ -86,7 +92,7 @@ class Ledger:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "Ledger":
-        """The ledger that `to_json` wrote."""
+        """Return the ledger that `to_json` wrote."""
         accounts = tuple(
             Account(unit=unit, total=entry["total"], outcomes=entry["outcomes"])
             for unit, entry in data["accounts"].items()
@@ -95,9 +101,9 @@ class Ledger:
 
 
 def sum_ledgers(ledgers: Iterable[Ledger]) -> Ledger:
-    """All ledgers added up, each one checked: two that are wrong by as much never make one that is right.
+    """Check each ledger and add them up; two that are wrong by the same amount do not make one that is right.
 
-    `Ledger.__add__` says what comes out; here the names are looked up once and put in order at the end.
+    The sum is that of `Ledger.__add__`, faster for many: names are put in order once at the end. Raises LedgerError.
     """
     totals, figures = defaultdict[str, int](int), defaultdict[str, int](int)
     outcomes = defaultdict[str, defaultdict[str, int]](lambda: defaultdict(int))
@@ -120,6 +126,10 @@ def _add_counts(sums: defaultdict[str, int], counts: Mapping[str, int]) -> None:
 
 
 def check_edge(num_given: int, num_received: int, unit: str, edge: str) -> None:
-    """Raise LedgerError unless what one stage gave is what the next one received."""
+    """Raise LedgerError unless one stage gave as many as the next received.
+
+    unit: what is counted
+    edge: what lies between the two counts, for the message
+    """
     if num_given != num_received:
         raise LedgerError(f"{edge}: {num_given} {unit} were given and {num_received} were received")

@@ -1,12 +1,12 @@
 """Manifests: what an artifact is, in one JSON document that carries its own digest.
 
-An artifact is its manifest. `fingerprint` says what was asked (it names the artifact's folder), `content` what
-came out. A manifest holds no time, host, duration or absolute path: the same inputs give the same manifest,
-byte for byte, anywhere. Times belong to the run.
+An artifact is its manifest. `fingerprint` says what was asked (it names the artifact's folder), `content` what came
+out. A manifest holds no time, host, duration or absolute path: the same inputs give the same manifest, byte for byte,
+anywhere. Times belong to the run.
 
-A part is finished when its record is there: what its line in the manifest says, and digests of every piece of its
-tables. Readers check by it what they read (`tables.py`). The manifest names the
-record by its digest, so that a chain of digests leads from a manifest to every byte.
+A part is finished when its record exists: what its line in the manifest says, and digests of every piece of its tables,
+by which readers check what they read (`tables.py`). The manifest names the record by its digest, so that a chain of
+digests leads from a manifest to every byte.
 
 Cost of a record: some 120 bytes and 2 microseconds of reading for each record batch and ten of its columns.
 """
@@ -37,33 +37,36 @@ _MAX_CACHED_RECORDS = 4_096  # records that a process remembers: a shard opens e
 
 
 def compute_fingerprint(**facts: Json) -> str:
-    """sha256 (first 24 hex digits) of named facts in canonical JSON.
+    """Return the first 24 hexadecimal digits of the sha256 of named facts in canonical JSON.
 
     Raises ValueError for a number that JSON does not have (NaN, infinity).
 
-    >>> fingerprint(a=1, b=[2]) == fingerprint(b=[2], a=1)
+    >>> compute_fingerprint(a=1, b=[2]) == compute_fingerprint(b=[2], a=1)
     True
     """
     return fingerprint_json({name: to_canonical_json(fact) for name, fact in facts.items()})
 
 
 def to_canonical_json(value: Json) -> str:
-    """A value in canonical JSON: keys in order, no spaces. Raises ValueError for a number that JSON does not have.
+    """Return a value as JSON with sorted keys and no spaces. Raises ValueError for a number that JSON does not have.
 
-    >>> canonical({"b": [1, None], "a": "ü"})
+    >>> to_canonical_json({"b": [1, None], "a": "ü"})
     '{"a":"ü","b":[1,null]}'
     """
     return _CANONICAL.encode(value)
 
 
 def fingerprint_json(facts: Mapping[str, str]) -> str:
-    """`fingerprint` of facts that are in canonical JSON already: many parts share the settings of their stage."""
+    """Return what `compute_fingerprint` returns, of facts that are in canonical JSON already.
+
+    Many parts share the settings of their stage, which are then turned into JSON only once.
+    """
     pairs = ",".join(f"{_CANONICAL.encode(name)}:{fact}" for name, fact in sorted(facts.items()))
     return hashlib.sha256(f"{{{pairs}}}".encode()).hexdigest()[:24]
 
 
 def stage_folder(kind: str, name: str) -> str:
-    """The folder of all artifacts of one kind and name in a store; messages call a stage by it.
+    """Return the folder, in a store, of all artifacts of one kind and name. Messages name a stage by it.
 
     >>> stage_folder("documents", "pages")
     'documents/pages'
@@ -72,7 +75,7 @@ def stage_folder(kind: str, name: str) -> str:
 
 
 def _sort_keys(value: Json) -> Json:
-    """The same value with every table in it ordered by key, so that equal values are equal bytes."""
+    """Return a value with every table in it sorted by key, so that equal values are equal bytes."""
     if isinstance(value, Mapping):
         return {key: _sort_keys(value[key]) for key in sorted(value)}
     return [_sort_keys(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -80,8 +83,14 @@ def _sort_keys(value: Json) -> Json:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """One file of a part. `path` is relative to the folder of all artifacts of this kind and name, so that a
-    manifest can point into an older artifact's folder."""
+    """One file of a part.
+
+    path:       relative to the stage's folder, so that a manifest can name files in an older artifact's folder
+    table:      the table that it holds rows of; "files" for a file that is not a table
+    content:    of its rows
+    size_bytes: its size
+    sha256:     of its bytes, in hexadecimal digits
+    """
 
     path: str
     table: str
@@ -90,13 +99,13 @@ class StoredFile:
     sha256: str
 
     def to_json(self) -> dict[str, Json]:
-        """A form for the manifest."""
+        """Return the form that the manifest holds."""
         fields = {"path": self.path, "table": self.table, "content": str(self.content)}
         return {**fields, "size_bytes": self.size_bytes, "sha256": self.sha256}
 
     @staticmethod
     def from_json(data: Mapping[str, Json]) -> "StoredFile":
-        """The file that `to_json` wrote."""
+        """Return the file that `to_json` wrote."""
         return StoredFile(**{**data, "content": Content.parse(data["content"])})
 
 
@@ -108,15 +117,17 @@ class RecordAddress:
     digest: str
 
     def to_json(self) -> dict[str, str]:
-        """A form for the manifest."""
+        """Return the form that the manifest holds."""
         return {"path": self.path, "digest": self.digest}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A finished part: the unit of bytes, identity and resume. `labels` say which split or generation it is of.
+    """A finished part: the unit of bytes, identity and resume.
 
-    record: where its own record is; None as long as it is in no store
+    fingerprint: names what was asked for
+    labels:      say which split, source or generation it is of
+    record:      where its record is; None as long as it is in no store
     """
 
     name: str
@@ -128,15 +139,15 @@ class Part:
 
     @property
     def content(self) -> str:
-        """One digest of the rows of its tables: what a later stage's part depends on."""
+        """One digest of the rows of its tables; a part of a later stage depends on it."""
         return compute_fingerprint(**_to_tables_json(_sum_tables([self])))
 
     def count_rows(self, table: str) -> int:
-        """Rows of one table in this part."""
+        """Return the number of rows of a table in this part; 0 if there is no such table."""
         return sum(file.content.rows for file in self.files if file.table == table)
 
     def to_json(self) -> dict[str, Json]:
-        """A form for the manifest and for the part's own record."""
+        """Return the form that the manifest and the part's record hold."""
         files = [file.to_json() for file in self.files]
         fields = {"name": self.name, "fingerprint": self.fingerprint, "labels": dict(sorted(self.labels.items()))}
         record = {} if self.record is None else {"record": self.record.to_json()}
@@ -144,22 +155,25 @@ class Part:
 
     @staticmethod
     def from_json(data: Mapping[str, Json]) -> "Part":
-        """The part that `to_json` wrote."""
+        """Return the part that `to_json` wrote."""
         files = tuple(StoredFile.from_json(file) for file in data["files"])
         record = RecordAddress(**data["record"]) if "record" in data else None
         return Part(**{**data, "files": files, "ledger": Ledger.from_json(data["ledger"]), "record": record})
 
     @property
     def paths(self) -> list[str]:
-        """Its files and its record, relative to the stage's folder."""
+        """The paths of its files and its record, relative to the stage's folder."""
         return [*(file.path for file in self.files), *([self.record.path] if self.record is not None else [])]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parent:
-    """Something an artifact was made from: another artifact's fingerprint, or the sha256 of raw input.
+    """Something that an artifact was made from: another artifact, or raw input.
 
-    label: what it is in this artifact, where its name alone does not say (the generation it came with)
+    role:        the artifact's kind, or what the raw input is
+    name:        its name
+    fingerprint: of the artifact, or the sha256 of the raw input
+    label:       tells parents of one role and name apart (the generation that one came with); "" if none need it
     """
 
     role: str
@@ -169,18 +183,18 @@ class Parent:
 
     @property
     def folder(self) -> str:
-        """The folder of the artifact, if it is one."""
+        """The folder of the artifact in its store, if the parent is one."""
         return f"{stage_folder(self.role, self.name)}/{self.fingerprint}"
 
     def to_json(self) -> dict[str, str]:
-        """A form for the manifest."""
+        """Return the form that the manifest holds."""
         fields = {"role": self.role, "name": self.name, "fingerprint": self.fingerprint}
         return {**fields, "label": self.label} if self.label else fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestAddress:
-    """The place of an artifact's manifest in its store, and the digest that it must have: a job carries this."""
+    """The folder of an artifact in its store, and the digest that its manifest must have. Jobs carry this."""
 
     folder: str
     digest: str
@@ -190,7 +204,12 @@ class ManifestAddress:
 class Manifest:
     """An artifact: what was asked for, what it was made from, and every part that came out.
 
-    `facts` are what its readers must know and cannot see in the rows (vocabulary size, generations, length).
+    build_version: of the code that builds this kind, raised when its bytes change
+    fingerprint:   names what was asked for
+    settings:      those that decide its bytes
+    libraries:     {name: version} of those that decide its bytes
+    facts:         what readers must know and cannot see in the rows (vocabulary size, generations, length)
+    digest:        of the file that it was read from; "" if it was not read from one
     """
 
     kind: str
@@ -206,7 +225,7 @@ class Manifest:
 
     @property
     def stage_folder(self) -> str:
-        """The folder of all artifacts of this kind and name in a store: the paths of files start from it."""
+        """The folder, in its store, of all artifacts of this kind and name; the paths of files are relative to it."""
         return stage_folder(self.kind, self.name)
 
     @property
@@ -216,35 +235,35 @@ class Manifest:
 
     @property
     def address(self) -> ManifestAddress:
-        """Return the address that `manifest_at` reads."""
+        """The address that `read_manifest_at` takes. The manifest must have been read from a store or published."""
         assert self.digest, f"the manifest of {self.folder} is in no store"
         return ManifestAddress(folder=self.folder, digest=self.digest)
 
     @cached_property
     def tables(self) -> dict[str, Content]:
-        """The content of each table over all parts in order, however the rows were cut into parts."""
+        """{table: content} over all parts in order, however the rows were cut into parts."""
         return _sum_tables(self.parts)
 
     @cached_property
     def content(self) -> str:
-        """One digest of all tables' contents."""
+        """One digest of the contents of all tables."""
         return compute_fingerprint(**_to_tables_json(self.tables))
 
     @cached_property
     def ledger(self) -> Ledger:
-        """The parts' ledgers added up and checked."""
+        """The ledgers of all parts, checked and added up. Raises LedgerError."""
         return sum_ledgers(part.ledger for part in self.parts)
 
     def as_parent(self, label: str = "") -> Parent:
-        """This artifact as a parent of another one."""
+        """Return this artifact as a parent of another one."""
         return Parent(role=self.kind, name=self.name, fingerprint=self.fingerprint, label=label)
 
     def count_rows(self, table: str) -> int:
-        """Rows of one table over all parts."""
+        """Return the number of rows of a table over all parts; 0 if there is no such table."""
         return self.tables.get(table, Content()).rows
 
     def to_bytes(self) -> bytes:
-        """Canonical JSON, one part a line, sealed."""
+        """Return the sealed JSON document, with one line per part."""
         data: dict[str, Json] = {
             "kind": self.kind,
             "name": self.name,
@@ -265,9 +284,10 @@ class Manifest:
 
     @staticmethod
     def from_bytes(data: bytes, path: str) -> "Manifest":
-        """The manifest that `to_bytes` wrote.
+        """Return the manifest that `to_bytes` wrote.
 
-        path: in the store, for messages. Raises Damaged, and InputError for one of another format.
+        path: in the store, for messages
+        Raises Damaged if the bytes are not a whole manifest, and InputError if it is of another format version.
         """
         with pause_garbage_collection(), explain_parse_errors(path, "a manifest"):
             fields = parse_document(data, path)
@@ -278,13 +298,16 @@ class Manifest:
             return Manifest(**fields, digest=find_digest(data))
 
     def with_parts(self, parts: tuple[Part, ...]) -> "Manifest":
-        """The same artifact with other parts; as such it is in no store."""
+        """Return the artifact with other parts. It has no digest, because it is in no store."""
         return replace(self, parts=parts, digest="")
 
 
 @contextmanager
 def pause_garbage_collection() -> Iterator[None]:
-    """Make many objects that all stay, without the garbage collector going through them time and again."""
+    """Turn the garbage collector off for the block, if it is on.
+
+    It is for making many objects that all stay, through which it would go again and again.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -297,7 +320,8 @@ def pause_garbage_collection() -> Iterator[None]:
 def parse_document(data: bytes, path: str) -> dict[str, Json]:
     """Return the fields of a manifest or a part's record, without digest and format version.
 
-    path: in the store, for messages. Raises Damaged, and InputError for one of another format.
+    path: in the store, for messages
+    Raises Damaged if the document is not as it was written, and InputError if it is of another format version.
     """
     if not find_digest(data):
         _check_not_format_1(data, path)
@@ -311,7 +335,10 @@ def parse_document(data: bytes, path: str) -> dict[str, Json]:
 
 
 def _check_not_format_1(data: bytes, path: str) -> None:
-    """Raise InputError for a document of format 1: whole JSON without a digest; records do not say their version."""
+    """Raise InputError for a document of format 1: whole JSON without a digest.
+
+    Its part records do not say their version.
+    """
     try:
         fields = json.loads(data)
     except (ValueError, RecursionError):
@@ -338,13 +365,13 @@ def _to_tables_json(tables: Mapping[str, Content]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRecord:
-    """A part, and the checks of its tables by the paths of their files."""
+    """A part, and the checks of its tables by the paths of their files, as `StoredFile.path` has them."""
 
     part: Part
     checks: Mapping[str, TableChecks]
 
     def to_bytes(self) -> bytes:
-        """A sealed JSON document."""
+        """Return the sealed JSON document."""
         fields = replace(self.part, record=None).to_json()
         checks = {path: table.to_json() for path, table in self.checks.items()}
         document = {"format_version": FORMAT_VERSION, **fields, "checks": checks}
@@ -352,9 +379,11 @@ class PartRecord:
 
     @staticmethod
     def from_bytes(data: bytes, path: str, address: str) -> "PartRecord":
-        """The record that `to_bytes` wrote; its part knows it by `address`, relative to the stage's folder.
+        """Return the record that `to_bytes` wrote.
 
-        path: in the store, for messages. Raises Damaged, and InputError for one of another format.
+        path:    in the store, for messages
+        address: relative to the stage's folder; the part names its record by it
+        Raises Damaged if the bytes are not a whole record, and InputError if it is of another format version.
         """
         with explain_parse_errors(path, "the record of a part"):
             fields = parse_document(data, path)
@@ -363,20 +392,22 @@ class PartRecord:
 
 
 def part_record_path(artifact: str, name: str) -> str:
-    """Return the path of a part's record, relative to the stage's folder. artifact: the fingerprint of its builder
+    """Return the path of a part's record, relative to the stage's folder.
 
-    >>> record_path("77d5", "00000")
+    artifact: the fingerprint of the artifact that built the part
+
+    >>> part_record_path("77d5", "00000")
     '77d5/parts/00000.json'
     """
     return f"{artifact}/parts/{name}.json"
 
 
 def is_part_record(path: str) -> bool:
-    """True if a path of a store is the record of a finished part.
+    """Return whether a path of a store is that of a part's record.
 
-    >>> is_record("documents/pages/77d5/parts/00000.json"), is_record("documents/parts/77d5/manifest.json")
+    >>> is_part_record("documents/pages/77d5/parts/00000.json"), is_part_record("documents/parts/77d5/manifest.json")
     (True, False)
-    >>> is_record("documents/pages/parts/manifest.json"), is_record("documents/parts/77d5/parts/00000.json")
+    >>> is_part_record("documents/pages/parts/manifest.json"), is_part_record("documents/parts/77d5/parts/00000.json")
     (False, True)
     """
     pieces = path.split("/")
@@ -384,13 +415,16 @@ def is_part_record(path: str) -> bool:
 
 
 def read_part_record(place: Place, stage_folder: str, address: str) -> PartRecord:
-    """The record at an address. Raises FileNotFoundError, Damaged, and InputError for one of another format."""
+    """Read the record at an address, a path relative to the stage's folder.
+
+    Raises FileNotFoundError; Damaged if it is not as it was written; InputError if it is of another format version.
+    """
     path = f"{stage_folder}/{address}"
     return place.read_checked(path, lambda data: PartRecord.from_bytes(data, path, address))
 
 
 def read_part(place: Place, stage_folder: str, address: str) -> Part:
-    """The part of the record at an address, its checks left unread. Raises what `read_record` raises."""
+    """Read the part in the record at an address, without its checks. Raises what `read_part_record` raises."""
     path = f"{stage_folder}/{address}"
 
     def parse(data: bytes) -> Part:
@@ -407,7 +441,10 @@ def _parse_part(fields: Mapping[str, Json], data: bytes, address: str) -> Part:
 
 
 def read_checks(place: Place, stage_folder: str, part: Part) -> Mapping[str, TableChecks]:
-    """The checks of a part's tables. Raises Damaged where its record is gone, or not the one that is named."""
+    """Return the checks of a part's tables by the paths of their files; the last few thousand records are cached.
+
+    Raises Damaged if the part's record is missing, or is not the one that the part names.
+    """
     assert part.record is not None, f"part {part.name} of {stage_folder} is in no store"
     return _read_checks_at(place, stage_folder, part.record)
 

@@ -2,10 +2,10 @@
 
     parts of one set (counts; tokens of a generation) ─► about as many merged parts as each of them is made of
 
-A merged part stands for the parts that it is made of and has the same tables. So n parts that are read by m others
-cost n + m times the root of n visits where they cost n times m. Sets of at most `MANY` parts stay as they are.
+A merged part replaces the parts that it is made of and has the same tables. So n parts that are read by m others cost n
++ m times the root of n visits instead of n times m. Sets of at most MAX_UNMERGED_PARTS parts stay as they are.
 
-Cost: every row is read and written once more, by tasks side by side.
+Cost: every row is read and written once more, by tasks in parallel.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -37,9 +37,12 @@ def plan_merge(
     labels: Sequence[str],
     build: Callable[[PartWriter, PartPlan], Ledger],
 ) -> Stage | None:
-    """The stage that merges the parts of each set of more than `MANY`; None where no set has so many.
+    """Plan the stage that merges the parts of each set of more than MAX_UNMERGED_PARTS; None if no set has so many.
 
-    labels: what parts must have in common to be merged, and what a merged part says of itself
+    kind, version: of the new stage
+    manifest:      of the artifact that has the parts
+    labels:        the labels that parts must have in common to be merged; the merged part has them too
+    build:         builds a merged part; its plan's job is a `MergeJob`
     """
     plans: list[PartPlan] = []
     for parts in sets:
@@ -69,7 +72,7 @@ def plan_merge(
 
 
 def _group_parts(parts: Sequence[Part], labels: Sequence[str], size: int) -> list[list[Part]]:
-    """Cut parts into groups of at most `size` whose labels agree, each group's parts in their order."""
+    """Divide parts into groups of at most `size` with equal labels; each group keeps their order."""
     parts_by_labels: dict[tuple[str | None, ...], list[Part]] = {}
     for part in parts:
         parts_by_labels.setdefault(tuple(part.labels.get(name) for name in labels), []).append(part)

@@ -1,4 +1,4 @@
-"""Parts written: tables and files of one part, with all that its record says of them.
+"""Writes the tables and files of one part, and keeps all that the part's record says of them.
 
 Promise: what is written is digested on its way, as bytes in memory: rows, pieces of the file, and the whole file.
 
@@ -19,10 +19,14 @@ from corpora.store.places.place import HashingSink, Place
 
 
 class PartWriter:
-    """The writer of one part, to which a build function gives its rows and files.
+    """The writer of one part, which a build function is called with.
 
-    place: the store that it reads from; `out`: the store that it writes to, the same one unless a part is built
-    again only to be compared
+    place:    the store to read from
+    out:      the store to write to: the same one, unless a part is built again only to be compared
+    folder:   of the stage, in the store
+    artifact: the fingerprint of the artifact that builds the part
+    name:     of the part
+    files, checks: what was written so far, for the part's record
     """
 
     def __init__(self, place: Place, out: Place, folder: str, artifact: str, name: str) -> None:
@@ -38,9 +42,13 @@ class PartWriter:
     def create_table(
         self, table: str, schema: pa.Schema, compression: str | None = "zstd", sorted_by: str | None = None
     ) -> "Iterator[TableSink]":
-        """An Arrow IPC file of rows; it exists once the block has ended well.
+        """Open an Arrow IPC file for the rows of a table. It exists once the block has ended well, and never if the
+        block raises.
 
-        sorted_by: the integer column that all rows ascend by; the record then has each batch's first and last value
+        compression: "zstd", "lz4", or None for none
+        sorted_by:   the integer column that all rows ascend by; the part's record then has its first and last value in
+                     each batch
+        Each name of a table is written once in a part.
         """
         path = self._build_path(f"{self._name}.{table}.arrow")
         options = pa.ipc.IpcWriteOptions(compression=compression)
@@ -54,7 +62,9 @@ class PartWriter:
         self._add_file(path, table, rows.content, size, digest)
 
     def write_file(self, name: str, data: bytes, table: str = "files") -> None:
-        """A file of another format, in the artifact's folder; its content is its bytes as one row."""
+        """Write a file that is not a table into the artifact's folder. Its content is that of one row: its name and its
+        bytes.
+        """
         path = self._build_path(name)
         with self._out.create(f"{self._folder}/{path}", is_final=True) as sink:
             sink.write(data)
@@ -72,7 +82,7 @@ class PartWriter:
 
 
 class _Tap:
-    """A file being written, of which what was written last can be looked at."""
+    """A file that is written, which also gives what was written last."""
 
     closed = False
 
@@ -86,11 +96,11 @@ class _Tap:
         return self._sink.write(self._last[-1])
 
     def flush(self) -> None:
-        """Pass what is buffered on."""
+        """Hand what is buffered to the system."""
         self._sink.flush()
 
     def tell(self) -> int:
-        """Bytes written so far."""
+        """Return the number of bytes written so far."""
         return self._sink.tell()
 
     def take_written(self) -> memoryview:
@@ -100,7 +110,7 @@ class _Tap:
 
 
 class TableSink:
-    """Rows being written: counts them, and digests their content and the pieces of the file."""
+    """The rows of a table that is being written. It digests their content and the pieces of the file."""
 
     def __init__(self, writer: Any, tap: _Tap, sorted_by: str | None) -> None:
         self._writer = writer
@@ -111,7 +121,7 @@ class TableSink:
         self.content = Content()
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
-        """Append rows of the table's schema."""
+        """Append rows, each batch of them as one record batch of the file. Their schema must be the table's."""
         for batch in [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches():
             content = compute_content(batch)
             self._writer.write_batch(batch)
@@ -121,7 +131,10 @@ class TableSink:
             self.content += content
 
     def build_checks(self) -> TableChecks:
-        """Return what the record states of the file, which is written to its end."""
+        """Return what the part's record says of the file.
+
+        It must have been written to its end, and this is called once.
+        """
         tail = self._without_head(self._tap.take_written())
         return TableChecks(
             head_bytes=len(self._head),

@@ -1,6 +1,6 @@
 """Processes as the system has them: who started whom, what they do, what they have used. Read from Linux's /proc.
 
-And the end of this one: with its parent, by a signal that it heeds, and at once.
+Also the end of this process: together with its parent, by a signal that it does not ignore, and at once.
 
 A process that is gone has no children and has used nothing. Cost: a few file reads for each process and thread, 0.2 ms
 for one of ten threads.
@@ -23,7 +23,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def list_children(pid: int) -> list[int]:
-    """Ids of the living processes that a process started, whichever of its threads it was."""
+    """Return the ids of the living processes that a process started, from any of its threads."""
     try:
         threads = [int(thread.name) for thread in Path(f"/proc/{pid}/task").iterdir()]
     except OSError:
@@ -34,7 +34,7 @@ def list_children(pid: int) -> list[int]:
 
 
 def list_process_tree(pid: int) -> list[int]:
-    """A process and all that it started, and those that these started."""
+    """Return the ids of a process and of all that descend from it; parents come before children."""
     members = [pid]
     for member in members:  # grows on the way
         members += list_children(member)
@@ -42,30 +42,30 @@ def list_process_tree(pid: int) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """True if a process runs, sleeps or is stopped: it is neither gone nor only not yet waited for."""
+    """Return whether a process runs, sleeps or is stopped. One that has ended and was not waited for is not alive."""
     return _read_stat(pid)[:1] not in ([], ["Z"], ["X"])
 
 
 def read_start_ticks(pid: int) -> int:
-    """Return when the system started a process, in its ticks since it was started itself; 0 for one that is gone."""
+    """Return when a process was started, in ticks since the start of the system; 0 if the process is gone."""
     fields = _read_stat(pid)
     return int(fields[19]) if fields else 0
 
 
 def is_any_runnable(pids: Iterable[int]) -> bool:
-    """True if one of some processes runs, or would if it were given a processor."""
+    """Return whether one of some processes runs, or would if it were given a processor."""
     return any(_read_stat(pid)[:1] == ["R"] for pid in pids)
 
 
 def is_signal_ignored(pid: int, number: signal.Signals) -> bool:
-    """True if a process ignores a signal."""
+    """Return whether a process ignores a signal; False if the process is gone."""
     lines = _read_file(pid, "status").splitlines()
     ignored = next((line.split()[1] for line in lines if line.startswith("SigIgn")), "0")
     return bool(int(ignored, 16) >> (number - 1) & 1)
 
 
 def send_signal(pid: int, number: signal.Signals) -> None:
-    """Send a process a signal, if it exists."""
+    """Send a process a signal; do nothing if it is gone. Raises PermissionError."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -73,18 +73,21 @@ def send_signal(pid: int, number: signal.Signals) -> None:
 
 
 def read_cpu_seconds(pids: Iterable[int]) -> float:
-    """User and system time of some processes, and of their children that have ended."""
+    """Return the user and system time of some processes, and of their children that have ended."""
     return sum(int(ticks) for pid in pids for ticks in _read_stat(pid)[11:15]) / _TICKS_PER_SECOND
 
 
 def read_resident_bytes(pid: int) -> int:
-    """Resident memory of a process."""
+    """Return the resident memory of a process; 0 if it is gone."""
     fields = _read_file(pid, "statm").split()
     return int(fields[1]) * _PAGE_BYTES if fields else 0
 
 
 def exit_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent is gone. Where it is gone already, end at once."""
+    """Have the kernel kill this process when its parent is gone; exit at once if it is gone already.
+
+    parent: the id of the process that should be the parent
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
@@ -93,15 +96,18 @@ def exit_with_parent(parent: int) -> None:
 
 
 def name_process(name: str) -> None:
-    """Show a name of at most 15 letters for this process in `ps -e` and `top`: a fork has the command of its parent."""
+    """Show a name for this process in `ps -e` and `top`: a fork has the command of its parent.
+
+    Only 15 bytes are shown.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def exit_now(code: int) -> NoReturn:
     """End this process now, without the interpreter's finalisation.
 
-    A thread of torch may still hold the tensor of a collective that is over. Where it lets go of it while the
-    interpreter is finalised, the process aborts, although its work is done.
+    A thread of torch may still hold the tensor of a collective that is over. If it lets go of it while the interpreter
+    is finalised, the process aborts, although its work is done.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -109,18 +115,18 @@ def exit_now(code: int) -> NoReturn:
 
 
 def install_handlers(handler: Callable[[int, FrameType | None], None]) -> Mapping[signal.Signals, Any]:
-    """Have the signals that stop a process handled, but for those that it ignores; who handled them before."""
+    """Handle the signals that stop a process, except those that it ignores. Return the former handler of each."""
     taken = [number for number in STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     return {number: signal.signal(number, handler) for number in taken}
 
 
 def _read_stat(pid: int) -> list[str]:
-    """The fields after the name; none where the process is gone."""
+    """Return the fields of `stat` after the name; none if the process is gone."""
     return _read_file(pid, "stat").rpartition(")")[2].split()
 
 
 def _read_file(pid: int, name: str) -> str:
-    """One of the system's files on a process; nothing where the process is gone."""
+    """Return one of the system's files on a process; "" if the process is gone."""
     try:
         return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
     except OSError:

@@ -1,18 +1,18 @@
 """Addressed randomness: a random number is found by its address, never drawn from a generator in passing.
 
-The address of a number is (seed, purpose, epoch, item, counter). So a choice about an item is the same on any
-machine, in any order, with any number of workers, after any restart; nothing has to be saved to resume it.
+The address of a number is (seed, purpose, epoch, item, counter). So a choice about an item is the same on any machine,
+in any order, with any number of workers, after any restart; nothing has to be saved to resume it.
 
-    key = stream(seed, "mask", epoch, example_id)      one 64-bit key an item
-    draw(key, 0), draw(key, 1), ...                    its 64-bit numbers, independent of one another
+    key = compute_keys(seed, "mask", epoch, example_id)   one 64-bit key per item
+    draw(key, 0), draw(key, 1), ...                       its 64-bit numbers, independent of one another
 
-`draw(key, 0), draw(key, 1), ...` is the SplitMix64 sequence that starts at `key` (Steele, Lea, Flood 2014,
-with variant 13 of Stafford's finalisers). Keys are chained through the same finaliser, which is a bijection:
-two items of one (seed, purpose, epoch) never share a key. All sequences are stretches of one cycle of length
-2^64, so any two of n streams with c draws each overlap with probability below n^2 c / 2^64: some pairs of
-examples among a billion may share draws, which no statistic of the whole can see.
+`draw(key, 0), draw(key, 1), ...` is the SplitMix64 sequence that starts at `key` (Steele, Lea, Flood 2014, with variant
+13 of Stafford's finalisers). Keys are chained through the same finaliser, which is a bijection: two items of one (seed,
+purpose, epoch) never share a key. All sequences are stretches of one cycle of length 2^64, so any two of n streams with
+c draws each overlap with probability below n^2 c / 2^64: some pairs of examples among a billion may share draws, which
+no statistic of the whole can see.
 
-`fold`, `draw`, `below` and `uniform` have a numpy form for arrays and a compiled one for use inside kernels
+`fold`, `draw`, `draw_below` and `draw_uniform` have a numpy form for arrays and a compiled one for use inside kernels
 (`draw_one`); the two agree bit for bit. Cost: about 1 ns a draw inside a kernel, some microseconds a call of a numpy
 form.
 """
@@ -38,51 +38,55 @@ _UNIT = 2.0**-53
 
 
 def _mix(word: Word) -> Word:
-    """The finaliser of SplitMix64: a bijection of the 64-bit words in which every bit moves every other."""
+    """Return the finaliser of SplitMix64: a bijection of the 64-bit words in which every bit moves every other."""
     word = (word ^ (word >> _30)) * _FACTOR_1
     word = (word ^ (word >> _27)) * _FACTOR_2
     return word ^ (word >> _31)
 
 
 def fold(state: npt.ArrayLike, item: npt.ArrayLike) -> UInt64s:
-    """One more link of an address: uint64 words, a bijection in `item` for a fixed `state`."""
+    """Add one link to an address: return uint64 words, a bijection in `item` for a fixed `state`."""
     with np.errstate(over="ignore"):
         return np.asarray(_mix(_mix(_to_words(state) + GOLDEN_RATIO) ^ _to_words(item)))
 
 
 def compute_address(seed: int, purpose: str, epoch: npt.ArrayLike = 0) -> UInt64s:
-    """The state shared by all items of a purpose and epoch; `fold(address(...), item)` is an item's key.
+    """Return the state shared by all items of a purpose and epoch; `fold(state, item)` is an item's key.
 
-    `seed` and `epoch` lie in [0, 2^64); a purpose enters as the first eight bytes of its sha256.
+    seed, epoch: from 0 up to but not including 2^64; others raise OverflowError
+    purpose:     any text; the first eight bytes of its sha256 count
     """
     return fold(compute_root(seed, purpose), epoch)
 
 
 def compute_root(seed: int, purpose: str) -> np.uint64:
-    """The state shared by all epochs of a purpose, for kernels: `fold_one(fold_one(root, epoch), item)` is a key."""
+    """Return the state shared by all epochs of a purpose, for kernels.
+
+    `fold_one(fold_one(root, epoch), item)` is a key.
+    """
     return np.uint64(fold(int.from_bytes(sha256(purpose.encode()).digest()[:8], "little"), seed))
 
 
 def compute_keys(seed: int, purpose: str, epoch: npt.ArrayLike, item: npt.ArrayLike) -> UInt64s:
-    """The 64-bit keys of items: uint64, in the common shape of `epoch` and `item` (0-d for two scalars).
+    """Return the 64-bit keys of items: uint64, in the common shape of `epoch` and `item` (0-d for two scalars).
 
-    >>> int(stream(42, "mask", 0, 7)) == int(stream(42, "mask", 0, [6, 7])[1])
+    >>> int(compute_keys(42, "mask", 0, 7)) == int(compute_keys(42, "mask", 0, [6, 7])[1])
     True
     """
     return fold(compute_address(seed, purpose, epoch), item)
 
 
 def draw(key: npt.ArrayLike, counter: npt.ArrayLike) -> UInt64s:
-    """The number at place `counter` of the streams `key`: uint64, uniform in [0, 2^64)."""
+    """Return the numbers with index `counter` in the streams of `key`: uint64, uniform in [0, 2^64)."""
     with np.errstate(over="ignore"):
         return np.asarray(_mix(_to_words(key) + (_to_words(counter) + _1) * GOLDEN_RATIO))
 
 
 def draw_below(key: npt.ArrayLike, counter: npt.ArrayLike, bound: int) -> UInt64s:
-    """A whole number in [0, bound), 1 <= bound <= 2^32: the high word of draw * bound (Lemire 2019).
+    """Return a whole number in [0, bound), 1 <= bound <= 2^32: the high word of draw * bound (Lemire 2019).
 
-    Each value's probability differs from 1/bound by less than 2^-64: relatively less than bound / 2^64, which
-    is 2^-32 at worst.
+    Each value's probability differs from 1/bound by less than 2^-64: relatively less than bound / 2^64, which is 2^-32
+    at worst. Another bound fails an assertion.
     """
     assert 1 <= bound <= MAX_BELOW, bound
     words, factor = draw(key, counter), np.uint64(bound)
@@ -90,12 +94,12 @@ def draw_below(key: npt.ArrayLike, counter: npt.ArrayLike, bound: int) -> UInt64
 
 
 def draw_uniform(key: npt.ArrayLike, counter: npt.ArrayLike) -> Float64s:
-    """A number in [0, 1): the upper 53 bits of the draw, so every multiple of 2^-53 is as probable as any."""
+    """Return a number in [0, 1): the upper 53 bits of the draw, so every multiple of 2^-53 is as probable as any."""
     return np.asarray((draw(key, counter) >> _11) * _UNIT)
 
 
 def _to_words(values: npt.ArrayLike) -> UInt64s:
-    """Values as uint64; a negative or larger Python integer raises OverflowError."""
+    """Return values as uint64; a negative or larger Python integer raises OverflowError."""
     return np.asarray(values, np.uint64)
 
 
@@ -104,19 +108,22 @@ _mix_one = kernel(_mix)
 
 @kernel
 def fold_one(state: np.uint64, item: np.uint64) -> np.uint64:
-    """`fold` of one item, for kernels."""
+    """Return what `fold` returns for one item, in kernels."""
     return _mix_one(_mix_one(state + GOLDEN_RATIO) ^ item)
 
 
 @kernel
 def draw_one(key: np.uint64, counter: int | np.int64 | np.uint64) -> np.uint64:
-    """`draw` of one number, for kernels."""
+    """Return what `draw` returns for one number, in kernels."""
     return _mix_one(key + (np.uint64(counter) + _1) * GOLDEN_RATIO)
 
 
 @kernel
 def draw_below_one(key: np.uint64, counter: int | np.int64, bound: int) -> int:
-    """`below` of one number, for kernels: a signed word, for uint64 and int64 mixed become floating point."""
+    """Return what `draw_below` returns for one number, in kernels. The bound is not checked.
+
+    The result is signed, because uint64 and int64 mixed become floating point.
+    """
     word, factor = draw_one(key, counter), np.uint64(bound)
     high = ((word >> _32) * factor + (((word & _LOW_32) * factor) >> _32)) >> _32
     return np.int64(high)  # type: ignore[return-value]  # compiled code knows int as int64
@@ -124,5 +131,5 @@ def draw_below_one(key: np.uint64, counter: int | np.int64, bound: int) -> int:
 
 @kernel
 def draw_uniform_one(key: np.uint64, counter: int | np.int64) -> float:
-    """`uniform` of one number, for kernels."""
+    """Return what `draw_uniform` returns for one number, in kernels."""
     return np.float64(draw_one(key, counter) >> _11) * _UNIT

@@ -1,7 +1,7 @@
 """Scratch tables: columns of numbers that are too long for memory, in a file without a name.
 
 Promise: the file is gone with the process, however that ends: nothing is left behind, and nothing has to be cleaned up.
-A disk without the room refuses before the work begins where the number of rows is known (`reserve`), else as it fills.
+A disk without the room refuses before the work begins if the number of rows is known (`reserve`), else as it fills.
 
 Cost: the bytes of the rows on disk, written once; reading at the speed of the system's cache. Memory: one block.
 """
@@ -28,7 +28,10 @@ Column = npt.NDArray[Any]
 
 
 def make_scratch_folder(place: Place) -> str:
-    """Return the folder for scratch files of work on a store: its own; of an object store, that for temporary files."""
+    """Return the folder for scratch files of work on a store: the store's own, which is made if it is missing.
+
+    For an object store it is the folder for temporary files. Raises InputError if the folder cannot be made.
+    """
     if not place.is_local:
         return tempfile.gettempdir()
     folder = Path(place.to_full_path(""))
@@ -39,7 +42,11 @@ def make_scratch_folder(place: Place) -> str:
 
 @contextmanager
 def explain_scratch_errors(folder: str, size_bytes: int = 0) -> Iterator[None]:
-    """Turn an error of the disk into a paragraph on the scratch in a folder. size_bytes: that are asked for at once"""
+    """Turn an OSError of the block into an InputError that says why scratch cannot be written, and what to do.
+
+    folder:     where the scratch file is
+    size_bytes: how much was asked for at once, for the message; 0: not known
+    """
     try:
         yield
     except OSError as error:
@@ -52,7 +59,7 @@ def explain_scratch_errors(folder: str, size_bytes: int = 0) -> Iterator[None]:
 
 @contextmanager
 def open_scratch_file(folder: str) -> Iterator[Any]:
-    """An open file without a name in a folder. Raises InputError if the disk refuses it."""
+    """Open a file without a name in a folder. Raises InputError if the disk refuses it."""
     with explain_scratch_errors(folder):
         file = tempfile.TemporaryFile(dir=folder, buffering=0)
     with file:
@@ -60,14 +67,17 @@ def open_scratch_file(folder: str) -> Iterator[Any]:
 
 
 def append_bytes(file: Any, folder: str, data: memoryview) -> None:
-    """Write bytes to the end of a scratch file in a folder. Raises InputError if the disk is full."""
+    """Write bytes to the end of a scratch file.
+
+    folder: where it is, for messages. Raises InputError if the disk is full.
+    """
     with explain_scratch_errors(folder):
         while data:
             data = data[file.write(data[:_MAX_CALL_BYTES]) :]
 
 
 def read_bytes(file: Any, offset: int, buffer: memoryview) -> None:
-    """Fill a buffer with what a scratch file has from a place on."""
+    """Fill a buffer with the bytes of a scratch file from an offset on. They must have been written."""
     while buffer:
         num_read = os.preadv(file.fileno(), [buffer[:_MAX_CALL_BYTES]], offset)
         assert num_read, "a scratch file is shorter than what was written to it"
@@ -75,9 +85,10 @@ def read_bytes(file: Any, offset: int, buffer: memoryview) -> None:
 
 
 class ScratchTable:
-    """Rows that are appended once and then read column by column.
+    """Rows that are appended once and then read column by column. `rows` is their number.
 
-    kinds: the numpy type of each column; `np.dtype((np.uint64, 2))` is a column of pairs
+    file, folder: an open scratch file, and the folder where it is
+    dtypes:       the numpy type of each column; `np.dtype((np.uint64, 2))` is a column of pairs
     """
 
     def __init__(self, file: Any, folder: str, dtypes: Mapping[str, npt.DTypeLike]) -> None:
@@ -93,13 +104,16 @@ class ScratchTable:
         self.rows = 0
 
     def reserve(self, rows: int) -> None:
-        """Take the room for so many rows. Raises InputError if the disk has not that much."""
+        """Reserve disk space for a number of rows. Raises InputError if the disk has not that much."""
         size_bytes = max(rows * self._row_bytes, 1)
         with explain_scratch_errors(self._folder, size_bytes):
             os.posix_fallocate(self._file.fileno(), 0, size_bytes)
 
     def append(self, columns: Mapping[str, Column]) -> None:
-        """Append rows, all columns of them. Raises InputError if the disk is full."""
+        """Append rows, given as all columns of them.
+
+        They are written in blocks. Raises InputError if the disk is full.
+        """
         rows = len(columns[next(iter(self._dtypes))])
         self._waiting.append(columns)
         self._num_waiting += rows
@@ -108,7 +122,7 @@ class ScratchTable:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits to be a block; called before columns are read."""
+        """Write the rows that wait to be a block. Readers call this."""
         if not self._num_waiting:
             return
         at, block = self._bounds[-1] * self._row_bytes, self._waiting
@@ -121,7 +135,7 @@ class ScratchTable:
         self._waiting, self._num_waiting = [], 0
 
     def read_column(self, name: str, first: int = 0, stop: int | None = None) -> Column:
-        """The values of one column, of all rows or of those from `first` to before `stop`."""
+        """Return the values of a column from row `first` up to but not including `stop`; None: to the last row."""
         self.flush()
         stop = self.rows if stop is None else stop
         kind = self._dtypes[name]
@@ -137,7 +151,7 @@ class ScratchTable:
         return values
 
     def read_values(self, name: str, rows: Int64s) -> Column:
-        """The values of one column in some ascending rows. Reads the blocks that hold them."""
+        """Return the values of a column in some ascending rows. Reads only the blocks that hold them."""
         self.flush()
         found = [self.read_column(name, 0, 0)]
         edges = np.searchsorted(rows, self._bounds)
@@ -156,6 +170,6 @@ class ScratchTable:
 
 @contextmanager
 def open_scratch_table(folder: str, dtypes: Mapping[str, npt.DTypeLike]) -> Iterator[ScratchTable]:
-    """An empty table in a folder, gone when the block ends. Raises InputError if the disk refuses it."""
+    """Open an empty table in a folder; it is gone when the block ends. Raises InputError if the disk refuses it."""
     with open_scratch_file(folder) as file:
         yield ScratchTable(file, folder, dtypes)

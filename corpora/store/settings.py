@@ -1,8 +1,8 @@
 """Settings as facts: which of them determine bytes, and their checks.
 
-A stage's settings are a frozen dataclass next to its owner. Every field enters the fingerprint, except one marked
-as a `limit()` (it decides whether a run may continue, not its output) and one marked `added(neutral=...)` that
-still has its neutral value, so that an upgrade which adds a setting rebuilds nothing.
+A stage's settings are a frozen dataclass next to its owner. Every field enters the fingerprint, except one marked with
+`limit_field` (it decides whether a run may continue, not its output) and one marked with `later_field` that still has
+its neutral value, so that an upgrade which adds a setting rebuilds nothing.
 """
 
 import dataclasses
@@ -27,24 +27,27 @@ MAX_SHOWN_CHARACTERS = 60  # characters of a name, which may be the text of a fi
 
 
 def limit_field(default: Any) -> Any:
-    """A field that bounds a run and determines no bytes."""
+    """Return a dataclass field for a setting that bounds a run and determines no bytes: fingerprints leave it out."""
     return dataclasses.field(default=default, metadata={"limit": True})
 
 
 def later_field(neutral: Any) -> Any:
-    """A field that came later: left out of fingerprints while it has its neutral value, which is the default."""
+    """Return a dataclass field for a setting that came later: fingerprints leave it out while it has its neutral value.
+
+    neutral: the default, with which bytes are as they were before there was the setting
+    """
     return dataclasses.field(default=neutral, metadata={"neutral": neutral})
 
 
 def later_table(kind: type[Settings]) -> Any:
-    """A table of settings that came later: left out of fingerprints while it is as it comes."""
+    """Return a dataclass field for a table of settings that came later: fingerprints omit it while all are defaults."""
     return dataclasses.field(default_factory=kind, metadata={"neutral": kind()})
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The table that a TOML text is, a byte order mark before it passed over.
+    """Return the table that a TOML text is; a byte order mark at its beginning is ignored.
 
-    Raises ValueError, also for tables in tables in tables that no settings could be.
+    Raises ValueError if the text is no TOML, or tables and lists are nested more than MAX_NESTING deep.
     """
     try:
         table = tomllib.loads(text.removeprefix("\ufeff"))
@@ -60,13 +63,13 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def to_settings_json(settings: Any) -> dict[str, Json]:
-    """The determining fields of a settings dataclass, nested ones included.
+    """Return the fields of a settings dataclass that determine bytes, nested ones included.
 
     >>> @dataclasses.dataclass
     ... class Example:
     ...     rate: float = 0.15
-    ...     patience: int = limit(3)
-    >>> settings_json(Example())
+    ...     patience: int = limit_field(3)
+    >>> to_settings_json(Example())
     {'rate': 0.15}
     """
     result: dict[str, Json] = {}
@@ -90,7 +93,7 @@ def _to_json(value: Any) -> Json:
 
 
 class NumberRange(NamedTuple):
-    """A kind of number, with the same bounds as an option, as a key of a recipe and as an argument in Python.
+    """The whole or real numbers from `low` to `high`, both included. Options, keys of recipes and arguments share one.
 
     >>> str(PORT), str(SHARE)
     ('a whole number from 1 to 65,535', 'a number from 0 to 1')
@@ -104,12 +107,12 @@ class NumberRange(NamedTuple):
         return f"{_NAMES[self.kind]} from {self.low:,} to {self.high:,}"
 
     def is_valid(self, value: Any) -> bool:
-        """Return whether a value is such a number."""
+        """Return whether a value is a number of this kind and range; True and False are not."""
         number = isinstance(value, numbers.Integral if self.kind is int else numbers.Real)
         return number and not isinstance(value, bool) and bool(self.low <= value <= self.high)
 
     def check(self, key: str, value: Any) -> None:
-        """Raise InputError unless a value is such a number."""
+        """Raise InputError unless a value is valid. key: its name, for the message"""
         if not self.is_valid(value):
             raise InputError(f"{key} = {value!r} is out of range: it must be {self}.")
 
@@ -127,7 +130,8 @@ SHARE = NumberRange(float, 0, 1)
 def check_range(key: str, value: float, low: float, high: float = math.inf, remedy: str = "") -> None:
     """Raise InputError unless low <= value <= high.
 
-    remedy: what the message says after the key and the value, where the bounds do not make clear what to do
+    key:    the name of the value, for the message
+    remedy: what the message says after the key and the value, if the bounds do not make clear what to do
     """
     if not low <= value <= high:
         if remedy:
@@ -136,13 +140,13 @@ def check_range(key: str, value: float, low: float, high: float = math.inf, reme
 
 
 def check_choice(key: str, value: str, choices: Collection[str]) -> None:
-    """Raise InputError unless the value is one of the choices."""
+    """Raise InputError unless the value is one of the choices. key: the name of the value, for the message"""
     if value not in choices:
         raise InputError(f"{key} = {value!r} is not known: {suggest(value, choices)}")
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """Return the end of a message about a name that is not known: the nearest one, and which there are.
+    """Return the end of a message about a name that is not known: the nearest one, and which ones there are.
 
     >>> suggest("pages", ["book", "page"]), suggest("x", ["book", "page"])
     ("did you mean 'page'? It must be one of 'book', 'page'.", "it must be one of 'book', 'page'.")
@@ -159,10 +163,12 @@ def suggest(word: str, known: Iterable[str]) -> str:
 
 
 def bind_settings(kind: type[Settings], table: Mapping[str, Json], table_name: str) -> Settings:
-    """A settings dataclass from a table of a recipe: strict about keys and types.
+    """Return a settings dataclass with the values of a recipe's table.
 
-    where: the table's name in the recipe, for messages (`duplicates`, `source[2]`)
-    Raises InputError for an unknown key (naming the nearest known one), a missing one and a wrong type.
+    kind:       the dataclass; its types decide what a value may be
+    table_name: the table's name in the recipe, for messages (`duplicates`, `source[2]`)
+    Raises InputError for an unknown key (naming the nearest known one), a missing one and a value of a wrong type, and
+    whatever the dataclass raises about its values.
     """
     types_by_key, required = _list_fields(kind)  # type: ignore[arg-type]
     check_keys(table, types_by_key, table_name)
@@ -181,14 +187,19 @@ def _list_fields(kind: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def check_keys(keys: Iterable[str], known: Collection[str], owner: str) -> None:
-    """Raise InputError for a key that is not known. where: what would have it, for the message"""
+    """Raise InputError for the first key that is not known. owner: what has the keys, for the message"""
     for key in keys:
         if key not in known:
             raise InputError(f"{owner} has no key {key!r}: {suggest(key, known)}")
 
 
 def convert_value(value: Json, kind: Any, name: str) -> Any:
-    """A value of a recipe as the type that its setting has. Raises InputError where it is of another."""
+    """Return a value of a recipe as the type that its setting has: dataclasses, lists and tables with what is in them.
+
+    kind: the type of the setting
+    name: of the value, for messages
+    Raises InputError if the value is of another type, or a number that is not finite or too long for 64 bits.
+    """
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         if not isinstance(value, Mapping):
             raise InputError(f"{name} must be a table of settings, not {value!r}.")
@@ -223,7 +234,7 @@ def convert_value(value: Json, kind: Any, name: str) -> Any:
 
 
 def _is_of_kind(value: Json, kind: Any) -> bool:
-    """True if a value of a recipe is of the kind of one of several types: a list, a table, a text, a number."""
+    """Return whether a value of a recipe is of one of several types: a list, a table, a text or a number."""
     if dataclasses.is_dataclass(kind):
         return isinstance(value, Mapping)
     return isinstance(value, (list, tuple)) if get_origin(kind) is tuple else type(value) is kind

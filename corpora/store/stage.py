@@ -57,9 +57,12 @@ class NotReproducible(Exception):
 class PartPlan:
     """One part to build.
 
-    key: what determines its bytes, next to the stage's settings and build version (its slice of the input)
-    job: what the build function needs to find that input here; determines nothing, enters no identity
-    known: its fingerprint, where the artifact that the stage continues has it; then nothing but its name is needed
+    name:   unique in the stage
+    key:    what determines its bytes, next to the stage's settings and build version (its slice of the input)
+    job:    what the build function needs to find that input here; it determines nothing and enters no identity
+    labels: say which split, source or generation the part is of; they are part of its identity
+    known_fingerprint: its fingerprint, if the artifact that the stage continues has the part; then only the name is
+                       needed
     """
 
     name: str
@@ -73,10 +76,17 @@ class PartPlan:
 class Stage:
     """One artifact to build: what determines its bytes, its parts, and the function that builds one.
 
-    part_settings are those settings that decide a part's bytes; None means all. A setting that only decides
-    which parts there are may be left out, so that parts survive its change.
-
-    before: the artifact that this one continues. Its parts are looked up there, and in no other of this kind and name
+    kind, name:    name the stage; artifacts of one kind and name share a folder
+    build_version: of the code that builds this kind, raised when its bytes change
+    settings:      those that decide the artifact's bytes
+    parents:       what it is made from
+    libraries:     {name: version} of those that decide its bytes
+    build:         writes one part with the writer, and returns its ledger
+    facts:         what readers must know and cannot see in the rows; not part of the identity
+    part_settings: those settings that decide a part's bytes; None: all. A setting that only decides which parts there
+                   are may be left out, so that parts survive its change
+    previous:      the artifact that this one continues. Finished parts are looked up there, and in no other of this
+                   name
     """
 
     kind: str
@@ -97,7 +107,7 @@ class Stage:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The name of what is asked for."""
+        """The fingerprint that names what is asked for. The parts do not enter it."""
         return compute_fingerprint(
             kind=self.kind,
             build_version=self.build_version,
@@ -107,14 +117,14 @@ class Stage:
         )
 
     def compute_part_fingerprint(self, part: PartPlan) -> str:
-        """The name of one part, the same in every artifact that holds it."""
+        """Return the fingerprint that names one part, the same in every artifact that holds it."""
         return part.known_fingerprint or fingerprint_json(
             {**self._shared_facts, "key": to_canonical_json(part.key), "labels": to_canonical_json(part.labels)}
         )
 
     @cached_property
     def _shared_facts(self) -> dict[str, str]:
-        """Return what every part's fingerprint is made from, in canonical JSON."""
+        """What every part's fingerprint is made from, in canonical JSON."""
         settings = self.settings if self.part_settings is None else self.part_settings
         facts = {
             "kind": self.kind,
@@ -126,7 +136,7 @@ class Stage:
 
     @property
     def stage_folder(self) -> str:
-        """The folder of all artifacts of this kind and name in a store; messages call the stage by it."""
+        """The folder, in a store, of all artifacts of this kind and name. Messages name the stage by it."""
         return stage_folder(self.kind, self.name)
 
     @property
@@ -136,11 +146,14 @@ class Stage:
 
     @property
     def without_parts(self) -> "Stage":
-        """The stage without its parts: all that a worker needs to build one, and what its fingerprint is made of."""
+        """The stage without its parts: what a worker needs to build one, and what its fingerprint is made of."""
         return replace(self, parts=(), previous=None)
 
     def build_placeholder(self) -> Manifest:
-        """The artifact without parts, as far as what is made from it is called by it. Nothing can be read from it."""
+        """Return a manifest that stands for the artifact as a parent of others before it is built.
+
+        It has the fingerprint and no parts, so nothing can be read from it.
+        """
         return Manifest(
             kind=self.kind,
             name=self.name,
@@ -156,11 +169,17 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """The state of a stage in the store: the published manifest if it is whole, finished parts, missing ones.
+    """The state of a stage in the store.
 
-    damaged: the parts that a manifest promises and whose files are gone, of another size, or known to be damaged
-    others:  the manifests of other artifacts of this kind and name that were read for their parts, without them
-    faults:  manifests and records that turned out to be damaged, and are passed over
+    manifest:        the published manifest, if it and all files of its parts are there; else None
+    done:            finished parts by name
+    missing:         parts to build
+    damaged:         names of parts that a manifest promises, with files that are missing, of another size, or known to
+                     be damaged
+    num_reused:      number of finished parts whose files are in another artifact's folder
+    other_manifests: manifests of other artifacts of this kind and name that were searched for parts, without their
+                     parts
+    faults:          manifests and records that turned out to be damaged, and were ignored
     """
 
     manifest: Manifest | None
@@ -173,12 +192,12 @@ class Survey:
 
 
 def read_library_versions(*names: str) -> dict[str, str]:
-    """The installed versions of the libraries that decide a stage's bytes."""
+    """Return the installed versions of the libraries that decide a stage's bytes. Raises PackageNotFoundError."""
     return {name: read_version(name) for name in sorted(names)}
 
 
 def read_manifest(place: Place, folder: str) -> Manifest | None:
-    """The manifest in an artifact's folder, or None where nothing is published. Raises Damaged."""
+    """Read the manifest in an artifact's folder; None if nothing is published there. Raises Damaged."""
     path = f"{folder}/{MANIFEST}"
     try:
         return place.read_checked(path, partial(Manifest.from_bytes, path=path))
@@ -188,7 +207,10 @@ def read_manifest(place: Place, folder: str) -> Manifest | None:
 
 @lru_cache(maxsize=_MAX_CACHED_MANIFESTS)
 def read_manifest_at(place: Place, address: ManifestAddress) -> Manifest:
-    """The manifest at an address; the last few are kept. Raises Damaged where it is gone or another one."""
+    """Read the manifest at an address; the last few are cached.
+
+    Raises Damaged if it is missing or has another digest.
+    """
     path = f"{address.folder}/{MANIFEST}"
     manifest = read_manifest(place, address.folder)
     if manifest is None:
@@ -199,20 +221,27 @@ def read_manifest_at(place: Place, address: ManifestAddress) -> Manifest:
 
 
 def read_manifest_address(place: Place, folder: str) -> ManifestAddress:
-    """The address of the manifest that is in a folder now, by its last bytes. Raises FileNotFoundError."""
+    """Return the address of the manifest that is in a folder now.
+
+    Reads only its last bytes. Raises FileNotFoundError.
+    """
     with place.open(f"{folder}/{MANIFEST}") as file:
         start = max(0, file.size() - MAX_SEAL_BYTES)
         return ManifestAddress(folder=folder, digest=find_digest(file.read_at(MAX_SEAL_BYTES, start)))
 
 
 def list_manifests(place: Place, kind: str, name: str) -> list[Manifest]:
-    """Every published artifact of a kind and name, in order of fingerprint. Raises Damaged."""
+    """Read every published artifact of a kind and name, in order of fingerprint. Raises Damaged."""
     paths = sorted(path for path in place.list_files(stage_folder(kind, name)) if path.endswith(f"/{MANIFEST}"))
     return [place.read_checked(path, partial(Manifest.from_bytes, path=path)) for path in paths]
 
 
 def list_missing_files(sizes: Mapping[str, int], folder: str, part: Part) -> list[str]:
-    """The files of a part, its record among them, that are missing or not of their recorded size."""
+    """Return the paths of a part's files and record that are missing, or of another size than recorded.
+
+    sizes:  {path in the store: size} of the files there are; a record only has to exist
+    folder: of the stage
+    """
     files = [file.path for file in part.files if sizes.get(f"{folder}/{file.path}") != file.size_bytes]
     record = [part.record.path] if part.record is not None and f"{folder}/{part.record.path}" not in sizes else []
     return files + record
@@ -221,11 +250,13 @@ def list_missing_files(sizes: Mapping[str, int], folder: str, part: Part) -> lis
 def survey_stage(place: Place, stage: Stage, damaged_paths: Collection[str] = ()) -> Survey:
     """Compare what is asked for with what the store holds. Reads no rows.
 
-    It lists the files of the stage's kind and name once and reads the stage's manifest. Only where that is not whole it
-    reads more: the manifests of the other artifacts of this name, and the records of its own parts and of those of
-    artifacts that were never published. A stage that continues another artifact takes that one's parts instead.
-    distrusted: paths of files that are known to be damaged; they count as gone
-    Raises Damaged where a part that cannot be planned again is not whole in the artifact that the stage continues.
+    It lists the files of the stage's kind and name once and reads the stage's manifest. Only if that is not complete
+    does it read more: the manifests of the other artifacts of this name, and the records of its own parts and of those
+    of artifacts that were never published. A stage that continues another artifact takes parts only from that one and
+    itself.
+
+    damaged_paths: files that are known to be damaged; they count as missing
+    Raises Damaged if a part that only the previous artifact can supply is missing files there.
     """
     sizes = {path: size for path, size in place.list_files(stage.stage_folder).items() if path not in damaged_paths}
     faults: list[Damaged] = []
@@ -264,14 +295,20 @@ def survey_stage(place: Place, stage: Stage, damaged_paths: Collection[str] = ()
 
 
 def find_complete_stage(place: Place, stages: Sequence[Stage]) -> tuple[Stage, Manifest] | None:
-    """The first of some stages of one kind and name that the store holds whole. Lists their files once."""
+    """Return the first of some stages of one kind and name that the store holds complete, with its manifest; else None.
+
+    Complete: its manifest is sound and all files of its parts exist in the right size. Lists the files once.
+    """
     sizes = place.list_files(stages[0].stage_folder) if stages else {}
     found = ((stage, _read_if_complete(place, stage, sizes)) for stage in stages)
     return next(((stage, manifest) for stage, manifest in found if manifest is not None), None)
 
 
 def read_complete_manifests(place: Place, stages: Sequence[Stage]) -> list[Manifest] | None:
-    """The manifests of stages that the store holds whole, all of them; else None. Lists each kind and name once."""
+    """Return the manifests of all stages if the store holds each of them complete; else None.
+
+    Complete: as for `find_complete_stage`. Lists the files of each kind and name once.
+    """
     listed = {folder: place.list_files(folder) for folder in dict.fromkeys(stage.stage_folder for stage in stages)}
     manifests = []
     for stage in stages:
@@ -283,7 +320,7 @@ def read_complete_manifests(place: Place, stages: Sequence[Stage]) -> list[Manif
 
 
 def _read_if_complete(place: Place, stage: Stage, sizes: Mapping[str, int]) -> Manifest | None:
-    """A stage's manifest, if it is sound and every file of its parts is there."""
+    """Return a stage's manifest, if it is sound and every file of its parts is there."""
     manifest = _read_if_sound(place, f"{stage.folder}/{MANIFEST}", sizes, [])
     is_incomplete = manifest is None or any(
         list_missing_files(sizes, stage.stage_folder, part) for part in manifest.parts
@@ -292,7 +329,7 @@ def _read_if_complete(place: Place, stage: Stage, sizes: Mapping[str, int]) -> M
 
 
 def _read_if_sound(place: Place, path: str, sizes: Mapping[str, int], faults: list[Damaged]) -> Manifest | None:
-    """A manifest that exists and is whole; one that is damaged is noted and passed over."""
+    """Return a manifest, if it exists and is not damaged; damage is added to `faults`."""
     if path not in sizes:
         return None
     try:
@@ -304,8 +341,9 @@ def _read_if_sound(place: Place, path: str, sizes: Mapping[str, int], faults: li
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FinishedParts:
-    """Finished parts, by part fingerprint, that a stage wants and of which every file exists; what is found later
-    takes the place of what was found before. Of the other artifacts one manifest is held at a time."""
+    """Finished parts with all their files, by fingerprint, that a stage wants. A part that is added later replaces an
+    earlier one. Of the other artifacts one manifest is held at a time.
+    """
 
     place: Place
     folder: str
@@ -316,20 +354,20 @@ class _FinishedParts:
     faults: list[Damaged] = field(default_factory=list)
 
     def add(self, parts: Iterable[Part]) -> None:
-        """Those of some parts that are wanted and whole."""
+        """Add those of some parts that are wanted and have all their files."""
         for part in parts:
             if part.fingerprint in self.wanted and not list_missing_files(self.sizes, self.folder, part):
                 self.parts[part.fingerprint] = part
 
     def add_record(self, path: str) -> None:
-        """The part of a record; one that is damaged is noted and passed over."""
+        """Add the part of a record; if the record is damaged, note that and ignore it."""
         try:
             self.add([read_part(self.place, self.folder, path.removeprefix(f"{self.folder}/"))])
         except Damaged as fault:
             self.faults.append(fault)
 
     def add_manifest(self, path: str) -> None:
-        """The parts of another artifact; one that is damaged is noted and passed over."""
+        """Add the parts of another artifact; if its manifest is damaged, note that and ignore it."""
         other = _read_if_sound(self.place, path, self.sizes, self.faults)
         if other is not None:
             self.add(other.parts)
@@ -337,10 +375,10 @@ class _FinishedParts:
 
 
 def _find_finished_parts(finished: _FinishedParts, stage: Stage, promised: Iterable[Part]) -> None:
-    """Find finished parts: an artifact's own, in its folder, before those of others.
+    """Add the finished parts of other artifacts, then those of the artifact's own folder, which take their place.
 
-    Those of others: what a manifest names, and what an artifact that was never published has finished.
-    promised: by the manifest of the artifact
+    Of other artifacts: what a manifest names, and what an artifact that was never published has finished.
+    promised: the parts that the artifact's own manifest names
     """
     paths = sorted(finished.sizes)
     own = [path for path in paths if is_part_record(path) and path.startswith(f"{stage.folder}/")]
@@ -355,7 +393,7 @@ def _find_finished_parts(finished: _FinishedParts, stage: Stage, promised: Itera
 
 
 def _find_parts_of_others(finished: _FinishedParts, paths: Sequence[str]) -> None:
-    """Find the finished parts of all other artifacts. paths: their files"""
+    """Add the finished parts of all other artifacts. paths: their files"""
     others = [path for path in paths if path.endswith(f"/{MANIFEST}")]
     published = {path.removesuffix(MANIFEST) for path in others}
     for path in paths:
@@ -370,9 +408,10 @@ def build_part(
 ) -> Part:
     """Build one part, check its ledger, and write its record last.
 
-    out:      a store of its own for a part that is built again only to be compared
-    promised: the stage may have a manifest already
-    Raises NotReproducible where a manifest promises this part with other rows: its files are removed again.
+    out:              a store of its own for a part that is built again only to be compared; None: `place`
+    may_be_published: the stage may have a manifest already
+    Raises NotReproducible if a manifest promises this part with other rows: the new files are then removed. Raises
+    LedgerError, and what the build function raises.
     """
     out = out or place
     report_part(f"{stage.stage_folder}: part {plan.name}")
@@ -396,11 +435,12 @@ def build_part(
 def build_parts(
     place: Place, stage: Stage, plans: Sequence[PartPlan], damaged_paths: Collection[str] = ()
 ) -> list[Part]:
-    """Build those of a range of parts that are not finished yet, one after another; returns all of the range.
+    """Build those of some parts that are not finished yet, one after another. Return all of them, in the order of
+    `plans`.
 
     Lists the files of the artifact once.
-    distrusted: paths of files that are known to be damaged; a part that has one is not finished
-    Raises FileFault for all raw files that cannot be read, once the other parts are built.
+    damaged_paths: files that are known to be damaged; a part that has one is not finished
+    Raises one FileFault for all raw files that cannot be read, after the other parts are built.
     """
     listed = place.list_files(stage.folder) if plans else {}
     sizes = {path: size for path, size in listed.items() if path not in damaged_paths}
@@ -418,7 +458,7 @@ def build_parts(
 
 
 def _read_finished_part(place: Place, stage: Stage, plan: PartPlan, sizes: Mapping[str, int]) -> Part | None:
-    """The part, where this artifact has its record and every file of it. sizes: of the artifact's files"""
+    """Return the part, if this artifact has its record and every file of it. sizes: of the artifact's files"""
     address = part_record_path(stage.fingerprint, plan.name)
     if f"{stage.stage_folder}/{address}" not in sizes:
         return None
@@ -431,7 +471,9 @@ def _read_finished_part(place: Place, stage: Stage, plan: PartPlan, sizes: Mappi
 
 
 def _check_same_rows(place: Place, stage: Stage, rebuilt: Part) -> None:
-    """A part built again must hold the rows that its manifest promised."""
+    """Raise NotReproducible, and delete the new files, if the manifest promises other rows for a part that was built
+    again.
+    """
     for part in _read_promised_parts(place, stage.folder):
         if part.name == rebuilt.name and list_contents(part) != list_contents(rebuilt):
             for file in rebuilt.files:
@@ -443,7 +485,7 @@ def _check_same_rows(place: Place, stage: Stage, rebuilt: Part) -> None:
 
 
 def _read_promised_parts(place: Place, folder: str) -> tuple[Part, ...]:
-    """The parts of a published manifest, which `manifest_at` keeps; none where it is damaged."""
+    """Return the parts of a published manifest; none if it is missing or damaged."""
     try:
         return read_manifest_at(place, read_manifest_address(place, folder)).parts
     except (FileNotFoundError, Damaged):
@@ -451,17 +493,17 @@ def _read_promised_parts(place: Place, folder: str) -> tuple[Part, ...]:
 
 
 def list_contents(part: Part) -> list[tuple[str, str]]:
-    """Return the tables of a part and their contents: the same when another version of the program builds it."""
+    """Return (table, content) of each file of a part. Two builds of a part with the same rows have the same list."""
     return [(file.table, str(file.content)) for file in part.files]
 
 
 def publish_stage(place: Place, stage: Stage, survey: Survey, parts: Iterable[Part] = ()) -> Manifest:
-    """Make the artifact appear, in one step, once every part is finished.
+    """Write the manifest, in one step, once every part is finished; until then the artifact does not exist.
 
-    survey: of before the missing parts were built; those it found done are taken from it
-    parts:  those of the missing ones that `build_parts` returned; the records of others are read
-    Raises ValueError where parts are missing. Two runs that publish one fingerprint both end right: they wrote
-    the same bytes.
+    survey: from before the missing parts were built; the parts that it found finished are taken from it
+    parts:  those of the missing ones that `build_parts` returned; the records of the others are read
+    Raises ValueError if parts are missing. If two runs publish one fingerprint, both succeed: they write the same
+    bytes.
     """
     if survey.manifest is not None:
         return survey.manifest
@@ -492,6 +534,6 @@ def publish_stage(place: Place, stage: Stage, survey: Survey, parts: Iterable[Pa
 
 
 def build_stage(place: Place, stage: Stage) -> Manifest:
-    """Everything that is missing of a stage, built here in this process, and published."""
+    """Build everything that is missing of a stage, in this process, and publish it."""
     survey = survey_stage(place, stage)
     return publish_stage(place, stage, survey, build_parts(place, stage, survey.missing))

@@ -1,15 +1,15 @@
-"""Tables read: the columns and rows that are asked for, checked before they are decoded.
+"""Reads tables: the columns and rows that are asked for, checked before they are decoded.
 
 Promise: of a table only the record batches that hold the rows are touched, and of these only the columns that are
-named: they alone are compared with their digests and decompressed. A column that is not what was written raises
+named: only they are compared with their digests and decompressed. A column that is not what was written raises
 `Damaged`, which names the file; nothing of its batch comes out.
 
 Cost: checking takes a tenth of what unpacking takes (`benchmarks.tables` of commit 6bbde13), for the bytes are read
 once more at 10 GB a second or more; the ids of documents of 3 KB are read in a fortieth of the time of all columns.
-Opening a part of a local store takes some half a millisecond, its record included. From an object store come a request
-for the size of each file and, of one up to AT_ONCE bytes, one for all of it, which the process then keeps; of a larger
-one, pieces of AT_ONCE bytes from its head, the metadata of a batch and its columns on, and runs of columns that are
-longer.
+Opening a part of a local store takes some half a millisecond, its record included. An object store gets a request for
+the size of each file and, for one up to FETCH_BYTES bytes, one for all of it, which the process then caches. Of a
+larger one, pieces of FETCH_BYTES bytes are requested from its head, a batch's metadata and its columns on, and runs of
+columns that are longer.
 """
 
 import hashlib
@@ -43,12 +43,13 @@ def read_part_table(
     columns: Sequence[str] | None = None,
     rows: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The record batches of one table of one part.
+    """Yield the record batches of one table of one part.
 
     stage_folder: of its manifest
     columns:      those to read, in this order; None: all
-    rows:         the rows to read, counted in the part; None: all. Of a range the first and the last batch are cut;
-                  other rows, in ascending order, come one by one
+    rows:         the rows to read, counted from the part's first; None: all. A range comes as its record batches, the
+                  first and the last one cut; other rows, in ascending order, come one by one. Rows that there are not
+                  are ignored
     Raises Damaged.
     """
     first = 0
@@ -60,9 +61,11 @@ def read_part_table(
 def read_part_rows(
     place: Place, stage_folder: str, part: Part, table: str, columns: Sequence[str], rows: Int64s
 ) -> Iterator[pa.RecordBatch]:
-    """Some rows of one table of one part, in ascending order: a batch of each record batch that has any of them.
+    """Yield some rows of one table of one part: of each record batch that has any of them, one batch with these.
 
-    rows: counted in the part. Raises Damaged.
+    columns: those to read, in this order
+    rows:    int64, ascending, counted from the part's first
+    Raises Damaged.
     """
     first = 0
     for table_file in _iter_table_files(place, stage_folder, part, table, columns):
@@ -71,7 +74,7 @@ def read_part_rows(
 
 
 class MappedBatch(NamedTuple):
-    """A record batch whose columns were not compared with their digests yet; `check` does that, and raises Damaged."""
+    """A record batch with unchecked columns; `check` compares them with their digests and raises Damaged."""
 
     rows: pa.RecordBatch
     check: Callable[[], None]
@@ -80,9 +83,9 @@ class MappedBatch(NamedTuple):
 def map_part_table(
     place: Place, stage_folder: str, part: Part, table: str, columns: Sequence[str] | None = None
 ) -> Iterator[MappedBatch]:
-    """The record batches of one table of one part, for a caller that checks each when its rows are asked for.
+    """Yield the record batches of one table of one part, for a caller that checks each one when its rows are asked for.
 
-    Raises Damaged where more than the columns is damaged.
+    Raises Damaged if a file is damaged elsewhere than in the columns.
     """
     for table_file in _iter_table_files(place, stage_folder, part, table, columns):
         yield from table_file.iter_mapped()
@@ -99,22 +102,23 @@ def _iter_table_files(
 
 
 def _shift_rows(rows: Sequence[int], first: int) -> Sequence[int]:
-    """Rows counted from another one."""
+    """Return rows counted from row `first`."""
     return range(rows.start - first, rows.stop - first) if isinstance(rows, range) else [row - first for row in rows]
 
 
 def read_table(
     place: Place, manifest: Manifest, table: str, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The record batches of one table over all parts of an artifact, in order. Raises Damaged."""
+    """Yield the record batches of one table over all parts of an artifact, in order. Raises Damaged."""
     for part in manifest.parts:
         yield from read_part_table(place, manifest.stage_folder, part, table, columns)
 
 
 def find_key_rows(place: Place, stage_folder: str, part: Part, table: str, first: int, last: int) -> range:
-    """The rows of those record batches of a sorted table that may hold keys from `first` to `last`.
+    """Return the rows of those record batches of a sorted table that may hold keys from `first` to `last`, both
+    included.
 
-    The part's record says so, no row is read. Raises Damaged.
+    The part's record says so; no row is read. The range may contain rows with other keys. Raises Damaged.
     """
     batches = [
         batch
@@ -132,9 +136,11 @@ def find_key_rows(place: Place, stage_folder: str, part: Part, table: str, first
 
 
 def compute_slice_contents(place: Place, manifest: Manifest, table: str, bounds: Sequence[int]) -> list[Content]:
-    """Return the content of a table's rows between the bounds. bounds: ascending, rows counted over all parts
+    """Return the content of a table's rows between each pair of neighbouring bounds: one content fewer than bounds.
 
-    Parts' records have it for every record batch; only those that a bound cuts are decoded, each once. Raises Damaged.
+    bounds: ascending row numbers, counted over all parts
+    Parts' records have the content of every record batch. Only the batches that a bound cuts are decoded, each once.
+    Raises Damaged.
     """
     contents = [Content()] * (len(bounds) - 1)
     before = 0
@@ -158,14 +164,14 @@ def compute_slice_contents(place: Place, manifest: Manifest, table: str, bounds:
 
 
 def _read_batch_contents(place: Place, stage_folder: str, part: Part, table: str) -> list[tuple[int, Content]]:
-    """Rows and content of those record batches of a part's table that have rows."""
+    """Return the number of rows and the content of each record batch of a part's table that has rows."""
     checks = read_checks(place, stage_folder, part)
     batches = (batch for file in part.files if file.table == table for batch in checks[file.path].batches)
     return [(batch.rows, batch.content) for batch in batches if batch.rows]
 
 
 def read_file(place: Place, stage_folder: str, file: StoredFile) -> bytes:
-    """All bytes of a file that is not a table. Raises Damaged."""
+    """Return all bytes of a file that is not a table. Raises Damaged if it is missing or not as it was written."""
     return _read_whole_file(place, f"{stage_folder}/{file.path}", file)
 
 
@@ -182,13 +188,13 @@ def _read_whole_file(place: Place, path: str, file: StoredFile) -> bytes:
 
 
 def read_files(place: Place, manifest: Manifest) -> dict[str, bytes]:
-    """The files of an artifact that are not tables, by name. Raises Damaged."""
+    """Return {file name: bytes} of the files of an artifact that are not tables. Raises Damaged."""
     files = [file for part in manifest.parts for file in part.files if file.table == "files"]
     return {file.path.rsplit("/", 1)[-1]: read_file(place, manifest.stage_folder, file) for file in files}
 
 
 class _BatchSlice(NamedTuple):
-    """A record batch that holds rows which are wanted: from `start` to before `stop` of its own."""
+    """Rows of a record batch that are wanted: from its row `start` up to but not including `stop`."""
 
     number: int
     start: int
@@ -206,7 +212,7 @@ class _TableFile:
     columns: Sequence[str] | None
 
     def iter_batches(self, rows: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
-        """The batches that hold these rows, cut to them; all batches where none are given."""
+        """Yield the batches that hold these rows, cut to them; all batches if `rows` is None."""
         self._check_record()
         slices = self._locate_rows(rows)
         if not slices:
@@ -221,7 +227,7 @@ class _TableFile:
                 yield batch if stop - start == batch.num_rows else batch.slice(start, stop - start)
 
     def iter_rows(self, rows: Int64s) -> Iterator[pa.RecordBatch]:
-        """Some rows, of each batch those that it has."""
+        """Yield some rows: of each batch one batch with those that it has."""
         self._check_record()
         bounds = self._compute_bounds()
         ends = np.searchsorted(rows, bounds)
@@ -236,7 +242,7 @@ class _TableFile:
                 yield batch if is_chosen.all() else batch.filter(pa.array(is_chosen))
 
     def iter_mapped(self) -> Iterator[MappedBatch]:
-        """All batches, each with its check."""
+        """Yield all batches, each with its check."""
         self._check_record()
         with self._open_image() as image:
             for number in range(len(self.checks.batches)):
@@ -291,7 +297,7 @@ class _TableFile:
         return source
 
     def _check_record(self) -> None:
-        """Refuse a record whose batches cannot be those of this file."""
+        """Raise Damaged if the record describes batches that this file cannot have."""
         ends = [self.checks.head_bytes, *(batch.end for batch in self.checks.batches)]
         is_wrong = (
             sum(batch.rows for batch in self.checks.batches) != self.file.content.rows
@@ -303,7 +309,7 @@ class _TableFile:
             raise self.build_damage("the record of its part describes other batches than such a file can have")
 
     def list_column_numbers(self, schema: pa.Schema) -> list[int]:
-        """The numbers of the columns to read."""
+        """Return the numbers of the columns to read, ascending."""
         return (
             list(range(len(schema)))
             if self.columns is None
@@ -311,21 +317,21 @@ class _TableFile:
         )
 
     def build_options(self, schema: pa.Schema) -> pa.ipc.IpcReadOptions:
-        """Return the options for pyarrow to decode a batch: the named columns alone, without threads of its own."""
+        """Return pyarrow's options to decode a batch: only the named columns, without threads of its own."""
         return pa.ipc.IpcReadOptions(included_fields=self.list_column_numbers(schema), use_threads=False)
 
     def check_piece(self, data: Any, digest: str, what: str) -> None:
-        """Raise Damaged where some bytes are not those of a digest."""
+        """Raise Damaged if some bytes do not have a digest. what: names them in the message"""
         if compute_digest(data) != digest:
             raise self.build_damage(f"the bytes of {what} are not those that were written")
 
     def check_metadata(self, number: int, data: memoryview) -> None:
-        """Check the metadata of a record batch, which `data` begins with."""
+        """Compare the metadata of a record batch with their digest. data: begins with them"""
         batch = self.checks.batches[number]
         self.check_piece(data[: batch.metadata_bytes], batch.digests[0], f"the metadata of record batch {number}")
 
     def check_columns(self, number: int, schema: pa.Schema, spans: Sequence[Span], body: memoryview) -> None:
-        """Check those columns of a record batch that are to be read."""
+        """Compare the columns of a record batch that are to be read with their digests."""
         digests = self.checks.batches[number].digests
         if len(digests) != 1 + len(schema):
             raise self.build_damage("the record of its part describes other columns than it has")
@@ -362,12 +368,12 @@ class _MappedFile:
         self._table.check_columns(number, self._schema, locate_columns(metadata, self._schema, len(body)), body)
 
     def read_batch(self, number: int) -> pa.RecordBatch:
-        """A record batch with the wanted columns."""
+        """Return a record batch with the wanted columns."""
         return self._reader.get_batch(number)
 
 
 class _FetchedFile:
-    """A file of an object store, of which only the pieces that are wanted are fetched."""
+    """A file of an object store. Only the pieces that are wanted are fetched."""
 
     def __init__(self, table: _TableFile, source: pa.NativeFile) -> None:
         self._table = table
@@ -381,7 +387,7 @@ class _FetchedFile:
         """Do nothing: what is fetched is checked before it is decoded."""
 
     def read_batch(self, number: int) -> pa.RecordBatch:
-        """A record batch with the wanted columns. It is decoded from a message that holds these alone."""
+        """Return a record batch with the wanted columns, decoded from a message that holds only these."""
         checks = self._table.checks.batches[number]
         message = bytearray(len(self._head) + checks.end - checks.offset)
         view = memoryview(message)[len(self._head) :]
@@ -408,9 +414,9 @@ class _FetchedFile:
 
 
 def join_spans(spans: Sequence[Span]) -> list[Span]:
-    """Ascending pieces, those with little between them as one.
+    """Return ascending spans with those that have little between them joined into one.
 
-    >>> joined([(0, 8), (8, 24), (1_000_000, 1_000_008)])
+    >>> join_spans([(0, 8), (8, 24), (1_000_000, 1_000_008)])
     [(0, 24), (1000000, 1000008)]
     """
     joined_spans: list[Span] = []

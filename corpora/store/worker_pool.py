@@ -3,22 +3,23 @@
 Workers are spawned, which inherits no locks, threads or half-written buffers, unless the pool is told that there are
 none yet (`fork_workers`): a fork has all that this process has imported and loaded, a second and a half of a core. Each
 watches its parent and ends itself when the parent is gone, however it went (SIGKILL included), so no worker is left
-behind. Each has a pipe of its own, whose end we hold tells at once that it died (out of memory, a crash in a library):
-that fails the one call it was on, and another worker takes its place, so a retry of the same range resumes where its
-part records are. (`ProcessPoolExecutor` fails all calls when one worker dies, and may not notice until another
-call ends: it wakes the thread that watches the workers before it has started the next of them.)
+over. Each has a pipe of its own; our end of it tells at once when the worker died (out of memory, a crash in a
+library): that fails the one call it was on, and another worker takes its place, so a retry of the same range resumes at
+the first part without a record. (`ProcessPoolExecutor` fails all calls when one worker dies, and may not notice until
+another call ends: it wakes the thread that watches the workers before it has started the next of them.)
 
-A worker names its work (`corpora.store.current_record`). It is ended when a record, a batch of records or rows
-take more processor time, or it more memory, than `Limits` allow. `WorkerDied` names the record, as it does after a
-crash. Where it was a batch, the call is made again with that batch taken apart, so that the record can be named.
+A worker reports its work (`corpora.store.current_record`). It is ended when a record, a batch of records or rows take
+more processor time, or it more memory, than `WorkerLimits` allow. `WorkerDied` names the record, as it does after a
+crash. If it was a batch, the call is made again with the items of that batch one by one, so that the record can be
+named.
 
-A worker that is stuck, without processor time and without a report, is replaced and its call made again, twice at
+A worker that hangs, without processor time and without a report, is replaced and its call made again, twice at
 most: that is never the fault of a record. This clock pauses while we were stopped ourselves, or the machine
 slept.
 
-Cost: a tenth of a second a worker to start, when it is first needed, and what importing the function's module
-takes; a call costs the pickling of its arguments and of its result, a thread, and a look at the worker four times a
-second, of 0.3 ms.
+Cost: a tenth of a second to start a worker, when it is first needed, and what importing the function's module takes; a
+call costs the pickling of its arguments and of its result, a thread, and a look at the worker four times a second, of
+0.3 ms.
 """
 
 import gc
@@ -82,10 +83,10 @@ STALL_REMEDY = (
 class WorkerLimits:
     """The bounds on the work on a record before its worker is ended, and when one is replaced; they decide no bytes.
 
-    record_cpu_seconds: processor time that a record may take, or a batch of records that are judged together; of a
-                        batch that takes longer the records are judged one after the other. Compiling does not count
+    record_cpu_seconds: processor time that a record may take, or a batch of records that are judged together; if a
+                        batch takes longer, its records are judged one after the other. Compiling does not count
     memory_bytes:       resident memory of a worker that is at work on texts
-    stall_seconds:      for which a worker may stand still, without processor time, before another takes its place
+    stall_seconds:      how long a worker may do nothing, without processor time, before another takes its place
     """
 
     record_cpu_seconds: float = 120.0
@@ -99,7 +100,10 @@ class WorkerLimits:
 
 
 class WorkerDied(Exception):
-    """A worker process ended in the middle of its work. reading: the record that it was at work on, "" for none."""
+    """A worker process ended in the middle of its work.
+
+    record: the record that it was at work on, "" if none is known
+    """
 
     def __init__(self, message: str, record: str = "") -> None:
         super().__init__(message, record)
@@ -115,18 +119,21 @@ class PoolClosed(WorkerDied):
 
 
 def discard_line(line: str) -> None:
-    """Say nothing."""
+    """Ignore a line."""
 
 
 def keep_waiting() -> None:
-    """Nothing ends a call before its time."""
+    """Return at once, so that the call goes on."""
 
 
 class WorkerPool:
-    """A shared pool of spawned worker processes. Safe to call from many threads, which wait for a free worker.
+    """A pool of worker processes. Many threads may call it; each waits for a free worker.
 
-    tell: called, from any thread, when a call is made again
-    look: called by the thread that waits for a call, every LOOK_SECONDS; what it raises ends the call and its worker
+    num_workers: how many there are at most; each is started when it is first needed
+    limits:      None: the defaults
+    tell:        called with a line, from any thread, when a call is made again
+    on_poll:     called every POLL_SECONDS by the thread that waits for a call; if it raises, the call and its worker
+                 end
     """
 
     def __init__(
@@ -155,7 +162,7 @@ class WorkerPool:
         self.close()
 
     def fork_workers(self, number: int) -> None:
-        """Start some workers as forks of this process; whatever takes the place of one that ends is spawned.
+        """Start up to `number` workers as forks of this process. Workers that replace them are spawned.
 
         Only for a process without threads that may hold a lock, without locked files and without a client of a server:
         a fork would have them, too.
@@ -168,7 +175,10 @@ class WorkerPool:
                 self._idle.append(worker)
 
     def limit_workers(self, number: int) -> None:
-        """Have at most some workers from now on. Only for a pool that is not at work."""
+        """Have at most `number` workers from now on, and end the others.
+
+        Only for a pool that has no call to work on.
+        """
         with self._changed:
             self.num_workers = number
             surplus_workers, self._idle = self._idle[number:], self._idle[:number]
@@ -179,9 +189,9 @@ class WorkerPool:
     def run(self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         """Call a module-level function on a worker and wait for its result.
 
-        It is called again where a worker is stuck, or ends over a batch that can be taken apart. Raises what the
-        function raised, WorkerDied where the process did not live to return, InputError where one worker after
-        the other is stuck.
+        The call is made again if a worker hangs, or ends over a batch that can be taken apart. Raises what the function
+        raised; WorkerDied if the process ended before it returned; InputError if three workers in a row hang;
+        PoolClosed.
         """
         stalls = 0
         while True:
@@ -199,13 +209,15 @@ class WorkerPool:
                 self.tell(f"{death} Its records are taken one by one.")
 
     def get_progress(self) -> tuple[Activity, ...]:
-        """Return what the workers report that they work on: it changes as long as one of them makes progress."""
+        """Return what each worker reports that it works on: it changes as long as one of them makes progress."""
         with self._changed:
             workers = list(self._workers)
         return tuple(worker.read_activity() for worker in workers)
 
     def close(self) -> None:
-        """End the workers at once; what they are doing is abandoned, and its callers get PoolClosed."""
+        """End the workers at once. What they are doing is lost, and its callers get PoolClosed. The pool can be used
+        again.
+        """
         with self._changed:
             workers, self._workers, self._idle = self._workers, set(), []
             self._closings += 1
@@ -216,7 +228,10 @@ class WorkerPool:
             worker.end()
 
     def _call(self, function: Callable[..., object], args: Any, kwargs: Any) -> Any:
-        """One call on one worker. Raises what the function raised, WorkerDied, and what makes it repeat the call."""
+        """Make one call on one worker.
+
+        Raises what the function raised, WorkerDied, and what makes `run` repeat the call.
+        """
         worker = self._take_worker(function.__qualname__)
         with self._changed:
             suspect_batches = tuple(self._suspect_batches)
@@ -233,7 +248,7 @@ class WorkerPool:
         return value
 
     def _take_worker(self, purpose: str) -> "_Worker":
-        """A worker that is free, or a new one while there are fewer than may be."""
+        """Return a worker that is free, or a new one as long as there are fewer than allowed; else wait for one."""
         with self._changed:
             closings = self._closings
             while self._closings == closings:
@@ -260,7 +275,7 @@ class WorkerPool:
 
 
 class _WorkerStalled(Exception):
-    """The worker was stuck, and is gone."""
+    """The worker hung, and is gone."""
 
 
 class _DiedOverBatch(WorkerDied):
@@ -272,7 +287,7 @@ class _DiedOverBatch(WorkerDied):
 
 
 class _WorkerEnded(Exception):
-    """The process is gone. blamed: on what it was working on. stalled: it was stuck"""
+    """The process is gone. is_blamed: what it was working on is the cause. is_stalled: it hung"""
 
     def __init__(self, why: str, is_blamed: bool = True, is_stalled: bool = False) -> None:
         super().__init__(why)
@@ -281,7 +296,10 @@ class _WorkerEnded(Exception):
 
 
 def _build_error(end: _WorkerEnded, activity: Activity, purpose: str, suspect_batches: Collection[str]) -> Exception:
-    """Return the error for the end of a worker. activity: its last report. apart: batches it was to take apart"""
+    """Return the error for the end of a worker.
+
+    activity: its last report. suspect_batches: those it was to take apart
+    """
     work = f" over {activity}" if str(activity) else ""
     if end.is_stalled:
         return _WorkerStalled(f"A worker process hung while it ran {purpose}{work}: {end}.")
@@ -294,7 +312,7 @@ def _build_error(end: _WorkerEnded, activity: Activity, purpose: str, suspect_ba
 
 
 class _Worker:
-    """One process and the pipe to it; `busy` from the sending of a call until its answer."""
+    """One process and the pipe to it; `is_busy` from the sending of a call until its answer."""
 
     def __init__(self, is_fork: bool = False) -> None:
         context: Any = multiprocessing.get_context("fork" if is_fork else "spawn")
@@ -324,9 +342,10 @@ class _Worker:
         suspect_batches: Collection[str],
         on_poll: Callable[[], None],
     ) -> tuple[bool, Any]:
-        """(True, what the function returned) or (False, what it raised). Raises _Ended where the process goes.
+        """Return (True, what the function returned) or (False, what it raised). Raises _WorkerEnded if the process
+        ends.
 
-        apart: the batches whose records are to be taken one by one
+        suspect_batches: the batches to take apart, record by record
         """
         # Raises before the worker hears of the call. Bytes: a view into the pickler's buffer that outlives the
         # buffer, as in the traceback of a broken pipe, ends a Python 3.12 process.
@@ -360,7 +379,7 @@ class _Worker:
         return read_activity(self._sheet)
 
     def is_alive(self) -> bool:
-        """True if the process lives and may be called."""
+        """Return whether the process is alive and may be called."""
         return not self._killed and self._process.is_alive()
 
     def kill(self) -> None:
@@ -372,7 +391,7 @@ class _Worker:
                     os.kill(pid, signal.SIGKILL)
 
     def end(self) -> None:
-        """Kill the process and wait until it is gone, or END_SECONDS are over."""
+        """Kill the process and wait until it is gone, or for MAX_END_SECONDS."""
         self.kill()
         self._process.join(MAX_END_SECONDS)
 
@@ -386,7 +405,7 @@ class _Worker:
 
 
 class _Exchange:
-    """A call on its way and its answer, by a thread of its own: a stuck worker blocks nobody else."""
+    """A call on its way and its answer, by a thread of its own: a worker that hangs blocks nobody else."""
 
     def __init__(self, pipe: Connection, call: bytes) -> None:
         self.done = threading.Event()
@@ -416,7 +435,10 @@ class _Watch:
         self._still_seconds = 0.0
 
     def check(self, activity: Activity, now: float) -> None:
-        """Compare what was spent with the limits. Raises _Ended if it is too much, or nothing at all for too long."""
+        """Compare what was spent with the limits.
+
+        Raises _WorkerEnded if it is too much, or nothing at all for too long.
+        """
         pids = list_process_tree(self._pid)
         cpu, resident = read_cpu_seconds(pids), read_resident_bytes(self._pid)
         moved = cpu != self._cpu or activity != self._activity or is_any_runnable(pids)
@@ -444,7 +466,7 @@ class _Watch:
 
 @contextmanager
 def _block_signals(numbers: Collection[signal.Signals]) -> Iterator[None]:
-    """Block signals in the block, and in a process that is started there, which is then deaf to them from the start."""
+    """Block signals in the block. A process that is started there ignores them from its first moment on."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield
@@ -453,7 +475,7 @@ def _block_signals(numbers: Collection[signal.Signals]) -> Iterator[None]:
 
 
 def _serve_as_fork(parent_pipe: Connection, pipe: Connection, sheet: Any) -> None:
-    """Work as a fork, which first lets go of what is its parent's: the other end of the pipe, and its signals."""
+    """Work as a fork: first let go of what is the parent's, the other end of the pipe and its signals."""
     parent_pipe.close()
     signal.set_wakeup_fd(-1)
     for number in PARENT_SIGNALS:
@@ -464,7 +486,7 @@ def _serve_as_fork(parent_pipe: Connection, pipe: Connection, sheet: Any) -> Non
 
 
 def _serve_calls(pipe: Connection, sheet: Any) -> None:
-    """A worker's life: calls in, answers out, until the pipe ends. sheet: where it reports what it works on."""
+    """Take calls from the pipe and answer them until the pipe is closed. sheet: where to report what is worked on"""
     name_process(WORKER_NAME)
     raise_gc_threshold()
     hide_pandas_from_pyarrow()

@@ -246,7 +246,7 @@ def build_stage(build: StageBuild) -> Ended[Manifest]:
         except FileFault as fault:
             faults.append(fault)
     raise_all(faults)
-    return publish_stage(build, parts)
+    return publish_and_show(build, parts)
 
 
 def train_stage(build: StageBuild) -> Ended[Manifest]:
@@ -256,7 +256,7 @@ def train_stage(build: StageBuild) -> Ended[Manifest]:
     """
     run, stage, plans = build.run, build.stage, build.survey.missing
     if not plans:
-        return publish_stage(build, [])
+        return publish_and_show(build, [])
     if stage.kind == "models":
         from flows.orchestration.training_task import watch_training  # only a run that trains needs the trainer
         from trainer.launching.launch import train
@@ -277,10 +277,10 @@ def train_stage(build: StageBuild) -> Ended[Manifest]:
             watch_learning(stage, plan.job, run.advance)
     parts = build_parts(run.place, stage, plans, build.distrusted)
     build.add_built(parts)
-    return publish_stage(build, parts)
+    return publish_and_show(build, parts)
 
 
-def publish_stage(build: StageBuild, parts: Sequence[Part]) -> Ended[Manifest]:
+def publish_and_show(build: StageBuild, parts: Sequence[Part]) -> Ended[Manifest]:
     """Publish a stage, unless the store holds it whole, and show its ledger on the page of the run.
 
     parts: those that were built

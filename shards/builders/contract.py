@@ -1,13 +1,13 @@
 """Define an input: the way from the documents of a shard to examples.
 
-An input is a frozen dataclass; its fields are keys of the recipe's `[shards]` table besides those that every input
-has. One more is a file with such a class and a row in `shards.inputs`; or a class of an installed package, under the
+An input is a frozen dataclass. Its fields are keys of the recipe's `[shards]` table, besides those that every input
+has. A new input is a file with such a class and a row in `shards.inputs`; or a class of an installed package, under the
 entry point `cloze.inputs`:
 
     [project.entry-points."cloze.inputs"]
     windows = "my_package:WindowsInput"
 
-The columns that every builder takes and gives: the tokens of a shard's documents, and the shard's examples.
+The columns that every builder takes are `DocumentTokens`, and those that it returns are `Examples`.
 """
 
 from typing import ClassVar, NamedTuple, Protocol
@@ -22,7 +22,7 @@ MAX_LENGTH = MAX_COPIES = (1 << 16) - 1  # what the columns of examples hold
 
 
 class DocumentTokens(NamedTuple):
-    """The tokenised documents of one shard, in canonical order; no sentence and no document is empty."""
+    """The tokenized documents of one shard, in canonical order. No sentence and no document is empty."""
 
     ids: Ids  # [tokens]
     word_starts: Bytes  # [tokens], 1 where a word begins
@@ -32,7 +32,7 @@ class DocumentTokens(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """n examples, by copy."""
+    """n examples, copy after copy."""
 
     ids: Ids  # flat, with their special tokens
     offsets: Int64s  # [n + 1], into ids
@@ -48,7 +48,7 @@ class Examples(NamedTuple):
 
 
 def check_columns(columns: DocumentTokens) -> None:
-    """Check the columns against what their builder promises: offsets that fit, nothing empty."""
+    """Check that offsets fit together and that no sentence or document is empty. Raises AssertionError."""
     sentences, documents = columns.sentences, columns.documents
     assert sentences[0] == documents[0] == 0
     assert sentences[-1] == len(columns.ids) == len(columns.word_starts)
@@ -58,11 +58,11 @@ def check_columns(columns: DocumentTokens) -> None:
 
 
 class Common(NamedTuple):
-    """The arguments that every input gets.
+    """The settings that every input gets.
 
-    length: tokens of the longest example, with specials
+    length: number of tokens of the longest example, special tokens included
     copies: how often every document is made into examples
-    seed:   where all addresses of choices begin
+    seed:   of all random choices
     """
 
     length: int
@@ -73,8 +73,8 @@ class Common(NamedTuple):
 class BuiltExamples(NamedTuple):
     """The examples of one shard.
 
-    ledgers:  one a copy, checked
-    surfaces: looks of examples with a label, as `shards.surfaces.count_surfaces` counts
+    ledgers:  one for each copy, checked
+    surfaces: counts of `shards.surfaces.count_surfaces`, if the examples have a label; else None
     """
 
     examples: Examples
@@ -83,10 +83,10 @@ class BuiltExamples(NamedTuple):
 
 
 class ExampleInput(Protocol):
-    """One kind of input, besides being a frozen dataclass. Raise `version` whenever its output changes.
+    """What an input must offer, besides being a frozen dataclass. Raise `version` whenever its output changes.
 
     kind:     its name in a recipe
-    masked:   whether the model guesses masked tokens; False: `[shards.masking]` is `none`
+    masked:   whether the model guesses masked tokens; if False, `[shards.masking]` must be `none`
     segments: 1, or 2: `[CLS] A [SEP] B [SEP]`
     labels:   what the label of an example says: "next-sentence", "sentence-order", another word; None without labels
     """
@@ -98,7 +98,15 @@ class ExampleInput(Protocol):
     labels: ClassVar[str | None]
 
     def check(self, common: Common) -> None:
-        """Raise InputError for settings that do not go together."""
+        """Raise InputError if the settings do not go together."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """The examples of all copies: a pure function of what is given."""
+        """Build the examples of a shard: all copies, one after another.
+
+        columns:    the documents of the shard
+        common:     the settings that every input gets
+        vocabulary: the number of tokens, and the ids of special tokens by role, such as "cls" and "sep"
+
+        The result must depend on the arguments only: random choices are functions of `common.seed` and the documents'
+                                                      keys.
+        """

@@ -1,11 +1,11 @@
-"""The kernels of the masks: places are chosen, then what the model sees in them.
+"""The kernels of the masks: positions are chosen, then what the model sees there.
 
-Promise: the masks of `shards.masks.plain`, which is their definition; what an example gets depends on its key, its
-rate and its tokens alone. Cost: see `shards.masks.masking`; room for one example is set aside once a call.
+Promise: the masks of `shards.masks.plain`, which is their definition; what an example gets depends only on its key, its
+rate and its tokens. Cost: see `shards.masks.masking`; room for one example is set aside once a call.
 
-What is chosen is kept as bits, 64 places to a word, and so found in ascending order without a sort or a look at what
-is not chosen. A drawn 64-bit word is two numbers of 32 bits, the lower half first; of n things each is drawn with
-1/n to a relative error below n / 2^32.
+What is chosen is kept as bits, 64 positions to a word, and so found in ascending order without a sort or a look at what
+is not chosen. A drawn 64-bit word is two numbers of 32 bits, the lower half first; of n things each is drawn with 1/n
+to a relative error below n / 2^32.
 """
 
 import numpy as np
@@ -55,7 +55,16 @@ def mask_examples(
     targets: Ids,
     mask_offsets: Int64s,
 ) -> None:
-    """Put the masks into `ids`, and fill the last three. rules: unit, count, cap, bounds of the kinds, mask id"""
+    """Mask examples in place: overwrite the chosen tokens in `ids`, and write where they are and what they were.
+
+    codes:         int64 [6]: unit, count, maximum of masks per example, the two bounds of `to_kind_bounds`, and the id
+                   of
+                   [MASK]
+    length_bounds: see `to_length_bounds`
+    positions:     int64 [room], gets the positions of masked tokens in `ids`
+    targets:       [room], gets the original tokens
+    mask_offsets:  int64 [examples + 1], zeros; gets where each example's masks end
+    """
     unit, count, cap = codes[0], codes[1], codes[2]
     max_length = 0
     for example in range(len(example_ids)):
@@ -90,7 +99,10 @@ def mask_examples(
 
 @kernel
 def _count_special_tokens(row: Ids, is_special: Bytes, special_ranges: UInt32s) -> int:
-    """Count the special tokens of a row: by the few runs of their ids, which takes vectors, or one by one."""
+    """Count the special tokens of one example.
+
+    If special ids form few ranges, compare all tokens with each range, which the compiler vectorizes.
+    """
     num = np.uint32(0)
     if len(special_ranges) > _MAX_RANGES_TO_SCAN:
         for position in range(len(row)):
@@ -103,7 +115,7 @@ def _count_special_tokens(row: Ids, is_special: Bytes, special_ranges: UInt32s) 
 
 @kernel
 def _count_ids_in_range(row: Ids, first: np.uint32, span: np.uint32) -> np.uint32:
-    """Count the ids in [first, first + span]."""
+    """Count the ids from `first` to `first + span`, both included."""
     num = np.uint32(0)
     for position in range(len(row)):
         num = np.uint32(num + np.uint32(np.uint32(row[position] - first) <= span))
@@ -112,7 +124,7 @@ def _count_ids_in_range(row: Ids, first: np.uint32, span: np.uint32) -> np.uint3
 
 @kernel
 def _draw_mask_count(num: int, rate: float, count: int, cap: int, key: np.uint64) -> int:
-    """Return the number of `num` tokens to be chosen."""
+    """Return how many of `num` tokens to mask: the rounded share, or the share rounded up or down by chance."""
     if num == 0:
         return 0
     if count == EXACT:
@@ -122,9 +134,10 @@ def _draw_mask_count(num: int, rate: float, count: int, cap: int, key: np.uint64
 
 @kernel
 def _choose_tokens(row: Ids, is_special: Bytes, num: int, num_masks: int, key: np.uint64, chosen: UInt64s) -> None:
-    """Set the bits of `wanted` of the `num` ordinary tokens: places are drawn until there are enough.
+    """Set the bits of `num_masks` of the `num` ordinary tokens; all sets have the same probability.
 
-    Of more than half of them those are drawn that are left out, so that few draws fail.
+    Positions are drawn until enough are found. If more than half are to be masked, those to leave out are drawn
+    instead, so that few draws hit a position that is already taken.
     """
     leaves_out = 2 * num_masks > num
     missing = num - num_masks if leaves_out else num_masks
@@ -142,7 +155,7 @@ def _choose_tokens(row: Ids, is_special: Bytes, num: int, num_masks: int, key: n
 
 @kernel
 def _choose_if_free(row: Ids, is_special: Bytes, position: np.uint64, chosen: UInt64s) -> int:
-    """Set the bit of a place; 1 where it was free, 0 where it was not, or is a special token's."""
+    """Set the bit of a position, unless it is set already or holds a special token. Return 1 if it changed, else 0."""
     word, bit = position >> _6, position & _63
     is_free = (~(chosen[word] >> bit) & _1) & (np.uint64(is_special[row[position]]) ^ _1)
     chosen[word] |= is_free << bit
@@ -151,7 +164,7 @@ def _choose_if_free(row: Ids, is_special: Bytes, position: np.uint64, chosen: UI
 
 @kernel
 def _choose_independent(row: Ids, is_special: Bytes, rate: float, cap: int, key: np.uint64, chosen: UInt64s) -> None:
-    """Set the bits of ordinary tokens, each by itself; of more than `cap` some are drawn and taken out again."""
+    """Set the bit of each ordinary token with probability `rate`. If more than `cap` are set, unset some at random."""
     num: Integer = 0
     for block in range((len(row) + 63) >> 6):
         bits = _draw_bits(rate, key, block)
@@ -175,10 +188,11 @@ def _choose_independent(row: Ids, is_special: Bytes, rate: float, cap: int, key:
 
 @kernel
 def _draw_bits(rate: float, key: np.uint64, block: Integer) -> np.uint64:
-    """64 bits, each set with probability `rate` (to 2^-32): where a number of 32 bits is below the rate's.
+    """Return 64 bits, each set with probability `rate` (to within 2^-32).
 
-    Bit i of the k-th word drawn is the k-th highest bit of number i. Words are drawn until every number is decided,
-    eight for most rates.
+    A bit is set if its 32-bit random number is below `rate` * 2^32. Bit i of the k-th word drawn is the k-th highest
+    bit of number i, so one word advances all 64 comparisons. Words are drawn until every comparison is decided: about
+    eight.
     """
     bound = np.uint64(np.rint(rate * 4294967296.0))
     if bound >> _32:
@@ -200,11 +214,16 @@ def _draw_bits(rate: float, key: np.uint64, block: Integer) -> np.uint64:
 def _build_units(
     row: Ids, word_starts: Bytes, is_special: Bytes, lengths: UInt64s, key: np.uint64, bounds: UInt64s, units: UInt64s
 ) -> tuple[int, int]:
-    """Write the first word and the end of every unit, none across a special token: numbers of `bounds`.
+    """Group the words of one example into units (words, n-grams or spans) that are masked together.
 
-    There a word is the place where it begins, and after the last one of a stretch of words is the place where it ends.
-    lengths: a number of 32 bits not below the k-th of these means more than k words
-    Returns the number of units, and that of ordinary tokens.
+    No unit contains a special token.
+
+    lengths: see `to_length_bounds`
+    bounds:  gets the start of each word; after the last word before a special token, also its end
+    units:   gets the first word and the end word of each unit, as indices into `bounds`; the third row is scratch
+             memory
+
+    Returns the number of units, and the number of ordinary tokens.
     """
     num_bounds = num_units = _0
     start, special_positions = _0, units[2]
@@ -229,7 +248,7 @@ def _build_units(
 
 @kernel
 def _find_special_positions(row: Ids, is_special: Bytes, positions: UInt64s) -> int:
-    """Write the places of special tokens, and the row's length; return their number."""
+    """Write the positions of special tokens, and after them the number of tokens. Return how many are special."""
     num = _0
     for position in range(np.uint64(len(row))):
         positions[num] = position
@@ -242,7 +261,12 @@ def _find_special_positions(row: Ids, is_special: Bytes, positions: UInt64s) -> 
 def _split_words_into_units(
     first: np.uint64, end: np.uint64, lengths: UInt64s, key: np.uint64, units: UInt64s, num_units: np.uint64
 ) -> np.uint64:
-    """Cut the words from `first` to before `end` into units of drawn lengths; return their number so far."""
+    """Append units of random lengths that together hold the words from `first` up to but not including `end`.
+
+    lengths: see `to_length_bounds`; empty: every unit is one word
+
+    Returns the number of units so far.
+    """
     if len(lengths) == 0:
         for word in range(first, end):
             units[0, num_units], units[1, num_units] = word, word + _1
@@ -262,7 +286,7 @@ def _split_words_into_units(
 
 @kernel
 def _keep_independent(units: UInt64s, num_units: int, bounds: UInt64s, rate: float, key: np.uint64) -> tuple[int, int]:
-    """Keep units, each by itself; return their number, and the number of their tokens."""
+    """Keep each unit with probability `rate`. Return the number of units kept, and the number of their tokens."""
     num_kept, num, bits = _0, _0, _0
     for unit in range(np.uint64(num_units)):
         if unit & _63 == _0:
@@ -280,10 +304,13 @@ def _keep_independent(units: UInt64s, num_units: int, bounds: UInt64s, rate: flo
 def _choose_units(
     units: UInt64s, num_units: int, bounds: UInt64s, num_masks: int, key: np.uint64, chosen: UInt64s, heads: UInt64s
 ) -> None:
-    """Set the bits of units in random order (Fisher, Yates), and of their first places in `heads`.
+    """Choose units in random order (a Fisher-Yates shuffle) until `num_masks` tokens are chosen, and set their bits.
 
-    One that has more tokens than are left loses its last words or its first, as drawn, so that none of its places is
-    chosen more often than others; where one word has more, it is skipped.
+    A unit with more tokens than are still needed loses words, at its start or at its end by chance, so that no position
+    is chosen more often than others. A single word that has too many tokens is skipped.
+
+    chosen: gets the bits of all tokens of the chosen units
+    heads:  gets the bit of the first token of each chosen unit
     """
     missing, num = np.uint64(num_masks), np.uint64(num_units)
     for index in range(num):
@@ -322,9 +349,12 @@ def _replace_chosen(
     targets: Ids,
     num_masked: int,
 ) -> int:
-    """Put into the chosen places what the model sees, and clear the bits; return the masked places by then.
+    """Overwrite the chosen tokens of one example with what the model sees. Return the number of masks so far.
 
-    Without branches where the outcome is drawn: which kind comes next cannot be guessed.
+    has_shared_kind: whether all tokens of a unit become the same kind: [MASK], random tokens, or themselves
+    positions:       gets the positions of masked tokens in the ids of all examples, from `num_masked` on
+
+    The chosen bits are cleared. There are no branches on drawn numbers, because the processor cannot predict them.
     """
     mask_bound, random_bound, mask_id = np.uint64(codes[3]), np.uint64(codes[4]), np.uint32(codes[5])
     num, kind, written = np.uint64(len(ordinary)), _0, np.uint64(num_masked)

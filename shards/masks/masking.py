@@ -1,31 +1,29 @@
 """Masks for masked language modelling: which tokens the model must guess, and what it sees in their place.
 
-Devlin et al. 2018, section 3.1: a share of the tokens is chosen; of those, 80% become [MASK], 10% a random
-token, 10% stay. The label of a chosen position is the token at that place, so it is not stored.
+Devlin et al. 2018, section 3.1: a share of the tokens is chosen; of those, 80% become [MASK], 10% a random token, 10%
+stay. The label of a chosen position is the token at that place, so it is not stored.
 
-The masks of an example are a function of (seed, epoch, example id, its ids), of the rate and of the settings: the
-same in any batch, in any order, on any worker. A static mask is the mask of the epoch with the copy's number.
+The masks of an example are a function of (seed, epoch, example id, its ids), of the rate and of the settings: the same
+in any batch, in any order, on any worker. A static mask is the mask of the epoch with the copy's number.
 
 What is chosen together is a token; a word; an n-gram of words, n of them with probability proportional to 1/n (Lan et
 al. 2019, section 3.1); or a span, an n-gram of a length drawn from the geometric distribution with p = 0.2 that is cut
-off at ten words (Joshi et al. 2019, section 3.1: 3.8 words in the mean), all of whose tokens are replaced alike. Words
+off at ten words (Joshi et al. 2019, section 3.1: 3.8 words in the mean), in which all tokens are replaced alike. Words
 are cut into n-grams before any is chosen: so none overlaps another, and tokens near a [SEP] are not chosen more rarely
-than others, as they are where an n-gram is put at a drawn place. Words come from the word starts that are stored with
-the tokens, so they are whole for WordPiece, byte-level BPE and Unigram alike.
+than others, as they are if an n-gram is put at a drawn place. Words come from the word starts that are stored with the
+tokens, so they are whole for WordPiece, byte-level BPE and Unigram alike.
 
-Where this differs from the authors' script: the number of masks is a share of the tokens that can be chosen,
-not of the length with [CLS] and [SEP] (rounded half to even: 19 in 128 tokens as there, 76 in 512 for 77);
-random tokens are never special ones; special tokens inside the text ([UNK]) are not chosen; a word does not
-reach across a [SEP]. As there, a whole word that would exceed the number is skipped, so an example of long
-words can have fewer masks than its number, or none. An n-gram that would exceed it loses words at an end until it fits.
+Differences from the authors' script: the number of masks is a share of the tokens that can be chosen, not of the length
+with [CLS] and [SEP] (rounded half to even: 19 in 128 tokens as there, 76 in 512 for 77); random tokens are never
+special ones; special tokens inside the text ([UNK]) are not chosen; a word does not reach across a [SEP]. As there, a
+whole word that would exceed the number is skipped, so an example of long words can have fewer masks than its number, or
+none. An n-gram that would exceed it loses words at an end until it fits.
 
-Cost: see `put_masks`.
+The rate may change with the epoch or the step. The epoch is the example's own. The step is the number of the slot
+divided by the examples of a step, so what a slot holds is a function of the slot only, for any reader, with any number
+of processes. Held-out examples are always read at the last rate, so that losses of two steps compare.
 
-A rate that changes: the share of tokens to guess as a function of the epoch, or of the step.
-
-An epoch is the example's own. A step is the slot's number divided by the examples of a step, so what a slot holds is a
-function of the slot alone, for any reader, with any number of processes. Held-out examples are always read at the last
-rate, so that losses of two steps compare.
+Cost: see `mask_tokens`.
 """
 
 from collections.abc import Mapping
@@ -48,12 +46,12 @@ Point = tuple[int, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateSchedule:
-    """Settings for a rate that changes from `rate` on.
+    """How the mask rate changes. Before the first point it starts from `MaskSettings.rate`.
 
-    points: `[[4, 0.15]]`: from epoch or step 4 on the rate is 0.15; ascending
-    by:     `epoch`, or `step`: slots of these shards, `batch` at a time
-    shape:  `constant` up to the next point, or `linear` towards it
-    batch:  examples of a step, as in the phase of the training that reads these shards
+    points: `[[4, 0.15]]`: from epoch or step 4 on the rate is 0.15; in ascending order
+    by:     `epoch`, or `step`: a step is `batch` slots of these shards
+    shape:  `constant`: the rate jumps at each point; `linear`: it changes steadily between points
+    batch:  examples of a step, as in the training phase that reads these shards; only with `step`
     """
 
     points: tuple[Point, ...]
@@ -81,7 +79,7 @@ class RateSchedule:
         check_range(f"{table}.batch", self.batch or 1, 1, 1 << 32)
 
     def compute_rate(self, initial_rate: float, epoch_or_step: int) -> float:
-        """The rate at an epoch or step. first: the rate at 0"""
+        """Return the rate at an epoch or step. initial_rate: the rate at 0"""
         previous, rate = 0, initial_rate
         for at, later in self.points:
             if epoch_or_step < at:
@@ -91,7 +89,12 @@ class RateSchedule:
         return rate
 
     def compute_rates(self, initial_rate: float, epochs: Int64s, slots: Int64s) -> Float64s:
-        """The rate of each example."""
+        """Return the rate of each example: float64 [examples].
+
+        initial_rate: the rate at epoch or step 0
+        epochs:       int64 [examples]
+        slots:        int64 [examples]
+        """
         epochs_or_steps = epochs if self.batch is None else slots // self.batch
         unique, inverse = np.unique(epochs_or_steps, return_inverse=True)
         return np.array([self.compute_rate(initial_rate, each) for each in unique.tolist()])[inverse]
@@ -107,20 +110,22 @@ SPAN_GEOMETRIC_P = 0.2  # Joshi et al. 2019
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskSettings:
-    """Settings that determine the masks.
+    """Which tokens are masked, and how. These are the keys of `[shards.masking]` in a recipe.
 
-    kind:            `dynamic`, drawn for every epoch as examples are read, `static`, stored with them, or `none`
-    unit:            `token`; `whole-word`: a word's pieces together; `n-gram`: words together, as ALBERT; `span`: words
-                     together that are replaced alike, as SpanBERT
+    kind:            `dynamic`: drawn for each epoch when examples are read; `static`: drawn once and stored; or `none`:
+                     then every other key but `seed` must be left out
+    unit:            what is masked together: `token`; `whole-word`: all tokens of a word; `n-gram`: several words, as
+                     ALBERT; `span`: several words that are all replaced in the same way, as SpanBERT
     rate:            share of an example's tokens that the model must guess
-    mask_share:      of those, the share that becomes [MASK]
-    random_share:    of those, the share that becomes a random token; the rest stay as they are
-    random:          random tokens are `uniform`, each as probable, or by `frequency`, as often as they occur
-    max_predictions: bound on the masks of an example; None for no bound
-    count:           how many are chosen: `exact`, the rounded share, and at least one; `probabilistic`, the share
-                     rounded up or down by chance; `independent`, each token, word or n-gram by itself
-    longest:         words of the longest n-gram or span; None for 3 and 10
-    schedule:        how the rate changes from epoch to epoch or from step to step; None: it does not
+    mask_share:      share of the masked tokens that become [MASK]
+    random_share:    share of the masked tokens that become a random token; the rest stay as they are
+    random:          `uniform`: every random token has the same probability; `frequency`: as often as it occurs in the
+                     text
+    max_predictions: maximum of masks per example; None: no maximum
+    count:           how many tokens are masked: `exact`: the rounded share, at least one; `probabilistic`: the share,
+                     rounded up or down by chance; `independent`: each token, word or n-gram is chosen by itself
+    longest:         maximum of words in an n-gram or span; None: 3 for n-grams, 10 for spans
+    schedule:        how the rate changes with the epoch or the step; None: it stays the same
     """
 
     kind: str = "dynamic"
@@ -165,24 +170,29 @@ class MaskSettings:
             self._check_others_unset()
 
     def _check_others_unset(self) -> None:
+        """Raise InputError if a key other than `kind` and `seed` differs from its default."""
         for setting in fields(self):
             if setting.name not in ("kind", "seed") and getattr(self, setting.name) != setting.default:
                 raise InputError(f'shards.masking.{setting.name} means nothing to kind = "none": leave it out.')
 
     def compute_rates(self, epochs: Int64s, slots: Int64s) -> float | Float64s:
-        """The rate, or that of each example where it changes."""
+        """Return the mask rate: one number if there is no schedule, else float64 [examples].
+
+        epochs: int64 [examples], the epoch in which each example is read
+        slots:  int64 [examples], the slot at which it is read
+        """
         return self.rate if self.schedule is None else self.schedule.compute_rates(self.rate, epochs, slots)
 
     @property
     def held_out_settings(self) -> "MaskSettings":
-        """The settings under which held-out examples are read: the rate is the last one."""
+        """The settings for held-out examples: the last rate of the schedule, and no schedule."""
         if self.schedule is None:
             return self
         return replace(self, rate=self.schedule.points[-1][1], schedule=None)
 
 
 class VocabularyLike(Protocol):
-    """The facts that masks need of a vocabulary; the manifest of the shards has them too."""
+    """What masking needs of a vocabulary: its size, and the ids of special tokens by role ("mask", "pad")."""
 
     @property
     def size(self) -> int: ...
@@ -192,14 +202,14 @@ class VocabularyLike(Protocol):
 
 
 class ShardVocabulary(NamedTuple):
-    """The facts about a vocabulary in a shard set: how many tokens it has, and the ids of special ones by role."""
+    """The vocabulary of a shard set as its manifest describes it: the number of tokens, and the special ids by role."""
 
     size: int
     special_ids: Mapping[str, int]
 
 
 class MaskVocabulary(NamedTuple):
-    """A vocabulary as the kernels need it."""
+    """The tables that kernels read about a vocabulary, as `build_mask_vocabulary` makes them."""
 
     is_special: Bytes  # [vocabulary], 1 for ids that are neither chosen nor put in as random
     special_ranges: UInt32s  # [runs, 2], of consecutive ids that are special: the first, and how many follow it
@@ -210,7 +220,7 @@ class MaskVocabulary(NamedTuple):
 
 
 class Masks(NamedTuple):
-    """Masks of n examples."""
+    """The masks of n examples, apart from their tokens: where they are, and what the model sees there."""
 
     positions: UInt16s  # flat, ascending in every example, counted from its first token
     offsets: Int64s  # [n + 1], into positions
@@ -218,7 +228,7 @@ class Masks(NamedTuple):
 
 
 class MaskedTokens(NamedTuple):
-    """The tokens to be guessed in n examples whose ids have their masks put in: M of them."""
+    """The M masked tokens of n examples that were masked in place: where they are, and what they were."""
 
     flat_positions: Int64s  # [M], in the flat ids, ascending
     targets: Ids  # [M], the original tokens
@@ -226,7 +236,7 @@ class MaskedTokens(NamedTuple):
 
 
 class KernelSettings(NamedTuple):
-    """Settings as the kernels need them."""
+    """Mask settings as numbers, in the form that the kernels take."""
 
     codes: Int64s
     length_bounds: UInt64s
@@ -234,7 +244,10 @@ class KernelSettings(NamedTuple):
 
 
 def build_mask_vocabulary(vocabulary: VocabularyLike) -> MaskVocabulary:
-    """The tables of a vocabulary whose `special_ids` name "mask" and all other special tokens."""
+    """Build the kernels' tables for a vocabulary.
+
+    Its `special_ids` must name "mask" and all other special tokens: no other id is exempt from masks.
+    """
     is_special = np.zeros(vocabulary.size, np.uint8)
     is_special[list(vocabulary.special_ids.values())] = 1
     ordinary = np.flatnonzero(is_special == 0).astype(np.uint32)
@@ -245,11 +258,13 @@ def build_mask_vocabulary(vocabulary: VocabularyLike) -> MaskVocabulary:
 
 
 def with_frequencies(vocabulary: MaskVocabulary, counts: Int64s) -> MaskVocabulary:
-    """The same where random ids are drawn in proportion to counts: int64 [vocabulary]. Special ones count nothing.
+    """Return the vocabulary with tables that draw random tokens in proportion to their frequency.
 
-    Each ordinary id keeps itself below its weight, and else gives way to its alias (Walker 1977, Vose 1991), in whole
-    numbers: probabilities to 2^-32. Where no ordinary id occurs, each stays as probable.
-    Cost: a microsecond an id.
+    counts: int64 [vocabulary], how often each token occurs; counts of special tokens are ignored
+
+    This is the alias method (Walker 1977, Vose 1991) in whole numbers: a drawn id is kept if a second random number is
+    below its weight, else it is replaced by its alias. Probabilities are exact to 2^-32. If no ordinary token occurs,
+    all keep the same probability. Cost: one microsecond per id.
     """
     scaled_counts = [count * len(vocabulary.ordinary) for count in counts[vocabulary.ordinary].tolist()]
     mean = sum(scaled_counts) // len(scaled_counts)
@@ -277,13 +292,18 @@ def mask_tokens(
     vocabulary: MaskVocabulary,
     rate: npt.ArrayLike | None = None,
 ) -> MaskedTokens:
-    """Put the masks of n examples into their ids, in place.
+    """Mask n examples in place: overwrite the chosen tokens in `ids` with what the model sees.
 
-    `ids` and `word_starts` are flat, `offsets` int64 [n + 1] cuts them; `epoch` is one number, or one an
-    example (for static masks the copy's), and so is `rate`; None for the settings'. `word_starts` is not read where the
-    unit is a token: it may be empty then.
+    ids:         uint16 or uint32 [tokens], all examples one after another; changed
+    offsets:     int64 [n + 1], the bounds of each example in `ids`
+    word_starts: uint8 [tokens], 1 where a word begins; may be empty if the unit is a token
+    example_ids: uint64 [n]
+    epoch:       one number, or one per example; for static masks the number of the copy
+    rate:        one number, or one per example; None: the rate of the settings, whatever their schedule
 
-    Cost of an example of 115 tokens, in batches of 256: 0.21 microseconds; of whole words 0.43, of spans 0.52, of
+    Returns where the masked tokens are, and their original ids; none if the settings' kind is `none`.
+
+    Cost per example of 115 tokens in batches of 256: 0.21 microseconds; for whole words 0.43, for spans 0.52, for
     n-grams 0.63 (one x86-64 core, shared at the time).
     """
     num = len(example_ids)
@@ -320,9 +340,10 @@ def draw_masks(
     vocabulary: MaskVocabulary,
     rate: npt.ArrayLike | None = None,
 ) -> Masks:
-    """The masks of n examples, whose ids stay as they are; arguments as `put_masks` takes them.
+    """Return the masks of n examples without changing `ids`. The arguments are those of `mask_tokens`.
 
-    Drawn for some `TOKENS_AT_ONCE` at a time, whose copies the processor's cache holds; an example is never cut.
+    An example may have `MAX_MASKED_LENGTH` tokens at most. The examples are masked in copies of about
+    `TOKENS_PER_CHUNK` tokens, which fit into the processor's cache.
     """
     num = len(example_ids)
     assert num == len(offsets) - 1, "every example has a length"
@@ -350,7 +371,7 @@ def _draw_chunk(
     vocabulary: MaskVocabulary,
     rates: npt.ArrayLike,
 ) -> tuple[UInt16s, Int64s, Ids]:
-    """Positions, how many each example has, and replacements, by masks that are put into a copy of the ids."""
+    """Mask a copy of the ids. Return positions in each example, the number of masks per example, and replacements."""
     seen = ids.copy()
     positions, _, mask_offsets = mask_tokens(
         seen, offsets, word_starts, example_ids, epochs, settings, vocabulary, rates
@@ -361,29 +382,39 @@ def _draw_chunk(
 
 @lru_cache(64)
 def _encode_settings(settings: MaskSettings, mask_id: int) -> KernelSettings:
+    """Convert settings to the numbers that the kernels take. Cached, because a loader asks for every batch."""
     cap = settings.max_predictions or MAX_MASKED_LENGTH
     codes = (UNIT_CODES[settings.unit], COUNT_CODES[settings.count], cap, *to_kind_bounds(settings), mask_id)
     return KernelSettings(np.array(codes, np.int64), to_length_bounds(settings), compute_root(settings.seed, "mask"))
 
 
 def to_kind_bounds(settings: MaskSettings) -> tuple[int, int]:
-    """Return bounds: a 32-bit number below the first is [MASK], below the second a random token (shares to 2^-32)."""
+    """Return two bounds for a 32-bit random number that decides what a chosen token becomes (shares exact to 2^-32).
+
+    Below the first it becomes [MASK], below the second a random token; else it stays.
+    """
     shares = settings.mask_share, settings.mask_share + settings.random_share
     return round(shares[0] * 2**32), round(shares[1] * 2**32)
 
 
 def to_length_bounds(settings: MaskSettings) -> UInt64s:
-    """Return bounds: a 32-bit number not below the k-th is an n-gram of more than k words (probabilities to 2^-32)."""
+    """Return the bounds for a 32-bit random number that decides the length of an n-gram: uint64 [longest - 1].
+
+    The n-gram has more than k words if the number is at least the k-th bound. Probabilities are exact to 2^-32.
+    """
     return np.round(np.cumsum(compute_length_shares(settings))[:-1] * 2**32).astype(np.uint64)
 
 
 def compute_length_shares(settings: MaskSettings) -> Float64s:
-    """Return the probabilities of units of 1, 2, ... words."""
+    """Return the probabilities of units of 1, 2, ... words: float64 [longest]."""
     words = np.arange(1, (settings.longest or DEFAULT_MAX_WORDS.get(settings.unit, 1)) + 1)
     weights = (1 - SPAN_GEOMETRIC_P) ** words if settings.unit == "span" else 1 / words
     return np.asarray(weights / weights.sum())
 
 
 def to_flat_positions(offsets: Int64s, masks: Masks) -> Int64s:
-    """Return where the masked tokens are in the flat ids; `ids[masked_places(...)]` are the labels."""
+    """Return where the masked tokens of all examples are in the flat ids: int64 [masks].
+
+    offsets: int64 [n + 1], the start of each example in the ids
+    """
     return np.repeat(offsets[:-1], np.diff(masks.offsets)) + masks.positions

@@ -32,7 +32,7 @@ def draw_masks_plain(
     settings: MaskSettings,
     vocabulary: MaskVocabulary,
 ) -> Masks:
-    """Return what `shards.masks.masking.draw_masks` gives."""
+    """Return what `shards.masks.masking.draw_masks` returns for one epoch: the reference implementation, for tests."""
     positions: list[Positions] = []
     replacements: list[int] = []
     dtype: npt.DTypeLike = ids.dtype
@@ -58,7 +58,7 @@ def draw_masks_plain(
 
 
 def with_rate_at(settings: MaskSettings, epoch: int, slot: int) -> MaskSettings:
-    """The settings with the rate of an epoch and slot."""
+    """Return the settings with the schedule replaced by its rate at an epoch and slot."""
     if settings.schedule is None:
         return settings
     epoch_or_step = epoch if settings.schedule.batch is None else slot // settings.schedule.batch
@@ -68,7 +68,7 @@ def with_rate_at(settings: MaskSettings, epoch: int, slot: int) -> MaskSettings:
 def _choose_units(
     row: list[int], word_starts: list[int], key: int, settings: MaskSettings, vocabulary: MaskVocabulary
 ) -> list[Positions]:
-    """The places to guess in one example, unit by unit."""
+    """Return the positions to mask in one example, as a list per unit."""
     maskable = [place for place, token in enumerate(row) if not vocabulary.is_special[token]]
     cap = settings.max_predictions or MAX_MASKED_LENGTH
     num_masks = min(_draw_mask_count(len(maskable), key, settings), len(maskable), cap)
@@ -84,14 +84,14 @@ def _choose_units(
 
 
 def _draw_mask_count(num: int, key: int, settings: MaskSettings) -> int:
-    """Return the number of `num` tokens to be chosen, before any bound."""
+    """Return how many of `num` tokens to mask, before any maximum is applied."""
     if settings.count == "probabilistic":
         return int(num * settings.rate + float(draw_uniform(key, MASK_COUNTS)))
     return max(1, round(num * settings.rate))
 
 
 def _iter_draws(key: int, first_counter: int) -> Iterator[int]:
-    """The numbers of 32 bits of an example's stream from a counter on: of each word the lower half first."""
+    """Yield the 32-bit random numbers of an example's stream from a counter on, the lower half of each word first."""
     for counter in count(first_counter):
         upper, lower = divmod(int(draw(key, counter)), 2**32)
         yield lower
@@ -99,9 +99,12 @@ def _iter_draws(key: int, first_counter: int) -> Iterator[int]:
 
 
 def _draw_positions(length: int, maskable: Positions, num_masks: int, key: int) -> Positions:
-    """`wanted` of the places, every set as probable: places are drawn until there are enough.
+    """Return `num_masks` of the maskable positions, every set with the same probability.
 
-    Of more than half of them those are drawn that are left out.
+    length: tokens of the example, special ones included
+
+    Positions are drawn until enough are found. If more than half are to be masked, those to leave out are drawn
+    instead.
     """
     leaves_out, chosen, free = 2 * num_masks > len(maskable), set[int](), set(maskable)
     draws = _iter_draws(key, CHOICES)
@@ -112,7 +115,7 @@ def _draw_positions(length: int, maskable: Positions, num_masks: int, key: int) 
 
 
 def _keep_positions(length: int, maskable: Positions, rate: float, cap: int, key: int) -> Positions:
-    """Keep each of the places by itself; of more than `cap` some are drawn and taken out again."""
+    """Keep each maskable position with probability `rate`. If more than `cap` are kept, drop some at random."""
     chosen = {place for place in maskable if _is_chosen(rate, key, place)}
     draws = _iter_draws(key, CHOICES)
     while len(chosen) > cap:
@@ -121,14 +124,17 @@ def _keep_positions(length: int, maskable: Positions, rate: float, cap: int, key
 
 
 def _is_chosen(rate: float, key: int, number: int) -> bool:
-    """True if a number of 32 bits, those at one place of 32 words that are drawn, is below the rate's share."""
+    """Return whether the 32-bit random number with this index is below `rate` * 2^32.
+
+    Its bits are spread over 32 words of the stream, one bit in each, the highest first.
+    """
     word, bit_index = divmod(number, 64)
     bits = (int(draw(key, PLANES + word * 32 + index)) >> bit_index & 1 for index in range(32))
     return sum(bit << 31 - index for index, bit in enumerate(bits)) < round(rate * 2**32)
 
 
 def _group_into_words(positions: Positions, word_starts: list[int]) -> list[Positions]:
-    """The words of the ordinary places: one begins at a word start and after a special token."""
+    """Group ordinary positions into words. A word begins at a word start, and after every special token."""
     words: list[Positions] = []
     for position in positions:
         if word_starts[position] or not words or words[-1][-1] != position - 1:
@@ -138,7 +144,7 @@ def _group_into_words(positions: Positions, word_starts: list[int]) -> list[Posi
 
 
 def _group_into_units(words: list[Positions], key: int, settings: MaskSettings) -> Units:
-    """Words cut into n-grams of drawn lengths, none across a special token."""
+    """Group words into n-grams of random lengths. No n-gram extends across a special token."""
     length_bounds, draws = to_length_bounds(settings).tolist(), _iter_draws(key, LENGTHS)
     units: Units = []
     num_words = 0
@@ -153,9 +159,10 @@ def _group_into_units(words: list[Positions], key: int, settings: MaskSettings) 
 
 
 def _draw_units(units: Units, num_masks: int, key: int) -> list[Positions]:
-    """Units in random order (Fisher, Yates) up to `wanted` tokens.
+    """Draw units in random order (a Fisher-Yates shuffle) until they have `num_masks` tokens together.
 
-    One that has more than are left loses its last words or its first, as drawn; where one word has more, it is skipped.
+    A unit with more tokens than are still needed loses words, at its start or at its end by chance. A single word that
+    has too many tokens is skipped.
     """
     units, draws = list(units), _iter_draws(key, CHOICES)
     chosen: list[Positions] = []
@@ -177,7 +184,11 @@ def _draw_units(units: Units, num_masks: int, key: int) -> list[Positions]:
 def _draw_replacement(
     token: int, position: int, head: int, key: int, settings: MaskSettings, vocabulary: MaskVocabulary
 ) -> int:
-    """Return what the model sees: the upper half of its head's draw gives the kind, the lower of its own the token."""
+    """Return the id that the model sees at a chosen position.
+
+    The upper half of the draw at `head`, the first position of the unit, decides between [MASK], a random token and the
+    token itself. The lower half of the draw at `position` chooses the random token.
+    """
     kind, lower = int(draw(key, REPLACEMENTS + head)) >> 32, int(draw(key, REPLACEMENTS + position)) % 2**32
     mask_bound, random_bound = to_kind_bounds(settings)
     if kind < mask_bound:

@@ -1,16 +1,16 @@
-"""Token budgets: a step cut into micro-batches by the lengths of all its examples, and the shapes they are filled to.
+"""Token budgets: a step is divided into micro-batches by the lengths of all its examples, and their shapes are rounded.
 
-    lengths of all slots of a step ─► for every process and micro-batch: its slots, and the tokens it is filled to
+    lengths of all slots of a step ─► for every process and micro-batch: its slots, and the tokens to which it is padded
 
-Promise: the cut follows from the lengths, the number of processes and the budget. So processes that know these agree
-without a word between them: all have as many micro-batches, and those of one number hold as many tokens. A slot is in
-one micro-batch; none holds more tokens than the budget, what fills it included. Which examples a step reads is not
+Promise: the division follows from the lengths, the number of processes and the budget. So processes that know these
+agree without a word between them: all have as many micro-batches, and those of one number hold as many tokens. A slot
+is in one micro-batch; none holds more tokens than the budget, padding included. Which examples a step reads is not
 decided here.
 
 All micro-batches of a process but the last hold the budget, the last some eighths of it: as few as will do. The longest
-example goes to where most room is left (worst fit; Johnson 1974), so that what is left is small, and alike everywhere:
-micro-batches of one step have about as many sequences of about the same lengths. Best fit leaves no less and makes
-up to seven times as many shapes, because one micro-batch gets all the long examples.
+example goes to the one with most room (worst fit; Johnson 1974), so that what is left is small, and alike everywhere:
+micro-batches of one step have about as many sequences of about the same lengths. Best fit leaves no less and makes up
+to seven times as many shapes, because one micro-batch gets all the long examples.
 
 Cost: 256 slots in 19 microseconds, 8,192 in 0.6 milliseconds (one x86-64 core); of books, 2 to 7 % of the tokens are
 padding (docs/performance.md).
@@ -28,12 +28,12 @@ MIN_LONGEST_TOKENS, MIN_SEQUENCES, MIN_MASKED_TOKENS = 64, 8, 8  # smaller ones 
 
 
 class MicroBatchPlan(NamedTuple):
-    """The cut of a step's slots into micro-batches.
+    """How the examples of a step are divided into N micro-batches per process.
 
-    tokens: int64 [N], what each micro-batch is filled to, for every process
-    order:  int64 [slots], the places of the slots in the step, longest example first
-    bins:   int64 [slots], for each place in the step the number of its micro-batch times `ranks`, plus its process
-    ranks:  processes
+    capacities:    int64 [N], the tokens to which each micro-batch is padded, the same for every process
+    longest_first: int64 [slots], the slots of the step as indices from 0, longest example first
+    bins:          int64 [slots], for each slot the number of its micro-batch times `ranks`, plus its process
+    ranks:         number of processes
     """
 
     capacities: Int64s
@@ -42,7 +42,7 @@ class MicroBatchPlan(NamedTuple):
     ranks: int
 
     def list_micro_batches(self, rank: int) -> list[Int64s]:
-        """Return for each micro-batch of a process the places of its slots in the step, longest example first."""
+        """Return the slots of each micro-batch of one process, as indices into the step, longest example first."""
         own_slots = self.longest_first[self.bins[self.longest_first] % self.ranks == rank]
         numbers = self.bins[own_slots] // self.ranks
         by_number = np.argsort(numbers, kind="stable")
@@ -50,7 +50,7 @@ class MicroBatchPlan(NamedTuple):
 
 
 class BatchShape(NamedTuple):
-    """The size of a micro-batch: its tokens, sequences and masked tokens, and the tokens of its longest sequence."""
+    """The size of a micro-batch: numbers of tokens, sequences and masked tokens, and its longest sequence in tokens."""
 
     num_tokens: int
     num_sequences: int
@@ -59,9 +59,12 @@ class BatchShape(NamedTuple):
 
 
 def plan_micro_batches(lengths: Int64s, ranks: int, budget: int) -> MicroBatchPlan:
-    """Cut a step into micro-batches of at most `budget` tokens, as many for each process.
+    """Divide a step into micro-batches of at most `budget` tokens, the same number for each process.
 
-    lengths: of the example in each of the step's slots, 0 where none is to be read
+    lengths: int64 [slots], tokens of the example at each slot of the step; 0 if none is read there
+    ranks:   number of processes
+
+    No example may be longer than the budget.
     """
     assert lengths.max(initial=0) <= budget, "an example over the budget is refused before training"
     longest_first = np.argsort(-lengths, kind="stable")
@@ -76,16 +79,20 @@ def plan_micro_batches(lengths: Int64s, ranks: int, budget: int) -> MicroBatchPl
 
 
 def compute_max_share_tokens(batch: int, ranks: int, max_length: int) -> int:
-    """Tokens that a process's share of a step can have at most: a greater budget would be filled with nothing."""
+    """Return the most tokens that one process's share of a step can have. A budget above it would only add padding.
+
+    batch:      examples of a step
+    max_length: tokens of the longest example
+    """
     return -(-batch // ranks) * max_length
 
 
 def round_shape_up(shape: BatchShape, capacity: int, max_positions: int) -> BatchShape:
-    """The shape from a short list into which a micro-batch goes, with what fills it.
+    """Return the shape to which a micro-batch is padded. Shapes are rounded up so that few different ones occur.
 
-    held:      its own shape; zeros where it has no example
-    capacity:  what its tokens are filled to, by dummy sequences that are no longer than the longest one may be
-    positions: bound of the longest
+    shape:         the micro-batch without padding; zeros if it has no example
+    capacity:      its tokens with padding, which is added as dummy sequences no longer than the result's longest
+    max_positions: longest sequence that the model accepts
     """
     max_length = min(round_up(shape.max_length, MIN_LONGEST_TOKENS), max_positions)
     num_dummies = -(-(capacity - shape.num_tokens) // max_length)
@@ -94,7 +101,9 @@ def round_shape_up(shape: BatchShape, capacity: int, max_positions: int) -> Batc
 
 
 def round_up(number: int, minimum: int) -> int:
-    """The next number with three significant bits: four of them from one power of two to the next.
+    """Round a number up to one with three significant bits: there are four of them from one power of two to the next.
+
+    A number below `minimum` counts as `minimum`.
 
     >>> [round_up(number, 4) for number in (0, 5, 8, 9, 11, 13, 15, 16, 17)]
     [4, 5, 8, 10, 12, 14, 16, 16, 20]
@@ -105,21 +114,23 @@ def round_up(number: int, minimum: int) -> int:
 
 
 def _count_eighths(tokens: int, ranks: int, budget: int) -> int:
-    """Return how many eighths of the budgets of all processes hold so many tokens."""
+    """Return how many eighths of one budget per process are needed for this many tokens."""
     return -(-NUM_SHAPES * tokens // (ranks * budget))
 
 
 def _list_capacities(parts: int, budget: int) -> Int64s:
-    """Micro-batches of so many eighths of the budget together."""
+    """Return the capacities of micro-batches that have this many eighths of the budget together."""
     whole, rest = divmod(parts - 1, NUM_SHAPES)
     return np.array([budget] * whole + [-(-(rest + 1) * budget // NUM_SHAPES)], np.int64)
 
 
 @kernel
 def _assign_bins(longest_first: Int64s, lengths: Int64s, room: Int64s, bins: Int64s) -> int:
-    """Fill `bins`, each place in `order` into the one with the most room, first of several; return the tokens left.
+    """Put each slot into the bin with the most room, the first of several. Return the tokens that did not fit.
 
-    `heap` holds the bins so that none has more room than the one at half its place. It begins with `room` falling.
+    bins: int64 [slots], the result
+
+    `heap` orders the bins so that none has more room than its parent. It starts ordered, because `room` is descending.
     """
     heap, left = np.arange(len(room)), 0
     for slot in longest_first:
@@ -144,11 +155,12 @@ def _assign_bins(longest_first: Int64s, lengths: Int64s, room: Int64s, bins: Int
 
 @kernel
 def _is_roomier(room: Int64s, one: int, other: int) -> bool:
+    """Return whether a bin has more room than another, or the same room and a lower number."""
     return room[one] > room[other] or (room[one] == room[other] and one < other)
 
 
 def plan_micro_batches_plain(lengths: list[int], ranks: int, budget: int) -> tuple[list[int], list[int]]:
-    """The tokens and bins of `cut_step`, in plain Python."""
+    """Return the capacities and bins of `plan_micro_batches`: the reference implementation, for tests."""
     parts, left = 0, sum(lengths)
     while True:
         parts += -(-NUM_SHAPES * left // (ranks * budget)) if parts or left else 1

@@ -1,17 +1,15 @@
-"""An epoch as rows: the examples of a split with the masks put in under which that epoch sees them.
+"""An epoch as rows, the documents of an example, and what is lost with a deleted document.
 
-Promise: the very ids, masked places and targets that `Loader.gather` gives for the slots of the epoch, each live
+Rows hold the very ids, masked positions and targets that `Loader.gather` returns for the slots of the epoch, each live
 example once, deleted ones left out. What an example gets does not depend on the order; so rows are in the order of the
-shards, or, with the seed of a training, in the order in which that training reads them.
+shards, or, with the seed of a training, in the order in which that training reads them. Cost: that of the loader.
+Memory: `EXAMPLES_PER_BATCH` examples.
 
-Cost: that of the loader. Memory: `ROWS` examples.
+A trace leads from an example to its documents, and from a document to its row in the corpus. It reads the ids and
+revisions of all documents in the corpus' parts (of an example: in those of its generation), then the record batch of
+one row with all its columns; no index is kept. The documents' locators lead on to the raw records.
 
-Lost neighbours: examples that are no longer read because another document in them was deleted.
-
-Tracing: from an example to its documents, and from a document to its row in the corpus.
-
-Reads the ids and revisions of all documents in the corpus' parts (of an example: in those of its generation), then the
-record batch of one row with all its columns; no index is kept. The documents' locators lead on to the raw records.
+Lost neighbours are documents that are no longer read because another document in their example was deleted.
 """
 
 from collections.abc import Iterator
@@ -38,7 +36,7 @@ EXAMPLES_PER_BATCH = 4_096
 
 
 def build_epoch_schema(shard_set: ShardSet) -> pa.Schema:
-    """The schema of a row; it has a label where the shards have one."""
+    """Return the schema of the rows. It has a column `label` only if the shards have pair labels."""
     ids = choose_id_type(shard_set.manifest.facts["vocab_size"])
     fields = [
         pa.field("example_id", pa.uint64(), nullable=False),
@@ -52,9 +50,12 @@ def build_epoch_schema(shard_set: ShardSet) -> pa.Schema:
 
 
 def iter_epoch_batches(shard_set: ShardSet, epoch: int, seed: int | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of an epoch. seed: of the training whose order they are in; None: in the order of the shards.
+    """Yield the rows of an epoch as record batches.
 
-    Raises InputError where the masks' rate goes by the step and no seed says which step reads an example.
+    seed: of the training that has the order wanted; None: the order of the shards
+
+    Raises InputError if no seed is given and the mask rate changes with the step: the step that reads an example
+    depends on the seed. Raises Damaged, at the latest after the last row, if a shard is not what was written.
     """
     schedule = read_mask_settings(shard_set).schedule
     if seed is None and schedule is not None and schedule.by == "step":
@@ -69,7 +70,7 @@ def iter_epoch_batches(shard_set: ShardSet, epoch: int, seed: int | None = None)
 
 
 def _iter_gathered(shard_set: ShardSet, epoch: int, seed: int | None) -> Iterator[GatheredExamples]:
-    """The examples of an epoch, some at a time."""
+    """Yield the examples of an epoch, `EXAMPLES_PER_BATCH` at a time."""
     loader, num_examples = Loader(shard_set, seed or 0), len(shard_set)
     if seed is not None:
         for start in range(epoch * num_examples, (epoch + 1) * num_examples, EXAMPLES_PER_BATCH):
@@ -84,7 +85,7 @@ def _iter_gathered(shard_set: ShardSet, epoch: int, seed: int | None) -> Iterato
 
 
 def _to_record_batch(gathered: GatheredExamples, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the gathered examples as rows, one each."""
+    """Convert gathered examples to a record batch with one row per example."""
     mask_offsets = np.searchsorted(gathered.masked, gathered.offsets).astype(np.int32)
     example_starts = np.repeat(gathered.offsets[:-1].astype(np.int64), np.diff(mask_offsets))
     columns = {
@@ -104,7 +105,9 @@ def _to_lists(offsets: Int32s | Int64s, values: object) -> pa.Array:
 
 
 def count_lost_neighbors(shards: ShardSet, part: Part) -> tuple[int, int]:
-    """Count the examples of a shard of which one document is deleted and another is not; and all its examples."""
+    """Count the examples of a shard that hold a deleted document and one that is not. Also return the number of all
+    examples.
+    """
     generation = int(part.labels["generation"])
     deleted = [
         id + revision.to_bytes(8, "little", signed=True)
@@ -126,7 +129,7 @@ def count_lost_neighbors(shards: ShardSet, part: Part) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedDocument:
-    """One document of an example, and where it came from."""
+    """One document of an example: its role there ("anchor" or "neighbour"), its row in the corpus, its generation."""
 
     role: str  # anchor or neighbour
     document: Document
@@ -134,7 +137,7 @@ class TracedDocument:
 
 
 def open_corpus(place: Place, shards: Manifest) -> Corpus:
-    """The corpus that a shard set was made from. Raises InputError where it is no longer in the store."""
+    """Open the corpus from which a shard set was made. Raises InputError if it is no longer in the store."""
     parent = next(parent for parent in shards.parents if parent.role == "corpora")
     manifest = read_manifest(place, parent.folder)
     if manifest is None:
@@ -146,7 +149,11 @@ def open_corpus(place: Place, shards: Manifest) -> Corpus:
 
 
 def trace_example(shard_set: ShardSet, index: int) -> list[TracedDocument]:
-    """The documents of one example, in their order."""
+    """Return the documents of one example, in the order in which the example holds them.
+
+    Those of a deleted example are found as well. Raises IndexError if there is no example of this number, and
+    InputError if the corpus is no longer in the store.
+    """
     example = shard_set[index]
     part, _ = shard_set.locate_row(index)
     corpus = open_corpus(shard_set.place, shard_set.manifest)
@@ -159,6 +166,7 @@ def trace_example(shard_set: ShardSet, index: int) -> list[TracedDocument]:
 
 
 def _trace_document(role: str, corpus: Corpus, id: bytes, revision: int, generation: int) -> TracedDocument:
+    """Return one document of an example. It must be in the corpus."""
     document = find_document(corpus, id, revision, generation)
     assert document is not None, f"document {id.hex()} of an example is in no part of its corpus"
     return TracedDocument(role=role, document=document, generation=generation)
@@ -167,7 +175,14 @@ def _trace_document(role: str, corpus: Corpus, id: bytes, revision: int, generat
 def find_document(
     corpus: Corpus, id: bytes, revision: int | None = None, generation: int | None = None
 ) -> Document | None:
-    """The newest row of a document that the corpus' parts hold, deleted or not; None where there is none."""
+    """Return a document's row in the last part of the corpus that holds it; None if there is none.
+
+    id:         16 bytes
+    revision:   only this revision; None: any
+    generation: only parts of this generation; None: all parts
+
+    A deleted document is found as well.
+    """
     wanted = pa.scalar(id, pa.binary(len(id)))
     newest: tuple[PartView, int] | None = None
     for view in corpus.views:

@@ -1,8 +1,8 @@
 """The loader: slots in, flat token ids with their masks out, straight from memory-mapped shards.
 
 Promise: what a slot holds is a pure function of (shards, seed, slot): the same in any share of any rank, on any
-machine, after any restart. Dynamic masks are drawn with each example's own epoch; static ones are read. Nothing of
-a shard is copied but the rows asked for, and nothing is done per example in Python.
+machine, after any restart. Dynamic masks are drawn with each example's own epoch; static ones are read. Nothing of a
+shard is copied but the rows asked for, and nothing is done per example in Python.
 
 Cost: of a batch of 256 examples of some 115 tokens in random order 45 microseconds and what their masks cost
 (`shards.masks`; one x86-64 core); `benchmarks.loader` compares it with what others do. Files are checked once, next to
@@ -48,19 +48,19 @@ Prepared = TypeVar("Prepared")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatheredExamples:
-    """The live examples of some slots, end to end: B examples of T tokens, M of them masked.
+    """The live examples at some slots, one after another: B examples with T tokens in total, M of them masked.
 
-    ids:         uint16 or uint32 [T], as the model sees them (masks put in)
-    offsets:     int32 [B + 1], where each example begins; the last is T
-    boundary:    int64 [B], tokens of the first segment; the length where there is but one
-    labels:      int64 [B], 0 where the second segment follows the first; None where the shards have none
-    masked:      int64 [M], places of the masked tokens among the T
-    targets:     uint16 or uint32 [M], the original tokens
-    example_ids: uint64 [B]
-    epochs:      int64 [B], of each example's slot
-    deleted:     slots whose example is deleted
-    word_starts: bool [M], whether each target begins a word; None where it was not requested
-    by_component: int64 [components, TALLIES], of a mixture; None where there is but one component
+    ids:          uint16 or uint32 [T], token ids as the model sees them, masks applied
+    offsets:      int32 [B + 1], the start of each example; the last is T
+    boundary:     int64 [B], tokens of the first segment; the length of the example if there is no second
+    labels:       int64 [B], of pairs: 0 if the second segment follows the first; None if the shards have no labels
+    masked:       int64 [M], positions of the masked tokens among the T
+    targets:      uint16 or uint32 [M], the original tokens
+    example_ids:  uint64 [B]
+    epochs:       int64 [B], the epoch in which each example is read
+    deleted:      number of slots left out because their example is deleted
+    by_component: int64 [components, TALLY_NAMES], counts for each component of a mixture; None if there is only one
+    word_starts:  bool [M], whether each target begins a word; None if not requested
     """
 
     ids: Ids
@@ -77,7 +77,7 @@ class GatheredExamples:
 
     @property
     def tallies(self) -> Int64s:
-        """The tallies of each component of a mixture: int64 [components, TALLIES]."""
+        """Counts for each component of a mixture, in the order of `TALLY_NAMES`: int64 [components, tallies]."""
         if self.by_component is not None:
             return self.by_component
         counts = (self.num_examples + self.deleted, self.deleted, len(self.ids), len(self.masked))
@@ -90,39 +90,43 @@ class GatheredExamples:
 
     @property
     def max_length(self) -> int:
-        """Tokens of the longest example; 0 where there is none."""
+        """Tokens of the longest example; 0 if there are no examples."""
         return int(np.diff(self.offsets).max(initial=0))
 
 
 class SlotReader(Protocol):
-    """Examples by slot: what a training uses of a loader of one shard set, and of a mixture of several."""
+    """What a training needs of its input: the examples at slots. `Loader` reads one shard set, `Mixture` several."""
 
     def __len__(self) -> int:
-        """Slots in which no example comes twice, counted from the first one; 0 where there is no example."""
+        """Return how many slots from slot 0 on hold no example twice; 0 if there are no examples."""
 
     def gather(self, slots: Slots) -> GatheredExamples:
-        """Read the content of these slots, in their order."""
+        """Read the live examples at these slots, in this order. Deleted ones are left out and counted."""
 
     def find_lengths(self, slots: Slots) -> Int64s:
-        """Tokens of each slot's example; 0 where it is deleted: int64 [slots]."""
+        """Return the length in tokens of the example at each slot: int64 [slots], 0 if it is deleted."""
 
     def check_read(self) -> None:
         """Wait until all that was read so far is checked. Raises Damaged if a shard is not what was written."""
 
     def locate_examples(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """The component of each slot, of which there may be one alone, and the number of its example in that."""
+        """Return each slot's component (0 if there is only one), and the number of its example there."""
 
     def sample_token_counts(self, num_tokens: int) -> Int64s:
-        """Count how often each ordinary token occurs in about `most` tokens: int64 [vocabulary]."""
+        """Count how often each ordinary token occurs in a sample of about `num_tokens` tokens: int64 [vocabulary]."""
 
 
 class Loader:
-    """Examples of one split by slot. `seed` decides their order; the masks' seed is in the shards' manifest.
+    """Reads the examples of one split by slot, masked.
 
-    window: shards whose examples are mixed (`WindowedOrder`); None: examples of all
-    near:   where the windows in use are kept, of a set that is in an object store
-    words:  whether what is gathered says which targets begin a word
-    mask_rate: share of tokens to guess, in place of that of dynamic masks in the shards' manifest
+    shard_set:        the split to read
+    seed:             decides the order of examples; the seed of the masks is in the shards' manifest
+    window:           mix the examples of this many shards at a time (`WindowedOrder`); None: mix all examples
+    shard_cache:      local folder to fetch windows into, if the set is in an object store; ignored without `window`
+    with_word_starts: whether the result says which targets begin a word
+    mask_rate:        share of tokens to mask, instead of the rate in the shards' manifest; only for dynamic masks
+                      without
+                      a schedule
     """
 
     def __init__(
@@ -153,7 +157,7 @@ class Loader:
         self._vocabulary = read_mask_vocabulary(shard_set)
 
     def __len__(self) -> int:
-        """Examples of an epoch, deleted ones included."""
+        """Return the number of examples in an epoch, deleted ones included."""
         return len(self._set)
 
     @cached_property
@@ -161,11 +165,15 @@ class Loader:
         return ExampleColumns(self._set)
 
     def _open_columns(self, slots: Int64s) -> ExampleColumns:
-        """The columns that hold the examples of slots."""
+        """Return the columns that hold the examples at these slots."""
         return self._local_columns if self._window_cache is None else self._window_cache.open_columns_for_slots(slots)
 
     def gather(self, slots: Slots) -> GatheredExamples:
-        """Read the content of these slots, in their order. Raises Damaged if a shard is not what was written."""
+        """Read the live examples at these slots, in this order. Deleted ones are left out and counted.
+
+        Raises Damaged if a shard is found not to be what was written. Once many were read, that may be in a later call:
+        see `check_read`.
+        """
         numbers = to_slot_array(slots)
         examples, epochs = self._order.find_examples(numbers), self._order.find_epochs(numbers)
         ended = (int(numbers.max(initial=-1)) + 1) // max(1, len(self._set))
@@ -182,7 +190,7 @@ class Loader:
         """Wait until all that was read so far is checked. Raises Damaged if a shard is not what was written.
 
         `gather` calls it with the last slot of an epoch, or if others read that one, with the first slots of the next.
-        Call it before you keep what came of what you read in between.
+        Call it before you keep results of what you read in between.
         """
         if self._window_cache is not None:
             self._window_cache.check_read()
@@ -190,19 +198,25 @@ class Loader:
             self._local_columns.check_read()
 
     def find_lengths(self, slots: Slots) -> Int64s:
-        """Tokens of each slot's example, without reading them: int64 [slots], 0 where it is deleted."""
+        """Return the length in tokens of the example at each slot: int64 [slots], 0 if it is deleted."""
         numbers = to_slot_array(slots)
         examples = self._order.find_examples(numbers)
         lengths = self._open_columns(numbers).find_lengths(examples)
         return lengths if self._is_live is None else lengths * self._is_live[examples]
 
     def locate_examples(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """Zeros, for there is one component, and the number of each slot's example."""
+        """Return for each slot component 0, the only one, and the number of its example."""
         numbers = to_slot_array(slots)
         return np.zeros(len(numbers), np.uint16), self._order.find_examples(numbers)
 
     def gather_examples(self, examples: Int64s, epochs: Int64s, slots: Int64s, deleted: int = 0) -> GatheredExamples:
-        """Live examples by number, as their epochs see them. slots: of each, for masks and shards"""
+        """Read examples by number, masked as in the given epochs. Deleted ones must be left out: they are not refused.
+
+        examples: int64 [n], numbers of examples
+        epochs:   int64 [n], the epoch of each; it decides dynamic masks
+        slots:    int64 [n], the slot of each; it decides the mask rate, and which window of shards is open
+        deleted:  number of deleted examples that the caller has left out, to be reported in the result
+        """
         columns = self._open_columns(slots)
         needs_word_starts = self._masking.kind == "dynamic" and self._masking.unit != "token"  # nothing else reads them
         rows = columns.read_rows(examples, needs_word_starts or self._with_word_starts)
@@ -231,10 +245,10 @@ class Loader:
         )
 
     def sample_token_counts(self, num_tokens: int) -> Int64s:
-        """Count how often each ordinary token occurs in about `most` tokens of the split: int64 [vocabulary].
+        """Count how often each ordinary token occurs in a sample of about `num_tokens` tokens: int64 [vocabulary].
 
-        They are read from record batches at equal distances, of a set in an object store from the beginning of some
-        shards; all of a smaller split are.
+        The sample is record batches at equal distances; in an object store, the beginnings of some shards. A split with
+        fewer tokens is counted as a whole.
         """
         counts = np.zeros(len(self._vocabulary.is_special), np.int64)
         for ids in self._iter_sampled_ids(num_tokens):
@@ -243,7 +257,7 @@ class Loader:
         return counts
 
     def _iter_sampled_ids(self, num_tokens: int) -> Iterator[npt.NDArray[Any]]:
-        """Ids of about `most` tokens."""
+        """Yield arrays of token ids, about `num_tokens` in total."""
         if self._window_cache is None:
             yield from self._local_columns.sample_values("ids", num_tokens)
             self.check_read()
@@ -258,18 +272,21 @@ class Loader:
 
 
 def to_slot_array(slots: Slots) -> Int64s:
-    """Slots as numbers: int64 [slots]."""
+    """Return slots as an array: int64 [slots]."""
     return np.arange(slots.start, slots.stop, dtype=np.int64) if isinstance(slots, range) else slots
 
 
 def read_mask_settings(shard_set: ShardSet) -> MaskSettings:
-    """The masks under which a split is read: held-out examples always at the last rate."""
+    """Return the settings with which a split is masked.
+
+    Held-out examples are always masked at the last rate of a schedule.
+    """
     settings = bind_settings(MaskSettings, shard_set.manifest.settings["masking"], "shards.masking")
     return settings.held_out_settings if shard_set.split == "held-out" else settings
 
 
 def read_mask_vocabulary(shard_set: ShardSet) -> MaskVocabulary:
-    """Return the facts that masks need of the vocabulary, from the shards."""
+    """Build the tables that masking needs from what the shards' manifest says about the vocabulary."""
     facts = shard_set.manifest.facts
     vocabulary = build_mask_vocabulary(ShardVocabulary(facts["vocab_size"], facts["special_ids"]))
     if read_mask_settings(shard_set).random == "uniform":
@@ -278,7 +295,10 @@ def read_mask_vocabulary(shard_set: ShardSet) -> MaskVocabulary:
 
 
 def prefetch(items: Iterable[Item], prepare: Callable[[Item], Prepared]) -> Generator[Prepared, None, None]:
-    """Each cut prepared, in order, the next one always already under way on a thread (kernels hold no lock)."""
+    """Yield `prepare(item)` for each item, in order. A thread prepares the next one while the caller uses the last.
+
+    What `prepare` raises is raised here, when its item is due. Kernels hold no lock, so both run at the same time.
+    """
     with ThreadPoolExecutor(1, "ahead") as thread:
         pending = deque[Future[Prepared]]()
         for item in items:
@@ -290,7 +310,7 @@ def prefetch(items: Iterable[Item], prepare: Callable[[Item], Prepared]) -> Gene
 
 
 def gather_plain(shard_set: ShardSet, seed: int, slots: range) -> GatheredExamples:
-    """Return what `Loader.gather` gives, example by example."""
+    """Return what `Loader.gather` returns for a global order: the reference implementation, for tests."""
     masking = read_mask_settings(shard_set)
     vocabulary = read_mask_vocabulary(shard_set)
     numbered = [(slot, find_example_plain(slot, len(shard_set), seed)) for slot in slots]

@@ -2,8 +2,8 @@
 
     slot  ─►  component, slot in it (`Interleave`)  ─►  example (the component's own order)
 
-Promise: what a slot holds is a pure function of the components, their shares and the slot. Each component is read as
-it is by itself, in its own order from its own first slot on: so every live example of it is read once in each of its
+Promise: what a slot holds is a pure function of the components, their shares and the slot. Each component is read as it
+is by itself, in its own order from its own first slot on: so every live example of it is read once in each of its
 epochs, whatever the mixture, and a run resumes at any slot.
 
 Cost: that of the components' loaders, and two more copies of what they gathered, the second at 2 ns a token.
@@ -22,11 +22,11 @@ from shards.reading.order import Interleave
 
 
 class Mixture:
-    """Components by slot.
+    """Reads the examples of several components by slot.
 
-    readers:    the components; all with pair labels, or none
-    interleave: the component of each slot
-    begins:     slots of each component that were read before; none where it is not given
+    readers:     one per component; either all have pair labels or none has
+    interleave:  assigns slots to components
+    first_slots: the first slot to read of each component, if earlier phases have read some; default: 0
     """
 
     def __init__(self, readers: Sequence[SlotReader], interleave: Interleave, first_slots: Sequence[int] = ()) -> None:
@@ -36,7 +36,7 @@ class Mixture:
         self._first_slots = np.array(first_slots or [0] * len(readers), np.int64)
 
     def __len__(self) -> int:
-        """The slots until a component would begin its second epoch, counted from its first slot."""
+        """Return how many slots, from slot 0 on, can be read before a component begins its second epoch."""
         lengths = [len(reader) for reader in self._readers]
         low, high = 0, min(lengths) * self._interleave.period + 1  # of so many slots some component has too many
         while high - low > 1:
@@ -46,12 +46,12 @@ class Mixture:
         return low
 
     def locate_slots(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """The component of each slot, and its slot in what that component reads."""
+        """Return for each slot its component, and its slot in that component."""
         components, inner = self._interleave.locate_slots(to_slot_array(slots))
         return components, inner + self._first_slots[components]
 
     def gather(self, slots: Slots) -> GatheredExamples:
-        """Read the content of these slots, in their order."""
+        """Read the live examples at these slots, in this order. Deleted ones are left out and counted."""
         components, inner = self.locate_slots(slots)
         positions = [np.flatnonzero(components == number) for number in range(len(self._readers))]
         parts = [reader.gather(inner[own]) for reader, own in zip(self._readers, positions, strict=True)]
@@ -59,7 +59,7 @@ class Mixture:
         return reorder_examples(parts, np.argsort(np.concatenate(live)))
 
     def find_lengths(self, slots: Slots) -> Int64s:
-        """Tokens of each slot's example; 0 where it is deleted: int64 [slots]."""
+        """Return the length in tokens of the example at each slot: int64 [slots], 0 if it is deleted."""
         components, inner = self.locate_slots(slots)
         lengths = np.zeros(len(inner), np.int64)
         for number, reader in enumerate(self._readers):
@@ -73,7 +73,7 @@ class Mixture:
             reader.check_read()
 
     def locate_examples(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """The component of each slot, and the number of its example in that component."""
+        """Return for each slot its component, and the number of its example in that component."""
         components, inner = self.locate_slots(slots)
         examples = np.zeros(len(inner), np.int64)
         for number, reader in enumerate(self._readers):
@@ -82,7 +82,10 @@ class Mixture:
         return components, examples
 
     def sample_token_counts(self, num_tokens: int) -> Int64s:
-        """Count each ordinary token in about `most` tokens of the mixture, each component by its share of slots."""
+        """Count how often each ordinary token occurs in about `num_tokens` tokens of the mixture: int64 [vocabulary].
+
+        Each component contributes in proportion to its share of the slots.
+        """
         shares = np.array(self._interleave.shares) / self._interleave.period
         totals = np.zeros(0, np.float64)
         for reader, share in zip(self._readers, shares, strict=True):
@@ -93,7 +96,12 @@ class Mixture:
 
 
 def reorder_examples(parts: Sequence[GatheredExamples], order: Int64s) -> GatheredExamples:
-    """Join what components gathered. order: the examples of all, end to end, as they are to follow each other"""
+    """Join what the components gathered into one batch, in a new order.
+
+    parts: what each component gathered
+    order: int64 [B], the number of the example to put at each place; examples are numbered consecutively, component by
+           component
+    """
     whole = _join(parts)
     offsets = np.concatenate([[0], np.cumsum(np.diff(whole.offsets)[order])]).astype(np.int32)
     firsts = np.searchsorted(whole.masked, whole.offsets)  # masked tokens before each example
@@ -113,7 +121,7 @@ def reorder_examples(parts: Sequence[GatheredExamples], order: Int64s) -> Gather
 
 
 def _join(parts: Sequence[GatheredExamples]) -> GatheredExamples:
-    """One after the other."""
+    """Join what the components gathered, one component after another."""
     token_starts = np.cumsum([0, *(len(part.ids) for part in parts)])
     offsets = [part.offsets[1:] + begin for part, begin in zip(parts, token_starts[:-1], strict=True)]
     labels = [part.labels for part in parts if part.labels is not None]
@@ -145,7 +153,12 @@ def _copy_in_order(
     new_masked: Int64s,
     new_targets: Any,
 ) -> None:
-    """Copy tokens and masks example by example. firsts: where each example's masked tokens begin"""
+    """Copy tokens and masks, example by example, into `new_ids`, `new_masked` and `new_targets`.
+
+    starts:  the start of each example in `ids`
+    firsts:  where each example's masks begin in `masked` and `targets`
+    offsets: the start of each example in `new_ids`, in the new order
+    """
     written = 0
     for row in range(len(order)):
         source, target = starts[order[row]], np.int64(offsets[row])
@@ -160,7 +173,11 @@ def _copy_in_order(
 def gather_mixture_plain(
     readers: Sequence[SlotReader], components: Sequence[int], inner: Sequence[int]
 ) -> GatheredExamples:
-    """Return what `Mixture.gather` gives, slot by slot. inner: the slot of each in its component"""
+    """Return what `Mixture.gather` returns: the reference implementation, for tests.
+
+    components: the component of each slot
+    inner:      the number of each slot in its component
+    """
     gathered = [readers[n].gather(range(slot, slot + 1)) for n, slot in zip(components, inner, strict=True)]
     tallies = [[0] * len(TALLY_NAMES) for _ in readers]
     for number, example in zip(components, gathered, strict=True):

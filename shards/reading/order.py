@@ -4,24 +4,23 @@ The global order mixes all examples:
 
     slot s  ─►  epoch s // n, place s % n  ─►  example permutation(seed, epoch)[place]
 
-Every epoch goes through all n examples of a shard set once, in an order of its own; the examples of several
-generations are one set. A step is a fixed range of slots and a rank reads a share of it, so neither the number of
-ranks nor a restart changes what is read when. A deleted example keeps its slot: it is skipped and counted, and
-nothing else moves.
+Every epoch goes through all n examples of a shard set once, in an order of its own; the examples of several generations
+are one set. A step is a fixed range of slots and a rank reads a share of it, so neither the number of ranks nor a
+restart changes what is read when. A deleted example keeps its slot: it is skipped and counted, and nothing else moves.
 
-The permutation is a Feistel network over the next power of two (Luby, Rackoff 1988), walked again while it leads
-out of the set (Black, Rogaway 2002): no index array, whatever n is.
-Cost: 10 nanoseconds a slot in steps of 256 (one x86-64 core), no memory.
+The permutation is a Feistel network over the next power of two (Luby, Rackoff 1988), walked again while it leads out of
+the set (Black, Rogaway 2002): no index array, whatever n is. Cost: 10 nanoseconds a slot in steps of 256 (one x86-64
+core), no memory.
 
 The windowed order takes shards in a random order, and mixes the examples of a few neighbours of it:
 
     epoch ─► shards, permuted ─► windows of W shards each ─► the examples of one window, permuted ─► the next window
 
 Promise: as the global order it is a pure function of the seed and the slot, and every epoch goes through all examples
-once. At any slot the examples of W shards are read and of no other, so that they alone must be near: the last window of
-an epoch may have fewer.
+once. At any slot the examples of W shards are read and of no other, so only they must be near: the last window of an
+epoch may have fewer.
 
-What it gives up: an example is mixed with those of its window alone. A shard is a random sample of its generation's
+What it gives up: an example is mixed only with those of its window. A shard is a random sample of its generation's
 documents, so the mean of a window is that of the whole but for the noise of its size, and but for the generation, which
 is that of its shards. All copies of a document are in one shard: they come within one window, and not spread over the
 epoch.
@@ -32,15 +31,14 @@ The interleave says which component of a mixture each slot is of, in exact share
 
     slot  ─►  period, place in it  ─►  block  ─►  component, and which of the component's slots it is
 
-Promise: of every `sum(shares)` slots from a multiple of it on, each component has exactly its share. Where that period
-is at most a block (2^20 slots; so with weights of up to five decimals), each component has, of the first n slots for
-any n, its part of n to within one slot. A longer period is cut into blocks that begin within one slot of every
-component's part, and within a block the same holds. Nothing is drawn: the same shares give the same order.
+Promise: of every `sum(shares)` slots from a multiple of it on, each component has exactly its share. If that period is
+at most a block (2^20 slots; so with weights of up to five decimals), each component has, of the first n slots for any
+n, its part of n to within one slot. A longer period is cut into blocks that begin within one slot of every component's
+part, and within a block the same holds. Nothing is drawn: the same shares give the same order.
 
-In a block each slot goes to the component whose next slot is due first (earliest deadline), once it may come: slot j
-of a component with c of n slots may come from floor(j n / c) on and is due by ceil((j + 1) n / c). Such windows can
-always be kept on one machine, and keep every component within one slot of its part (Baruah, Cohen, Plaxton, Varvel
-1996).
+In a block each slot goes to the component with the earliest deadline for its next slot, once it may come: slot j of
+a component with c of n slots may come from floor(j n / c) on and is due by ceil((j + 1) n / c). Such windows can always
+be kept on one machine, and keep every component within one slot of its part (Baruah, Cohen, Plaxton, Varvel 1996).
 
 Cost: a block is laid out once, in 13 ns a slot of two to five components (one x86-64 core, shared at the time), and
 takes 6 bytes a slot; after that a slot is found in 45 ns.
@@ -68,17 +66,20 @@ MAX_CACHED_BLOCKS = 2  # a step may begin in one and end in the next
 
 
 class Order(Protocol):
-    """Gives the example at a slot, and its epoch. Both take and give int64, in the shape [S] of the slots."""
+    """Tells which example is at a slot, and in which epoch.
+
+    Arguments and results are int64 [slots]. Slots count from 0.
+    """
 
     def find_examples(self, slots: Int64s) -> Int64s:
-        """Numbers of examples."""
+        """Return the number of the example at each slot."""
 
     def find_epochs(self, slots: Int64s) -> Int64s:
-        """Count how often the whole set was read before."""
+        """Return the epoch of each slot, from 0: how often the whole set was read before."""
 
 
 class GlobalOrder:
-    """A permutation of all examples for every epoch."""
+    """Reads all examples in each epoch, in a random permutation of its own."""
 
     def __init__(self, num_examples: int, seed: int, purpose: str = "order") -> None:
         assert num_examples <= MAX_EXAMPLES, num_examples
@@ -86,16 +87,19 @@ class GlobalOrder:
         self._root = np.uint64(compute_address(seed, purpose))
 
     def find_examples(self, slots: Int64s) -> Int64s:
-        """Numbers of examples."""
+        """Return the number of the example at each slot."""
         return permute_slots(slots, self._num_examples, self._root)
 
     def find_epochs(self, slots: Int64s) -> Int64s:
-        """Count how often the whole set was read before."""
+        """Return the epoch of each slot, from 0."""
         return slots // self._num_examples
 
 
 def permute_slots(slots: Int64s, num_examples: int, root: np.uint64) -> Int64s:
-    """Slots under the permutation of each epoch that a key gives: numbers in [0, num_examples)."""
+    """Return the example at each slot: int64 numbers in [0, num_examples), with one permutation per epoch.
+
+    root: the key of the order; the key of an epoch's permutation is derived from it
+    """
     examples = np.empty_like(slots)
     if len(slots):
         _permute_slots(slots, num_examples, (num_examples - 1).bit_length(), root, examples)
@@ -103,28 +107,32 @@ def permute_slots(slots: Int64s, num_examples: int, root: np.uint64) -> Int64s:
 
 
 def find_global_examples(slots: Int64s, num_examples: int, seed: int) -> Int64s:
-    """The examples at slots in a global order: int64 numbers in [0, num_examples), in the shape [S] of `slots`."""
+    """Return the example at each slot in a global order: int64 in [0, num_examples), in the shape of `slots`."""
     return GlobalOrder(num_examples, seed).find_examples(slots)
 
 
 def step_slots(step: int, batch: int, first_slot: int = 0) -> range:
-    """The slots of a step of a phase whose slots begin at `first`."""
+    """Return the slots of a step: a range of `batch` slots. first_slot: the slot at which step 0 begins"""
     return range(first_slot + step * batch, first_slot + (step + 1) * batch)
 
 
 def take_rank_share(slots: range, rank: int, num_ranks: int) -> range:
-    """The slots of one rank: contiguous, and of all ranks together all slots, in the order of the ranks.
+    """Return the slots that one rank reads of a step.
 
-    >>> [share(range(10, 15), rank, 2) for rank in range(2)]
+    Shares are contiguous, cover the step, and are in the order of ranks.
+
+    >>> [take_rank_share(range(10, 15), rank, 2) for rank in range(2)]
     [range(10, 12), range(12, 15)]
     """
     return slots[len(slots) * rank // num_ranks : len(slots) * (rank + 1) // num_ranks]
 
 
 def split_slots(slots: range, size: int, num_pieces: int) -> list[range]:
-    """Slots in `num` pieces of at most `size`; the last ones are empty where there are too few.
+    """Split slots into `num_pieces` pieces of at most `size`. If there are too few slots, the last pieces are empty.
 
-    >>> cut(range(5), 2, 4)
+    There must not be more than `size * num_pieces` slots.
+
+    >>> split_slots(range(5), 2, 4)
     [range(0, 2), range(2, 4), range(4, 5), range(5, 5)]
     """
     assert len(slots) <= size * num_pieces, (slots, size, num_pieces)
@@ -132,9 +140,12 @@ def split_slots(slots: range, size: int, num_pieces: int) -> list[range]:
 
 
 def compute_first_slots(sets: Sequence[Hashable], num_slots: Sequence[int]) -> list[int]:
-    """Return where each phase begins: one that reads a set that was read before continues where that one ended.
+    """Return the slot at which each phase begins: a phase continues where the last phase with the same set ended.
 
-    >>> first_slots(["short", "long", "short"], [100, 10, 50])
+    sets:      what each phase reads
+    num_slots: how many slots each phase reads
+
+    >>> compute_first_slots(["short", "long", "short"], [100, 10, 50])
     [0, 0, 100]
     """
     slots_read: dict[Hashable, int] = {}
@@ -147,7 +158,7 @@ def compute_first_slots(sets: Sequence[Hashable], num_slots: Sequence[int]) -> l
 
 @kernel
 def _permute_slots(slots: Int64s, num_examples: int, bits: int, root: np.uint64, examples: Int64s) -> None:
-    """Fill `examples`, stretch by stretch of slots of one epoch."""
+    """Fill `examples`, for one run of slots of the same epoch after another."""
     first = 0
     while first < len(slots):
         epoch = slots[first] // num_examples
@@ -163,7 +174,10 @@ def _permute_slots(slots: Int64s, num_examples: int, bits: int, root: np.uint64,
 
 @kernel
 def _permute_epoch(positions: Int64s, num_examples: int, bits: int, key: np.uint64, examples: Int64s) -> None:
-    """Permute the places of one epoch: each round takes all together, which keeps the processor busy."""
+    """Fill `examples` for positions of one epoch.
+
+    Each round is applied to all positions, which keeps the processor busy.
+    """
     right_bits = np.uint64(bits - bits // 2)
     one = np.uint64(1)
     left_mask, right_mask = (one << np.uint64(bits // 2)) - one, (one << right_bits) - one
@@ -188,13 +202,15 @@ def _permute_epoch(positions: Int64s, num_examples: int, bits: int, key: np.uint
 
 
 def find_example_plain(slot: int, num_examples: int, seed: int, purpose: str = "order") -> int:
-    """Return what `GlobalOrder.examples` gives for one slot, in plain Python."""
+    """Return what `GlobalOrder.find_examples` returns for one slot: the reference implementation, for tests."""
     epoch, position = divmod(slot, num_examples)
     return permute_plain(position, num_examples, int(fold(compute_address(seed, purpose), epoch)))
 
 
 def permute_plain(position: int, num_examples: int, key: int) -> int:
-    """Return the place that a place goes to in the permutation of a key."""
+    """Return the result of a key's permutation of [0, num_examples) for one position: the reference implementation, for
+    tests.
+    """
     bits = (num_examples - 1).bit_length()
     right_bits = bits - bits // 2
     left_mask, right_mask = (1 << bits // 2) - 1, (1 << right_bits) - 1
@@ -209,7 +225,12 @@ def permute_plain(position: int, num_examples: int, key: int) -> int:
 
 
 class _EpochLayout(NamedTuple):
-    """shards: in their order; begins: the first place of each, and the end; windows: the first place of each window"""
+    """One epoch of a windowed order.
+
+    shards:        the shards in the order in which they are read
+    starts:        the position in the epoch at which each begins, and the end
+    window_starts: the position at which each window begins, and the end
+    """
 
     shards: Int64s
     starts: Int64s
@@ -217,9 +238,10 @@ class _EpochLayout(NamedTuple):
 
 
 class WindowedOrder:
-    """The order of examples in shards of given sizes, numbered through.
+    """Reads shards in random order, and mixes the examples of a few shards at a time.
 
-    window: W, the shards whose examples are mixed
+    sizes:  examples of each shard, at least one; examples are numbered consecutively through all shards
+    window: number of shards in a window
     """
 
     def __init__(self, sizes: Sequence[int], window: int, seed: int) -> None:
@@ -233,11 +255,11 @@ class WindowedOrder:
 
     @property
     def num_windows(self) -> int:
-        """Windows of an epoch."""
+        """The number of windows in an epoch."""
         return -(-len(self._sizes) // self._window)
 
     def find_examples(self, slots: Int64s) -> Int64s:
-        """Numbers of examples."""
+        """Return the number of the example at each slot."""
         examples = np.empty_like(slots)
         windows = self.find_windows(slots)
         for window in _list_distinct(windows):
@@ -246,11 +268,11 @@ class WindowedOrder:
         return examples
 
     def find_epochs(self, slots: Int64s) -> Int64s:
-        """Count how often the whole set was read before."""
+        """Return the epoch of each slot, from 0."""
         return slots // self._num_examples
 
     def find_windows(self, slots: Int64s) -> Int64s:
-        """The windows of slots, counted from the first one of the first epoch."""
+        """Return the window of each slot, counted from the first window of epoch 0."""
         epochs = self.find_epochs(slots)
         positions, windows = slots - epochs * self._num_examples, np.empty_like(slots)
         for epoch in _list_distinct(epochs):
@@ -260,13 +282,13 @@ class WindowedOrder:
         return windows
 
     def list_shards(self, window: int) -> list[int]:
-        """The shards that a window reads."""
+        """Return the numbers of the shards in a window."""
         epoch, number = divmod(window, self.num_windows)
         shards: list[int] = self._get_layout(epoch).shards[number * self._window : (number + 1) * self._window].tolist()
         return shards
 
     def _find_in_window(self, window: int, slots: Int64s) -> Int64s:
-        """The examples of slots of one window."""
+        """Return the examples at slots that are all in one window."""
         epoch, number = divmod(window, self.num_windows)
         layout = self._get_layout(epoch)
         start, end = layout.window_starts[number : number + 2]
@@ -277,7 +299,7 @@ class WindowedOrder:
         return examples
 
     def _get_layout(self, epoch: int) -> _EpochLayout:
-        """The layout of an epoch, kept for a while."""
+        """Return the layout of an epoch. The last `MAX_CACHED_EPOCHS` are cached."""
         if epoch not in self._layouts:
             num = len(self._sizes)
             shards = self._shard_order.find_examples(np.arange(epoch * num, (epoch + 1) * num))
@@ -289,7 +311,7 @@ class WindowedOrder:
 
 
 def _list_distinct(numbers: Int64s) -> list[int]:
-    """Different numbers, ascending; most often there is one."""
+    """Return the different numbers in ascending order. This is fast if all are equal, which is the usual case."""
     if len(numbers) and numbers.min() == numbers.max():
         return [int(numbers[0])]
     distinct: list[int] = np.unique(numbers).tolist()
@@ -297,7 +319,7 @@ def _list_distinct(numbers: Int64s) -> list[int]:
 
 
 def find_windowed_example_plain(slot: int, sizes: Sequence[int], window: int, seed: int) -> int:
-    """Return what `WindowedOrder.examples` gives for one slot, in plain Python."""
+    """Return what `WindowedOrder.find_examples` returns for one slot: the reference implementation, for tests."""
     epoch, position = divmod(slot, sum(sizes))
     shards = [find_example_plain(epoch * len(sizes) + n, len(sizes), seed, "shards") for n in range(len(sizes))]
     number = 0
@@ -313,17 +335,21 @@ def find_windowed_example_plain(slot: int, sizes: Sequence[int], window: int, se
 
 
 class BlockLayout(NamedTuple):
-    """A block. components: of each slot; ranks: which of the component's slots in the block it is"""
+    """The slots of one block of an interleave.
+
+    components:   uint16 [slots], the component of each slot
+    slot_numbers: int32 [slots], which of that component's slots in the block it is, from 0
+    """
 
     components: UInt16s
     slot_numbers: Int32s
 
 
 class Interleave:
-    """The components of a mixture's slots.
+    """Assigns the slots of a mixture to its components.
 
-    shares: slots of each component in a period
-    block:  slots that are laid out at once; each component has one at least in each block
+    shares: number of slots of each component in a period
+    block:  number of slots to lay out at a time; each component must have at least one in each block
     """
 
     def __init__(self, shares: Sequence[int], block: int = BLOCK_SLOTS) -> None:
@@ -336,7 +362,7 @@ class Interleave:
         self._layouts = OrderedDict[int, BlockLayout]()
 
     def locate_slots(self, slots: Int64s) -> tuple[UInt16s, Int64s]:
-        """The component of each slot, and its slot in that component: [S] each."""
+        """Return for each slot its component (uint16 [slots]), and its slot in that component (int64 [slots])."""
         periods, positions = np.divmod(slots, self.period)
         blocks = positions // self._block
         components, component_slots = np.empty(len(slots), np.uint16), np.empty(len(slots), np.int64)
@@ -350,7 +376,7 @@ class Interleave:
         return components, component_slots
 
     def count_before(self, slot: int) -> tuple[int, ...]:
-        """Count the slots before a slot that are of each component."""
+        """Return how many slots each component has before a slot."""
         period, position = divmod(slot, self.period)
         block, offset = divmod(position, self._block)
         components = self._get_layout(block).components[:offset] if offset else np.zeros(0, np.uint16)
@@ -361,12 +387,12 @@ class Interleave:
         )
 
     def _count_before_block(self, position: int) -> list[int]:
-        """Count each component's slots before the block that begins at a place of a period: its part to within one."""
+        """Return how many slots of a period each component has before a block: its part to within one."""
         sums = [position * total // self.period for total in self._cumulative_shares]
         return [above - below for below, above in pairwise(sums)]
 
     def _get_layout(self, block: int) -> BlockLayout:
-        """A block of a period."""
+        """Return the layout of a block of a period. The last `MAX_CACHED_BLOCKS` that were built are cached."""
         layout = self._layouts.get(block)
         if layout is None:
             first = block * self._block
@@ -379,7 +405,7 @@ class Interleave:
 
 
 def lay_out_block(counts: Int64s) -> BlockLayout:
-    """So many slots of each component, evenly."""
+    """Assign slots to components evenly. counts: int64 [components], how many slots each gets, 0 or more"""
     layout = BlockLayout(np.empty(counts.sum(), np.uint16), np.empty(counts.sum(), np.int32))
     _fill_layout(counts, *layout)
     return layout
@@ -387,7 +413,7 @@ def lay_out_block(counts: Int64s) -> BlockLayout:
 
 @kernel
 def _fill_layout(counts: Int64s, components: UInt16s, slot_numbers: Int32s) -> None:
-    """Fill a layout; `released` and `due` are of each component's next slot."""
+    """Write the component and slot number of each slot. `earliest` and `due` bound the next slot of each component."""
     num_slots, num = len(components), len(counts)
     num_given, earliest, due = np.zeros(num, np.int64), np.zeros(num, np.int64), np.zeros(num, np.int64)
     for component in range(num):
@@ -409,7 +435,7 @@ def _fill_layout(counts: Int64s, components: UInt16s, slot_numbers: Int32s) -> N
 
 
 def lay_out_block_plain(counts: Sequence[int]) -> list[tuple[int, int]]:
-    """Return what `laid_out` gives, slot by slot: the component, and which of its slots it is."""
+    """Return what `lay_out_block` returns as a pair for each slot: the reference implementation, for tests."""
     total, slots = sum(counts), list[tuple[int, int]]()
     given = [0] * len(counts)
     for slot in range(total):
@@ -421,11 +447,11 @@ def lay_out_block_plain(counts: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def to_whole_shares(weights: Sequence[Fraction]) -> tuple[int, ...]:
-    """The smallest whole numbers in the proportions of weights.
+    """Return the smallest whole numbers in the same proportions as the weights.
 
-    Where their sum would be above 10^15, the nearest ones with that sum (largest remainders).
+    If their sum would exceed `MAX_PERIOD_SLOTS`, return the nearest whole numbers with that sum.
 
-    >>> shares_of([Fraction("0.7"), Fraction("0.3")]), shares_of([Fraction(1), Fraction(2)])
+    >>> to_whole_shares([Fraction("0.7"), Fraction("0.3")]), to_whole_shares([Fraction(1), Fraction(2)])
     ((7, 3), (1, 2))
     """
     total = sum(weights)
@@ -439,9 +465,11 @@ def to_whole_shares(weights: Sequence[Fraction]) -> tuple[int, ...]:
 
 
 def apportion(total: int, fractions: Sequence[Fraction]) -> tuple[int, ...]:
-    """So many slots by parts of the whole, each to within one: the largest remainders get what is left.
+    """Split a total into whole numbers in given proportions, each to within one (method of largest remainders).
 
-    >>> apportioned(10, [Fraction(1, 3), Fraction(2, 3)])
+    fractions: parts of the whole; they add up to 1
+
+    >>> apportion(10, [Fraction(1, 3), Fraction(2, 3)])
     (3, 7)
     """
     exact = [part * total for part in fractions]

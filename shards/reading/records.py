@@ -1,7 +1,7 @@
 """Examples as records and as rows of one width: plain arrays under the names that Hugging Face models have for them.
 
-    ExampleRecords(shard_set)[7]       {"input_ids": ..., "token_type_ids": ..., "labels": ..., ...} of one example
-    padded(gathered, names, width)     the same of many, int64 [B, width] each
+    ExampleRecords(shard_set)[7]           {"input_ids": ..., "token_type_ids": ..., "labels": ..., ...} of one example
+    pad_examples(gathered, format, width)  the same of many, int64 [B, width] each
 
 `ExampleRecords` is a random-access source, as Grain and map-style datasets of torch take one: a length, and an example
 for each number below it. It imports neither.
@@ -10,12 +10,8 @@ Promise: number i of an epoch is its i-th live example in the loader's order, wi
 that epoch; so a set of numbers that holds each once holds each live example once. A source is pickled without what it
 has opened: a worker opens the shards for itself.
 
-Cost: reading as the loader's, and 10 microseconds a record for its arrays. Where examples are deleted, 8 bytes and 0.1
-microseconds for each example of an epoch, once an epoch.
-
-Masked examples as rows of one length: the arrays that a model of transformers takes.
-
-Promise: what the plain `rows_plain` gives. Cost: that of writing the two arrays, 0.1 microseconds a row.
+Cost: reading as the loader's, and 10 microseconds a record for its arrays; a row of `to_rows` takes 0.1 microseconds.
+If examples are deleted, 8 bytes and 0.1 microseconds for each example of an epoch, once an epoch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,11 +39,11 @@ Record: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFormat:
-    """The names and fill values of the columns of records.
+    """The column names and padding values of records.
 
-    pad_id:  of the vocabulary
-    label:   name of the column with the label of a pair: next_sentence_label, sentence_order_label; None without
-    guessed: whether the labels are the masked tokens, or (of examples without masks) every token
+    pad_id:      id of the padding token
+    label:       column for the label of a pair, `next_sentence_label` or `sentence_order_label`; None without labels
+    masked_only: whether only masked tokens have a label; if the shards have no masks, every token has one
     """
 
     pad_id: int
@@ -56,7 +52,7 @@ class RecordFormat:
 
     @staticmethod
     def from_manifest(manifest: Manifest) -> "RecordFormat":
-        """Return the names for the records of shards."""
+        """Return the format for the records of a shard set."""
         facts = manifest.facts
         labels = facts.get("labels", "next-sentence") if facts["pair_labels"] else None
         return RecordFormat(
@@ -67,13 +63,20 @@ class RecordFormat:
 
     @property
     def fill_values(self) -> Mapping[str, int]:
-        """The values after the end of an example, by column of tokens."""
+        """The padding value of each column that has one number per token."""
         return {"input_ids": self.pad_id, "attention_mask": 0, "token_type_ids": 0, "labels": IGNORED}
 
 
 def pad_examples(gathered: GatheredExamples, format: RecordFormat, width: int) -> Record:
-    """Return the gathered examples as rows of one width: int64 [B, width], and [B] for the label of pairs."""
-    assert gathered.max_length <= width, (gathered.max_length, width)
+    """Return gathered examples as padded columns: int64 [B, width] each, and [B] for the label of pairs.
+
+    Raises InputError if an example has more than `width` tokens.
+    """
+    if gathered.max_length > width:
+        raise InputError(
+            f"An example has {gathered.max_length} tokens, and rows of width = {width} would cut it: "
+            f"set a width of at least {gathered.max_length}."
+        )
     num, lengths = gathered.num_examples, np.diff(gathered.offsets)
     rows = {name: np.full((num, width), fill, np.int64) for name, fill in format.fill_values.items()}
     is_token = np.arange(width) < lengths[:, None]
@@ -87,8 +90,11 @@ def pad_examples(gathered: GatheredExamples, format: RecordFormat, width: int) -
 
 
 def to_records(gathered: GatheredExamples, format: RecordFormat, width: int = 0) -> list[Record]:
-    """Return the gathered examples one by one: as wide as each is, or all of one width."""
-    rows = pad_examples(gathered, format, max(width, gathered.max_length))
+    """Return each gathered example as a record, padded to `width` tokens; 0: without padding.
+
+    Raises InputError if an example has more than `width` tokens.
+    """
+    rows = pad_examples(gathered, format, width or gathered.max_length)
     ends = np.full(gathered.num_examples, width) if width else np.diff(gathered.offsets)
     return [
         {name: column[row, :end] if column.ndim == 2 else column[row] for name, column in rows.items()}
@@ -97,12 +103,14 @@ def to_records(gathered: GatheredExamples, format: RecordFormat, width: int = 0)
 
 
 class ExampleRecords:
-    """The live examples of some epochs by number.
+    """The live examples of one or more epochs as records, by number.
 
-    seed:   decides the order; that of the masks is in the shards' manifest
-    epochs: how many follow one another, each in its own order with its own masks
-    first:  the epoch that number 0 is in
+    seed:   decides the order; the seed of the masks is in the shards' manifest
+    epochs: how many epochs follow one another, each in its own order with its own masks
+    first:  the epoch of number 0
     padded: whether all records are as wide as the longest example may be, as batches of one shape need it
+
+    Raises InputError if the split has no live example.
     """
 
     def __init__(
@@ -123,7 +131,7 @@ class ExampleRecords:
         return {"_cached_slots": None, **{name: getattr(self, name) for name in names}}
 
     def __repr__(self) -> str:
-        """Return the meaning of the numbers: Grain refuses a checkpoint of a source with another one."""
+        """Return what the numbers mean. Grain refuses to resume from a checkpoint if this text has changed."""
         asked = {**self.identity, "epochs": self.epochs, "first": self.first, "padded": self.padded, "len": len(self)}
         return f"ExampleRecords({', '.join(f'{name}={value!r}' for name, value in asked.items())})"
 
@@ -131,26 +139,30 @@ class ExampleRecords:
         return self.epochs * self.num_live
 
     def __getitem__(self, number: int) -> Record:
-        """A record. Raises IndexError."""
+        """Return one record. Raises IndexError: numbers are not counted from the end."""
         if not 0 <= number < len(self):
             raise IndexError(f"example {number} of {len(self)}")
         return self.read([number])[0]
 
     def read(self, numbers: Sequence[int] | Int64s) -> list[Record]:
-        """The records of some numbers, in one go."""
+        """Return the records with these numbers, read in one call. Numbers are as in `gather`."""
         return to_records(
             self.gather(np.asarray(numbers, np.int64)), self.format, self.max_length if self.padded else 0
         )
 
     def gather(self, numbers: Int64s) -> GatheredExamples:
-        """Return what the loader gives for these numbers, once it is checked: by number no epoch is seen to end."""
+        """Return the examples with these numbers as the loader gathers them, after all that was read is checked.
+
+        Numbers must not be negative; those past the last epoch continue with the epochs after it. Raises Damaged if a
+        file is not what was written.
+        """
         gathered = self._loader.gather(self.to_slots(numbers))
         self._loader.check_read()
         assert not gathered.deleted
         return gathered
 
     def to_slots(self, numbers: Int64s) -> Int64s:
-        """The slots of numbers: they continue after the last epoch."""
+        """Return the slot of each number. Numbers past the last epoch continue with the epochs after it."""
         if self._all_live:
             return numbers + self.first * self.num_live
         epochs, positions = np.divmod(numbers, self.num_live)
@@ -162,7 +174,7 @@ class ExampleRecords:
 
     @cached_property
     def num_live(self) -> int:
-        """Examples of an epoch."""
+        """The number of live examples in an epoch."""
         return int(self.shard_set.is_live.sum()) if self.shard_set.deleted_rows else len(self.shard_set)
 
     @property
@@ -170,7 +182,10 @@ class ExampleRecords:
         return self.num_live == len(self.shard_set)
 
     def _list_live_slots(self, epoch: int) -> Int64s:
-        """The slots of an epoch whose examples are live, ascending; those of the last epoch asked for are kept."""
+        """Return the slots of live examples in an epoch, in ascending order.
+
+        Those of the last epoch asked for are cached.
+        """
         if self._cached_slots is None or self._cached_slots[0] != epoch:
             size = len(self.shard_set)
             slots = np.arange(epoch * size, (epoch + 1) * size, dtype=np.int64)
@@ -183,30 +198,35 @@ class ExampleRecords:
 
     @cached_property
     def format(self) -> RecordFormat:
-        """The names of the columns."""
+        """The names and padding values of the records' columns."""
         return RecordFormat.from_manifest(self.shard_set.manifest)
 
     @property
     def max_length(self) -> int:
-        """Tokens of the longest example that the shards may hold."""
+        """The number of tokens of the longest example that the shards may hold."""
         return int(self.shard_set.manifest.facts["length"])
 
     @cached_property
     def identity(self) -> dict[str, Json]:
-        """The identity of the numbers in the order: the same while examples are only deleted."""
+        """What the meaning of the numbers depends on. It does not change when examples are deleted."""
         parts = [part.content for part in self.shard_set.parts]
         return {"shards": compute_fingerprint(parts=parts), "split": self.shard_set.split, "seed": self.seed}
 
 
 class MaskedRows(NamedTuple):
-    """n examples of at most L tokens."""
+    """n examples, padded to the length L of the longest."""
 
     input_ids: Int64s  # [n, L], the padding's id after the last token
     labels: Int64s  # [n, L], -100 where nothing is to be guessed
 
 
 def to_rows(ids: Ids, offsets: Int64s, masked: MaskedTokens, pad_id: int) -> MaskedRows:
-    """Rows of flat ids that have their masks put in."""
+    """Pad masked examples to rows as long as the longest example.
+
+    ids:     [tokens], all examples one after another, already masked
+    offsets: int64 [n + 1], the start of each example in `ids`
+    masked:  the masked tokens, as `mask_tokens` returned them
+    """
     num, max_length = len(offsets) - 1, int(np.diff(offsets).max(initial=0))
     rows = MaskedRows(np.empty((num, max_length), np.int64), np.empty((num, max_length), np.int64))
     _write_rows(
@@ -226,7 +246,7 @@ def _write_rows(
     input_ids: Int64s,
     labels: Int64s,
 ) -> None:
-    """Fill the last two."""
+    """Write the ids and the labels of each example into rows of one length, and pad them."""
     for row in range(len(input_ids)):
         start, end = offsets[row], offsets[row + 1]
         source, target = ids[start:end], input_ids[row]
@@ -239,7 +259,7 @@ def _write_rows(
 
 
 def to_rows_plain(ids: Ids, offsets: Int64s, masked: MaskedTokens, pad_id: int) -> MaskedRows:
-    """Return what `to_rows` gives, row by row."""
+    """Return what `to_rows` returns: the reference implementation, for tests."""
     max_length = max(np.diff(offsets).tolist(), default=0)
     labels = np.full(len(ids), IGNORED)
     labels[masked.flat_positions] = masked.targets

@@ -1,20 +1,20 @@
 """Byte-level BPE at the speed of memory: sentences become ids without an object for a word.
 
-The rule (Sennrich et al. 2016, over bytes as Radford et al. 2019 have it): a word is its bytes, and of the pairs
-next to each other the one learnt first is joined, the leftmost of equal ones, until none is left to join.
+The rule (Sennrich et al. 2016, over bytes as Radford et al. 2019 have it): a word is its bytes, and of the neighbouring
+pairs the one that was learnt first is joined, the leftmost of equal ones, until none is left to join.
 
-Promise: `ByteBpeEngine` gives the ids and the beginnings of words that a Hugging Face tokenizer of the same
-vocabulary, merges and words gives (`models.BPE` without dropout, prefix, suffix or byte fallback). A byte whose
-letter the vocabulary lacks becomes the unknown token, or nothing where none is named, as it does there.
+Promise: `ByteBpeEngine` gives the ids and the word starts that a Hugging Face tokenizer of the same vocabulary, merges
+and words gives (`models.BPE` without dropout, prefix, suffix or byte fallback). A byte is the unknown token if the
+vocabulary lacks its letter, or no token if no unknown token is named, as in tokenizers.
 
 How: a kernel finds the end of a word, looks its bytes up in a cache of short words, and writes their ids with one
 store; a word that the cache lacks is merged in the same kernel and remembered. The GIL is released throughout.
 
-Cost: on 8 MB of English novels with GPT-2's vocabulary 54 times the speed of `encode_batch_fast` where the words are
-known, 36 times where none is (123, 82 and 2.3 MB/s of CPU time, on a machine busy with other work). A word met for
-the first time takes 0.8 microseconds, one of a million letters 0.6 s; two threads with an engine each take as much
-time as one alone. An engine of 50,257 tokens is made in 0.07 s. Memory: 11 MB an engine, of which 8 are words
-remembered, and 3 to 6 bytes for each token given.
+Cost: on 8 MB of English novels with GPT-2's vocabulary 54 times the speed of `encode_batch_fast` if the words are
+known, 36 times if none is (123, 82 and 2.3 MB/s of CPU time, on a machine busy with other work). A word met for the
+first time takes 0.8 microseconds, one of a million letters 0.6 s; two threads with an engine each take as much time as
+one. An engine of 50,257 tokens is made in 0.07 s. Memory: 11 MB an engine, of these 8 for cached words, and 3 to 6
+bytes for each token returned.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ _BYTES_PER_TOKEN = 3  # English has four and more; where there are fewer, the ro
 
 
 class ByteBpeEngine:
-    """Encodes sentences by a byte-level BPE vocabulary, remembering the short words it has met.
+    """Encodes sentences by a byte-level BPE vocabulary, and caches the short words that it has met.
 
     An engine belongs to one thread.
     """
@@ -61,10 +61,14 @@ class ByteBpeEngine:
         words: Gpt2Words,
         unknown: str | None = None,
     ) -> None:
-        """ids: token -> id, a token having one letter for each of its bytes; merges: the first learnt first.
+        """Build the tables of a vocabulary.
 
-        unknown: the token of a byte that the vocabulary lacks; without one such a byte gives no token
-        Raises InputError where a merge, or an `unknown` that is needed, names a token that does not exist.
+        ids:     token -> id; a token has one letter for each of its bytes (`roberta.BYTE_LETTERS`)
+        merges:  pairs of tokens, the first learnt first
+        words:   the word rule
+        unknown: the token of a byte that the vocabulary lacks; None: such a byte gives no token
+
+        Raises InputError if a merge names a token that does not exist, or if a byte is missing and `unknown` is too.
         """
         self._words = words
         self._dtype = choose_id_dtype(max(ids.values(), default=0) + 1)
@@ -73,7 +77,7 @@ class ByteBpeEngine:
         self._cache = build_piece_cache(_CACHED_WORDS)
 
     def without_last_tokens(self, num_tokens: int) -> "ByteBpeEngine":
-        """Return the engine of the same vocabulary without its last merges, whose ids are otherwise the same."""
+        """Return the engine of the vocabulary that lacks its last merges and their tokens; all other ids stay."""
         smaller, first = copy(self), np.uint64((self._num_merges - num_tokens) << 32)
         pairs, byte_pairs = self._bpe.pairs.copy(), self._bpe.byte_pairs.copy()
         for values in (pairs[1::2], byte_pairs):
@@ -83,9 +87,9 @@ class ByteBpeEngine:
         return smaller
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode the sentences data[starts[s]:ends[s]]: whole UTF-8 characters, in any order, inside of the data.
+        """Encode the sentences data[starts[s]:ends[s]], in any order; each is encoded by itself.
 
-        Raises InputError where a sentence does not lie inside of the data.
+        Raises InputError if one does not lie inside the data, splits a character or is not valid UTF-8.
         """
         check_texts(data, starts, ends)
         data, starts, ends = to_kernel_buffer(data), read_only(starts), read_only(ends)
@@ -103,16 +107,16 @@ class ByteBpeEngine:
 
 
 def _extend_array(array: npt.NDArray[Any], used: int, size: int) -> npt.NDArray[Any]:
-    """An array of `room` entries that begins with the first `used` of another."""
+    """Return an array of `size` entries that begins with the first `used` entries of another."""
     longer = np.empty(size, array.dtype)
     longer[:used] = array[:used]
     return longer
 
 
 def merge_pieces_plain(pieces: Sequence[int], merge_table: Mapping[tuple[int, int], tuple[int, int]]) -> list[int]:
-    """Apply the rule itself to the ids of a word's bytes, and return the ids that remain.
+    """Merge the ids of a word's bytes by the rule itself: the reference implementation of the kernels, for tests.
 
-    joined: for each pair of ids its rank and the id of the two joined
+    merge_table: pair of ids -> (rank, id of the joined piece)
 
     >>> merge_pieces_plain([0, 0, 0, 1], {(0, 0): (1, 2), (0, 1): (0, 3)})
     [2, 3]
@@ -127,9 +131,10 @@ def merge_pieces_plain(pieces: Sequence[int], merge_table: Mapping[tuple[int, in
 def build_merge_table(
     ids: Mapping[str, int], merges: Sequence[tuple[str, str]]
 ) -> dict[tuple[int, int], tuple[int, int]]:
-    """For each pair of ids its rank and the id of the two joined. Of a pair that occurs twice the later rank holds.
+    """Return {pair of ids: (rank, id of the joined piece)}. If a pair occurs twice in the merges, its later rank
+    counts.
 
-    Raises InputError where a merge names a token that does not exist.
+    Raises InputError if a merge names a token that does not exist.
     """
     table = {}
     for rank, (left, right) in enumerate(merges):
@@ -144,7 +149,7 @@ def build_merge_table(
 
 
 def _build_model(ids: Mapping[str, int], merges: Sequence[tuple[str, str]], unknown: str | None) -> ByteBpeModel:
-    """The vocabulary as the kernels read it."""
+    """Build the vocabulary as kernels read it."""
     missing = [letter for letter in BYTE_LETTERS if letter not in ids]
     if missing and unknown is not None and unknown not in ids:
         raise InputError(

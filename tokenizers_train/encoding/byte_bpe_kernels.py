@@ -1,13 +1,14 @@
-"""The kernels of `tokenizers_train.encoding.byte_bpe`: GPT-2's words are found, looked up, and merged where unknown.
+"""The kernels of `tokenizers_train.encoding.byte_bpe`: GPT-2's words are found, looked up in a cache, and merged if
+unknown.
 
-Promise: the ids of `merge_plainly` for the bytes of each word, whatever the cache has kept or forgotten. No byte
+Promise: the ids of `merge_pieces_plain` for the bytes of each word, whatever the cache has kept or forgotten. No byte
 outside a range decides anything, and none after the end of the buffer is read.
 
-A word of at most 32 bytes is merged by looking for the lowest rank among its pairs after each merge, a longer
-one with a heap of its pairs, so that n letters take a time of n log n.
+A word of at most 32 bytes is merged by looking for the lowest rank among its pairs after each merge, a longer one with
+a heap of its pairs, so that n letters take a time of n log n.
 
-Cost: see `tokenizers_train.encoding.byte_bpe`. Only a word of more than 32 bytes, and the first word of a range
-before which a space is thought, allocate anything: some 60 and 1 bytes for each of their bytes, freed at once.
+Cost: see `tokenizers_train.encoding.byte_bpe`. Only a word of more than 32 bytes, and the first word of a range that is
+given a space before it, allocate anything: some 60 and 1 bytes for each of their bytes, freed at once.
 """
 
 import heapq
@@ -45,14 +46,16 @@ _HALF, _LOW_HALF, _ONE = np.uint64(32), np.uint64(0xFFFFFFFF), np.uint64(1)
 
 
 class ByteBpeModel(NamedTuple):
-    """A vocabulary as the kernels read it, and room to merge a short word in.
+    """A vocabulary as kernels read it, and space to merge a short word in.
 
-    byte_ids:   int64, the id of each byte; -1 for one that gives no token
-    byte_pairs: uint64, the value of each byte (times 256) followed by each, or `NONE`
-    pairs:      uint64, an open-addressed table of a power of two of entries: left id * 2^32 + right id, and the value
-                rank * 2^32 + id of the two joined; `NONE` and `NONE` where an entry is empty
-    pieces:     uint32, the ids of the word at hand
-    values:     uint64, the value of each of its pairs, or `NONE`
+    The value of a pair is rank * 2^32 + id of the joined piece, or `NO_VALUE` if no merge joins the pair.
+
+    byte_ids:   int64 [256], the id of each byte; -1 for a byte that gives no token
+    byte_pairs: uint64 [65536], the values of two bytes: of the first (times 256) plus the second
+    pairs:      uint64, a hash table with open addressing, a power of two of entries: left id * 2^32 + right id, then
+                the value; an empty entry is `NO_VALUE` twice
+    pieces:     uint32 [MAX_SCAN_BYTES], space for the ids of the current word
+    values:     uint64 [MAX_SCAN_BYTES], space for the values of its pairs
     """
 
     byte_ids: Int64s
@@ -63,10 +66,10 @@ class ByteBpeModel(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """The progress of encoding, which continues from here with more room.
+    """How far encoding has come: it continues from here when the arrays are longer.
 
-    range_at: int64, two entries: the range, and the byte in it, `NOT_BEGUN` where its first word is still to come
-    used:     int64, one entry: how many ids are written
+    position: int64 [2], the range, and the byte in it, or `NOT_STARTED` before its first word
+    used:     int64 [1], how many ids are written
     """
 
     position: Int64s
@@ -75,7 +78,9 @@ class Progress(NamedTuple):
 
 @kernel
 def fill_pair_table(pairs: UInt64s, keys: UInt64s, values: UInt64s) -> None:
-    """Put distinct pairs into an empty table that has more entries than them."""
+    """Enter distinct pairs into an empty table (`ByteBpeModel.pairs`), which must have more entries than there are
+    pairs.
+    """
     for k in range(len(keys)):
         entry = _locate_entry(pairs, keys[k])
         while pairs[entry] != NO_VALUE:
@@ -85,13 +90,13 @@ def fill_pair_table(pairs: UInt64s, keys: UInt64s, values: UInt64s) -> None:
 
 @kernel
 def _locate_entry(pairs: UInt64s, key: np.uint64) -> int:
-    """The entry at which the search for a pair begins."""
+    """Return the entry at which the search for a pair begins."""
     return int(np.int64(key * GOLDEN_RATIO >> _HALF)) & (len(pairs) // 2 - 1) << 1
 
 
 @kernel
 def _find_pair_value(pairs: UInt64s, left: np.uint32, right: np.uint32) -> np.uint64:
-    """Rank and joined id of two ids that are side by side; `NONE` where they are not to be joined."""
+    """Return the value of two neighbouring ids (see `ByteBpeModel`)."""
     key = np.uint64(left) << _HALF | np.uint64(right)
     entry = _locate_entry(pairs, key)
     while pairs[entry] != key and pairs[entry] != NO_VALUE:
@@ -102,7 +107,7 @@ def _find_pair_value(pairs: UInt64s, left: np.uint32, right: np.uint32) -> np.ui
 
 @kernel
 def _write_byte_ids(byte_ids: Int64s, data: Bytes, start: int, end: int, pieces: UInt32s) -> int:
-    """Write the ids of bytes; returns their number."""
+    """Write the ids of data[start:end] into `pieces`; return their number."""
     count = 0
     for i in range(start, end):
         number = byte_ids[data[i]]
@@ -114,7 +119,7 @@ def _write_byte_ids(byte_ids: Int64s, data: Bytes, start: int, end: int, pieces:
 
 @kernel
 def fill_byte_pairs(byte_pairs: UInt64s, byte_ids: Int64s, pairs: UInt64s) -> None:
-    """Look up the value of each byte followed by each; those that give no token have none."""
+    """Look up the value of each pair of bytes; bytes that give no token keep `NO_VALUE`."""
     for left in range(256):
         for right in range(256):
             if byte_ids[left] >= 0 and byte_ids[right] >= 0:
@@ -133,9 +138,10 @@ def _merge_short(
     length: int,
     count: int,
 ) -> int:
-    """Join the first `count` pieces, lowest rank first, the leftmost of equal ones; returns how many are left.
+    """Join the first `count` pieces, lowest rank first, the leftmost of equal ones; return how many are left.
 
-    data, at, length: the word; where each of its bytes gave a piece, the values of its pairs are those of the bytes
+    values:              overwritten with the values of the pairs
+    data, start, length: the word; if each of its bytes has a piece, `byte_pairs` has the first values
     """
     for i in range(count - 1):
         if count == length:
@@ -159,7 +165,7 @@ def _merge_short(
 
 @kernel
 def _find_lowest(values: UInt64s, count: int) -> tuple[np.uint64, int]:
-    """The lowest of the first `count` values and where it first is; `NONE` where there are none."""
+    """Return the lowest of the first `count` values and its first index; `NO_VALUE` and 0 if there are none."""
     best, place = NO_VALUE, 0
     for i in range(count):
         if values[i] < best:
@@ -169,9 +175,10 @@ def _find_lowest(values: UInt64s, count: int) -> tuple[np.uint64, int]:
 
 @kernel
 def _merge_long(pairs: UInt64s, pieces: UInt32s, count: int) -> int:
-    """Join the first `count` pieces (fewer than 2^32) as `_merge_short` does.
+    """Join the first `count` pieces (fewer than 2^32) as `_merge_short` does; return how many are left.
 
-    An entry of the heap is rank * 2^32 + place. It is out of date where the pair at its place has another rank.
+    An entry of the heap is rank * 2^32 + index of the left piece. It is out of date if the pair there has another rank
+    now.
     """
     values = np.full(count, NO_VALUE, np.uint64)
     previous, following = np.arange(-1, count - 1), np.arange(1, count + 1)
@@ -202,7 +209,9 @@ def _merge_long(pairs: UInt64s, pieces: UInt32s, count: int) -> int:
 
 @kernel
 def _push_pair(heap: list[np.uint64], pairs: UInt64s, pieces: UInt32s, left: int, right: int) -> np.uint64:
-    """Enter the pair of two neighbours, if there is a right one, into the heap; returns its value."""
+    """Push the pair of two neighbours onto the heap, unless `right` is past the end or no merge joins them; return its
+    value.
+    """
     if right >= len(pieces):
         return NO_VALUE
     value = _find_pair_value(pairs, pieces[left], pieces[right])
@@ -213,7 +222,7 @@ def _push_pair(heap: list[np.uint64], pairs: UInt64s, pieces: UInt32s, left: int
 
 @kernel
 def _write_pieces(pieces: UInt32s, count: int, ids: Ids, word_starts: Bytes, used: int) -> np.uint64:
-    """Write the ids of a word after the first `used`, and where it begins; returns the first ones packed."""
+    """Write the ids of a word after the first `used`, and its word start; return the first ids, packed."""
     packed = np.uint64(0)
     for i in range(count):
         ids[used + i] = pieces[i]
@@ -226,7 +235,7 @@ def _write_pieces(pieces: UInt32s, count: int, ids: Ids, word_starts: Bytes, use
 
 @kernel
 def _encode_long(bpe: ByteBpeModel, data: Bytes, start: int, end: int, ids: Ids, word_starts: Bytes, used: int) -> int:
-    """Write the ids of the word data[at:end], of any length; returns their number."""
+    """Write the ids of the word data[start:end], of any length; return their number."""
     pieces = np.empty(end - start, np.uint32)
     num_letters = _write_byte_ids(bpe.byte_ids, data, start, end, pieces)
     count = _merge_long(bpe.pairs, pieces[:num_letters], num_letters)
@@ -246,12 +255,12 @@ def _encode_short(
     end: int,
     used: int,
 ) -> tuple[int, int, int]:
-    """Write the ids of short words up to `end`, or to the first that is longer, or until there is no room.
+    """Write the ids of short words up to `end`, or to the first that is longer, or until there is no more room.
 
-    Returns the place where it stopped, the end of the word there, and how many ids are written now.
+    Returns the byte at which it stopped, the end of the word there, and how many ids are written now.
 
     What it calls for each word has one way out and calls nothing that numba does not compile into it: otherwise
-    references are counted for each array it is given, which costs more than the word itself.
+    references are counted for each array that it is given, which costs more than the word itself.
     """
     byte_ids, byte_pairs, pairs, pieces, values = bpe
     stop, max_used = at, len(ids) - MAX_SCAN_BYTES - STORE_SLACK
@@ -293,7 +302,7 @@ def encode_ranges(
     offsets: Int64s,
     progress: Progress,
 ) -> int:
-    """Encode the ranges from where `progress` is; returns how many more ids there must be room for, or 0."""
+    """Encode the ranges from `progress` on; return how many more ids must have room, or 0 if all are encoded."""
     used, first_byte = progress.used[0], progress.position[1]
     for r in range(progress.position[0], len(starts)):
         at, end = starts[r] if first_byte == NOT_STARTED else first_byte, ends[r]

@@ -1,4 +1,4 @@
-"""The result of encoding by any algorithm: ids, where the tokens of each sentence lie, where words begin.
+"""The result of encoding by any algorithm: ids, the range of ids of each sentence, and the tokens at which words begin.
 
 Promise: an `Engine` gives the ids that the tokenizer of its vocabulary gives each sentence by itself, without the
 special tokens around it. A special token written out in a text, such as "[MASK]", is text and not that token.
@@ -15,9 +15,9 @@ from corpora.kernels.arrays import Bytes, Ids, Int64s
 class EncodedSentences(NamedTuple):
     """The tokens of sentences: those of sentence s are ids[offsets[s]:offsets[s + 1]].
 
-    ids:         uint16 where the vocabulary has at most 65,536 tokens, else uint32
-    offsets:     int64, one more than sentences
-    word_starts: uint8 for each token: 1 where it begins a word, 0 where it continues one
+    ids:         uint16 [tokens] if the vocabulary has at most 65,536 tokens, else uint32
+    offsets:     int64 [sentences + 1]
+    word_starts: uint8 [tokens], 1 if the token begins a word, 0 if it continues one
     """
 
     ids: Ids
@@ -26,12 +26,14 @@ class EncodedSentences(NamedTuple):
 
 
 class Engine(Protocol):
-    """Turns ranges of a UTF-8 buffer into ids. It belongs to one thread and may remember the words it has met."""
+    """Turns ranges of a UTF-8 buffer into ids. It belongs to one thread and may cache the words that it has met."""
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode the sentences data[starts[s]:ends[s]]: whole UTF-8 characters, in any order, inside of the data."""
+        """Encode the sentences data[starts[s]:ends[s]], in any order: each lies inside the data and is whole UTF-8
+        characters.
+        """
 
 
 def choose_id_dtype(size: int) -> npt.DTypeLike:
-    """The type of the ids of a vocabulary of `size` tokens: two bytes where they fit."""
+    """Return the type of the ids of a vocabulary of `size` tokens: uint16 up to 65,536 tokens, else uint32."""
     return np.uint16 if size <= 1 << 16 else np.uint32

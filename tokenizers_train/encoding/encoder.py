@@ -1,37 +1,25 @@
 """Sentences as token ids.
 
-Promise: `Encoder.encode_sentences` gives the ids that the vocabulary's Hugging Face tokenizer gives each
-sentence, without the special tokens around it (`encode_plainly` is that definition), and the places where
-words begin. A special token written out in a text, such as "[MASK]", is text and not that token: no document
-can put control tokens into the training data, also where tokenizers finds the token when it is set not to look for
-any (`documents.py`). Ordinary added tokens are found in texts as tokenizers finds them.
+Promise: `Encoder.encode_sentences` gives the ids that the vocabulary's Hugging Face tokenizer gives each sentence by
+itself, without the special tokens around it (`encode_plain` is the reference implementation), and the tokens at which
+words begin. Ordinary added tokens are found in texts as tokenizers finds them, before a text is cut into words and as
+their flags say (`single_word`, `lstrip`, `rstrip`, `normalized`).
 
-A sentence is encoded by itself, its range as it is given. In byte-level BPE a word has the space before it in its
-token, and trimmed sentences have none: joined again, the tokens of two sentences would lose the space between
-them. So a sentence that follows another one in its text is given with that space (`Encoder.sentence_starts`); a
-text's first sentence, and one after a line end, begins without a space, as RoBERTa's texts do.
+No text has the id of a special token: written out, such as "[MASK]", it is text, so no document can put control tokens
+into the training data. A token can be special in two places: among the added tokens, which tokenizers looks for in a
+text before anything else, and among the pieces of the model, in which a Unigram model finds "<pad>" and a WordPiece one
+the word "covid". `hide_special_tokens` gives it another name in both, one that no text holds, and the same id. Two
+exceptions: the unknown token, which stands for what no piece covers; and a piece of the model that is one letter, or a
+byte (`<0x0A>`): texts are spelt with these whatever they are called.
 
-The work is done by an engine: kernels for the rules of BERT, of GPT-2 and RoBERTa, and of ALBERT; tokenizers itself
-for any other tokenizer, and the log says so. What each costs, it says itself. An encoder belongs to one thread.
+A sentence is encoded as the range that is given. In byte-level BPE a word has the space before it in its token, and
+trimmed sentences have none: joined again, the tokens of two sentences would lose the space between them. So a sentence
+that follows another one in its text is given with that space (`Encoder.include_leading_spaces`); a text's first
+sentence, and one after a line end, begins without a space, as RoBERTa's texts do.
 
-Encode documents: a vocabulary's tokenizer without the ways by which a text could write special tokens.
-
-A token can be special in two places: among the added tokens, which tokenizers looks for in a text before anything
-else, and among the pieces of the model, where a Unigram model takes "<pad>" for its text and a WordPiece one the word
-"covid". In what is made here its name is another in both, one that no text holds, and its id the same.
-
-Promise: no text has the id of a special token: written out, it is text. A text in which none is written, and in which
-the model finds none either, has the ids that `Tokenizer.from_file` gives it, ordinary added tokens included: each is
-found before the text is cut into words, and as its flags say (`single_word`, `lstrip`, `rstrip`, `normalized`). Two
-exceptions: the unknown token, which what no piece covers becomes; and a piece of the model that is one letter, or a
-byte (`<0x0A>`), with which texts are spelt whatever it is called.
-
-Encoding by tokenizers itself: the definition of every engine, and the engine where no kernel applies.
-
-Promise: the ids of `Tokenizer.encode` for each sentence alone, without special tokens; a special token written out in
-a text is text. Whatever tokenizer there is, this is right.
-
-Cost: 2 to 4 MB/s of CPU time, and some 700 bytes a token while a batch of `BATCH_BYTES` is at hand.
+The work is done by an engine: kernels for the rules of BERT, of GPT-2 and RoBERTa, and of ALBERT, which state their own
+cost; tokenizers itself for any other tokenizer, and the log says so. That costs 2 to 4 MB/s of CPU time, and some 700
+bytes a token while a batch of `BATCH_BYTES` is encoded. An encoder belongs to one thread.
 """
 
 import json
@@ -65,7 +53,10 @@ _HIDDEN_SUFFIX = f" {secrets.token_hex(16)}"  # no document can know it; no word
 
 
 def hide_special_tokens(vocabulary: Vocabulary) -> dict[str, Any]:
-    """The parsed tokenizer.json of a vocabulary, its special tokens renamed to what no text holds."""
+    """Return the parsed tokenizer.json of a vocabulary with its special tokens renamed to names that no text holds.
+
+    Ids stay. Single letters and bytes (`<0x0A>`) of the model keep their names, because texts are spelt with them.
+    """
     content = vocabulary.content
     pieces = content["model"]["vocab"]
     tokens = {piece for piece, _ in pieces} if isinstance(pieces, list) else pieces.keys()
@@ -80,7 +71,7 @@ def hide_special_tokens(vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def _is_letter(token: str) -> bool:
-    """True if a piece is one that texts are spelt with."""
+    """Return whether a piece is a letter or a byte that texts are spelt with."""
     return len(token) == 1 or _BYTE_TOKEN.fullmatch(token) is not None
 
 
@@ -89,7 +80,7 @@ def _is_special(token: Mapping[str, Any], names: Mapping[str, str]) -> bool:
 
 
 def _rename_pieces(model: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """A model whose pieces have other names. What merges make a renamed one of, or it into, they no longer do."""
+    """Return a model with renamed pieces, without the merges that make a renamed piece or join one."""
     if isinstance(model["vocab"], list):
         return {**model, "vocab": [[names.get(piece, piece), score] for piece, score in model["vocab"]]}
     renamed = {**model, "vocab": {names.get(piece, piece): number for piece, number in model["vocab"].items()}}
@@ -106,7 +97,7 @@ def _rename_pieces(model: Mapping[str, Any], names: Mapping[str, str]) -> dict[s
 
 
 def _keep_offset_processor(content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what the post-processor says of where tokens begin, without templates: a text could be in one twice."""
+    """Return the part of the post-processor that decides offsets, without templates, which would be applied twice."""
     post = content.get("post_processor") or {}
     parts = [part for part in post.get("processors", [post]) if part.get("type") in ("ByteLevel", "RobertaProcessing")]
     return parts[0] if parts else None
@@ -116,10 +107,10 @@ BATCH_BYTES = 1 << 18
 
 
 class ReferenceEngine:
-    """An engine that asks tokenizers for everything.
+    """Encodes by tokenizers itself: the definition of all other engines, and the engine of tokenizers with other rules.
 
-    tokenizer: one to which special tokens in a text are text (`encoder.text_tokenizer`)
-    size:      of the vocabulary, for the type of ids
+    tokenizer: one that takes special tokens in a text for text (`build_text_tokenizer`)
+    size:      number of tokens of the vocabulary, for the type of ids
     """
 
     def __init__(self, tokenizer: Tokenizer, size: int) -> None:
@@ -127,7 +118,7 @@ class ReferenceEngine:
         self._dtype = choose_id_dtype(size)
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode the sentences data[starts[s]:ends[s]]. Raises InputError for a text that tokenizers gives up on."""
+        """Encode the sentences data[starts[s]:ends[s]]. Raises InputError if tokenizers gives up on a text."""
         ids, word_starts = [np.zeros(0, self._dtype)], [np.zeros(0, np.uint8)]
         lengths: list[int] = []
         for sentences in _iter_batches(data, starts, ends):
@@ -143,12 +134,12 @@ class ReferenceEngine:
 
 
 def mark_word_starts(encoding: Encoding) -> list[bool]:
-    """For each token whether it is the first of a word."""
+    """Return for each token whether it is the first of a word."""
     return [word != before for before, word in pairwise([None, *encoding.word_ids])]
 
 
 def _iter_batches(data: Bytes, starts: Int64s, ends: Int64s) -> Iterator[list[str]]:
-    """The sentences as strings, some `BATCH_BYTES` of them at a time."""
+    """Yield the sentences as strings, some `BATCH_BYTES` of them at a time."""
     batch: list[str] = []
     size = 0
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
@@ -165,16 +156,19 @@ logger = logging.getLogger(__name__)
 
 
 class Encoder:
-    """Turns sentences into ids of a vocabulary."""
+    """Encodes sentences by a vocabulary. An encoder belongs to one thread."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         self._engine = build_engine(vocabulary)
 
     def with_size(self, size: int) -> "Encoder":
-        """Return an encoder whose ids are those of a vocabulary that stopped growing at `size` tokens.
+        """Return an encoder for the vocabulary that training would have stopped at `size` tokens; see `measures.build`.
 
-        Of byte-level BPE the tokens after its pieces keep their ids. For a vocabulary that was trained here to merge.
+        Only for WordPiece and byte-level BPE trained here. In byte-level BPE the tokens after the pieces (further
+        special ones, <mask>) keep the ids of the whole vocabulary.
+
+        size: at most the vocabulary's, and at least its tokens before the first merge
         """
         assert isinstance(self._engine, (WordPieceEngine, ByteBpeEngine)), "only what grows by merges has beginnings"
         smaller = copy(self)
@@ -182,11 +176,13 @@ class Encoder:
         return smaller
 
     def encode_sentences(self, texts: pa.Array, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode the sentences data[starts[s]:ends[s]] of the column's data (`text_buffers(texts).data`).
+        """Encode sentences: ranges of a column's bytes, `text_buffers(texts).data`.
 
-        texts: large_string without nulls
-        starts, ends: int64, byte offsets into the column's data, at boundaries of characters; any order
-        Raises InputError for another column, or for offsets outside of its data.
+        texts:        large_string column without nulls
+        starts, ends: int64 [sentences], byte offsets into the column's data, at boundaries of characters, in any order
+
+        Raises InputError if the column has another type or nulls, or if a range is outside the data or cuts a
+        character.
         """
         data, _ = text_buffers(texts)
         check_texts(data, starts, ends)
@@ -198,9 +194,15 @@ class Encoder:
         starts: Int64s,
         rows: Int64s,
     ) -> Int64s:
-        """Return where the sentences of texts are to begin: with the space before them, where the vocabulary keeps it.
+        """Return the starts of sentences, moved one byte back if a space is there and the vocabulary's words begin with
+        spaces.
 
-        data, starts, rows: a column's data and where `sentence_offsets` found sentences in it
+        Only a sentence that follows another one in its text is moved. Other vocabularies than byte-level BPE get
+        `starts` back.
+
+        data:   bytes of a text column
+        starts: int64 [sentences], byte offsets of the sentences that `sentence_offsets` found
+        rows:   int64 [texts + 1], the range of sentences of each text
         """
         if self.vocabulary.algorithm != BYTE_BPE:
             return starts
@@ -214,7 +216,9 @@ class Encoder:
 
 
 def build_engine(vocabulary: Vocabulary) -> Engine:
-    """The engine of a vocabulary: kernels where its rules are known, else tokenizers with a line in the log."""
+    """Build the engine of a vocabulary: kernels if its rules are known, else tokenizers itself, with a warning in the
+    log.
+    """
     rule = vocabulary.word_rule
     if rule is None:
         logger.warning(describe_slow_rules(vocabulary))
@@ -232,7 +236,7 @@ def build_engine(vocabulary: Vocabulary) -> Engine:
 
 
 def describe_slow_rules(vocabulary: Vocabulary) -> str:
-    """Return the log's message on a vocabulary whose rules no kernel knows."""
+    """Return the log's message on a vocabulary with rules that no kernel knows."""
     return (
         f"The tokenizer of this vocabulary (a {vocabulary.algorithm} of {vocabulary.size} tokens) has rules that the "
         "kernels do not know: its texts are encoded by tokenizers itself, with the same ids, many times slower."
@@ -240,14 +244,14 @@ def describe_slow_rules(vocabulary: Vocabulary) -> str:
 
 
 def encode_plain(vocabulary: Vocabulary, texts: pa.Array, starts: Int64s, ends: Int64s) -> EncodedSentences:
-    """Encode each sentence by the vocabulary's tokenizer: the definition of `Encoder.encode_sentences`."""
+    """Encode each sentence by tokenizers: the reference implementation of `Encoder.encode_sentences`, for tests."""
     data, _ = text_buffers(texts)
     check_texts(data, starts, ends)
     return ReferenceEngine(build_text_tokenizer(vocabulary), vocabulary.size).encode(data, starts, ends)
 
 
 def build_text_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
-    """The vocabulary's tokenizer, to which a special token written out in a text is text."""
+    """Build the vocabulary's tokenizer with its special tokens hidden: written out in a text, they are text."""
     content = hide_special_tokens(vocabulary)
     model = content["model"]
     tokenizer = Tokenizer.from_str(json.dumps(content))

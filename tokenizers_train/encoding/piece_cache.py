@@ -1,16 +1,16 @@
-"""The pieces of short words, remembered: a word of up to 16 bytes gives up to four ids in one look.
+"""A cache of the pieces of short words: a word of up to 16 bytes gives up to four ids in one look.
 
-Promise: what is found is what was remembered for this very word: its bytes and its length are compared in full.
-A word may be forgotten in favour of another, so a cache changes nothing but how often pieces are worked out again.
+Promise: what is found is what was remembered for this very word: its bytes and its length are compared in full. A word
+may be forgotten in favour of another, so a cache changes only how often pieces are computed again.
 
-A word is two 64-bit words of its bytes, first byte lowest, zeros after its end, and its length; its ids are packed
-into a third, four of 16 bits or two of 32, so that one store writes them all (`corpora.kernels.packed.store8`).
+A word is two 64-bit words of its bytes, first byte lowest, zeros after its end, and its length; its ids are packed into
+a third, four of 16 bits or two of 32, so that one store writes them all (`corpora.kernels.packed.store8`).
 
-Two words share a bucket, which is one line of the processor's cache. The first that comes stays, the second gives
-way to the next: words that come early in a text are mostly the frequent ones.
+Two words share a bucket, which is one line of the processor's cache. The first that comes stays, the second is replaced
+by the next: words that come early in a text are mostly the frequent ones.
 
-Cost: 32 bytes a word, 4 MiB in all by default; one line of memory read for a word that is known. A cache
-belongs to one thread.
+Cost: 32 bytes a word, 4 MiB in all by default; one line of memory read for a word that is known. A cache belongs to one
+thread.
 """
 
 from typing import NamedTuple
@@ -33,17 +33,17 @@ _LINE_BYTES = 64
 
 
 class PieceCache(NamedTuple):
-    """Words and their ids, in entries of four.
+    """Words and their ids, in entries of four 64-bit words.
 
-    entries: uint64; entry e is entries[e : e + 4]: bytes 0-7 of the word, bytes 8-15, ids, length << 8 | number of ids;
-             length 0 marks an entry not used
+    entries: uint64; entry e is entries[e : e + 4]: bytes 0-7 of the word, bytes 8-15, packed ids, length << 8 | number
+             of ids; a length of 0 marks an unused entry
     """
 
     entries: UInt64s
 
 
 def build_piece_cache(num_words: int = 1 << 17) -> PieceCache:
-    """An empty cache with room for a number of words, a power of two from 2 to 2^25."""
+    """Build an empty cache for a number of words: a power of two from 2 to 2^25."""
     assert 2 <= num_words <= 1 << 25 and num_words & (num_words - 1) == 0, "the room is a power of two"
     line = _LINE_BYTES // 8
     entries = np.zeros(num_words * _ENTRY + line, np.uint64)
@@ -53,7 +53,10 @@ def build_piece_cache(num_words: int = 1 << 17) -> PieceCache:
 
 @kernel
 def find_entry(cache: PieceCache, low: np.uint64, high: np.uint64, length: int) -> int:
-    """The entry of a word of 1 to 16 bytes, or -1."""
+    """Return the entry of a word of 1 to 16 bytes, or -1 if the cache lacks it.
+
+    low, high: bytes 0-7 and 8-15 of the word, first byte lowest, zeros after its end
+    """
     entries = cache.entries
     entry = _locate_bucket(entries, low, high)
     if _has_word(entries, entry, low, high, np.uint64(length)):
@@ -65,20 +68,23 @@ def find_entry(cache: PieceCache, low: np.uint64, high: np.uint64, length: int) 
 
 @kernel
 def get_packed_ids(cache: PieceCache, entry: int) -> np.uint64:
-    """The ids of an entry, the first lowest; nothing but zeros after the last."""
+    """Return the ids of an entry as one number, the first id lowest, zeros after the last."""
     ids: np.uint64 = cache.entries[entry + 2]
     return ids
 
 
 @kernel
 def count_ids(cache: PieceCache, entry: int) -> int:
-    """The number of ids of an entry."""
+    """Return the number of ids of an entry."""
     return int(np.int64(cache.entries[entry + 3] & _COUNT_MASK))
 
 
 @kernel
 def remember(cache: PieceCache, low: np.uint64, high: np.uint64, length: int, ids: np.uint64, count: int) -> None:
-    """Keep the `count` ids, packed, of a word that `find` has not found."""
+    """Store the ids of a word that `find_entry` has not found; another word of its bucket may be forgotten.
+
+    ids: `count` ids packed as `get_packed_ids` returns them
+    """
     entries = cache.entries
     entry = _locate_bucket(entries, low, high)
     if entries[entry + 3] != 0:
@@ -91,13 +97,13 @@ def remember(cache: PieceCache, low: np.uint64, high: np.uint64, length: int, id
 
 @kernel
 def _locate_bucket(entries: UInt64s, low: np.uint64, high: np.uint64) -> int:
-    """The first entry of the bucket in which a word is kept, if it is kept."""
+    """Return the first entry of the bucket that a word belongs to."""
     mixed = (low ^ high * _SPREAD_HIGH) * GOLDEN_RATIO
     return int(np.int64((mixed >> _TOP_SHIFT) * np.uint64(len(entries) // _BUCKET) >> _TOP_SHIFT)) * _BUCKET
 
 
 @kernel
 def _has_word(entries: UInt64s, entry: int, low: np.uint64, high: np.uint64, length: np.uint64) -> bool:
-    """True if an entry is that of a word: one comparison, so that there is one branch to foresee."""
+    """Return whether an entry is that of a word: one comparison, so that the processor predicts only one branch."""
     other = (entries[entry] ^ low) | (entries[entry + 1] ^ high) | ((entries[entry + 3] >> _COUNT_BITS) ^ length)
     return bool(other == 0)

@@ -1,14 +1,14 @@
 """A byte trie over pieces, which shows the pieces that a text continues with.
 
-Promise: following a piece's bytes from its root leads to a node whose `value` is the piece's id; every other way
-leads to a node without a value (-1) or to none (-1). One trie can have several roots, each with pieces of its own.
+Promise: following a piece's bytes from its root leads to a node with the piece's id (`get_value`); every other way
+leads to a node without an id (-1) or to no node (-1). One trie can have several roots, each with pieces of its own.
 
-How: a double array (Aoe 1989) in which a cell is one integer, of the byte that leads to it, its id and where
-its children lie. No two nodes have their children at the same place, so the byte alone tells whose child a cell is,
-and a step is one load. A node's number is its cell's content: to know a node is to know its id.
+How: a double array (Aoe 1989) in which a cell is one integer, of the byte that leads to it, its id and the place of its
+children. No two nodes have their children at the same place, so the byte is enough to tell whether a cell is a node's
+child, and a step is one load. A node's number is its cell's content: to know a node is to know its id.
 
-Cost: 4 nanoseconds a step over all pieces of BERT's vocabulary (30,522) in their order; those take 0.14 s to build
-and 0.55 MB: 19 of 20 cells are used.
+Cost: 4 nanoseconds a step over all pieces of BERT's vocabulary (30,522) in their order; those take 0.14 s to build and
+0.55 MB: 19 of 20 cells are used.
 """
 
 from collections.abc import Sequence
@@ -46,10 +46,13 @@ class Trie(NamedTuple):
 def build_trie(
     pieces: Sequence[bytes], ids: Sequence[int], roots: Sequence[int] | None = None, *, num_roots: int = 1
 ) -> Trie:
-    """The trie in which piece p, below root roots[p] (0 unless given), has the value ids[p].
+    """Build a trie in which piece p, below root roots[p], has the id ids[p]. An empty piece gives its root an id.
 
-    An empty piece is the value of its root. Raises InputError where a root has the same piece twice, and where an
-    id lies outside of 0 to MAX_VALUE.
+    pieces: the bytes of each piece
+    ids:    from 0 to MAX_VALUE
+    roots:  from 0 to num_roots - 1; default: all pieces are below root 0
+
+    Raises InputError if a root has the same piece twice or an id is out of range.
     """
     root_of_piece = np.zeros(len(pieces), np.int64) if roots is None else np.array(roots, np.int64)
     assert len(ids) == len(pieces) == len(root_of_piece), "each piece has one id and one root"
@@ -82,7 +85,7 @@ def _build_sorted(
     values: Int64s,
     first_of_root: Int64s,
 ) -> Trie:
-    """The trie of sorted pieces, in as many cells as it turns out to need."""
+    """Build the trie of sorted pieces, in as many cells as it turns out to need."""
     num_roots = len(first_of_root) - 1
     num_cells = len(data) + 8 * _NUM_LABELS
     while True:
@@ -98,10 +101,7 @@ def _build_sorted(
 
 
 def keep_values_below(trie: Trie, limit: int) -> Trie:
-    """Return a trie of the pieces whose ids are below a limit, with the ways to the others, which end without a value.
-
-    It costs a copy, whatever the number of pieces.
-    """
+    """Return a copy of a trie without the ids from `limit` on; their nodes stay, without an id."""
     arrays = (
         np.where(nodes >> _LABEL_BITS & _VALUE_MASK > limit, nodes & ~(_VALUE_MASK << _LABEL_BITS), nodes)
         for nodes in trie
@@ -111,14 +111,14 @@ def keep_values_below(trie: Trie, limit: int) -> Trie:
 
 @kernel
 def find_child(trie: Trie, node: int, byte: int) -> int:
-    """The node to which a byte leads from a node; -1 where no piece continues so."""
+    """Return the node to which a byte leads from a node; -1 if no piece continues so."""
     child = trie.cells[(node >> (_LABEL_BITS + _VALUE_BITS)) + byte]
     return child if child & _LABEL_MASK == byte else -1
 
 
 @kernel
 def get_value(node: int) -> int:
-    """The id of the piece that ends at a node; -1 where none does."""
+    """Return the id of the piece that ends at a node; -1 if none does."""
     return (node >> _LABEL_BITS & _VALUE_MASK) - 1
 
 
@@ -133,7 +133,7 @@ def fill_cells(
 ) -> int:
     """Fill empty cells with the trie of sorted pieces, the nodes nearest to the roots first.
 
-    Returns how many cells are used; -1 where there are too few.
+    Returns how many cells are used, or -1 if there are too few.
     """
     limit = len(cells) - 2 * _NUM_LABELS
     used_bases = np.zeros(len(cells), np.uint8)
@@ -183,7 +183,7 @@ def _queue_children(
     queue: Int64s,
     queued: int,
 ) -> None:
-    """Let the children of a node wait, each with its share of the sorted pieces from first to last."""
+    """Add the children of a node to the queue, each with its share of the sorted pieces from `first` to `last`."""
     for number, label in enumerate(labels):
         entry = queue[queued + number]
         entry[0] = first
@@ -201,7 +201,7 @@ def _list_labels(
     depth: int,
     labels: Int64s,
 ) -> int:
-    """The bytes that sorted pieces have at a depth, ascending. Returns how many there are."""
+    """Write the bytes that sorted pieces have at a depth into `labels`, ascending; return how many there are."""
     number = 0
     for piece in range(first, last):
         label = data[offsets[piece] + depth]
@@ -220,9 +220,11 @@ def _find_free_base(
     low: int,
     top: int,
 ) -> tuple[int, int]:
-    """A place for children, not taken by others, with an empty cell for each label; and where to look next.
+    """Return a place for children that no node has, with an empty cell for each label; and the cell to begin the next
+    search at.
 
-    The first empty cell from `low` on that serves is for the first label; `low` advances where little is left.
+    The first suitable cell from `low` on is for the first label. If none is suitable, the next search begins further
+    on.
     """
     while low < top and cells[low] != _EMPTY:
         low += 1

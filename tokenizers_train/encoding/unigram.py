@@ -1,17 +1,17 @@
-"""Sentences as the ids of a Unigram vocabulary: of each word the most probable pieces.
+"""Sentences as the ids of a Unigram vocabulary: the most probable pieces of each word.
 
 Promise: `UnigramEngine` gives the ids that Hugging Face's Unigram model gives (Kudo 2018, section 3.2): the sums of
 scores are the same 64 bits, equal ones are decided the same way, and characters in a row that no piece covers are one
-unknown token. A sentence is encoded by itself and its first word, as every word, begins with U+2581 (see
-`words.sentencepiece`), so a sentence needs no space before it where it follows another one.
+unknown token. A sentence is encoded by itself, and its first word, as every word, begins with U+2581 (see
+`words.sentencepiece`), so a sentence needs no space before it if it follows another one.
 
 How: text is cut at ASCII white space, and the ids of chunks of up to 16 bytes that are one word of few pieces are
-remembered under the chunk's own bytes, capitals and quotation marks included.
+cached under the chunk's own bytes, capitals and quotation marks included.
 
-Cost: 68 MB/s of CPU time on English novels with all words known, 39 with none known, where the reference's batches
-had 1.1: 60 and 35 times (30,000 pieces, on a busy machine). A word not known takes 0.6 microseconds. Memory: four MiB
-of words known, and some 200 bytes for each byte of the longest chunk without white space while it is encoded, of
-which those are touched that it needs.
+Cost: 68 MB/s of CPU time on English novels with all words known, 39 with none known; the reference's batches had 1.1:
+60 and 35 times (30,000 pieces, on a busy machine). A word not known takes 0.6 microseconds. Memory: four MiB of words
+known, and some 200 bytes for each byte of the longest chunk without white space while it is encoded, of these only
+those touched that it needs.
 """
 
 from collections.abc import Sequence
@@ -33,12 +33,13 @@ _BYTES_PER_TOKEN = 3  # fewer than in any language's prose: where tokens are sho
 
 
 class UnigramEngine:
-    """Turns sentences into ids of a Unigram vocabulary (an `encoded.Engine`), remembering the words it has met.
+    """Encodes sentences by a Unigram vocabulary (an `encoded.Engine`), and caches the short words that it has met.
 
-    pieces:     the tokens and their scores by id
+    pieces:     the tokens and their scores, by id
     unknown_id: the id of characters that no piece covers
-    words:      how texts become words
-    Raises InputError where a token occurs twice, scores are not logarithms of probabilities, or no token is unknown.
+    words:      the word rule
+
+    Raises InputError if a token occurs twice, if a score is no logarithm of a probability, or if `unknown_id` is no id.
     """
 
     def __init__(self, pieces: Sequence[tuple[str, float]], unknown_id: int | None, words: SentencePieceWords) -> None:
@@ -60,9 +61,9 @@ class UnigramEngine:
         self._cache = build_piece_cache()
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode the sentences data[starts[s]:ends[s]]: whole UTF-8 characters, in any order, inside of the data.
+        """Encode the sentences data[starts[s]:ends[s]], in any order; each is encoded by itself.
 
-        Raises InputError for offsets outside of the data.
+        Raises InputError if one does not lie inside the data, splits a character or is not valid UTF-8.
         """
         check_texts(data, starts, ends)
         data, starts, ends = read_only(data), read_only(starts), read_only(ends)
@@ -80,7 +81,7 @@ class UnigramEngine:
 
 
 def _check_scores(pieces: Sequence[tuple[str, float]], lowest: float) -> None:
-    """Refuse scores with which several unknown characters would be more probable than one."""
+    """Raise InputError for scores with which several unknown characters would be more probable than one."""
     for token, score in pieces:
         if not abs(score) < _MAX_SCORE or lowest > UNKNOWN_PENALTY:
             raise InputError(
@@ -90,7 +91,7 @@ def _check_scores(pieces: Sequence[tuple[str, float]], lowest: float) -> None:
 
 
 def _extend_arrays(ids: Ids, word_starts: Bytes, used: int) -> tuple[Ids, Bytes]:
-    """Arrays of twice the length that begin with what was used of these."""
+    """Return arrays of twice the length that begin with the first `used` entries of these."""
     more_ids, more_starts = np.empty(2 * len(ids), ids.dtype), np.zeros(2 * len(ids), np.uint8)
     more_ids[:used], more_starts[:used] = ids[:used], word_starts[:used]
     return more_ids, more_starts

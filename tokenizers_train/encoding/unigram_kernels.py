@@ -1,8 +1,8 @@
 """The kernels of `tokenizers_train.encoding.unigram`: the best pieces of words, and the ids of ranges of text.
 
-Promise: `best_pieces` gives the pieces with the highest sum of scores (Viterbi 1967, as Kudo 2018 section 3.2 uses
-it), added up from the left in 64 bits, as the reference adds them; of sums that are equal the one is kept that was
-met first, whose last piece is the longest. Characters that no piece covers follow each other as one unknown token.
+Promise: `write_best_pieces` writes the pieces with the highest sum of scores (Viterbi 1967, as Kudo 2018 section 3.2
+uses it), added up from the left in 64 bits, as the reference adds them; of equal sums the one is kept that was met
+first, which ends with the longest piece. Characters that no piece covers follow each other as one unknown token.
 
 Cost: see `tokenizers_train.encoding.unigram`; a word is looked through once from each of its characters, no further
 than a piece is long.
@@ -37,7 +37,7 @@ _MAX_SHARED_BYTES = 64  # a chunk with more is given room of its own
 class UnigramModel(NamedTuple):
     """The pieces of a vocabulary.
 
-    trie:          pieces -> ids, without those that no text is to have
+    trie:          pieces -> ids
     scores:        float64, by id
     unknown_id:    the id of characters that no piece covers
     unknown_score: the score of each of them
@@ -50,12 +50,12 @@ class UnigramModel(NamedTuple):
 
 
 class BestPaths(NamedTuple):
-    """Room for a word, and for each place in it the best pieces up to there.
+    """Space for a word, and for each place in it the best pieces up to there.
 
     word:   uint8, its bytes
-    scores: float64, their sum; minus infinity where no pieces end
-    starts: int32, where the last of them begins
-    ids:    int32, the id of the last of them
+    scores: float64, the sum of the pieces' scores; minus infinity if no pieces end there
+    starts: int32, the start of the last piece
+    ids:    int32, the id of the last piece
     """
 
     word: Bytes
@@ -66,7 +66,7 @@ class BestPaths(NamedTuple):
 
 @kernel
 def build_paths(num_bytes: int) -> BestPaths:
-    """Room for the words of a chunk of a number of bytes."""
+    """Build the space for the words of a chunk of `num_bytes` bytes."""
     num_places = MARK_BYTES + MAX_EXPANSION * num_bytes
     return BestPaths(
         np.empty(num_places, np.uint8),
@@ -78,9 +78,8 @@ def build_paths(num_bytes: int) -> BestPaths:
 
 @kernel
 def write_best_pieces(model: UnigramModel, length: int, paths: BestPaths, ids: Ids, used: int) -> int:
-    """Write the ids of the best pieces of paths.word[:length] from ids[to] on: at most one for each byte.
-
-    Returns their number.
+    """Write the ids of the best pieces of paths.word[:length] from ids[used] on, at most one for each byte; return
+    their number.
     """
     word, scores, starts, last_ids = paths
     for place in range(1, length + 1):
@@ -112,14 +111,14 @@ def write_best_pieces(model: UnigramModel, length: int, paths: BestPaths, ids: I
 
 @kernel
 def _locate_next_character(word: Bytes, at: int) -> int:
-    """Return where the character after that at `at` begins."""
+    """Return the start of the character after the one at `at`."""
     first = word[at]
     return at + (1 if first < 0x80 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4)
 
 
 @kernel
 def _write_path(unknown_id: int, paths: BestPaths, length: int, ids: Ids, used: int) -> int:
-    """Write the ids of the best pieces, those unknown that follow each other once; returns their number."""
+    """Write the ids of the best pieces, a run of unknown ones as one; return their number."""
     number, place, next_id = 0, length, -1
     while place > 0:
         piece = paths.ids[place]
@@ -146,10 +145,12 @@ def encode_ranges(
     offsets: Int64s,
     state: Int64s,
 ) -> bool:
-    """Write the ids of the ranges, where each range's end, and which begin a word (`begins` is zero after them).
+    """Write the ids of the ranges, the ends of their ids into `offsets`, and 1 into `word_starts` (zero before) for
+    word starts.
 
-    state: range, place in it (-1 for its beginning) and ids written; (0, -1, 0) at first
-    Returns False where there is no room for more: bring longer arrays and continue.
+    state: range, byte in it (-1: its beginning) and ids written; (0, -1, 0) at first
+
+    Returns False if the arrays are too short: bring longer ones and call it again with the same state.
     """
     paths = build_paths(_MAX_SHARED_BYTES)
     used = state[2]
@@ -180,7 +181,7 @@ def encode_range(
     word_starts: Bytes,
     used: int,
 ) -> tuple[int, int]:
-    """Write the ids of data[at:end] from ids[to] on; returns the ends of what was read, and of what was written."""
+    """Write the ids of data[at:end] from ids[used] on; return the ends of the bytes read and the ids written."""
     while at < end:
         if is_ascii_space(data[at]):
             at += 1
@@ -222,10 +223,9 @@ def encode_chunk(
     word_starts: Bytes,
     used: int,
 ) -> tuple[int, int]:
-    """Write the ids of the words of the chunk data[at:end] from ids[to] on, in which `begins` is zero.
+    """Write the ids of the words of the chunk data[at:end] from ids[used] on; `word_starts` is zero there before.
 
-    Returns the place after the last, or -1 where there is no room for all, with `begins` as it was; and how many
-    words the chunk has.
+    Returns the end of the ids, or -1 with `word_starts` as it was if there is no room for all; and the number of words.
     """
     first, num_words, num_read = used, 0, 0
     while at < end:
@@ -252,13 +252,13 @@ def encode_long_chunk(
     word_starts: Bytes,
     used: int,
 ) -> tuple[int, int]:
-    """The same for a chunk of any length."""
+    """Do as `encode_chunk` for a chunk of any length, in space of its own."""
     return encode_chunk(data, at, end, rules, model, build_paths(end - at), ids, word_starts, used)
 
 
 @kernel
 def _pack_ids(ids: Ids, first: int, last: int) -> np.uint64:
-    """The ids from first to last as one word, the first lowest."""
+    """Return ids[first:last] as one number, the first id lowest."""
     packed = np.uint64(0)
     for i in range(last - 1, first - 1, -1):
         packed = packed << np.uint64(8 * ids.itemsize) | np.uint64(ids[i])

@@ -1,16 +1,16 @@
 """WordPiece: ranges of text as ids of a vocabulary, at the speed of memory.
 
-Promise: the ids that a Hugging Face tokenizer (BertNormalizer, BertPreTokenizer, WordPiece) gives each range by
-itself, to which a special token written out in a text is text. `encode_plainly` of `tokenizers_train.encoding.encoder`
-is the definition.
+Promise: the ids that a Hugging Face tokenizer (BertNormalizer, BertPreTokenizer, WordPiece) gives each range by itself;
+a special token written out in a text is text. `encode_plain` of `tokenizers_train.encoding.encoder` is the reference
+implementation.
 
-One kernel goes from bytes to ids. A word of at most 16 bytes whose pieces are remembered (`piece_cache`) costs one
-look and one store; the pieces of any other are found in a trie, byte by byte. Only words up to the next space from a
-character that must be asked about (`characters.ASKED`) come from the reference.
+One kernel goes from bytes to ids. A word of at most 16 bytes that the cache holds (`piece_cache`) costs one look and
+one store; the pieces of any other are found in a trie, byte by byte. Only words from a character that the tables leave
+undecided (`characters.UNDECIDED`) up to the next space come from the reference.
 
-Cost, on 8 MB of English novels with a vocabulary of 30,522 learnt from them, on two busy cores: 197 MB/s of CPU time
-where the words are known, 104 for a new engine with its making, of 2.5 by the reference. The trie of a vocabulary is
-made in 0.1 s, and a process keeps the last four. Memory: 4 MiB of cache, and the ids.
+Cost, on 8 MB of English novels with a vocabulary of 30,522 learnt from them, on two busy cores: 197 MB/s of CPU time if
+the words are known, 104 for a new engine with its making, of 2.5 by the reference. The trie of a vocabulary is made in
+0.1 s, and a process keeps the last four. Memory: 4 MiB of cache, and the ids.
 """
 
 from collections.abc import Mapping
@@ -42,15 +42,16 @@ _BYTES_PER_TOKEN = 3  # at first; English has 4.4, and room grows
 
 
 class WordPieceEngine:
-    """Turns ranges of a UTF-8 buffer into ids, remembering short words. It belongs to one thread.
+    """Encodes ranges of a UTF-8 buffer by a WordPiece vocabulary, and caches short words. An engine belongs to one
+    thread.
 
     ids:             the vocabulary, token -> id
-    words:           what a word is
+    words:           the word rule
     unknown:         the token of a word that has no pieces
-    prefix:          what a piece that continues a word begins with
-    max_word_length: a word of more characters is unknown
+    prefix:          the mark of a piece that continues a word
+    max_word_length: a word with more characters is unknown
 
-    Raises InputError where the vocabulary lacks the unknown token.
+    Raises InputError if the vocabulary lacks the unknown token.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class WordPieceEngine:
         self._buffer = build_word_buffer()
 
     def without_last_tokens(self, num_tokens: int) -> "WordPieceEngine":
-        """Return the engine of the same vocabulary without its last tokens. The unknown token stays."""
+        """Return the engine of the vocabulary that lacks its last tokens. The unknown token stays."""
         model, smaller = self._model, copy(self)
         size = self._size - num_tokens
         standalone_ids = np.where(model.standalone_ids < size, model.standalone_ids, model.unknown_id)
@@ -88,9 +89,9 @@ class WordPieceEngine:
         return smaller
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode the sentences data[starts[s]:ends[s]]: whole UTF-8 characters, in any order, inside of the data.
+        """Encode the sentences data[starts[s]:ends[s]], in any order; each is encoded by itself.
 
-        Raises InputError for offsets outside of the data.
+        Raises InputError if one does not lie inside the data, splits a character or is not valid UTF-8.
         """
         check_texts(data, starts, ends)
         ranges, output = build_ranges(data, starts, ends), self._build_output(ends - starts)
@@ -108,7 +109,7 @@ class WordPieceEngine:
         return EncodedSentences(output.ids, output.offsets, output.word_starts)
 
     def _append_words(self, output: Output, words: list[str], state: Int64s) -> Output:
-        """The output with the pieces of a few words after it; state[2] advances."""
+        """Append the pieces of a few words to the output and return it, or a longer one; state[2] advances."""
         encoded = [word.encode() for word in words]
         ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
         starts = ends - np.array([len(word) for word in encoded], np.int64)
@@ -120,13 +121,13 @@ class WordPieceEngine:
         return output
 
     def _build_output(self, lengths: Int64s) -> Output:
-        """Room for the tokens of ranges of so many bytes, as English has them."""
+        """Build space for the tokens of ranges of these lengths in bytes, as many as English has."""
         size = int(lengths.sum()) // _BYTES_PER_TOKEN + 2 * SLACK
         offsets = np.zeros(len(lengths) + 1, np.int64)
         return Output(np.empty(size, self._dtype), np.empty(size, np.uint8), offsets)
 
     def _make_room(self, output: Output, stop_reason: int) -> Output:
-        """The output, or what words are written out to, with twice the room, as the kernel wants it."""
+        """Double what the kernel needs more of, the output or the word buffer; return the output."""
         if stop_reason == NEEDS_BUFFER:
             self._buffer = build_word_buffer(2 * len(self._buffer.text))
             return output
@@ -139,9 +140,10 @@ class WordPieceEngine:
 
 @lru_cache(maxsize=4)
 def _build_trie(ids: tuple[tuple[str, int], ...], prefix: str) -> Trie:
-    """The pieces below two roots: all tokens may begin a word, and those with the prefix continue one without it.
+    """Build the trie of the pieces, with two roots: any token may begin a word; one with the prefix continues a word
+    without it.
 
-    Kept, for every part and every thread has an engine of its own, and making it takes 0.1 s.
+    It is cached, because every part and every thread has an engine of its own, and making it takes 0.1 s.
     """
     tokens = [token.encode() for token, _ in ids]
     encoded_prefix = prefix.encode()

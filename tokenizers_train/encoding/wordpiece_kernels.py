@@ -1,7 +1,7 @@
 """The kernels of `tokenizers_train.encoding.wordpiece`: from bytes of text to ids, without an object in between.
 
-Promise: greedy longest match (Wu et al. 2016) as the reference has it: a word of too many characters, or with a
-place where no piece fits, is the unknown token. Ids are written once, in the order of the text.
+Promise: greedy longest match (Wu et al. 2016) as the reference has it: a word of too many characters, or with a place
+at which no piece fits, is the unknown token. Ids are written once, in the order of the text.
 Cost: see `tokenizers_train.encoding.wordpiece`; no allocation: the caller brings all arrays.
 """
 
@@ -39,9 +39,9 @@ class WordPieceModel(NamedTuple):
     """The facts that kernels need of a vocabulary.
 
     trie:           its pieces, with a root for those that begin a word and one for those that continue one
-    own_ids:        int64 for each ASCII byte: the id of the word that is this byte
-    unknown:        the id of a word that has no pieces
-    max_characters: of a word that has any
+    standalone_ids: int64 [128], for each ASCII byte the id of the word that is this byte
+    unknown_id:     the id of a word that has no pieces
+    max_characters: a word with more characters is unknown
     """
 
     trie: Trie
@@ -51,7 +51,9 @@ class WordPieceModel(NamedTuple):
 
 
 class Output(NamedTuple):
-    """The arrays that kernels write to, as in `encoded.Encoded`: `ids` and `word_starts` are SLACK longer, or more."""
+    """The arrays that kernels fill, as in `encoded.EncodedSentences`; `ids` and `word_starts` are at least SLACK
+    longer.
+    """
 
     ids: Ids
     word_starts: Bytes
@@ -68,7 +70,13 @@ def encode_ranges(
     buffer: WordBuffer,
     state: Int64s,
 ) -> int:
-    """Encode the ranges from where `state` (range, place, tokens written) says; returns why it stopped."""
+    """Encode the ranges from `state` on.
+
+    state: int64 [3], the range, the byte in it, and the tokens written; changed
+
+    Returns DONE, or what it needs to be called again: NEEDS_ROOM, a longer output; NEEDS_BUFFER, a larger word buffer;
+    NEEDS_REFERENCE, the reference's words from `state` up to the next space.
+    """
     data, starts, ends = ranges
     ids, word_starts, offsets = output
     r, at, total = state[0], state[1], state[2]
@@ -118,7 +126,10 @@ def encode_ranges(
 
 @kernel
 def encode_words(words: Ranges, model: WordPieceModel, output: Output, state: Int64s) -> int:
-    """Write the pieces of the words from word state[0] on; returns why it stopped."""
+    """Write the pieces of the words from word state[0] on, after the first state[2] tokens.
+
+    Returns DONE, or NEEDS_ROOM if the output is too short; `state` is changed.
+    """
     data, starts, ends = words
     for w in range(state[0], len(starts)):
         if state[2] + ends[w] - starts[w] > len(output.ids) - SLACK:
@@ -135,7 +146,7 @@ def encode_words(words: Ranges, model: WordPieceModel, output: Output, state: In
 def write_longest_pieces(
     text: Bytes, start: int, end: int, characters: int, model: WordPieceModel, output: Output, total: int
 ) -> int:
-    """Write the longest pieces of the word text[start:end], from left to right; return the tokens so far."""
+    """Write the longest pieces of the word text[start:end], from left to right; return the number of tokens so far."""
     ids, word_starts, _ = output
     at, first, root = start, total, ROOT_BEGINNING
     while at < end and characters <= model.max_characters:
@@ -164,7 +175,7 @@ def write_longest_pieces(
 def _write_buffered_words(
     buffer: WordBuffer, num_words: int, model: WordPieceModel, cache: PieceCache, output: Output, total: int
 ) -> int:
-    """Write the pieces of words that were written out; returns how many tokens there are then."""
+    """Write the pieces of the words in the buffer; return the number of tokens so far."""
     text, word_ends, characters = buffer
     ids, word_starts, _ = output
     start = 0
@@ -196,7 +207,7 @@ def _write_new_word(
     total: int,
     buffer: WordBuffer,
 ) -> int:
-    """Write the pieces of a word of ASCII letters that is not remembered; returns how many tokens there are then."""
+    """Write the pieces of a word of ASCII letters that the cache lacks; return the number of tokens so far."""
     store8(buffer.text, 0, low)
     store8(buffer.text, 8, high)
     after = write_longest_pieces(buffer.text, 0, length, length, model, output, total)
@@ -208,7 +219,7 @@ def _write_new_word(
 def _remember_pieces(
     cache: PieceCache, low: np.uint64, high: np.uint64, length: int, ids: Ids, first: int, after: int
 ) -> None:
-    """Keep the pieces of a short word, if they are few enough."""
+    """Store the pieces of a short word in the cache, if their ids fit into eight bytes."""
     count = after - first
     if count * ids.itemsize <= 8:
         packed, bits = np.uint64(0), 8 * ids.itemsize
@@ -219,6 +230,6 @@ def _remember_pieces(
 
 @kernel
 def _save_state(state: Int64s, r: int, at: int, total: int, stop_reason: int) -> int:
-    """Note where the kernel stops."""
+    """Save the position in `state`, and return the reason to stop."""
     state[0], state[1], state[2] = r, at, total
     return stop_reason

@@ -1,31 +1,24 @@
-"""Byte-level BPE vocabularies, trained from counts of GPT-2's words.
+"""Byte-pair encoding, and byte-level BPE vocabularies, trained from counts of GPT-2's words.
 
-The rule (Radford et al. 2019, section 2.2, as Hugging Face's BpeTrainer has it): a word is its bytes, all 256 of
-which are in the alphabet, so that no text is unknown, and `merges` joins them until the vocabulary is full or no
-pair is frequent enough.
+Byte-pair encoding (Sennrich et al. 2016, section 3.2): of the neighbouring pairs of pieces inside of words, the most
+frequent one becomes a new piece, until there is no room or no pair is frequent enough. WordPiece and byte-level BPE
+both learn by it; their first pieces are letters or bytes.
 
-Promise: the vocabulary is a function of counts and settings: that which BpeTrainer learns from the same text with
-the whole alphabet of bytes. Ids, which decide between equally frequent pairs, are given in this order: <s> <pad>
-</s> <unk> as RoBERTa has them, the bytes in the order of their letters, pieces as they are made, further special
-tokens, <mask>.
+A byte-level BPE vocabulary (Radford et al. 2019, section 2.2, as Hugging Face's BpeTrainer has it): a word is its
+bytes, and all 256 of them are in the alphabet, so that no text is unknown.
 
-Cost: that of `merges`; then twice as long again for the files of a tokenizer of 50,265 tokens.
+Promise: merges and vocabulary are a function of counts and settings. Of equally frequent pairs the one with the smaller
+ids goes first (left id, then right); ids of new pieces follow those of the first ones, in the order in which they are
+made. The vocabulary is that which BpeTrainer learns from the same text with the whole alphabet of bytes. Its ids have
+this order: <s> <pad> </s> <unk> as RoBERTa has them, the bytes in the order of their letters, pieces as they are made,
+further special tokens, <mask>.
 
-Byte-pair encoding: which two pieces to join, again and again, given how often words occur.
-
-The rule (Sennrich et al. 2016, section 3.2): of the pairs of pieces next to each other inside of words, the
-most frequent one becomes a new piece, until there is no room or no pair is frequent enough. WordPiece and
-byte-level BPE learn by it alike; what their first pieces are, letters or bytes, each says itself.
-
-Promise: the merges are a function of the words. Of equally frequent pairs the one with the smaller ids goes first
-(left id, then right); ids of new pieces follow those of the first ones, in the order in which they are made.
-
-No piece is made twice: whatever surrounds it, a stretch of letters that ends as one piece went through the
-same merges inside, in the same order, so its last merge joined the same two pieces everywhere.
+No piece is made twice: whatever surrounds it, a stretch of letters that ends as one piece went through the same merges
+inside, in the same order, so its last merge joined the same two pieces everywhere.
 
 Cost: from 32 MB of English novels 0.08 s for 30,522 tokens of WordPiece (68,901 distinct words), 0.14 s for 50,265 of
-byte-level BPE (113,188); from 367 MB of technical documentation 1.3 s for 50,265 (1,067,443 distinct words). Memory:
-25 bytes for each letter of a distinct word, pairs included.
+byte-level BPE (113,188), and as long again for the files of such a tokenizer; from 367 MB of technical documentation
+1.3 s for 50,265 (1,067,443 distinct words). Memory: 25 bytes for each letter of a distinct word, pairs included.
 """
 
 from collections import Counter
@@ -59,8 +52,9 @@ MAX_CELLS = (1 << 31) - 1  # so that a place fits 32 bits
 class SpelledWords(NamedTuple):
     """Distinct words as pieces.
 
-    letters: what the first piece ids mean, in their order
-    whole:   int64, how many words of each run have two letters or more, and none that was skipped
+    letters:   the meaning of the first piece ids, in their order
+    cells:     the words, spelt in these letters
+    mergeable: int64, for each run of words with one count, how many have two letters or more and none that was skipped
     """
 
     letters: list[str]
@@ -69,12 +63,13 @@ class SpelledWords(NamedTuple):
 
 
 def lay_out_words(counts: WordCounts, letters: list[str], ids: tuple[Int32s, Int32s], num_letters: int) -> SpelledWords:
-    """Spell the words, those of one count next to each other.
+    """Spell the words in cells, those of one count next to each other.
 
-    ids:         for each code point its id as a word's first letter and as another one, -1 for one that is skipped; or
-                 for each byte, if words are spelt as bytes
-    num_letters: of all words
-    Raises InputError if there are more than 2^31 cells.
+    ids:         two arrays, with a letter's id as a word's first letter and as a later one; by code point, or by byte
+                 if words are spelt as bytes; -1 skips the letter
+    num_letters: the number of letters of all words
+
+    Raises InputError if there are 2^31 cells or more: one for each letter and word, and one more.
     """
     num_cells = num_letters + counts.num_rows + 1
     if num_cells > MAX_CELLS:
@@ -102,7 +97,9 @@ def lay_out_words(counts: WordCounts, letters: list[str], ids: tuple[Int32s, Int
 
 
 def learn_merges_plain(words: SpelledWords, max_merges: int, min_frequency: int) -> list[tuple[int, int]]:
-    """Count all pairs again before every merge, and join the first of the order: the definition of `learn_merges`."""
+    """Count all pairs again before every merge, and join the first of the order: the plain form of `learn_merges`, for
+    tests.
+    """
     pieces, runs = words.cells.pieces, words.cells.runs
     edges = np.flatnonzero(pieces == EDGE)
     spelled = [pieces[start + 1 : end].tolist() for start, end in pairwise(edges.tolist())]
@@ -125,7 +122,7 @@ def learn_merges_plain(words: SpelledWords, max_merges: int, min_frequency: int)
 
 
 def _join_pair(pieces: list[int], pair: tuple[int, int], new: int) -> list[int]:
-    """The pieces with each occurrence of the pair, from the left, made one."""
+    """Return the pieces with each occurrence of the pair joined, from the left."""
     joined: list[int] = []
     for piece in pieces:
         if joined and (joined[-1], piece) == pair:
@@ -136,9 +133,12 @@ def _join_pair(pieces: list[int], pair: tuple[int, int], new: int) -> list[int]:
 
 
 def learn_merges(words: SpelledWords, max_merges: int, min_frequency: int) -> Int64s:
-    """The pairs of piece ids to join, a row for each, in order: at most `room`, none rarer than `min_frequency`.
+    """Learn which pairs of pieces to join: int64 [merges, 2], ids of left and right pieces in the order of merging.
 
-    Merge k makes the piece with the id len(words.letters) + k. The words' cells are written over.
+    Merge k makes the piece with the id len(words.letters) + k. The cells of `words` are overwritten.
+
+    max_merges:    the most merges
+    min_frequency: a pair that occurs less often is not joined
     """
     num_ids, min_count = (
         len(words.letters) + max_merges,
@@ -152,7 +152,7 @@ def learn_merges(words: SpelledWords, max_merges: int, min_frequency: int) -> In
 
 
 def compute_min_merged_count(words: SpelledWords, max_merges: int) -> int:
-    """A count that no pair falls below that one of `room` merges joins; 0 if nothing can be said.
+    """Return a count that no pair that one of `max_merges` merges joins falls below; 0 if nothing can be said.
 
     A word of two letters or more is one piece only after a merge that makes this very piece. If more words than there
     are merges occur so often, one of them has a pair at any time, and the pair is at least as frequent as the word.
@@ -162,7 +162,7 @@ def compute_min_merged_count(words: SpelledWords, max_merges: int) -> int:
 
 
 def _build_empty_pairs() -> Pairs:
-    """No pairs, and room for none; the kernels make it."""
+    """Build an empty table of pairs without room; the kernels make it."""
     return Pairs(
         keys=np.empty(0, np.int64),
         counts=np.empty(0, np.int64),
@@ -175,7 +175,7 @@ def _build_empty_pairs() -> Pairs:
 
 
 def _build_empty_changes(num_ids: int) -> MergeChanges:
-    """Return what a merge gathers, empty, before the first one."""
+    """Build empty space for the changes that a merge makes."""
     return MergeChanges(
         neighbour_sums=np.zeros(4 * num_ids, np.int64),
         lefts=np.empty(num_ids, np.int32),
@@ -186,10 +186,7 @@ def _build_empty_changes(num_ids: int) -> MergeChanges:
 
 
 def train_byte_bpe(counts: WordCounts, settings: VocabularySettings) -> Vocabulary:
-    """Train a byte-level BPE vocabulary of at most `settings.size` tokens.
-
-    Raises InputError where there are no words.
-    """
+    """Train a byte-level BPE vocabulary of at most `settings.size` tokens. Raises InputError if there are no words."""
     words = spell_bytes(counts)
     first, last = list(SPECIAL_TOKENS.values())[:-1], SPECIAL_TOKENS["mask"]
     max_merges = settings.size - len(SPECIAL_TOKENS) - len(settings.special_tokens) - len(words.letters)
@@ -202,9 +199,9 @@ def train_byte_bpe(counts: WordCounts, settings: VocabularySettings) -> Vocabula
 
 
 def spell_bytes(counts: WordCounts) -> SpelledWords:
-    """The words as bytes, each with the number of its letter in the order of letters.
+    """Spell the words in bytes, each with the number of its letter in the order of letters.
 
-    Raises InputError where there is no word at all.
+    Raises InputError if there are no words, or too many for `lay_out_words`.
     """
     if not counts.num_rows:
         raise InputError("There are no words to train a vocabulary from: every document is empty or was dropped.")

@@ -1,25 +1,24 @@
-"""The kernels of learning merges: pairs are counted once, and after each merge only where it changed a word.
+"""The kernels of learning merges: words are spelt as numbers of letters or bytes, and pairs of these are counted and
+joined.
 
-Promise: the merges of `tokenizers_train.learning.byte_bpe.learn_merges_plain`, in the same order.
-Cost: see `tokenizers_train.learning.byte_bpe`.
+Pairs are counted once, and after each merge only in the words that it changed.
 
-All words are in one row of cells, a cell for each letter, with an edge between two words. A piece is known by
-its id in the first and in the last of its cells, and the id tells how many cells it has: so both neighbours of a
-piece are found by one look each. Cells between them are inner ones. A pair keeps the list of the cells at which it
-has begun; ids only grow where they are written over, so a cell of the list that no longer shows the pair's left id
-has been joined to something else, and one that does is still the first cell of that piece. When there is no room for
-more lists, the cells that no longer begin their pair leave them, and never come back.
+Promise: the merges of `tokenizers_train.learning.byte_bpe.learn_merges_plain`, in the same order. Letters are what
+Python's `ord` gives for each character; no byte outside the words is looked at.
+Cost: see `tokenizers_train.learning.byte_bpe`; spelling allocates nothing: the caller brings all arrays.
+
+All words are in one row of cells, a cell for each letter, with an edge between two words. A piece is known by its id in
+the first and in the last of its cells, and the id tells how many cells it has: so both neighbours of a piece are found
+by one look each. Cells between them are inner ones. A pair keeps the list of the cells at which it has begun; ids only
+grow when they are written over, so a cell of the list that no longer shows the pair's left id has been joined to
+something else, and one that does is still the first cell of that piece. When there is no room for more lists, the cells
+that no longer begin their pair leave them, and never come back.
 
 Words of one count are next to each other, so that a count is kept for `BLOCK` cells and not for each.
 
-What a merge changes is gathered by the neighbour's id before any pair is looked up: how often the new piece has it
-at its left and at its right. A pair that is less frequent than the least count when it is made is not noted at
-all: it gains only in the merge that makes it, for one of its pieces is new then.
-
-The kernels that spell words of UTF-8 bytes as numbers of letters, or of bytes.
-
-Promise: what Python's `ord` of each character says. No byte outside the words is looked at.
-Cost: see `tokenizers_train.learning.wordpiece`; no allocation: the caller brings all arrays.
+What a merge changes is gathered by the neighbour's id before any pair is looked up: how often the new piece has it at
+its left and at its right. A pair that is less frequent than the least count when it is made is not noted at all: it
+gains only in the merge that makes it, for one of its pieces is new then.
 """
 
 import heapq
@@ -45,7 +44,10 @@ def count_letters(
     totals: Int64s,
     is_inner: Bools,
 ) -> int:
-    """Count each code point, words weighted by their counts, and mark those after a word's first letter.
+    """Add each word's count to the totals of its code points, and mark those that occur after a word's first letter.
+
+    totals:   int64 [NUM_CODES], added to
+    is_inner: bool [NUM_CODES], set
 
     Returns the number of letters of the distinct words.
     """
@@ -74,13 +76,14 @@ def spell_words(
     runs: Int64s,
     mergeable: Int64s,
 ) -> int:
-    """Fill `pieces` with an edge, and the ids of each word's letters and an edge; return how many they are.
+    """Fill `pieces` with an edge, and the ids of each word's letters and an edge; return how many cells they are.
 
-    order:     of the words
-    firsts:    in the order, the first word of each run and its end; `runs` are the same in `pieces`
-    first_ids: of a word's first letter, by code point (by byte, if there are no more); -1 for one that is skipped
-    inner_ids: of the others
-    whole:     words of two letters or more, none of them skipped, are added to it, run by run
+    order:      the words in the order to write them, those of one count next to each other: a run
+    run_starts: in `order`, the first word of each run, and the end of the last
+    first_ids:  the id of a word's first letter, by code point (or by byte, if there are only 256); -1 skips it
+    inner_ids:  the same for later letters
+    runs:       filled with the first cell of each run, and the end of the last
+    mergeable:  for each run, the words of two letters or more without a skipped one are added to it
     """
     pieces[0], total = EDGE, 1
     for run in range(len(run_starts) - 1):
@@ -111,12 +114,12 @@ _LEFT, _LEFT_CELLS, _RIGHT, _RIGHT_CELLS = 0, 1, 2, 3  # what is gathered for an
 
 
 class Cells(NamedTuple):
-    """Distinct words as pieces, those of one count next to each other.
+    """Distinct words as pieces, those of one count next to each other: a run.
 
-    pieces: int32, an edge, and after it the pieces of each word and an edge
-    runs:   int64, where the words of each further count begin in `pieces`, and their end
-    counts: int64, how often these words occur
-    blocks: int64, for each `BLOCK` pieces the count of their words, or -1 - the first of their runs if they are several
+    pieces: int32, an edge, then the pieces of each word and an edge
+    runs:   int64, the first cell of each run in `pieces`, and the end of the last
+    counts: int64, how often the words of each run occur
+    blocks: int64, for each `BLOCK` cells the count of their words, or -1 - their first run if they belong to several
     """
 
     pieces: Int32s
@@ -129,10 +132,10 @@ class Pairs(NamedTuple):
     """Pairs of pieces, numbered as they appear, each with the list of the cells at which it has begun.
 
     keys:   int64, left id * 2^32 + right id
-    counts: int64, how often the pair is side by side, words weighted by their counts; 0 once it is joined
-    begins: int64, where the pair's list begins in `places`
-    ends:   int64, and where it ends
-    slots:  int32, a power of two of them, at most half filled: the numbers by hash; -1 where empty
+    counts: int64, how often the pair occurs, words weighted by their counts; 0 once it is joined
+    begins: int64, the beginning of the pair's list in `places`
+    ends:   int64, its end
+    slots:  int32, a power of two of them, at most half filled: the numbers by hash; -1 if empty
     places: int32, cells in ascending order, list after list
     used:   int64, the numbers of pairs and of places
     """
@@ -149,11 +152,12 @@ class Pairs(NamedTuple):
 class MergeChanges(NamedTuple):
     """The changes that one merge has made, by the id of the neighbour.
 
-    sums:    int64, four for each id: how often it is left of the new piece, weighted and not, and right of it
-    lefts:   int32, the ids that are left of it
-    rights:  int32, the ids that are right of it
-    beside:  int32, two for each place joined: its left and its right neighbour; EDGE for none
-    twins:   int64, two: how often the new piece follows itself, weighted and not
+    neighbour_sums: int64, four for each id: how often it is left of the new piece, weighted by word counts and not, and
+                    the same for right of it
+    lefts:          int32, the ids that are left of it
+    rights:         int32, the ids that are right of it
+    neighbours:     int32, two for each place joined: its left and its right neighbour; EDGE for none
+    repeats:        int64, two: how often the new piece follows itself, weighted and not
     """
 
     neighbour_sums: Int64s
@@ -165,7 +169,7 @@ class MergeChanges(NamedTuple):
 
 @kernel
 def _find_slot(slots: Int32s, keys: Int64s, key: Integer) -> np.int64:
-    """The slot that holds the pair's number, or the empty one where it belongs."""
+    """Return the slot that holds the pair's number, or the empty one that it belongs to."""
     value = np.uint64(key) * GOLDEN_RATIO
     mask = len(slots) - 1
     slot = np.int64((value ^ (value >> _HALF)) & np.uint64(mask))
@@ -176,13 +180,13 @@ def _find_slot(slots: Int32s, keys: Int64s, key: Integer) -> np.int64:
 
 @kernel
 def _pack_key(left: Integer, right: Integer) -> np.int64:
-    """Left id and right id in one number, ordered as the pair is."""
+    """Return left id and right id as one number, which is ordered as the pair is."""
     return np.int64(left) << 32 | np.int64(right)
 
 
 @kernel
 def _with_pair_room(pairs: Pairs, more: int) -> Pairs:
-    """The pairs with room for some more of them."""
+    """Return the pairs with room for some more of them."""
     num_pairs = pairs.used[0]
     if num_pairs + more <= len(pairs.keys):
         return pairs
@@ -202,7 +206,7 @@ def _with_pair_room(pairs: Pairs, more: int) -> Pairs:
 
 @kernel
 def _with_place_room(cells: Int32s, sizes: Int32s, pairs: Pairs, more: int, min_count: int) -> Pairs:
-    """The pairs with room for some more places; what is of no use leaves the lists, if there is none."""
+    """Return the pairs with room for some more places; if there is none, useless places leave the lists first."""
     if pairs.used[1] + more <= len(pairs.places):
         return pairs
     places, at = pairs.places, 0
@@ -226,7 +230,7 @@ def _with_place_room(cells: Int32s, sizes: Int32s, pairs: Pairs, more: int, min_
 
 @kernel
 def _enter_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer) -> np.int64:
-    """Number a new pair, its list empty with so many places set apart; there is room. Returns where they begin."""
+    """Number a new pair and set `num_places` places apart for it, as there is room for; return the first of them."""
     number, begin = pairs.used[0], pairs.used[1]
     pairs.slots[_find_slot(pairs.slots, pairs.keys, key)] = number
     pairs.keys[number], pairs.counts[number] = key, count
@@ -238,7 +242,7 @@ def _enter_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer)
 
 @kernel
 def _find_word_count(cells: Cells, cell: Integer) -> np.int64:
-    """The count of the word to which a cell belongs."""
+    """Return the count of the word to which a cell belongs."""
     count = cells.blocks[cell // BLOCK]
     if count > 0:
         return np.int64(count)
@@ -250,7 +254,9 @@ def _find_word_count(cells: Cells, cell: Integer) -> np.int64:
 
 @kernel
 def _number_pairs(cells: Cells, pairs: Pairs, done: int) -> int:
-    """Count the pairs, and in `ends` their places, from cell `done` on; return where room ran out."""
+    """Count the pairs, and in `ends` their places, from cell `done` on; return the cell at which room ran out, or the
+    end.
+    """
     pieces, keys, totals, ends, used = cells.pieces, pairs.keys, pairs.counts, pairs.ends, pairs.used
     for at in range(done, len(pieces) - 1):
         left, right = pieces[at], pieces[at + 1]
@@ -272,7 +278,7 @@ def _number_pairs(cells: Cells, pairs: Pairs, done: int) -> int:
 
 @kernel
 def count_pairs(cells: Cells, pairs: Pairs, min_count: int) -> Pairs:
-    """All pairs of the letters with their counts, those that are frequent enough with the list of their places."""
+    """Count all pairs of letters, and list the places of those that occur `min_count` times or more."""
     pieces, done = cells.pieces, 0
     while done < len(pieces):
         pairs = _with_pair_room(pairs, 1)
@@ -304,10 +310,10 @@ def _join_places(
     new: int,
     changes: MergeChanges,
 ) -> tuple[int, int, int]:
-    """Join a pair at its places, from the left; those that are joined are moved to the front of `places`.
+    """Join a pair at its places, from the left, and move the places that are joined to the front of `places`.
 
-    Returns how many they are, and how many ids are left and right of the new piece. What is gathered at the right
-    of a new piece is what stood at that place before anything after it was joined.
+    Returns how many places are joined, and how many ids are left and right of the new piece. What is gathered at the
+    right of a new piece is what was at that place before anything after it was joined.
     """
     sums, lefts, rights, neighbours, repeats = changes
     pieces = cells.pieces
@@ -347,7 +353,7 @@ def _join_places(
 
 @kernel
 def _lower_count(pairs: Pairs, key: Integer, count: Integer) -> None:
-    """Take something off a pair's count, if the pair is noted."""
+    """Subtract something from a pair's count, if the pair is noted."""
     number = pairs.slots[_find_slot(pairs.slots, pairs.keys, key)]
     if number >= 0:
         pairs.counts[number] -= count
@@ -355,7 +361,7 @@ def _lower_count(pairs: Pairs, key: Integer, count: Integer) -> None:
 
 @kernel
 def _note_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer, min_count: int) -> Integer:
-    """Enter a new pair if it is frequent enough; returns where its list begins, or -1."""
+    """Enter a new pair if it is frequent enough; return the beginning of its list, or -1."""
     if count < min_count or num_places == 0:
         return -1
     return _enter_pair(pairs, key, count, num_places)
@@ -372,9 +378,9 @@ def _note_neighbours(
     num_rights: int,
     min_count: int,
 ) -> Integer:
-    """Old pairs lose what the new ones, which are entered, have got; returns where twins of the new piece are listed.
+    """Subtract from the old pairs what the new ones have, and enter these; return the beginning of the list of repeats.
 
-    In `gathered.sums` the number of places gives way to where the next of them is listed.
+    In `changes.neighbour_sums` the number of places is replaced by the place to list the next of them at.
     """
     sums, repeats = changes.neighbour_sums, changes.repeats
     for i in range(num_lefts):
@@ -434,7 +440,7 @@ def _join_pair(
     changes: MergeChanges,
     min_count: int,
 ) -> Pairs:
-    """Join pair `number` to the piece `new` in all words; returns the pairs, which may have moved."""
+    """Join pair `number` to the piece `new` in all words; return the pairs, which may have moved."""
     left, right = pairs.keys[number] >> 32, pairs.keys[number] & 0xFFFFFFFF
     sizes[new] = sizes[left] + sizes[right]
     changes.repeats[:] = 0
@@ -455,7 +461,7 @@ def _join_pair(
 
 @kernel
 def _compute_next_bound(pairs: Pairs, min_count: int) -> np.int64:
-    """Three quarters of the highest count, `least` at least; 0 where no pair is frequent enough."""
+    """Return three quarters of the highest count, at least `min_count`; 0 if no pair is frequent enough."""
     highest = np.int64(0)
     for number in range(pairs.used[0]):
         highest = max(highest, pairs.counts[number])
@@ -471,10 +477,11 @@ def join_pairs(
     min_count: int,
     merges: Int64s,
 ) -> int:
-    """Fill `merges` and return how many there are; the cells are rewritten on the way.
+    """Fill `merges` with the ids of the pairs that are joined, and return how many there are; the cells are
+    overwritten.
 
-    In the heap are the pairs whose count is `bound` or more; when it is empty the bound is lowered. Each has one
-    entry, never lower than its count, which only falls: one that is found too high goes back with today's count.
+    The heap has the pairs with a count of `bound` or more; when it is empty the bound is lowered. Each has one entry,
+    never lower than its count, which only falls: one that is found too high goes back with its present count.
     """
     heap = [(np.int64(0), np.int64(0), np.int64(0)) for _ in range(0)]
     first_new, done, bound = len(sizes) - len(merges), 0, np.int64(0)

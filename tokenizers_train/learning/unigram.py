@@ -1,33 +1,30 @@
-"""Unigram: pieces with probabilities, learnt by taking away from many what the likelihood misses least.
+"""Unigram: pieces with probabilities, learnt by removing from many those that the likelihood misses least.
 
-The method (Kudo 2018, section 3.2): words are cut at random with the product of their pieces' probabilities. From
-all repeated strings as first pieces, rounds of two expectation-maximisation steps and one pruning run until a tenth
-more than the wanted pieces are left; the best of those are taken. Each step is defined in plain Python by
-`unigram_plainly` (tests/tokenizers_train), after the trainer of Hugging Face tokenizers 0.23.
+The method (Kudo 2018, section 3.2): words are cut at random with the product of their pieces' probabilities. From all
+repeated strings as first pieces, rounds of two expectation-maximisation steps and one pruning run until a tenth more
+than the wanted pieces are left; the best of those are taken. The first pieces are every character, and every string of
+2 to 16 characters that occurs at least twice in the distinct words and is followed by different characters (or a word's
+end). A string's first score is its places in distinct words times its length, a character's its occurrences in the
+text. Each step is defined in plain Python by `unigram_plainly` (tests/tokenizers_train), after the trainer of Hugging
+Face tokenizers 0.23.
 
 Promise: the result is a function of the counts and settings, to the last bit on every machine, however many cores it
 has: words are gone through in the order of their bytes, sums are taken in that order, and logarithms are our own
 (`tokenizers_train.learning.unigram_kernels`). The reference's order of words is that of a hash map, another in every
-run; beyond that it was followed, but for these rules:
-- of equally likely cuts the one whose last piece is longest counts, which is the reference's choice inside of words;
-- characters that training dropped come back, the most frequent first (of equals by code point), each 0.0001 above
-  the one before, from the lowest score on; the reference does so in a hash map's order;
-- there are never more pieces than asked for, even where there are as many characters.
+run; beyond that it was followed, except for these rules:
+- first pieces are ordered by characters before strings, then by score downwards, then by code points downwards;
+- of equally likely cuts the one with the longest last piece counts, which is the reference's choice inside of words;
+- characters that training dropped come back, the most frequent first (of equals by code point), each 0.0001 above the
+  one before, from the lowest score on; the reference does so in a hash map's order;
+- there are never more pieces than asked for, even if there are as many characters.
 With that its pieces came out one for one: 300 from texts in six languages, 8,000 and 30,000 from 4 MB of English
-novels; scores differ by 1e-10, but for characters that came back. sentencepiece, of the same method, weighs and cuts
+novels; scores differ by 1e-10, except for characters that came back. sentencepiece, of the same method, weighs and cuts
 off differently, and shares some 85 % of them.
 
-Cost: one thread, a fifteenth to a twentieth of the reference's CPU time and a quarter to a fifth of sentencepiece's
-(4 MB of novels, 70,893 words: 1.3 s for 8,000 pieces, 0.8 s for 30,000). 6.0 s and 176 MiB
-for 30,000 pieces from 36 MB of novels, whose 268,729 distinct words have 2.6 million characters: 71 bytes and 2.3
-microseconds for each of these. All on a busy machine.
-
-The rule (Kudo 2018, section 3.2, as the reference has it): every character, and every string of 2 to 16 characters
-that occurs at least twice in the distinct words and is followed by different characters (or a word's end). A string
-counts its places in distinct words times its length, a character its occurrences in the text.
-
-Promise: pieces are ordered by characters before strings, then by score downwards, then by code points downwards.
-Cost: see `tokenizers_train.learning.unigram`.
+Cost: one thread, a fifteenth to a twentieth of the reference's CPU time and a quarter to a fifth of sentencepiece's (4
+MB of novels, 70,893 words: 1.3 s for 8,000 pieces, 0.8 s for 30,000). 6.0 s and 176 MiB for 30,000 pieces from 36 MB of
+novels, with 2.6 million characters in their 268,729 distinct words: 71 bytes and 2.3 microseconds for each of these.
+All on a busy machine.
 """
 
 from dataclasses import dataclass
@@ -71,9 +68,9 @@ class Spelling(NamedTuple):
     """Distinct words as one text of numbers: characters in the order of their code points from 1, a 0 after each word.
 
     text:        int32
-    starts:      int64, where each word begins, and the text's end
+    starts:      int64, the start of each word, and the text's end
     counts:      int64, how often each word occurs
-    alphabet:    int64, the code point of each number; the first stands for no character
+    alphabet:    int64, the code point of each number; number 0 stands for no character
     occurrences: int64, how often each character occurs
     """
 
@@ -85,9 +82,9 @@ class Spelling(NamedTuple):
 
 
 class SeedPieces(NamedTuple):
-    """The pieces to begin with, numbered; what each is can be read from the text.
+    """The pieces to begin with, numbered; their characters can be read from the text.
 
-    places: int64, a place of the text where the piece is
+    places: int64, a place of the text at which the piece begins
     sizes:  uint8, its number of characters
     values: int64, its score before any training
     """
@@ -98,7 +95,9 @@ class SeedPieces(NamedTuple):
 
 
 def cut_at_separators(counts: WordCounts, separators: list[str]) -> WordCounts:
-    """The words cut where a separator is in them, the longest first; what is left is counted again.
+    """Cut the words at each separator, the longest first, and count what is left again.
+
+    separators: strings that no word of the result contains; they are not words themselves
 
     >>> cut_at_separators(pa.table([["(a)b", "b"], [2, 1]], schema=COUNTS_SCHEMA), ["(", ")"]).to_pylist()
     [{'word': 'a', 'count': 2}, {'word': 'b', 'count': 3}]
@@ -118,10 +117,10 @@ def cut_at_separators(counts: WordCounts, separators: list[str]) -> WordCounts:
 
 
 def cut_at_rare_characters(counts: WordCounts, coverage: float) -> WordCounts:
-    """The words cut at characters that are not needed to cover that share of the text.
+    """Cut the words at characters that are not needed to cover that share of the text.
 
-    Characters are taken from the most frequent one (of equals the one with the smaller code point) until they make
-    up the share, as sentencepiece does.
+    Characters are taken from the most frequent one (of equals the one with the smaller code point) until they make up
+    the share, as sentencepiece does.
     """
     totals, _ = count_characters(counts)
     codes = np.flatnonzero(totals)
@@ -132,16 +131,16 @@ def cut_at_rare_characters(counts: WordCounts, coverage: float) -> WordCounts:
 
 
 def count_characters(counts: WordCounts) -> tuple[Int64s, int]:
-    """How often each code point occurs, and the number of characters of the distinct words."""
+    """Return how often each code point occurs (int64 [NUM_CODES]), and the characters of the distinct words."""
     totals, is_inner = np.zeros(NUM_CODES, np.int64), np.zeros(NUM_CODES, np.bool_)
     words = text_buffers(counts["word"].combine_chunks())
     return totals, count_letters(*words, counts["count"].to_numpy(), totals, is_inner)
 
 
 def spell_characters(counts: WordCounts) -> Spelling:
-    """The words as numbers; none of them has U+0000 in it.
+    """Spell the words as numbers of characters. No word may have U+0000 in it.
 
-    Raises InputError if there are more than 2^31 characters in the distinct words.
+    Raises InputError if the distinct words, and one more for each, have 2^31 - 1 characters or more.
     """
     totals, num_letters = count_characters(counts)
     if num_letters + counts.num_rows >= _MAX_TEXT_LENGTH:
@@ -163,7 +162,11 @@ def spell_characters(counts: WordCounts) -> Spelling:
 
 
 def find_seeds(spelling: Spelling, max_length: int, max_pieces: int) -> tuple[SeedPieces, Lattice]:
-    """The first pieces, characters and at most `most` in all (but at least one string), and where they are."""
+    """Find the first pieces, and where in the words they are.
+
+    max_length: characters of the longest piece
+    max_pieces: the most pieces, characters included; but all characters and at least one string are taken
+    """
     order = np.arange(len(spelling.text), dtype=np.int32)[spelling.text != 0]
     sort_suffixes(spelling.text, order, max_length + 1)
     characters, values = _find_character_seeds(spelling, order)
@@ -179,7 +182,7 @@ def find_seeds(spelling: Spelling, max_length: int, max_pieces: int) -> tuple[Se
 
 
 def _find_character_seeds(spelling: Spelling, order: Int32s) -> tuple[RepeatedStrings, Int64s]:
-    """The characters, frequent ones first, and how often they occur."""
+    """Return the characters, the most frequent first, and how often each occurs."""
     ends = np.cumsum(count_suffixes(spelling.text, np.zeros(len(spelling.alphabet), np.int64)))
     by_count = np.lexsort((spelling.alphabet[1:], spelling.occurrences[1:]))[::-1] + 1
     lefts, rights = (ends[numbers].astype(np.int32) for numbers in (by_count - 1, by_count))
@@ -190,7 +193,7 @@ def _find_character_seeds(spelling: Spelling, order: Int32s) -> tuple[RepeatedSt
 def _find_string_seeds(
     spelling: Spelling, order: Int32s, max_length: int, max_strings: int
 ) -> tuple[RepeatedStrings, Int64s]:
-    """The strings with the highest scores, and these.
+    """Return the strings with the highest scores, and their scores.
 
     Strings are counted by their scores first, so that those that are certainly too many take no memory.
     """
@@ -207,7 +210,7 @@ def _find_string_seeds(
 
 
 def _build_lattice(spelling: Spelling, stretches: RepeatedStrings) -> Lattice:
-    """Make the lattice of where the stretches are, their numbers for ids."""
+    """Build the lattice of the places of the strings, with their numbers for ids."""
     by_left = np.argsort(stretches.lefts.astype(np.int64) << 8 | stretches.lengths, kind="stable").astype(np.int32)
     longest, parents = np.full(len(spelling.text), -1, np.int32), np.empty(len(by_left), np.int32)
     match_pieces(stretches, by_left, longest, parents)
@@ -227,13 +230,13 @@ PENALTY_STEP = 0.0001  # between the scores of characters that training had drop
 class UnigramSettings:
     """Settings for learning.
 
-    size:               pieces in all, symbols among them, special tokens not
-    character_coverage: the share of the text whose characters become pieces (the reference's is 1, sentencepiece's
-                        0.9995, ALBERT's 0.99995); rarer ones stay unknown
-    reserved:           special tokens that are added to the pieces: like the reference's, the rounds end at a
+    size:               the most pieces, with the symbols, without special tokens
+    character_coverage: the share of the text that the characters that become pieces make up (the reference's is 1,
+                        sentencepiece's 0.9995, ALBERT's 0.99995); rarer ones stay unknown
+    reserved:           number of special tokens that are added to the pieces: as in the reference, the rounds end at a
                         tenth above all of them together
-    symbols:            strings that are pieces of their own with a score of 0, and no part of any other: words are
-                        cut at them. They are sentencepiece's user-defined symbols
+    symbols:            strings that are pieces of their own with a score of 0, and no part of any other: words are cut
+                        at them; they are sentencepiece's user-defined symbols
     """
 
     size: int
@@ -251,7 +254,7 @@ class UnigramSettings:
 
     @property
     def pruning_bound(self) -> int:
-        """The bound of pruning, which continues while there are more pieces than this, the unknown one among them."""
+        """The number of pieces, the unknown one included, above which pruning continues."""
         return (self.size + self.reserved) * 11 // 10
 
 
@@ -259,10 +262,14 @@ MAX_WORD_BYTES = 4192  # of a word that is learnt from: sentencepiece leaves out
 
 
 def train_unigram(counts: WordCounts, settings: UnigramSettings) -> list[tuple[str, float]]:
-    """The pieces and their log probabilities, best first; of equals characters, then what pruning missed most.
+    """Learn the pieces and their log probabilities.
 
-    There are fewer than `settings.size` where the words repeat too few strings.
-    Raises InputError where there are no words or too few, or more characters than pieces.
+    Symbols come first, then pieces by score downwards; of equal scores characters first, then the piece that pruning
+    missed most.
+
+    There are fewer than `settings.size` if the words repeat too few strings.
+
+    Raises InputError if there are no words or too few, or more characters than pieces.
     """
     spelling = spell_characters(_prepare_words(counts, settings))
     max_pieces = settings.size - len(settings.symbols)
@@ -284,7 +291,9 @@ def train_unigram(counts: WordCounts, settings: UnigramSettings) -> list[tuple[s
 
 
 def _prepare_words(counts: WordCounts, settings: UnigramSettings) -> WordCounts:
-    """The words without symbols, rare characters and U+0000, which is no part of any piece; none of enormous length."""
+    """Return the words cut at symbols, rare characters and U+0000, which is in no piece, without words of enormous
+    length.
+    """
     has_zero = bool(pc.any(pc.match_substring(counts["word"], "\0")).as_py())
     counts = cut_at_separators(counts, [*settings.symbols, *(["\0"] if has_zero else [])])
     fitting = pc.less_equal(pc.binary_length(counts["word"]), MAX_WORD_BYTES)
@@ -293,7 +302,7 @@ def _prepare_words(counts: WordCounts, settings: UnigramSettings) -> WordCounts:
 
 
 def _check_trainable(spelling: Spelling, settings: UnigramSettings, max_pieces: int) -> None:
-    """Raise InputError where training could not begin."""
+    """Raise InputError if there are no words, or more different characters than `max_pieces`."""
     num_characters = len(spelling.alphabet) - 1
     if num_characters == 0:
         raise InputError("There are no words to learn pieces from: the sources gave no text, or symbols alone.")
@@ -307,14 +316,14 @@ def _check_trainable(spelling: Spelling, settings: UnigramSettings, max_pieces: 
 
 
 def compute_unknown_score(scores: Float64s) -> float:
-    """The score of a character that is no piece."""
+    """Return the score of a character that is no piece."""
     return float(scores.min()) - UNKNOWN_PENALTY
 
 
 def _improve_scores(lattice: Lattice, scores: Float64s, max_length: int) -> Float64s:
-    """One step of expectation-maximisation: new scores, -inf for a piece that is expected too rarely.
+    """Do one step of expectation-maximisation: return new scores, -inf for a piece that is expected too rarely.
 
-    Raises InputError where all are.
+    Raises InputError if all are.
     """
     expected = count_expected_pieces(lattice, scores, compute_unknown_score(scores), max_length)
     improved = np.empty_like(scores)
@@ -327,7 +336,10 @@ def _improve_scores(lattice: Lattice, scores: Float64s, max_length: int) -> Floa
 
 
 def choose_kept_pieces(lattice: Lattice, pieces: SeedPieces, scores: Float64s, settings: UnigramSettings) -> Int64s:
-    """The pieces that stay: those without alternative, then the others, by what their removal would lose."""
+    """Return the numbers of the pieces that stay in a round of pruning.
+
+    They are the pieces without alternative, then of the others those with the highest loss of likelihood if removed.
+    """
     unknown = compute_unknown_score(scores)
     counts, unknowns = count_best_pieces(lattice, scores, unknown)
     losses = np.zeros(len(scores), np.float64)
@@ -342,7 +354,7 @@ def choose_kept_pieces(lattice: Lattice, pieces: SeedPieces, scores: Float64s, s
 def _select_pieces(
     lattice: Lattice, pieces: SeedPieces, scores: Float64s, kept: Int64s
 ) -> tuple[Lattice, SeedPieces, Float64s]:
-    """The kept pieces in the order given, and the lattice thinned out to them."""
+    """Return the kept pieces in the order given, and the lattice with only these."""
     chosen = SeedPieces(pieces.places[kept], pieces.sizes[kept], pieces.values[kept])
     return thin_lattice(lattice, kept), chosen, scores[kept]
 
@@ -350,7 +362,7 @@ def _select_pieces(
 def _finish_pieces(
     spelling: Spelling, pieces: SeedPieces, scores: Float64s, max_pieces: int
 ) -> list[tuple[str, float]]:
-    """All characters and the first pieces, best first; scores as every parser reads them."""
+    """Return all characters and the first pieces, best first, with scores as every parser reads them."""
     names = list_piece_texts(spelling, pieces)
     scored = dict(zip(names, scores.tolist(), strict=True))
     order = np.lexsort((spelling.alphabet[1:], -spelling.occurrences[1:])) + 1
@@ -370,7 +382,7 @@ def _finish_pieces(
 
 
 def list_piece_texts(spelling: Spelling, pieces: SeedPieces) -> list[str]:
-    """The pieces as strings."""
+    """Return the pieces as strings."""
     codes = spelling.alphabet[spelling.text]
     ends = (pieces.places + pieces.sizes).tolist()
     return [

@@ -1,21 +1,18 @@
-"""The kernels of training Unigram: all ways to cut a word weighed, the best one found, and what each piece is worth.
+"""The kernels of training Unigram: all ways to cut a word weighed, the best one found, and the worth of each piece
+computed.
 
-Promise: what `unigram_plainly` says. Words are gone through in their order and every sum is
-taken in that order, so the result is a function of the arguments. Weighing works on probabilities, not on their
-logarithms: those of a long word are kept from vanishing by whole powers of two, which rounds nothing. They are right as
-long as probability does not fall by more than 2^-800 within the length of the longest piece.
+Promise: what `unigram_plainly` says. Words are gone through in their order and every sum is taken in that order, so the
+result is a function of the arguments. Weighing works on probabilities, not on their logarithms: those of a long word
+are kept from vanishing by whole powers of two, which rounds nothing. They are right as long as probability does not
+fall by more than 2^-800 within the length of the longest piece.
 
-Cost: see `tokenizers_train.learning.unigram`. Where pieces are is known from the seeds on and only thinned out
-afterwards.
+Logarithm, exponential and digamma are made of only sums, products and quotients, so they give the same bits for the
+same number on all machines with doubles of IEEE 754: a system's own functions may differ in the last bit. Nothing is
+fused or reordered, for numba leaves floats as they are written. Logarithm and exponential are within 4e-16 of the true
+value, relative to the larger of it and 1 (the exponential: to itself); digamma is within 1e-10.
 
-Logarithm, exponential and digamma out of sums, products and quotients alone, so that all machines agree.
-
-Promise: the same bits for the same number wherever doubles are IEEE 754's: a system's own functions may differ from
-machine to machine in the last bit, and these call none. Nothing is fused or reordered, for numba leaves floats as
-they are written. Logarithm and exponential are within 4e-16 of the true value, relative to the larger of it and 1 (the
-exponential: to itself); digamma is within 1e-10.
-
-Cost: the logarithm some 15 ns, the exponential some 50 ns: each is taken once for a piece, not for a word.
+Cost: see `tokenizers_train.learning.unigram`. The places of pieces are known from the seeds on and only thinned out
+afterwards. The logarithm takes some 15 ns, the exponential some 50 ns: each is taken once for a piece, not for a word.
 """
 
 import math
@@ -33,9 +30,9 @@ _HALF_ROOT = 0.7071067811865476
 
 @kernel
 def logarithm(x: float) -> float:
-    """The natural logarithm of a positive normal number.
+    """Compute the natural logarithm of a positive normal number.
 
-    With x = m 2^e and m about 1, ln m = 2 artanh((m - 1) / (m + 1)), whose series is s + s^3/3 + s^5/5 + ...
+    With x = m 2^e and m about 1, ln m = 2 artanh((m - 1) / (m + 1)), with the series s + s^3/3 + s^5/5 + ...
     """
     mantissa, exponent = math.frexp(x)
     if mantissa < _HALF_ROOT:
@@ -50,7 +47,7 @@ def logarithm(x: float) -> float:
 
 @kernel
 def exponential(x: float) -> float:
-    """e to the power of x, for x from -700 to 700.
+    """Compute e to the power of x, for x from -700 to 700.
 
     With x = k ln 2 + r and r at most half of ln 2, e^r is Taylor's series.
     """
@@ -64,7 +61,7 @@ def exponential(x: float) -> float:
 
 @kernel
 def digamma(x: float) -> float:
-    """The derivative of ln(gamma(x)) for x above 0: by its recurrence up to 7, from there by its expansion.
+    """Compute the derivative of ln(gamma(x)) for x above 0: by its recurrence up to 7, from there by its expansion.
 
     The expansion is that around x - 1/2 (its even powers have no neighbours), to the eighth power.
     """
@@ -89,7 +86,7 @@ DROP, KEEP, WEIGH = 0, 1, 2  # the outcomes of a piece: see `judge_pieces`
 class Lattice(NamedTuple):
     """The places of pieces in words. The pieces at a place are the longest one and all that it begins with.
 
-    starts:  int64, where a word begins in the text, with one more at the end; after a word's last letter is one place
+    starts:  int64, the start of each word in the text, and the end; after a word's last letter is one place
     counts:  int64, how often a word occurs
     longest: int32, for each place of the text, the longest piece that begins there; -1 for none
     parents: int32, for each piece, the longest other one that it begins with; -1 for none
@@ -104,14 +101,14 @@ class Lattice(NamedTuple):
 
 
 class WordScratch(NamedTuple):
-    """Room for one word: probabilities (or scores) before and after each place, and the pieces of one place.
+    """Space for one word: probabilities (or scores) before and after each place, and the pieces of one place.
 
-    ahead, behind: float64
-    lifts:         int64, how often `ahead` had been lifted at a place
-    values:        float64, how often the pieces of a cut occur
-    ids:           int32, the best piece that ends at a place; -1 for an unknown character
-    lengths:       int64, and its length
-    here:          int32, the pieces that begin at a place, the longest first
+    forward, backward: float64, the probabilities of the parts of the word before and after each place
+    lifts:             int64, how often `forward` had been lifted at a place
+    values:            float64, how often the pieces of a cut occur
+    ids:               int32, the best piece that ends at a place; -1 for an unknown character
+    lengths:           int64, its length
+    pieces_here:       int32, the pieces that begin at a place, the longest first
     """
 
     forward: Float64s
@@ -125,7 +122,7 @@ class WordScratch(NamedTuple):
 
 @kernel
 def _list_pieces(lattice: Lattice, place: int | np.int64, scratch: WordScratch) -> int:
-    """Write down the pieces that begin at a place; return how many they are."""
+    """List the pieces that begin at a place; return how many they are."""
     number, piece = 0, lattice.longest[place]
     while piece >= 0:
         scratch.pieces_here[number] = piece
@@ -136,13 +133,13 @@ def _list_pieces(lattice: Lattice, place: int | np.int64, scratch: WordScratch) 
 
 @kernel
 def _has_character(lattice: Lattice, number: int, scratch: WordScratch) -> bool:
-    """True if the last of so many pieces is the character itself."""
+    """Return whether the last of so many listed pieces is the character itself."""
     return number > 0 and lattice.sizes[scratch.pieces_here[number - 1]] == 1
 
 
 @kernel
 def _lift_values(values: Float64s) -> int:
-    """Make all values larger by one lift, unless one is large already; returns the number of lifts."""
+    """Multiply all values by 2^200 and return 1; if one is above 2^200 already, leave them and return 0."""
     if values.max() > _LIFT_FACTOR:
         return 0
     for i in range(len(values)):
@@ -159,7 +156,7 @@ def _compute_forward(
     max_length: int,
     scratch: WordScratch,
 ) -> int:
-    """The probability of each beginning of a word, over all ways to cut it; returns the number of lifts."""
+    """Compute the probability of each beginning of a word, over all ways to cut it; return the number of lifts."""
     start, size = lattice.starts[word], lattice.starts[word + 1] - lattice.starts[word] - 1
     forward, lifts = scratch.forward, 0
     forward[0] = 1.0
@@ -215,7 +212,7 @@ def _compute_backward(
 
 @kernel
 def _build_scratch(lattice: Lattice) -> WordScratch:
-    """Room for the longest of the words."""
+    """Build the space for the longest of the words."""
     places = 1
     for word in range(len(lattice.counts)):
         places = max(places, lattice.starts[word + 1] - lattice.starts[word])
@@ -232,7 +229,7 @@ def _build_scratch(lattice: Lattice) -> WordScratch:
 
 @kernel
 def compute_log_shares(values: Int64s) -> Float64s:
-    """The logarithms of the shares that positive values have of their sum."""
+    """Return the logarithms of the shares that positive values have of their sum."""
     scores = np.empty(len(values), np.float64)
     of_all = logarithm(float(values.sum()))
     for i in range(len(values)):
@@ -242,7 +239,12 @@ def compute_log_shares(values: Int64s) -> Float64s:
 
 @kernel
 def count_expected_pieces(lattice: Lattice, scores: Float64s, unknown_score: float, max_length: int) -> Float64s:
-    """Count how often each piece is expected in all words, when they are cut as likely as the scores say."""
+    """Return how often each piece is expected in all words, if they are cut with the probabilities of the scores.
+
+    scores:        float64, by piece, logarithms of probabilities
+    unknown_score: the score of a character that is no piece
+    max_length:    characters of the longest piece
+    """
     probabilities = np.empty(len(scores), np.float64)
     for i in range(len(scores)):
         probabilities[i] = exponential(scores[i])
@@ -258,7 +260,7 @@ def count_expected_pieces(lattice: Lattice, scores: Float64s, unknown_score: flo
 
 @kernel
 def fill_scores(expected: Float64s, scores: Float64s) -> None:
-    """Fill in the logarithm of each piece's share of the expected ones, in digammas; -inf where there are too few."""
+    """Fill in the logarithm of each piece's share of the expected ones, by digammas; -inf if expected too rarely."""
     total = 0.0
     for i in range(len(expected)):
         if expected[i] >= _MIN_EXPECTED:
@@ -277,9 +279,9 @@ def _find_best_cut(
     unknown_score: float,
     scratch: WordScratch,
 ) -> float:
-    """The best way to cut text[start:start + size] other than not at all; of equals the longer pieces first.
+    """Find the best cut of text[start:start + size] into several pieces; of equals the one with longer pieces first.
 
-    Returns its score, and leaves in the room which piece ends where. A single character is left as it is.
+    Returns its score, and leaves the piece that ends at each place in `scratch`. A single character is left as it is.
     """
     best = scratch.forward
     best[0] = 0.0
@@ -302,7 +304,7 @@ def _find_best_cut(
 
 @kernel
 def count_best_pieces(lattice: Lattice, scores: Float64s, unknown_score: float) -> tuple[Int64s, int]:
-    """Count each piece in the best cuts of all words, and the unknown characters in these."""
+    """Count each piece in the best cuts of all words; return the counts, and that of the unknown characters."""
     counts, num_unknown = np.zeros(len(scores), np.int64), 0
     scratch = _build_scratch(lattice)
     for word in range(len(lattice.counts)):
@@ -330,9 +332,11 @@ def judge_pieces(
     num_unknown: int,
     losses: Float64s,
 ) -> Bytes:
-    """Decide on each piece: DROP, KEEP, or WEIGH, and then what its removal would lose goes into `losses`.
+    """Return DROP, KEEP or WEIGH for each piece: a weighed one has an alternative, and a loss if it is removed.
 
-    places: where in the text each piece is
+    places:              a place of each piece in the text
+    counts, num_unknown: as `count_best_pieces` returns them
+    losses:              float64, filled for the pieces to weigh
     """
     verdicts = np.empty(len(scores), np.uint8)
     scratch = _build_scratch(lattice)
@@ -361,9 +365,9 @@ def _compute_loss(
     log_total: float,
     scratch: WordScratch,
 ) -> float:
-    """Return the likelihood lost when all of a piece's `count` occurrences are cut as the room says.
+    """Return the likelihood lost if all of a piece's `count` occurrences are cut as in `scratch`.
 
-    The reference has the total grow by `count` for every piece of the vocabulary, not for those of the cut alone: a
+    The reference has the total grow by `count` for every piece of the vocabulary, not only for those of the cut: a
     slip, perhaps, but what it makes of frequent pieces is part of its answer.
     """
     pieces, end = 0, size
@@ -380,7 +384,7 @@ def _compute_loss(
 
 @kernel
 def thin_lattice(lattice: Lattice, kept: Int64s) -> Lattice:
-    """The lattice with the kept pieces only, numbered in the order given; its places are written over."""
+    """Return the lattice with only the kept pieces, numbered in the order given; its places are overwritten."""
     renumbered = np.full(len(lattice.parents), -1, np.int32)
     for new in range(len(kept)):
         renumbered[kept[new]] = new

@@ -1,4 +1,5 @@
-"""The kernels of `tokenizers_train.learning.unigram`: suffixes are sorted, and what they share becomes pieces.
+"""The kernels of `tokenizers_train.learning.unigram`: suffixes are sorted, and the strings that they share become
+pieces.
 
 Promise: what `unigram_plainly.repeated_plainly` and `matches_plainly` say, in arrays.
 Cost: see `tokenizers_train.learning.unigram`. A suffix is looked at up to its word's end or the longest piece and one
@@ -34,7 +35,7 @@ class RepeatedStrings(NamedTuple):
 
 @kernel
 def _is_before(text: Int32s, one: int, other: int, limit: int) -> bool:
-    """True if the suffix at `one` is before that at `other`, of which `limit` characters count."""
+    """Return whether the suffix at `one` is before that at `other`, by their first `limit` characters."""
     for i in range(limit):
         if text[one + i] != text[other + i]:
             return bool(text[one + i] < text[other + i])
@@ -57,13 +58,15 @@ def _sort_by_insertion(text: Int32s, order: Int32s, depth: int, limit: int) -> N
 
 @kernel
 def _find_median(a: int, b: int, c: int) -> int:
-    """The median of three."""
+    """Return the median of three."""
     return max(min(a, b), min(max(a, b), c))
 
 
 @kernel
 def _partition_suffixes(text: Int32s, order: Int32s, depth: int) -> tuple[int, int, int]:
-    """Sort by one character against a pivot: smaller, equal, larger ones; return where these begin, the pivot."""
+    """Order suffixes by one character: smaller than a pivot, equal, larger; return the ends of the first two, and the
+    pivot.
+    """
     last = len(order) - 1
     pivot = _find_median(text[order[0] + depth], text[order[last // 2] + depth], text[order[last] + depth])
     low, i, high = 0, 0, last
@@ -110,7 +113,7 @@ def _count_shared(text: Int32s, one: int, other: int, limit: int) -> int:
 
 @kernel
 def count_suffixes(text: Int32s, counts: Int64s) -> Int64s:
-    """Count the places of each character in the text, where a 0 is none; return the numbers, which are added to."""
+    """Add to `counts` how often each character is in the text, apart from the 0 after words, and return it."""
     for character in text:
         if character != 0:
             counts[character] += 1
@@ -128,12 +131,13 @@ def find_repeated_strings(
     rights: Int32s,
     lengths: Bytes,
 ) -> None:
-    """Count the strings of 2 to `longest` characters that are followed by different ones by their scores.
+    """Count, by score, the strings of 2 to `max_length` characters that occur twice and are followed by different ones.
 
-    They are the inner nodes of the tree of suffixes, found with a stack of those that hold the suffix at hand. Those
-    with a score of `least` or more are filled in, as far as there is room.
+    They are the inner nodes of the tree of suffixes, found with a stack of those that hold the current suffix. Those
+    with a score of at least `min_score` are filled in, as far as there is room.
 
-    by_score: is added to, the last number for all higher scores
+    by_score:               int64, added to; its last entry counts all higher scores
+    lefts, rights, lengths: as in `RepeatedStrings`
     """
     number, last = 0, len(order)
     open_lefts = np.empty(max_length + 3, np.int64)
@@ -158,9 +162,10 @@ def find_repeated_strings(
 
 @kernel
 def match_pieces(strings: RepeatedStrings, by_left: Int32s, longest: Int32s, parents: Int32s) -> None:
-    """Write down, for each place of the text, the longest piece that begins there, and for each piece its parent.
+    """Write, for each place of the text, the longest piece that begins there, and for each piece its parent (see
+    `Lattice`).
 
-    by_left: the stretches, which are the pieces, by left, then by length
+    by_left: the numbers of the strings, which are the pieces, sorted by left, then by length
     """
     open_pieces = np.empty(256, np.int32)
     top, following = 0, 0

@@ -1,16 +1,16 @@
 """WordPiece vocabularies, trained from word counts.
 
-The rule (as Hugging Face's WordPieceTrainer has it): a word is its letters, those after the first marked as
-continuing (##), and `merges` joins them until the vocabulary is full or no pair is frequent enough. Letters
-outside the alphabet are skipped.
+The rule (as Hugging Face's WordPieceTrainer has it): a word is its letters, those after the first marked as continuing
+(##), and merges join them (`byte_bpe`) until the vocabulary is full or no pair is frequent enough. Letters outside the
+alphabet are skipped.
 
-Promise: the vocabulary is a function of counts and settings. Ids, which decide between equally frequent pairs,
-are given in this order: letters of the alphabet, by code point; letters that continue words, by code point;
-pieces as they are made. Of equally frequent letters at the limit of the alphabet the smaller code point stays.
-WordPieceTrainer breaks both ties by the order of a hash map, another in every run; with its letters given in our
-order it makes the same list of tokens, and ours given its letters in its order is the list that it makes.
+Promise: the vocabulary is a function of counts and settings. Ids, which decide between equally frequent pairs, are
+given in this order: letters of the alphabet, by code point; letters that continue words, by code point; pieces as they
+are made. Of equally frequent letters at the limit of the alphabet the smaller code point stays. WordPieceTrainer breaks
+both ties by the order of a hash map, another in every run; with its letters given in our order it makes the same list
+of tokens, and ours given its letters in its order is the list that it makes.
 
-Cost: that of `merges`; the spelling of 68,901 words takes 0.01 s.
+Cost: that of merges; the spelling of 68,901 words takes 0.01 s.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ from tokenizers_train.words.table import WordCounts
 def train_wordpiece(counts: WordCounts, settings: VocabularySettings) -> Vocabulary:
     """Train a WordPiece vocabulary of at most `settings.size` tokens.
 
-    Raises InputError where there are no words, or the letters alone are more than the size allows.
+    Raises InputError if there are no words, or if the size has no room for special tokens and letters.
     """
     words = spell_letters(counts, settings.limit_alphabet)
     reserved = [*SPECIAL_TOKENS.values(), *settings.special_tokens, *(f"[unused{i}]" for i in range(settings.unused))]
@@ -54,10 +54,11 @@ def train_wordpiece(counts: WordCounts, settings: VocabularySettings) -> Vocabul
 
 
 def spell_letters(counts: WordCounts, limit_alphabet: int) -> SpelledWords:
-    """The words as letters of the alphabet, which are the `limit_alphabet` most frequent ones.
+    """Spell the words in letters of the alphabet, which are the `limit_alphabet` most frequent ones.
 
     A letter outside the alphabet is skipped; of the continuing letters only those that occur are given an id.
-    Raises InputError where there is no word at all.
+
+    Raises InputError if there are no words, or too many for `lay_out_words`.
     """
     if not counts.num_rows:
         raise InputError("There are no words to train a vocabulary from: every document is empty or was dropped.")
@@ -75,13 +76,13 @@ def spell_letters(counts: WordCounts, limit_alphabet: int) -> SpelledWords:
 
 
 def _choose_alphabet(totals: Int64s, limit: int) -> Int64s:
-    """The `limit` most frequent code points in ascending order; of equally frequent ones the smaller stay."""
+    """Return the `limit` most frequent code points in ascending order; of equally frequent ones the smaller stay."""
     codes = np.flatnonzero(totals)
     return np.sort(codes[np.lexsort((codes, -totals[codes]))[:limit]])
 
 
 def build_piece_names(letters: Sequence[str], merges: Iterable[tuple[int, int]]) -> list[str]:
-    """The strings of all pieces: the letters, then each merge's two pieces joined, with one ## at most.
+    """Return the strings of all pieces: the letters, then each merge's two pieces joined, with one ## at most.
 
     >>> build_piece_names(["a", "##b", "##c"], [(1, 2), (0, 3)])
     ['a', '##b', '##c', '##bc', 'abc']

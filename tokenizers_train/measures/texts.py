@@ -1,8 +1,8 @@
-"""One text cut by several vocabularies: which piece is where, and which words two of them cut in other places.
+"""One text cut by several vocabularies: the place of each piece, and the words that two of them cut at other places.
 
-Promise: the pieces are those of the vocabulary's Hugging Face tokenizer, with their places in the text as it was
-given, and a special token written out in it is text. A place between two pieces is given by the number of characters
-before it that are not white space, so that a space is neither's, and `the` and `the` with its space agree.
+Promise: the pieces are those of the vocabulary's Hugging Face tokenizer, with their places in the text as it was given,
+and a special token written out in it is text. A place between two pieces is given by the number of characters before it
+that are not white space, so that a space is neither's, and `the` and `the` with its space agree.
 
 A word here is what white space divides, the same for every vocabulary.
 
@@ -50,23 +50,26 @@ class TextMeasures:
 
     @property
     def fertility(self) -> float | None:
-        """Tokens a word; None where there are no words."""
+        """Tokens per word; None if there are no words."""
         return self.tokens / self.words if self.words else None
 
     @property
     def bytes_per_token(self) -> float | None:
-        """Bytes of text for each token; None where there are no tokens."""
+        """Bytes of text per token; None if there are no tokens."""
         return self.bytes / self.tokens if self.tokens else None
 
     @property
     def unknown_share(self) -> float | None:
-        """The share of tokens that are unknown."""
+        """The share of tokens that are unknown; None if there are no tokens."""
         return self.unknown_tokens / self.tokens if self.tokens else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutText:
-    """A text and its pieces by one vocabulary. unknown: its id for unknown text"""
+    """A text and its pieces by one vocabulary.
+
+    unknown_id: id of the vocabulary's unknown token; -1 if there is none
+    """
 
     text: str
     pieces: tuple[TextPiece, ...]
@@ -86,13 +89,13 @@ class CutText:
 
 
 def cut_text(vocabulary: Vocabulary, text: str) -> CutText:
-    """The pieces of a text in order. Characters that the vocabulary's rules drop belong to no piece."""
+    """Return a text with its pieces in order. Characters that the vocabulary's rules drop belong to no piece."""
     [cut] = cut_texts(vocabulary, [text])
     return cut
 
 
 def cut_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> list[CutText]:
-    """The pieces of each text."""
+    """Return each text with its pieces, as `cut_text` does."""
     tokenizer, unknown_id = build_text_tokenizer(vocabulary), find_unknown_id(vocabulary)
     keep_spaces(tokenizer)
     cuts = []
@@ -106,7 +109,7 @@ def cut_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> list[CutText]:
 
 
 def find_boundaries(cut: CutText) -> set[int]:
-    """Return where pieces begin, as the number of characters before that are not white space; not the text's ends."""
+    """Return where pieces begin: the number of characters before that are not white space, without the text's ends."""
     num_solid_before = list(accumulate((not character.isspace() for character in cut.text), initial=0))
     return {num_solid_before[piece.start] for piece in cut.pieces} - {0, num_solid_before[-1]}
 
@@ -114,7 +117,11 @@ def find_boundaries(cut: CutText) -> set[int]:
 def find_cut_differences(
     first: CutText, second: CutText, number: int
 ) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
-    """The first words of a text that two vocabularies cut in other places, each with its pieces by either."""
+    """Return the first `number` distinct words of a text that two vocabularies cut at other places, with their pieces
+    by each.
+
+    first, second: the same text, cut by each vocabulary
+    """
     differing: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     first_boundaries, second_boundaries, place = find_boundaries(first), find_boundaries(second), 0
     for word in first.text.split():
@@ -133,7 +140,7 @@ def _cut_at(word: str, places: list[int]) -> tuple[str, ...]:
 
 
 def measure_lines(*encoders: Encoder, lines: Iterable[str]) -> tuple[TextMeasures, ...]:
-    """The figures of a text by each vocabulary, line by line as it comes: each line is encoded by itself."""
+    """Return the figures of a text by each vocabulary. Each line is encoded by itself, as it comes."""
     totals = [TextMeasures() for _ in encoders]
     for batch in _iter_batches(line.rstrip("\r\n") for line in lines):
         column = pa.array(batch, pa.large_string())
@@ -145,7 +152,7 @@ def measure_lines(*encoders: Encoder, lines: Iterable[str]) -> tuple[TextMeasure
 
 
 def _measure_column(encoder: Encoder, column: pa.Array) -> TextMeasures:
-    """Bytes and tokens of a column of lines."""
+    """Count the bytes and tokens of a column of lines."""
     _, offsets = text_buffers(column)
     ids = encoder.encode_sentences(column, offsets[:-1], offsets[1:]).ids
     unknown = int(np.count_nonzero(ids == find_unknown_id(encoder.vocabulary)))

@@ -1,24 +1,21 @@
-"""ALBERT's tokenizer: Unigram over `SentencePieceWords`, its special tokens, and the files it is kept in.
+"""ALBERT's tokenizer: Unigram over `SentencePieceWords`, its special tokens, its files, and scores that are read alike.
 
-Promise: transformers' `AutoTokenizer.from_pretrained` opens the files as an ALBERT tokenizer: `[CLS] a [SEP]`, and
-for two texts `[CLS] a [SEP] b [SEP]` with two segments (Lan et al. 2019, and the tokenizer published with it). That
-class builds its rules again from the pieces, their scores and tokenizer_config.json; the rules here are those that it
-builds, so the folder gives the same ids whichever way it is opened, also when saved again from there.
+Promise: transformers' `AutoTokenizer.from_pretrained` opens the files as an ALBERT tokenizer: `[CLS] a [SEP]`, and for
+two texts `[CLS] a [SEP] b [SEP]` with two segments (Lan et al. 2019, and the tokenizer published with it). That class
+builds its rules again from the pieces, their scores and tokenizer_config.json; the rules here are those that it builds,
+so the folder gives the same ids whichever way it is opened, also when saved again from there.
 
-Ids: <pad> 0, <unk> 1, [CLS] 2, [SEP] 3, [MASK] 4, then the pieces that were learnt. The special tokens are pieces
-of the model too, as in ALBERT's own files, with the score 0: were a text to hold "<pad>", the model would choose it.
-To encode documents they have other names (`encoding/documents.py`).
+Ids: <pad> 0, <unk> 1, [CLS] 2, [SEP] 3, [MASK] 4, then the pieces that were learnt. The special tokens are pieces of
+the model too, as in ALBERT's own files, with the score 0: if a text held "<pad>", the model would choose it. To encode
+documents they have other names (`encoder.hide_special_tokens`).
 
-The scores of Unigram pieces, written so that every parser reads the same 64 bits.
-
-tokenizers reads a number in two steps, its digits as one double and then a division by a power of ten, each rounded:
-of the usual 17 digits the result is often one unit in the last place away from what is written, and equal sums of
-scores are decided otherwise. So a folder that is read and written again gave other ids than before.
-
-Promise: `definition_of` writes each score as a whole number that is a double, over a power of ten that is one as
-well. Then there is one rounding, and Python, tokenizers and any other parser agree. What tokenizers has read from a
-file is such a quotient already, unless it is nearer to zero than 10^-7, where no piece of a vocabulary is. A score of
-any other origin that is none is rounded to 15 digits and 22 decimals (`rounded`), as those are that are trained.
+Scores: tokenizers reads a number in two steps, its digits as one double and then a division by a power of ten, each
+rounded: with the usual 17 digits the result is often one unit in the last place away from what is written, and equal
+sums of scores are decided otherwise, so a folder that was read and written again would give other ids. `to_definition`
+writes each score as a whole number that is a double, over a power of ten that is one as well. Then there is one
+rounding, and Python, tokenizers and any other parser agree. A score that tokenizers has read from a file is such a
+quotient already, unless it is nearer to zero than 10^-7, as no piece of a vocabulary is. A score of any other origin
+that is none is rounded to 15 digits and 22 decimals (`round_score`), as trained scores are.
 
 Cost: half a microsecond a score.
 """
@@ -47,14 +44,16 @@ SPECIAL_IDS = range(len(SPECIAL_TOKENS))
 
 
 def with_special_tokens(pieces: Iterable[ScoredPiece]) -> tuple[ScoredPiece, ...]:
-    """All pieces of a vocabulary by id: the special tokens before those that were learnt."""
+    """Return the special tokens with the score 0, and the pieces after them: all pieces of a vocabulary, by id."""
     return *((token, 0.0) for token in SPECIAL_TOKENS.values()), *pieces
 
 
 def build_tokenizer(pieces: Sequence[ScoredPiece], words: SentencePieceWords) -> Tokenizer:
-    """The Hugging Face tokenizer of a vocabulary: its pieces by id, the special tokens first.
+    """Build the Hugging Face tokenizer of a vocabulary.
 
-    Raises InputError where the special tokens do not have the ids 0 to 4.
+    pieces: all pieces by id, the special tokens first
+
+    Raises InputError unless the special tokens have the ids 0 to 4.
     """
     first_tokens = [token for token, _ in pieces[: len(SPECIAL_IDS)]]
     if first_tokens != [*SPECIAL_TOKENS.values()]:
@@ -77,7 +76,7 @@ def build_tokenizer(pieces: Sequence[ScoredPiece], words: SentencePieceWords) ->
 
 
 def build_config(words: SentencePieceWords) -> dict[str, Json]:
-    """Return the content of tokenizer_config.json: with it, transformers builds the rules again."""
+    """Return the content of tokenizer_config.json; transformers builds the rules again from it."""
     return {
         "tokenizer_class": "AlbertTokenizer",
         "do_lower_case": words.lowercase,
@@ -95,12 +94,12 @@ def build_special_tokens_map() -> dict[str, Json]:
 
 
 def format_token(token: str) -> str:
-    """A token as people read it: as it is, U+2581 before what begins a word."""
+    """Return a token as people read it: itself, with U+2581 before what begins a word."""
     return token
 
 
 def is_word_start(token: str) -> bool:
-    """True if a token shows that a word begins with it: it has U+2581 before it."""
+    """Return whether a token begins a word: it has U+2581 before it."""
     return token.startswith(WORD_MARK)
 
 
@@ -112,7 +111,7 @@ _SCORE_LINE = re.compile(r"^ {8}(-?\d[\d.eE+-]*)$", re.MULTILINE)
 
 
 def round_score(score: float) -> float:
-    """A score with at most 15 digits and 22 decimals.
+    """Round a score to at most 15 digits and 22 decimals.
 
     >>> round_score(-8.123456789012345678), round_score(-1.5e-23)
     (-8.12345678901235, 0.0)
@@ -121,7 +120,9 @@ def round_score(score: float) -> float:
 
 
 def to_definition(tokenizer: Tokenizer) -> str:
-    """The tokenizer.json of a tokenizer, as tokenizers writes it, the scores written so that it is read as it is."""
+    """Return the tokenizer.json of a tokenizer, as tokenizers writes it, but with scores written so that they are read
+    alike.
+    """
     definition = f"{tokenizer.to_str(pretty=True)}\n"
     start = definition.rfind(_VOCAB_START)
     if start < 0:
@@ -132,7 +133,7 @@ def to_definition(tokenizer: Tokenizer) -> str:
 
 
 def _format_scores(written: Sequence[str], values: Float64s) -> list[str]:
-    """Return each value's text: as it is where it is read alike, and rounded where no quotient is the value."""
+    """Return the text of each score: as it is if it is read exactly, and rounded if no quotient is equal to it."""
     texts = list(written)
     inexact = np.array([n for n, text in enumerate(written) if not _is_read_exactly(text)], np.int64)
     for decimals, power in enumerate(_POWERS.tolist()):
@@ -147,7 +148,7 @@ def _format_scores(written: Sequence[str], values: Float64s) -> list[str]:
 
 
 def _find_numerators(power: float, values: Float64s) -> Float64s:
-    """For each value a whole number that over a power of ten is just this value; -1 where there is none."""
+    """Return for each value a whole number that divided by `power` is exactly this value; -1 if there is none."""
     nearest = np.rint(np.minimum(values, _MAX_NUMERATOR) * power)
     numerators = np.full(len(values), -1.0)
     for whole in (np.nextafter(nearest, 0), np.nextafter(nearest, np.inf), nearest):
@@ -157,7 +158,7 @@ def _find_numerators(power: float, values: Float64s) -> Float64s:
 
 
 def _is_read_exactly(text: str) -> bool:
-    """True if tokenizers' two steps give the number that is written."""
+    """Return whether tokenizers' two steps give the number that is written."""
     digits, _, exponent = text.lstrip("-").lower().partition("e")
     whole, _, decimals = digits.partition(".")
     power, number = int(exponent or 0) - len(decimals), int(whole + decimals)
@@ -168,7 +169,7 @@ def _is_read_exactly(text: str) -> bool:
 
 
 def _format_decimal(whole: int, decimals: int, negative: bool) -> str:
-    """A whole number over a power of ten, as a decimal."""
+    """Return a whole number over a power of ten, as a decimal."""
     digits = f"{whole:0{decimals + 1}d}"
     sign = "-" if negative else ""
     return f"{sign}{digits[: len(digits) - decimals]}.{digits[len(digits) - decimals :] or '0'}"

@@ -1,7 +1,7 @@
 """BERT's tokenizer: WordPiece over `BertWords`, its special tokens, and the files it is kept in.
 
-Promise: transformers' `AutoTokenizer.from_pretrained` opens the files as a BERT tokenizer: `[CLS] a [SEP]`, and
-for two texts `[CLS] a [SEP] b [SEP]` with two segments.
+Promise: transformers' `AutoTokenizer.from_pretrained` opens the files as a BERT tokenizer: `[CLS] a [SEP]`, and for two
+texts `[CLS] a [SEP] b [SEP]` with two segments.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,9 +28,14 @@ def build_tokenizer(
     strip_accents: bool | None = None,
     chinese_characters: bool = True,
 ) -> Tokenizer:
-    """The Hugging Face tokenizer of a vocabulary (token -> id).
+    """Build the Hugging Face tokenizer of a vocabulary.
 
-    special_tokens: by role; further: other tokens that no text may yield
+    ids:                token -> id
+    max_word_length:    a word with more characters is unknown
+    special_tokens:     role -> token
+    additional:         other tokens that no text may yield
+    strip_accents:      None: as `lowercase`
+    chinese_characters: whether each Chinese character is a word
     """
     tokenizer = Tokenizer(
         models.WordPiece(
@@ -57,12 +62,15 @@ def build_tokenizer(
 
 
 def build_vocabulary_files(tokens: Sequence[str]) -> dict[str, str]:
-    """The vocabulary alone, as older tools read it."""
+    """Return the text of vocab.txt by its name: the tokens, one a line, for older tools."""
     return {"vocab.txt": "".join(f"{token}\n" for token in tokens)}
 
 
 def build_config(lowercase: bool, max_word_length: int, strip_accents: bool | None = None) -> dict[str, Json]:
-    """Return tokenizer_config.json's content. transformers' BertTokenizer forgets a word length other than its own."""
+    """Return the content of tokenizer_config.json.
+
+    With another `max_word_length` than 100 the class is PreTrainedTokenizerFast, because BertTokenizer would ignore it.
+    """
     return {
         "tokenizer_class": "BertTokenizer" if max_word_length == 100 else "PreTrainedTokenizerFast",
         "do_lower_case": lowercase,
@@ -79,10 +87,10 @@ def build_special_tokens_map() -> dict[str, Json]:
 
 
 def format_token(token: str) -> str:
-    """A token as people read it: as it is, ## before what continues a word."""
+    """Return a token as people read it: itself, with ## before what continues a word."""
     return token
 
 
 def is_word_start(token: str) -> bool:
-    """True if a token shows that a word begins with it: it has no ##."""
+    """Return whether a token begins a word: it has no ## before it."""
     return not token.startswith(CONTINUATION)

@@ -1,12 +1,12 @@
-"""Where the pieces of a text begin and end in it: with letters of their own, not with spaces, and never after a letter.
+"""The characters of a text that each piece stands for: its own letters, without the spaces around them.
 
 A byte-level tokenizer counts the space before a word to the word's first piece. Its post-processor takes that space off
 again by the piece's mark for it, once for each time that it is called, and also if the text has no space there and the
-tokenizer put the mark before the word itself: then the word loses its first letter ("msterdam" for "Amsterdam").
-So no post-processor takes anything off (`keep_spaces`), and the text says what is a space (`borders`).
+tokenizer put the mark before the word itself: then the word loses its first letter ("msterdam" for "Amsterdam"). So no
+post-processor takes anything off (`keep_spaces`), and the text says what is a space (`find_piece_offsets`).
 
 Promise: for every pre-tokenizer and normalizer of the library `tokenizers` a piece is what its offsets say, without the
-spaces around it. A piece of spaces alone is empty. Cost: a microsecond a piece.
+spaces around it. A piece of only spaces is empty. Cost: a microsecond a piece.
 """
 
 import json
@@ -21,9 +21,9 @@ SPACE_MARKS = (
 
 
 def keep_spaces(tokenizer: Tokenizer) -> bool | None:
-    """Let the pieces of a tokenizer have all their characters, the spaces too.
+    """Change a tokenizer so that the offsets of its pieces include spaces.
 
-    Return None if they have them already, else the flag `add_prefix_space` of the post-processor that took them off.
+    Returns None if they do already, else the flag `add_prefix_space` of the post-processor that took the spaces off.
     """
     processor: Any = tokenizer.post_processor
     state = json.loads(processor.__getstate__()) if processor is not None else {}
@@ -36,7 +36,7 @@ def keep_spaces(tokenizer: Tokenizer) -> bool | None:
 
 
 def _stop_trimming(state: dict[str, Any]) -> Iterator[bool]:
-    """Set a post-processor, and those in it, to take no spaces off; yield a flag of each that did."""
+    """Set a post-processor, and those in it, to take no spaces off; yield the `add_prefix_space` of each that did."""
     for inner in state.get("processors", ()):
         yield from _stop_trimming(inner)
     if state.get("trim_offsets", False):
@@ -45,9 +45,11 @@ def _stop_trimming(state: dict[str, Any]) -> Iterator[bool]:
 
 
 def trim_spaces(text: str, piece: str, offsets: tuple[int, int], keeps_first: bool) -> tuple[int, int]:
-    """The place that a post-processor gives a piece of `keep_spaces`, but for spaces that are not in the text.
+    """Return a piece's offsets as its post-processor would trim them, but only by spaces that are in the text.
 
-    prefixed: the first space of the piece stays, as the post-processor takes it for one that the tokenizer put in
+    piece:       the token
+    offsets:     its offsets in `text` after `keep_spaces`
+    keeps_first: keep the piece's first space, which the post-processor takes for one that the tokenizer put in
     """
     begin, end = offsets
     inside, num_marks = text[begin:end], len(piece) - len(piece.lstrip(SPACE_MARKS[::2]))
@@ -60,9 +62,11 @@ def trim_spaces(text: str, piece: str, offsets: tuple[int, int], keeps_first: bo
 
 
 def find_piece_offsets(text: str, encoding: Encoding) -> list[tuple[int, int]]:
-    """The characters text[begin:end] of each piece, without spaces around them; in their order.
+    """Return the characters text[begin:end] of each piece, in order, without spaces around them.
 
-    A mark that the tokenizer put before a word has none, and is where the word begins.
+    A mark that the tokenizer put before a word has no characters, and is at the word's beginning.
+
+    encoding: of `text`, by a tokenizer after `keep_spaces`
     """
     offsets, last_end = list[tuple[int, int]](), 0
     for piece, (begin, end) in zip(encoding.tokens, encoding.offsets, strict=True):

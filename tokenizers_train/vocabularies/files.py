@@ -2,23 +2,18 @@
 
 Promise: what a folder means is what Hugging Face tokenizers makes of it. `tokenizer.json` is the whole tokenizer; a
 folder without one is read from `vocab.txt` (BERT) or `vocab.json` and `merges.txt` (RoBERTa, GPT-2), with what
-`tokenizer_config.json` says of case and accents. Which token plays which part (`cls`, `sep`, `pad`, `unk`, `mask`) is
-said by `tokenizer_config.json` or else `special_tokens_map.json`, or else known from the names that BERT, RoBERTa and
-ALBERT use. A `vocab.txt`, `vocab.json` or `merges.txt` that contradicts the `tokenizer.json` is refused: other tools
-would read it first.
+`tokenizer_config.json` says of case and accents. The roles of special tokens (`cls`, `sep`, `pad`, `unk`, `mask`) are
+those of `tokenizer_config.json` or else `special_tokens_map.json`, or else of the names that BERT, RoBERTa and ALBERT
+use. A `vocab.txt`, `vocab.json` or `merges.txt` that contradicts the `tokenizer.json` is refused: other tools would
+read it first.
 
 A folder is data that anyone may have made. Nothing in it is run: a `tokenizer_config.json` may name code (`auto_map`),
-and no one here looks. Files, ids, and what a text may grow to when it is normalised, have bounds; a tokenizer that
-tokenizers cannot read, or gives up on, is refused in one paragraph.
+and no one here looks. A folder that is read has files of at most `MAX_FILE_BYTES`, ids without gaps, a normalizer by
+whose rules a character becomes about `MAX_GROWTH` at most (Unicode's own forms aside), and encodes a text. Anything
+else is an InputError of one paragraph that names the folder, whether tokenizers raises an exception for it or panics. A
+regular expression of its own may take ten million steps for one match, then tokenizers gives up.
 
 Cost: that of parsing: a tenth of a second for 50,000 tokens.
-
-Bounds on what a tokenizer's folder may ask for: anyone may have made it.
-
-Promise: a folder that is read has ids without gaps, a normalizer by whose rules a character becomes about `MOST_GROWTH`
-at most (Unicode's own forms aside), and encodes a text. Anything else is an InputError that names the folder, whether
-tokenizers raises an exception for it or panics. A regular expression of its own may take ten million steps for one
-match, then tokenizers gives up. Cost: nothing next to parsing.
 """
 
 import base64
@@ -43,7 +38,9 @@ MAX_GROWTH = 100  # ALBERT's normalizer can make a text 36 times as long
 
 @contextmanager
 def translate_tokenizers_errors(message: str) -> Iterator[None]:
-    """Turn what tokenizers does not take into an InputError that begins with `message`, also where it panics."""
+    """Raise InputError, its text beginning with `message`, for whatever tokenizers raises within the block, also if it
+    panics.
+    """
     try:
         yield
     except BaseException as error:  # tokenizers has no class of its own for what it cannot read, and panics
@@ -56,7 +53,7 @@ def translate_tokenizers_errors(message: str) -> Iterator[None]:
 
 
 def check_growth(content: Mapping[str, Any], origin: str) -> None:
-    """Raise InputError where a text could become a hundred times as long before it is cut into words."""
+    """Raise InputError if a text could become more than `MAX_GROWTH` times as long before it is cut into words."""
     growth = compute_max_growth(content.get("normalizer"))
     if growth > MAX_GROWTH:
         raise InputError(
@@ -66,7 +63,8 @@ def check_growth(content: Mapping[str, Any], origin: str) -> None:
 
 
 def compute_max_growth(normalizer: Any) -> int:
-    """Return how many times as long a normalizer can make a text, at most; Unicode's forms aside, which do it once.
+    """Return how many times as long a normalizer can make a text at most; Unicode's forms, which do it once, count as
+    1.
 
     >>> compute_max_growth({"type": "Replace", "pattern": {"String": "a"}, "content": "bbb"})
     3
@@ -86,15 +84,20 @@ def compute_max_growth(normalizer: Any) -> int:
 
 
 def _measure_longest_replacement(rules: bytes) -> int:
-    """The longest text that a character becomes: after a trie, whose size comes first, texts that end with zeros."""
+    """Return the length of the longest text that a character becomes, at least 1.
+
+    rules: a trie, with its size before it, then texts that end with zeros
+    """
     first = 4 + int.from_bytes(rules[:4], "little")
     return max(1, *(len(text.decode("utf-8", "replace")) for text in rules[first:].split(b"\0")))
 
 
 def collect_ids(content: Mapping[str, Any], origin: str) -> dict[str, int]:
-    """All tokens of a parsed tokenizer.json with their ids, added ones included.
+    """Return {token: id} of a parsed tokenizer.json, added tokens included.
 
-    Raises InputError where ids do not run from 0 without a gap, each one token's.
+    origin: names the folder in messages
+
+    Raises InputError unless the ids run from 0 without a gap and each is one token's.
     """
     ids = _collect_unchecked_ids(content, origin)
     ascending = enumerate(sorted(ids.items(), key=itemgetter(1)))
@@ -121,9 +124,11 @@ def _collect_unchecked_ids(content: Mapping[str, Any], origin: str) -> dict[str,
 
 
 def check_json_ids(content: Any, origin: str) -> None:
-    """Raise InputError for ids that tokenizers would not notice.
+    """Raise InputError for ids in `content["model"]["vocab"]` that tokenizers would not notice: out of range, or given
+    twice.
 
-    It makes room for all before the largest one, and of two tokens with one id it forgets either.
+    tokenizers makes room for all ids before the largest one, and of two tokens with one id it forgets either. Other
+    shapes of content are left to tokenizers.
     """
     model = content.get("model") if isinstance(content, dict) else None
     pieces = model.get("vocab") if isinstance(model, dict) else None
@@ -160,8 +165,8 @@ class TokenizerFiles(NamedTuple):
     """The tokenizer of a folder.
 
     definition:     the text of tokenizer.json as tokenizers writes it, without padding and truncation
-    special_tokens: tokens by role, as far as there are any
-    beside:         the other files, as they came
+    special_tokens: role -> token, for the roles that have one
+    other_files:    the bytes of the other files as they came, by name
     """
 
     definition: str
@@ -170,11 +175,15 @@ class TokenizerFiles(NamedTuple):
 
 
 def read_tokenizer_files(files: Mapping[str, bytes], origin: str, lowercase: bool | None = None) -> TokenizerFiles:
-    """Read the files of a folder; `where` names the folder in messages.
+    """Parse the files of a folder and check them against each other.
 
-    lowercase: whether a bare vocab.txt is of an uncased model; None: as tokenizer_config.json says, or else uncased
-        where no token has a capital letter
-    Raises InputError where no tokenizer can be read, or files contradict each other.
+    files:     name -> bytes
+    origin:    names the folder in messages
+    lowercase: whether a bare vocab.txt is of an uncased model; None: as tokenizer_config.json says, or else uncased if
+               all capital letters are in tokens that begin with [
+
+    Raises InputError if no tokenizer can be read, if it is out of the bounds of this module, or if files contradict
+    each other.
     """
     config = {**_parse_object(files, SPECIALS, origin), **_parse_object(files, CONFIG, origin)}
     if TOKENIZER in files:
@@ -203,10 +212,11 @@ def read_tokenizer_files(files: Mapping[str, bytes], origin: str, lowercase: boo
 
 
 def read_folder_files(path: Path) -> dict[str, bytes]:
-    """The files of a tokenizer by name, as far as they exist. path: a folder, or a vocab.txt or tokenizer.json.
+    """Read the files of a tokenizer, by name, as far as they exist. Links are followed: Hugging Face's cache has them.
 
-    Links are followed, as the folders of Hugging Face's cache have them.
-    Raises InputError where nothing is at the path, or a file is larger than any tokenizer's.
+    path: a folder, or a file: a name that ends in .json is taken for a tokenizer.json, any other for a vocab.txt
+
+    Raises InputError if nothing is at the path, or a file is larger than `MAX_FILE_BYTES`.
     """
     if path.is_file():
         return {TOKENIZER if path.suffix == ".json" else WORDS: read_bounded_bytes(path)}
@@ -216,7 +226,7 @@ def read_folder_files(path: Path) -> dict[str, bytes]:
 
 
 def read_bounded_bytes(path: Path) -> bytes:
-    """The bytes of a tokenizer's file. Raises InputError for one that is larger than any tokenizer's."""
+    """Read a tokenizer's file. Raises InputError if it is larger than `MAX_FILE_BYTES`."""
     with path.open("rb") as file:
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
@@ -228,7 +238,9 @@ def read_bounded_bytes(path: Path) -> bytes:
 
 
 def _check_model(model: Mapping[str, Any], origin: str) -> None:
-    """Raise InputError for a model that gives other ids each time, or none for some texts."""
+    """Raise InputError for a model that gives other ids each time, or none for some texts, or has scores that are no
+    logarithms.
+    """
     if model.get("dropout"):
         raise InputError(
             f"{origin}: its BPE drops merges at random (dropout {model['dropout']}), so a text would have other ids "
@@ -265,7 +277,7 @@ def _explain_missing_files(files: Mapping[str, bytes], origin: str) -> str:
 
 
 def _parse_tokenizer(data: bytes, origin: str) -> Tokenizer:
-    """The tokenizer of a tokenizer.json. Raises InputError where it cannot be read or names a token twice."""
+    """Parse a tokenizer.json. Raises InputError if it cannot be read or names something twice."""
     try:
         text = data.decode()
         content = json.loads(text, object_pairs_hook=_refuse_duplicates)
@@ -290,7 +302,7 @@ def _refuse_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _from_words(data: bytes, config: Mapping[str, Any], lowercase: bool | None, origin: str) -> Tokenizer:
-    """BERT's tokenizer of a vocab.txt: a token a line, whatever its line ends."""
+    """Build BERT's tokenizer from a vocab.txt: one token a line, with any line ends."""
     tokens = _decode_text(data, WORDS, origin).replace("\r\n", "\n").removesuffix("\n").split("\n")
     ids: dict[str, int] = {}
     for number, token in enumerate(tokens):
@@ -312,7 +324,7 @@ def _from_words(data: bytes, config: Mapping[str, Any], lowercase: bool | None, 
 
 
 def _from_merges(files: Mapping[str, bytes], config: Mapping[str, Any], origin: str) -> Tokenizer:
-    """RoBERTa's tokenizer of a vocab.json and its merges.txt."""
+    """Build RoBERTa's tokenizer from a vocab.json and its merges.txt."""
     try:
         ids = json.loads(_decode_text(files[IDS], IDS, origin), object_pairs_hook=_refuse_duplicates)
         merges = roberta.parse_merges_text(_decode_text(files[MERGES], MERGES, origin), origin)
@@ -329,7 +341,9 @@ def _from_merges(files: Mapping[str, bytes], config: Mapping[str, Any], origin: 
 
 
 def _add_tokens(tokenizer: Tokenizer, added: Mapping[str, Any], origin: str) -> None:
-    """Add the tokens of an added_tokens.json: to tokenizers their ids are their order."""
+    """Add the tokens of an added_tokens.json in the order of their ids. Raises InputError if tokenizers gives them
+    others.
+    """
     wrong = next((token for token, number in added.items() if type(number) is not int or not token), None)
     if wrong is not None:
         raise InputError(f"{origin}: {ADDED} gives {wrong!r} the id {added[wrong]!r}, and ids are numbers of tokens.")
@@ -343,7 +357,7 @@ def _add_tokens(tokenizer: Tokenizer, added: Mapping[str, Any], origin: str) -> 
 
 
 def _check_other_files(tokenizer: Tokenizer, files: Mapping[str, bytes], origin: str) -> None:
-    """Raise InputError where vocab.txt, vocab.json or merges.txt hold another vocabulary than tokenizer.json."""
+    """Raise InputError if vocab.txt, vocab.json or merges.txt hold another vocabulary than tokenizer.json."""
     contrary = None
     if WORDS in files:
         words = _decode_text(files[WORDS], WORDS, origin).replace("\r\n", "\n").removesuffix("\n").split("\n")
@@ -363,9 +377,9 @@ def _check_other_files(tokenizer: Tokenizer, files: Mapping[str, bytes], origin:
 
 
 def find_special_tokens(tokenizer: Tokenizer, config: Mapping[str, Any], origin: str) -> dict[str, str]:
-    """The special tokens by role: as the configuration names them, else by the names of BERT, RoBERTa or ALBERT.
+    """Return the special tokens by role: as the configuration names them, else by the names of BERT, RoBERTa or ALBERT.
 
-    Raises InputError where the configuration names one that the vocabulary lacks.
+    Raises InputError if the configuration names one that the vocabulary lacks.
     """
     ids = tokenizer.get_vocab(with_added_tokens=True)
     named = _find_named_roles(config)
@@ -379,7 +393,7 @@ def find_special_tokens(tokenizer: Tokenizer, config: Mapping[str, Any], origin:
 
 
 def _find_named_roles(config: Mapping[str, Any]) -> dict[str, str]:
-    """The special tokens that a configuration names, each as a string or as an added token with its `content`."""
+    """Return the special tokens that a configuration names, as strings or as added tokens with a `content`."""
     stated = {role: config.get(f"{role}_token") for role in ROLES}
     tokens = {role: token.get("content") if isinstance(token, Mapping) else token for role, token in stated.items()}
     return {role: token for role, token in tokens.items() if isinstance(token, str)}
@@ -395,7 +409,7 @@ def _check_present(roles: Mapping[str, str], ids: Mapping[str, int], file: str, 
 
 
 def _parse_object(files: Mapping[str, bytes], name: str, origin: str) -> dict[str, Any]:
-    """A JSON file that holds an object; an empty one where there is no such file."""
+    """Parse a JSON file that holds an object; return an empty one if there is no such file. Raises InputError."""
     try:
         content = json.loads(_decode_text(files.get(name, b"{}"), name, origin))
     except (ValueError, RecursionError) as error:

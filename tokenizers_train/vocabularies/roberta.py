@@ -27,7 +27,7 @@ SPECIAL_TOKENS: Mapping[str, str] = MappingProxyType(
 
 
 def _list_byte_letters() -> tuple[str, ...]:
-    """The letter of each byte."""
+    """Return the letter of each byte."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
     return tuple(chr(byte if byte in printable else next(others)) for byte in range(256))
@@ -48,9 +48,13 @@ def build_tokenizer(
     additional: Sequence[str] = (),
     add_prefix_space: bool = False,
 ) -> Tokenizer:
-    """The Hugging Face tokenizer of a vocabulary (token -> id) and its merges, the first learnt first.
+    """Build the Hugging Face tokenizer of a vocabulary.
 
-    special_tokens: by role; without cls and sep none go around a text; further: other tokens that no text may yield
+    ids:              token -> id
+    merges:           pairs of tokens, the first learnt first
+    special_tokens:   role -> token; without cls and sep none are put around a text
+    additional:       other tokens that no text may yield
+    add_prefix_space: read a text as if a space were before it
     """
     tokenizer = Tokenizer(models.BPE(dict(ids), list(merges)))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space, use_regex=True)
@@ -67,7 +71,7 @@ def build_tokenizer(
 
 
 def build_vocabulary_files(ids: Mapping[str, int], merges: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The vocabulary alone, as GPT-2's encoder and older tools read it."""
+    """Return the texts of vocab.json and merges.txt by name, as GPT-2's encoder and older tools read them."""
     lines = ["#version: 0.2", *(f"{left} {right}" for left, right in merges)]
     return {
         "vocab.json": json.dumps(dict(ids), ensure_ascii=False) + "\n",
@@ -94,15 +98,16 @@ def build_special_tokens_map() -> dict[str, Json]:
 
 
 def _list_token_names() -> dict[str, Json]:
-    """The special tokens by transformers' names for their roles; <s> and </s> have two."""
+    """Return the special tokens by transformers' names for their roles; <s> and </s> have two."""
     ends = {"bos_token": SPECIAL_TOKENS["cls"], "eos_token": SPECIAL_TOKENS["sep"]}
     return {**ends, **{f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}}
 
 
 def parse_merges(merges: Any, origin: str = "The vocabulary") -> Merges:
-    """The merges of a parsed tokenizer.json: pairs, or as older files have them two pieces with a space between.
+    """Return the merges of a parsed tokenizer.json, given as pairs or, in older files, as two pieces with a space
+    between.
 
-    Raises InputError where one is not of two pieces.
+    Raises InputError if one does not have two pieces.
     """
     pairs = [tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in merges]
     wrong = next((pair for pair in pairs if len(pair) != 2), None)
@@ -112,7 +117,9 @@ def parse_merges(merges: Any, origin: str = "The vocabulary") -> Merges:
 
 
 def parse_merges_text(text: str, origin: str = "The vocabulary") -> Merges:
-    """The merges of a merges.txt, whose first line names its version.
+    """Return the merges of a merges.txt; a first line that names its version is left out.
+
+    Raises InputError if a line does not have two pieces.
 
     >>> parse_merges_text("#version: 0.2\\na b\\nab c\\n")
     (('a', 'b'), ('ab', 'c'))
@@ -123,7 +130,7 @@ def parse_merges_text(text: str, origin: str = "The vocabulary") -> Merges:
 
 
 def check_merges(ids: Mapping[str, int], merges: Merges, origin: str) -> None:
-    """Raise InputError where a merge is of tokens that do not exist."""
+    """Raise InputError if a merge has a piece, or makes one, that is no token."""
     for left, right in merges:
         if left not in ids or right not in ids or left + right not in ids:
             raise InputError(
@@ -133,10 +140,10 @@ def check_merges(ids: Mapping[str, int], merges: Merges, origin: str) -> None:
 
 
 def format_token(token: str) -> str:
-    """A token as people read it: its bytes as text, white space and controls as Unicode's pictures of them.
+    """Return a token as people read it: its bytes as text, white space and controls as Unicode's pictures of them.
 
-    Bytes that are a part of a character are shown as numbers. A token that is not written in byte letters is
-    shown as it is.
+    Bytes that are a part of a character are shown as numbers. A token that is not written in byte letters is returned
+    as it is.
 
     >>> format_token("\u0120the"), format_token("\u00c3\u00a9"), format_token("\u00c3"), format_token("\u010a")
     ('\u2423the', '\u00e9', '\\\\xc3', '\u240a')
@@ -147,5 +154,5 @@ def format_token(token: str) -> str:
 
 
 def is_word_start(token: str) -> bool:
-    """True if a token shows that a word begins with it: it has a space before it."""
+    """Return whether a token begins a word: it has a space before it."""
     return token.startswith(BYTE_LETTERS[0x20])

@@ -40,7 +40,7 @@ class VocabularySettings:
 
     algorithm:          how pieces are learnt: "wordpiece" (BERT), "byte-bpe" (byte-level BPE: RoBERTa) or "unigram"
                         (ALBERT)
-    size:               tokens in all, special and unused ones included; fewer where the counts yield no more
+    size:               tokens in all, special and unused ones included; fewer if the counts yield no more
     lowercase:          lower-case the text, as the uncased models do; by default true, but for byte-bpe, which keeps
                         every byte
     min_frequency:      wordpiece and byte-bpe: two pieces that meet less often than this are not merged
@@ -82,7 +82,7 @@ class VocabularySettings:
         self._check_size()
 
     def _check_keys(self) -> None:
-        """Refuse what the algorithm does not know."""
+        """Raise InputError for settings that the algorithm does not have."""
         if self.algorithm == BYTE_BPE and self.lowercase:
             raise InputError(
                 'vocabulary.lowercase is true, and algorithm = "byte-bpe" keeps every byte of a text: leave the key '
@@ -102,7 +102,7 @@ class VocabularySettings:
                 )
 
     def _check_tokens(self) -> None:
-        """Refuse further special tokens and symbols that cannot be such."""
+        """Raise InputError for additional special tokens or symbols that cannot be such."""
         for token in self.special_tokens:
             if not token.strip() or self.special_tokens.count(token) > 1 or token in self.family_tokens:
                 raise InputError(
@@ -121,7 +121,7 @@ class VocabularySettings:
                 )
 
     def _check_size(self) -> None:
-        """Refuse a size that leaves nothing to learn, or that no model has room for."""
+        """Raise InputError for a size that leaves nothing to learn, or that no model has room for."""
         reserved = len(self.family_tokens) + len(self.special_tokens) + self.unused
         usual = {WORDPIECE: "BERT's is 30522", BYTE_BPE: "RoBERTa's is 50265", UNIGRAM: "ALBERT's is 30000"}
         what = "special or unused tokens"
@@ -155,8 +155,9 @@ class VocabularySettings:
 class GivenVocabulary:
     """A vocabulary that exists already: a folder that a tokenizer was saved to, or a vocab.txt.
 
-    path:      of the folder or the file
-    lowercase: of a bare vocab.txt: whether its model is uncased; by default so where no token has a capital letter
+    path:      the folder or the file
+    lowercase: whether a bare vocab.txt is of an uncased model; by default as a tokenizer_config.json with it says, or
+               else true if all capital letters are in tokens that begin with [
     """
 
     path: str

@@ -1,21 +1,18 @@
-"""A vocabulary: the tokenizer that it is.
+"""A vocabulary: the tokenizer that it is, and which of its rules the kernels know.
 
-Promise: a `Vocabulary` is a `tokenizer.json` and the names of its special tokens. Its files are a folder that
-Hugging Face tokenizers and transformers' `AutoTokenizer.from_pretrained` open, the same bytes for the same vocabulary;
-read back they give an equal one. Folders that those tools have written are read, within the bounds of `files`.
+Promise: a `Vocabulary` is a `tokenizer.json` and the names of its special tokens. Its files are a folder that Hugging
+Face tokenizers and transformers' `AutoTokenizer.from_pretrained` open, the same bytes for the same vocabulary; read
+back they give an equal one. Folders that those tools have written are read, within the bounds of `files`.
+`find_word_rule` names a rule only if it is the very rule of the tokenizer, every option of it known; any other
+tokenizer is left to tokenizers itself.
 
-Order of ids, WordPiece: [PAD] [UNK] [CLS] [SEP] [MASK], further special tokens, then [unused0] to [unusedN-1], the
+Order of ids, WordPiece: [PAD] [UNK] [CLS] [SEP] [MASK], additional special tokens, then [unused0] to [unusedN-1], the
 letters of the alphabet by code point, the letters that continue words (##a) by code point, then pieces in the order in
 which they were made. [unusedN] are ordinary entries that no text reaches, kept for words added later.
-Byte-level BPE: <s> <pad> </s> <unk>, the 256 bytes in the order of their letters, pieces as they were made, further
-special tokens, <mask>. Unigram: <pad> <unk> [CLS] [SEP] [MASK], further special tokens, pieces, the likeliest first.
+Byte-level BPE: <s> <pad> </s> <unk>, the 256 bytes in the order of their letters, pieces as they were made, additional
+special tokens, <mask>. Unigram: <pad> <unk> [CLS] [SEP] [MASK], additional special tokens, pieces, the likeliest first.
 
 Cost: nothing worth a figure; a vocabulary of 30,522 tokens is written and read in a tenth of a second.
-
-The rules in a tokenizer.json: which of them the kernels know, and how its tokens are read.
-
-Promise: `word_rule_of` names a rule only where it is the very rule of the tokenizer, every option of it known;
-anything else is None, and such a tokenizer is left to tokenizers itself.
 """
 
 import json
@@ -57,8 +54,8 @@ _MIN_SCORE = -1e100  # of a score; a likely piece has -2, a rare one -20
 class TokenStyle(NamedTuple):
     """The way to read the tokens of a vocabulary.
 
-    display:     a token as people read it
-    begins_word: whether a token shows that a word begins with it
+    format_token:  returns a token as people read it
+    is_word_start: returns whether a token begins a word
     """
 
     format_token: Callable[[str], str]
@@ -66,14 +63,14 @@ class TokenStyle(NamedTuple):
 
 
 def find_style(content: TokenizerContent) -> TokenStyle:
-    """Return the style of a parsed tokenizer.json's tokens: by what marks a word's beginning or its continuation."""
+    """Return the style of a parsed tokenizer.json's tokens: how they mark a word's beginning or its continuation."""
     kinds = _collect_types(content.get("pre_tokenizer")) | _collect_types(content.get("decoder"))
     family = roberta if "ByteLevel" in kinds else albert if "Metaspace" in kinds else bert
     return TokenStyle(family.format_token, family.is_word_start)
 
 
 def find_algorithm(content: TokenizerContent) -> str:
-    """The algorithm of a parsed tokenizer.json, or tokenizers' name for one that is not trained here."""
+    """Return the algorithm of a parsed tokenizer.json, or tokenizers' name for one that is not trained here."""
     kind = str(content["model"]["type"])
     if kind == "BPE" and "ByteLevel" in _collect_types(content.get("pre_tokenizer")):
         return BYTE_BPE
@@ -81,9 +78,10 @@ def find_algorithm(content: TokenizerContent) -> str:
 
 
 def find_word_rule(content: TokenizerContent) -> WordRule | None:
-    """The rule by which a parsed tokenizer.json cuts texts into words; None where the kernels do not know it.
+    """Return the word rule of a parsed tokenizer.json; None if the kernels do not know it.
 
-    A token that was added to the special ones is found before a text is cut into words: no rule here has that.
+    With an ordinary added token it is None: tokenizers finds such a token before a text is cut into words, as no rule
+    here does.
     """
     if any(not token["special"] for token in content["added_tokens"]):
         return None
@@ -122,7 +120,7 @@ def _find_sentencepiece_rule(normalizer: Any, pre_tokenizer: Any) -> WordRule | 
 
 @cache
 def _build_albert_rules(lowercase: bool, strip_accents: bool) -> tuple[Any, Any]:
-    """The normaliser and the pre-tokeniser of `SentencePieceWords`, as a tokenizer.json has them."""
+    """Return the normaliser and the pre-tokeniser of `SentencePieceWords`, as a tokenizer.json has them."""
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer, tokenizer.pre_tokenizer = build_albert_normalizer(lowercase, strip_accents), build_metaspace()
     content = json.loads(tokenizer.to_str())
@@ -130,7 +128,7 @@ def _build_albert_rules(lowercase: bool, strip_accents: bool) -> tuple[Any, Any]
 
 
 def _is_plain_bpe(model: TokenizerContent) -> bool:
-    """True if a BPE model joins pairs by rank and does nothing else, such as making one token of unknown bytes."""
+    """Return whether a BPE model only joins pairs by rank, and does not, say, make one token of unknown bytes."""
     quirks = ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges", "byte_fallback")
     fuses = model.get("fuse_unk") and model.get("unk_token") is not None
     complete = all(letter in model["vocab"] for letter in roberta.BYTE_LETTERS)
@@ -138,7 +136,7 @@ def _is_plain_bpe(model: TokenizerContent) -> bool:
 
 
 def _is_plain_unigram(model: TokenizerContent) -> bool:
-    """True if a Unigram model has logarithms of probabilities, an unknown token, and no bytes to fall back on.
+    """Return whether a Unigram model has logarithms of probabilities, an unknown token, and no bytes to fall back on.
 
     Sums of scores are finite: no text has as many characters as would be needed.
     """
@@ -147,7 +145,7 @@ def _is_plain_unigram(model: TokenizerContent) -> bool:
 
 
 def _collect_types(part: Any) -> set[str]:
-    """The types of a component and of those in it."""
+    """Return the types of a component and of those in it."""
     if not isinstance(part, dict):
         return set()
     inner = [*part.get("pretokenizers", ()), *part.get("decoders", ())]
@@ -159,10 +157,10 @@ class Vocabulary:
     """A tokenizer: its tokens with their ids, and the rules by which a text becomes tokens.
 
     definition:     the text of its tokenizer.json
-    special_tokens: the special tokens by role: pad, unk, cls, sep, mask, as far as there are any
-    beside:         the other files of its folder
+    special_tokens: role (pad, unk, cls, sep, mask) -> token, for the roles that have one
+    other_files:    the bytes of the other files of its folder, by name
 
-    Raises InputError where ids have a gap.
+    Raises InputError if the ids have a gap or a token or an id occurs twice.
     """
 
     definition: str = field(repr=False)
@@ -195,28 +193,29 @@ class Vocabulary:
 
     @property
     def additional_special_tokens(self) -> tuple[str, ...]:
-        """The special tokens that play none of the known roles, by id."""
+        """The special tokens that have none of the five roles, by id."""
         named = set(self.special_tokens.values())
         special = {token["content"] for token in self.content["added_tokens"] if token["special"]} - named
         return tuple(sorted(special, key=self.find_id))
 
     @property
     def special_ids(self) -> dict[str, int]:
-        """The ids of the special tokens by role (pad, unk, cls, sep, mask); of further ones by the token itself.
+        """The ids of the special tokens: by role (pad, unk, cls, sep, mask), and of additional ones by the token
+        itself.
 
-        A further one that is called like a role is found by its name in quotation marks.
+        An additional one that is spelt like a role is found by its name in quotation marks.
         """
         additional = {f'"{t}"' if t in ROLES else t: self._ids[t] for t in self.additional_special_tokens}
         return {role: self._ids[token] for role, token in self.special_tokens.items()} | additional
 
     @property
     def merges(self) -> Merges:
-        """The pieces that BPE joins, first pair first; none in other algorithms."""
+        """The pairs of pieces that BPE joins, the first learnt first; none for other algorithms."""
         return tuple((left, right) for left, right in self.content["model"].get("merges", ()))
 
     @property
     def word_rule(self) -> WordRule | None:
-        """The rule by which texts become words; None where only tokenizers knows it."""
+        """The rule by which texts become words; None if only tokenizers knows it."""
         return find_word_rule(self.content)
 
     @property
@@ -226,26 +225,30 @@ class Vocabulary:
         return normalizer is not None and normalizer.normalize_str("A") == "a"
 
     def find_id(self, token: str) -> int:
-        """The id of a token. Raises KeyError where there is no such token."""
+        """Return the id of a token. Raises KeyError if there is no such token."""
         return self._ids[token]
 
     def __contains__(self, token: object) -> bool:
         return token in self._ids
 
     def format_token(self, id: int) -> str:
-        """The token with an id as people read it: `##ing`; in byte-level BPE its text, a space as U+2423."""
+        """Return the token with an id as people read it: `##ing`; in byte-level BPE its text, a space as U+2423."""
         return self._style.format_token(self.tokens[id])
 
     def is_word_start(self, id: int) -> bool:
-        """True if the token with an id shows that a word begins with it: no ##, or in byte-level BPE a space.
+        """Return whether the token with an id is marked as the beginning of a word: it has no ##, or in byte-level BPE
+        a space.
 
-        Which tokens of a text do begin a word, its `word_starts` say: in byte-level BPE a word at the beginning of
-        a text, or after a mark, begins with no space.
+        Which tokens of a text do begin a word, its `word_starts` say: in byte-level BPE a word at the beginning of a
+        text, or after a mark, begins with no space.
         """
         return self._style.is_word_start(self.tokens[id])
 
     def check_roles(self, origin: str) -> None:
-        """Raise InputError where one of the five special tokens that a masked language model needs is missing."""
+        """Raise InputError if one of the five special tokens that a masked language model needs is missing.
+
+        origin: names the vocabulary in the message
+        """
         missing = [role for role in ROLES if role not in self.special_tokens]
         if missing:
             raise InputError(
@@ -255,7 +258,10 @@ class Vocabulary:
             )
 
     def with_template(self) -> "Vocabulary":
-        """The vocabulary with a tokenizer that puts the special tokens around a text; itself where it does already."""
+        """Return the vocabulary with a tokenizer that puts cls and sep around a text; itself if it does already.
+
+        It must have both (`check_roles`).
+        """
         tokenizer, ids = self.to_tokenizer(), self.special_ids
         if tokenizer.encode("").ids == [ids["cls"], ids["sep"]]:
             return self
@@ -268,21 +274,24 @@ class Vocabulary:
         return replace(self, definition=to_definition(tokenizer))
 
     def to_tokenizer(self) -> Tokenizer:
-        """The Hugging Face tokenizer of this vocabulary: the definition of what its ids are."""
+        """Build the Hugging Face tokenizer of this vocabulary, which defines the ids of a text."""
         return Tokenizer.from_str(self.definition)
 
     def to_files(self) -> dict[str, bytes]:
-        """The files of the folder by name; the same bytes for the same vocabulary."""
+        """Return the files of the folder, by name; the same bytes for the same vocabulary."""
         return {TOKENIZER: self.definition.encode(), **self.other_files}
 
     @staticmethod
     def from_files(
         files: Mapping[str, bytes], origin: str = "the vocabulary", lowercase: bool | None = None
     ) -> "Vocabulary":
-        """The vocabulary of a folder's files; `where` names it in messages.
+        """Build the vocabulary of a folder's files: tokenizer.json, or vocab.txt, or vocab.json and merges.txt.
 
-        It needs tokenizer.json, or vocab.txt, or vocab.json and merges.txt. lowercase: see `read_tokenizer_files`.
-        Raises InputError where they are missing, cannot be read, or contradict each other.
+        files:     name -> bytes
+        origin:    names the folder in messages
+        lowercase: whether a bare vocab.txt is of an uncased model; default: see `read_tokenizer_files`
+
+        Raises InputError if the files are missing, cannot be read, or contradict each other.
         """
         read = read_tokenizer_files(files, origin, lowercase)
         other_files = read.other_files
@@ -291,7 +300,7 @@ class Vocabulary:
         return Vocabulary(definition=read.definition, special_tokens=read.special_tokens, other_files=other_files)
 
     def save(self, folder: Path) -> None:
-        """Write the files into `folder`, which is made where it is missing."""
+        """Write the files into a folder, which is made if it is missing."""
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in self.to_files().items():
             (folder / name).write_bytes(content)
@@ -299,9 +308,11 @@ class Vocabulary:
 
 
 def load_vocabulary(path: Path, lowercase: bool | None = None) -> Vocabulary:
-    """The vocabulary in a folder that `Vocabulary.save` or Hugging Face tools wrote, or of a vocab.txt.
+    """Read a vocabulary from a folder that `Vocabulary.save` or Hugging Face tools wrote, or from a vocab.txt.
 
-    Raises InputError where none exists.
+    lowercase: whether a bare vocab.txt is of an uncased model; default: see `read_tokenizer_files`
+
+    Raises InputError if nothing is there, or if it is no tokenizer that can be read (`Vocabulary.from_files`).
     """
     check_folder(path if path.is_dir() else path.parent, FILES if path.is_dir() else (path.name,))
     return Vocabulary.from_files(read_folder_files(path), origin=str(path), lowercase=lowercase)
@@ -315,10 +326,14 @@ def build_bert_vocabulary(
     max_word_length: int = 100,
     additional: Sequence[str] = (),
 ) -> Vocabulary:
-    """A WordPiece vocabulary. further: special tokens among `tokens` next to [PAD] [UNK] [CLS] [SEP] [MASK].
+    """Build a WordPiece vocabulary of these tokens, in the order of their ids.
 
-    strip_accents: None: as `lowercase`
-    Raises InputError where a token occurs twice or a special one is missing.
+    tokens:          [PAD] [UNK] [CLS] [SEP] [MASK] must be among them
+    strip_accents:   None: as `lowercase`
+    max_word_length: a word with more characters is unknown
+    additional:      further special tokens among `tokens`
+
+    Raises InputError if a token occurs twice or a special one is missing.
     """
     special = bert.SPECIAL_TOKENS
     ids = _number_tokens(tokens, (*special.values(), *additional))
@@ -331,9 +346,13 @@ def build_bert_vocabulary(
 
 
 def build_roberta_vocabulary(tokens: Sequence[str], merges: Merges = (), additional: Sequence[str] = ()) -> Vocabulary:
-    """A byte-level BPE vocabulary. further: special tokens among `tokens` next to <s> <pad> </s> <unk> <mask>.
+    """Build a byte-level BPE vocabulary of these tokens, in the order of their ids.
 
-    Raises InputError where a token occurs twice, a special one or a byte is missing, or a merge names no tokens.
+    tokens:     <s> <pad> </s> <unk> <mask> and all letters of bytes must be among them
+    merges:     pairs of tokens, the first learnt first
+    additional: further special tokens among `tokens`
+
+    Raises InputError if a token occurs twice, a special one or a byte is missing, or a merge names no tokens.
     """
     special = roberta.SPECIAL_TOKENS
     ids = _number_tokens(tokens, (*special.values(), *additional, *roberta.BYTE_LETTERS))
@@ -350,10 +369,12 @@ def build_albert_vocabulary(
     words: SentencePieceWords | None = None,
     additional: Sequence[str] = (),
 ) -> Vocabulary:
-    """A Unigram vocabulary of pieces and their log probabilities; the special tokens go before them.
+    """Build a Unigram vocabulary of pieces and their log probabilities; the special tokens get the ids before them.
 
-    words: by default lower case without accents
-    Raises InputError where a token occurs twice.
+    words:      the word rule; default: lower case without accents
+    additional: special tokens that are added after the five
+
+    Raises InputError if a token occurs twice.
     """
     words = words or SentencePieceWords()
     special = albert.SPECIAL_TOKENS
@@ -373,7 +394,7 @@ def _build_vocabulary(
     special_map: Mapping[str, Json],
     additional: Sequence[str],
 ) -> Vocabulary:
-    """The vocabulary of a tokenizer that was made here, with the files that transformers reads."""
+    """Build the vocabulary of a tokenizer that was made here, with the files that transformers reads."""
     more: dict[str, Json] = {"extra_special_tokens": list(additional)} if additional else {}
     texts = {
         **plain,
@@ -388,7 +409,7 @@ def _build_vocabulary(
 
 
 def _build_config_file(content: Mapping[str, Any], special_tokens: Mapping[str, str]) -> dict[str, bytes]:
-    """A tokenizer_config.json and what goes with it for a tokenizer that came without one."""
+    """Return a tokenizer_config.json for a tokenizer that came without one."""
     names = {f"{role}_token": token for role, token in special_tokens.items()}
     config: dict[str, Json] = {"tokenizer_class": "PreTrainedTokenizerFast", **names}
     rule = find_word_rule(content)
@@ -402,7 +423,9 @@ def _build_config_file(content: Mapping[str, Any], special_tokens: Mapping[str, 
 
 
 def _number_tokens(tokens: Sequence[str], required: Sequence[str]) -> dict[str, int]:
-    """Ids of tokens in their order. Raises InputError where one occurs twice or a needed one is missing."""
+    """Return {token: id} in the order of the tokens. Raises InputError if one occurs twice or a required one is
+    missing.
+    """
     ids = {token: number for number, token in enumerate(tokens)}
     if len(ids) < len(tokens):
         twice = next(token for number, token in enumerate(tokens) if ids[token] != number)

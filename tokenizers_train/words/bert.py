@@ -2,13 +2,13 @@
 
 Promise: the words that Hugging Face's BertNormalizer and BertPreTokenizer find.
 
-What happens to a character is in tables that the reference itself filled in (`characters`). Where they do not
-decide, from a character of which a mark is kept that may change places with others, the reference is asked for the
-words up to the next space.
+What happens to a character is in tables that the reference itself filled in (`characters`). They leave a character
+undecided if a mark of it is kept that may change places with others; then the reference is asked for the words up to
+the next space.
 
 Cost, on two busy cores: counting 155 MB/s of CPU time on English novels, 190 on German, 210 on Hindi, 130 on Japanese
-and 50 to 70 on Vietnamese, whose words mix ASCII with other letters; about 1 s for the tables, which are then kept on
-disk (`characters`).
+and 50 to 70 on Vietnamese, which mixes ASCII with other letters in its words; about 1 s for the tables, which are then
+kept on disk (`characters`).
 """
 
 from dataclasses import dataclass
@@ -40,12 +40,12 @@ _MAX_BUFFERED_WORDS = 256  # words that are written out before they are looked u
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BertWords:
-    """The words of a BERT vocabulary.
+    """The word rule of a BERT vocabulary.
 
-    clean_text:           control characters are dropped
-    handle_chinese_chars: each Chinese character is a word
-    strip_accents:        marks are dropped; None: where `lowercase` is true, as BERT's uncased models have it
-    lowercase:            letters are made small
+    clean_text:           drop control characters
+    handle_chinese_chars: make each Chinese character a word
+    strip_accents:        drop accents; None: if `lowercase` is true, as BERT's uncased models do
+    lowercase:            make letters small
 
     >>> BertWords(lowercase=True).split("Na\u00efve? No.")
     ['naive', '?', 'no', '.']
@@ -58,7 +58,7 @@ class BertWords:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """Return what names the rule in a fingerprint: what differs from BERT, and `lowercase`."""
+        """The settings that identify the rule in a fingerprint: `lowercase`, and what differs from BERT."""
         settings: dict[str, Json] = {"lowercase": self.lowercase}
         if not self.clean_text:
             settings["clean_text"] = False
@@ -70,21 +70,26 @@ class BertWords:
 
     @property
     def normalizer(self) -> normalizers.BertNormalizer:
-        """The reference's normaliser: unless set otherwise, control characters out, accents off, CJK apart."""
+        """The reference's normaliser of this rule."""
         return _build_normalizer(self.clean_text, self.handle_chinese_chars, self.strip_accents, self.lowercase)
 
     @property
     def characters(self) -> CharacterTables:
-        """The tables of what the reference does with each character."""
+        """The tables that tell what the reference does with each character."""
         return build_bert_tables(self.clean_text, self.handle_chinese_chars, self.strip_accents, self.lowercase)
 
     def split(self, text: str) -> list[str]:
-        """The words of a text by definition: the reference's normaliser, then its pre-tokeniser."""
+        """Return the words of a text as the reference's normaliser and pre-tokeniser find them: the definition of the
+        rule.
+        """
         pieces = build_bert_pre_tokenizer().pre_tokenize_str(self.normalizer.normalize_str(text))
         return [word for word, _ in pieces]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count each word in the ranges data[starts[r]:ends[r]], each of whole characters."""
+        """Count each word in the ranges data[starts[r]:ends[r]].
+
+        Raises InputError if one does not lie inside the data, splits a character or is not valid UTF-8.
+        """
         check_texts(data, starts, ends)
         ranges, rules, table = build_ranges(data, starts, ends), build_word_rules(self.characters), build_table()
         standalone_counts, buffer = np.zeros(128, np.int64), build_word_buffer()
@@ -103,7 +108,7 @@ class BertWords:
 
 
 def build_word_rules(tables: CharacterTables) -> WordRules:
-    """The tables as kernels read them, with the kinds of bytes."""
+    """Build the tables as kernels read them, with the classes of bytes."""
     kinds = np.full(256, UNCLASSIFIED, np.uint8)
     folds = np.uint64(0x2020202020202020 if tables.replacements[ord("A")] else 0)
     for code in range(128):
@@ -114,24 +119,24 @@ def build_word_rules(tables: CharacterTables) -> WordRules:
 
 
 def build_word_buffer(num_bytes: int = 1 << 12) -> WordBuffer:
-    """Room to write out words of so many bytes in all."""
+    """Build a buffer for words of so many bytes in all."""
     return WordBuffer(np.empty(num_bytes, np.uint8), *np.empty((2, _MAX_BUFFERED_WORDS), np.int64))
 
 
 def split_by_reference(words: BertWords, ranges: Ranges, state: Int64s, rules: WordRules) -> tuple[list[str], int]:
-    """The words from where `state` says to the next space or the range's end, by definition; and where that is."""
+    """Return the reference's words from `state` up to the next space or the range's end, and that place."""
     at, end = int(state[1]), int(ranges.ends[state[0]])
     chunk_end = int(locate_space(ranges.data, at, end, rules))
     return words.split(ranges.data[at:chunk_end].tobytes().decode()), chunk_end
 
 
 def build_ranges(data: Bytes, starts: Int64s, ends: Int64s) -> Ranges:
-    """Ranges as kernels are given them, contiguous and read-only: each is compiled for one kind of array."""
+    """Build contiguous, read-only ranges: each kernel is compiled for one kind of array."""
     return Ranges(read_only(data), read_only(starts), read_only(ends))
 
 
 def _add_words(table: WordTable, words: list[bytes], counts: Int64s) -> WordTable:
-    """The table with a few words added."""
+    """Add a few words to the table; return it, or a larger one."""
     ends = np.cumsum([len(word) for word in words], dtype=np.int64)
     starts = ends - np.array([len(word) for word in words], np.int64)
     ranges, done = build_ranges(np.frombuffer(b"".join(words), np.uint8), starts, ends), 0
@@ -154,5 +159,5 @@ def _build_normalizer(
 
 @lru_cache(maxsize=1)
 def build_bert_pre_tokenizer() -> pre_tokenizers.BertPreTokenizer:
-    """The reference's pre-tokeniser: words end at white space, and each punctuation mark is a word."""
+    """Build the reference's pre-tokeniser: words end at white space, and each punctuation mark is a word."""
     return pre_tokenizers.BertPreTokenizer()

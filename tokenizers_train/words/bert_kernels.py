@@ -1,10 +1,11 @@
 """The kernels of `tokenizers_train.words.bert`: a word found in bytes, for counting and for encoding.
 
 Promise: no byte outside the ranges is looked at as part of a word, and none after the buffer is read. What the words
-are is `BertWords.split`; where the tables do not know (`characters.ASKED`) a kernel stops, to be told.
+are is `BertWords.split`; at a character that the tables leave undecided (`characters.UNDECIDED`) a kernel stops, to be
+told.
 
-How: a word of ASCII letters and digits is found, made small and packed into two 64-bit words, eight bytes at a
-time. Any other (longer than 16 bytes, or with a character that is not ASCII, or is dropped) is written out,
+How: a word of ASCII letters and digits is found, made small and packed into two 64-bit words, eight bytes at a time.
+Any other (longer than 16 bytes, or with a character that is not ASCII, or is dropped) is written into a buffer,
 character by character.
 
 Cost: see `tokenizers_train.words.bert`; no allocation: the caller brings all arrays.
@@ -60,9 +61,9 @@ class Ranges(NamedTuple):
 class WordRules(NamedTuple):
     """The facts that kernels need of characters.
 
-    classes, becomes, pool: as in `characters.CharacterTables`
-    kinds: uint8 for each byte: LETTER for ASCII letters and digits alone, SPACE, OWN, or OTHER
-    folds: the bits that make ASCII capitals small, all or none
+    classes, replacements, pool: as in `characters.CharacterTables`
+    byte_classes:                uint8 [256]: LETTER for ASCII letters and digits, SPACE, STANDALONE, or UNCLASSIFIED
+    case_bits:                   the bits that make ASCII capitals small, or 0 if case is kept
     """
 
     classes: Bytes
@@ -73,11 +74,11 @@ class WordRules(NamedTuple):
 
 
 class WordBuffer(NamedTuple):
-    """Words written out, one after another.
+    """Words as the normaliser writes them, one after another.
 
-    text:       uint8
-    ends:       int64, where each word ends
-    characters: int64, how many each word has
+    text:       uint8, their bytes
+    ends:       int64, the end of each word in `text`
+    characters: int64, the number of characters of each word
     """
 
     text: Bytes
@@ -87,9 +88,10 @@ class WordBuffer(NamedTuple):
 
 @kernel
 def load_ascii_word(data: Bytes, at: int, case_bits: np.uint64) -> tuple[int, np.uint64, np.uint64]:
-    """The word of ASCII letters and digits from `at` on: its length, 16 at most, and its bytes packed and made small.
+    """Return the word of ASCII letters and digits at `at`: its length, at most 16, and its bytes 0-7 and 8-15, made
+    small.
 
-    Reads 16 bytes, so the data must have as many; whether they belong to the range is not asked.
+    It reads 16 bytes whether they belong to the range or not, so the data must have as many.
     """
     word, high = load8(data, at), _NOTHING
     other = flag_non_alphanumeric(word)
@@ -104,7 +106,9 @@ def load_ascii_word(data: Bytes, at: int, case_bits: np.uint64) -> tuple[int, np
 
 @kernel
 def classify_word_end(data: Bytes, at: int, end: int, rules: WordRules) -> int:
-    """Classify the end of a word of ASCII letters at `at`: SPACE, OWN, or OTHER where it must be written out."""
+    """Return what ends a word of ASCII letters at `at`: SPACE, STANDALONE, or UNCLASSIFIED if the word must be written
+    out.
+    """
     if at >= end:
         return SPACE if at == end else UNCLASSIFIED
     kind = int(rules.byte_classes[data[at]])
@@ -119,11 +123,13 @@ def classify_word_end(data: Bytes, at: int, end: int, rules: WordRules) -> int:
 def write_words(
     data: Bytes, at: int, end: int, rules: WordRules, buffer: WordBuffer, max_characters: int
 ) -> tuple[int, int, int]:
-    """Write out words from `at` on, until the range ends, `written` is full, or ASCII letters are likely to follow.
+    """Write words from `at` on into the buffer, until the range ends, the buffer is full, or ASCII letters are likely
+    to follow.
 
-    Returns where the text continues, how many words there are, and, where none is, why: DONE, WANTS_SCRATCH for a word
-    that does not fit, or ASKS for one with a character that is ASKED. Of a word nothing is written past
-    `max_characters`; its number of characters then says so.
+    max_characters: nothing of a word is written after this many; its number of characters then tells so
+
+    Returns the byte to continue at, the number of words, and the reason if there is no word: DONE, NEEDS_BUFFER for a
+    word that does not fit, or NEEDS_REFERENCE for one with a character that is UNDECIDED.
     """
     classes, replacements, pool, byte_classes, _ = rules
     text, word_ends, characters = buffer
@@ -174,7 +180,7 @@ def write_words(
 
 @kernel
 def locate_space(data: Bytes, at: int, end: int, rules: WordRules) -> int:
-    """Return where the next space is, or the end."""
+    """Return the place of the next space, or the end."""
     while at < end:
         code, width = decode(data, at)
         if rules.classes[code] == SPACE:
@@ -185,7 +191,7 @@ def locate_space(data: Bytes, at: int, end: int, rules: WordRules) -> int:
 
 @kernel
 def pack_word(text: Bytes, start: int, length: int) -> tuple[np.uint64, np.uint64]:
-    """The first 16 bytes of a word that was written out, as `ascii_word` has them."""
+    """Return bytes 0-7 and 8-15 of a word in a buffer, as `load_ascii_word` has them."""
     return keep_bytes(load8(text, start), length), keep_bytes(load8(text, start + 8), max(0, length - 8))
 
 
@@ -193,9 +199,14 @@ def pack_word(text: Bytes, start: int, length: int) -> tuple[np.uint64, np.uint6
 def count_bert_words(
     ranges: Ranges, rules: WordRules, table: WordTable, standalone_counts: Int64s, buffer: WordBuffer, state: Int64s
 ) -> int:
-    """Count the words of the ranges from where `state` (range, place, words done) says; return why it stopped.
+    """Count the words of the ranges from `state` on.
 
-    own_counts: for each ASCII byte that is a word by itself, which then has no place in the table
+    standalone_counts: int64 [128], added to: counts of ASCII bytes that are words by themselves, which do not go into
+                       the table
+    state:             int64 [3], the range, the byte in it, and how many words of the buffer are counted; changed
+
+    Returns DONE, or what it needs to be called again: NEEDS_ROOM, a larger table; NEEDS_BUFFER, a larger word buffer;
+    NEEDS_REFERENCE, the reference's words from `state` up to the next space.
     """
     data, starts, ends = ranges
     r, at = state[0], state[1]
@@ -234,7 +245,9 @@ def count_bert_words(
 
 @kernel
 def _count_buffered_words(buffer: WordBuffer, num_words: int, table: WordTable, done: int) -> int:
-    """Count the words that were written out, from word `done` on; return where it stopped for want of room."""
+    """Count the words in the buffer from word `done` on; return the first for which the table has no room, or their
+    number.
+    """
     text, word_ends, _ = buffer
     for w in range(done, num_words):
         start = word_ends[w - 1] if w > 0 else 0

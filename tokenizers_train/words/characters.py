@@ -1,12 +1,13 @@
-"""Tables of what each character of a text becomes on its way into words, taken from the reference itself.
+"""Tables that tell what each character of a text becomes on its way into words, taken from the reference itself.
 
-Promise: tables made by `probe` say of every code point what a normaliser and a pre-tokeniser do with it between two
-digits. That is what they do with it anywhere, but for one thing: where accents are stripped, marks are first put
-into canonical order (Unicode, chapter 3.11), so two marks that are kept may change places. Code points of which a mark
-is kept are therefore of the class `ASKED`: the text from them to the next space has to be given to the reference.
+Promise: the tables that `probe_characters` makes tell for every code point what a normaliser and a pre-tokeniser do
+with it between two digits. That is what they do with it anywhere, with one exception: if accents are stripped, marks
+are first put into canonical order (Unicode, chapter 3.11), so two marks that are kept may change places. Code points
+with a mark that is kept are therefore of the class `UNDECIDED`: the text from them to the next space has to be given to
+the reference.
 
-Nothing is taken from Python's own tables of Unicode, which are of another version than the reference's: rules
-written over them were wrong for a quarter of all code points.
+Nothing is taken from Python's own tables of Unicode, which are of another version than the reference's: rules written
+over them were wrong for a quarter of all code points.
 
 Cost: 0.6 to 1.3 s of CPU time for one pair of normaliser and pre-tokeniser, asked in blocks of like characters; they
 are kept with the machine code (`corpora.kernels.array_cache`). In memory 5.6 MB.
@@ -40,10 +41,10 @@ FindWords = Callable[[str], list[str]]
 class CharacterTables(NamedTuple):
     """The class of each code point, and what it becomes.
 
-    classes: uint8 for each code point: LETTER (of a word), SPACE (between words), OWN (a word by itself), DROPPED,
-             or ASKED (not decided by the character alone)
-    becomes: uint32 for each code point: 0 where it stays itself, else place in the pool, characters and bytes
-    pool:    uint8, UTF-8, and eight bytes more, so that a text can be loaded eight bytes at a time
+    classes:      uint8 for each code point: LETTER (of a word), SPACE (between words), STANDALONE (a word by itself),
+                  DROPPED, or UNDECIDED (the character is not enough to tell)
+    replacements: uint32 for each code point: 0 if it stays itself, else place in the pool, characters and bytes
+    pool:         uint8, UTF-8, and eight bytes more, so that a text can be loaded eight bytes at a time
     """
 
     classes: Bytes
@@ -52,7 +53,7 @@ class CharacterTables(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """A run of code points of one class; `text` is what they become, None if they stay as they are."""
+    """A run of code points of one class; `text` is what they become, or None if they stay as they are."""
 
     first: int
     num_codes: int
@@ -64,7 +65,7 @@ class _Run(NamedTuple):
 def build_bert_tables(
     clean_text: bool, handle_chinese_chars: bool, strip_accents: bool | None, lowercase: bool
 ) -> CharacterTables:
-    """The tables of BertNormalizer and BertPreTokenizer, probed once and kept from process to process."""
+    """Build the tables of BertNormalizer and BertPreTokenizer; they are probed once and kept on disk."""
     normalizer = normalizers.BertNormalizer(
         clean_text=clean_text,
         handle_chinese_chars=handle_chinese_chars,
@@ -85,12 +86,15 @@ def build_bert_tables(
 def probe_characters(
     normalizer: normalizers.Normalizer, pre_tokenizer: pre_tokenizers.PreTokenizer, *, reorders: bool
 ) -> CharacterTables:
-    """Ask of every code point what the two make of it; `reorders`: the normaliser puts marks in canonical order."""
+    """Build the tables of a normaliser and a pre-tokeniser by asking them for every code point.
+
+    reorders: whether the normaliser puts marks into canonical order
+    """
     return _build_tables(_iter_runs(normalizer, pre_tokenizer, reorders))
 
 
 def _build_tables(runs: Iterable[_Run]) -> CharacterTables:
-    """The tables of runs that have each code point once, in order."""
+    """Build the tables of runs that have each code point once, in order."""
     classes, replacements = np.zeros(NUM_CODE_POINTS, np.uint8), np.zeros(NUM_CODE_POINTS, np.uint32)
     pool, end = bytearray(), 0
     for first, number, kind, text in runs:
@@ -133,7 +137,9 @@ def _iter_runs(
 def _iter_single_runs(
     first: int, normalizer: normalizers.Normalizer, find_words: FindWords, reorders: bool
 ) -> Iterator[_Run]:
-    """Yield what becomes of each code point of a block: all are normalised in one call, ASCII apart."""
+    """Yield what becomes of each code point of a block: the ASCII ones are normalised one by one, the others in one
+    call.
+    """
     codes = range(first, first + _BLOCK_SIZE)
     ascii_ones = [normalizer.normalize_str(f"0{chr(code)}0")[1:-1] for code in codes if code < 0x80]
     others = "0".join(chr(code) for code in codes if code >= 0x80)
@@ -148,7 +154,7 @@ def _iter_single_runs(
 
 
 def _classify_characters(normal: list[str], find_words: FindWords) -> list[tuple[int, str]]:
-    """The classes of characters by what the normaliser has made of each, and what they are in a word."""
+    """Return the class of each character and its text in a word, from what the normaliser has made of it."""
     kept = "0".join(text for text in normal if text)
     parts = find_words(f"0{kept}0")
     if len(parts) == 1:
@@ -160,7 +166,7 @@ def _classify_characters(normal: list[str], find_words: FindWords) -> list[tuple
 
 
 def _classify_character(normal: str, find_words: FindWords) -> tuple[int, str]:
-    """The class of one character, set between digits."""
+    """Return the class of one character and its text in a word, from its words between two digits."""
     if not normal:
         return DROPPED, ""
     parts = find_words(f"0{normal}0")
@@ -174,6 +180,8 @@ def _classify_character(normal: str, find_words: FindWords) -> tuple[int, str]:
 
 
 def _is_reordered(text: str) -> bool:
-    """True if canonical order moves one of the characters between a mark that comes late and one that comes early."""
+    """Return whether canonical order moves one of the characters between a mark that comes late and one that comes
+    early.
+    """
     between = f"{_LATE_MARK}{f'{_EARLY_MARK}{_LATE_MARK}'.join(text)}{_EARLY_MARK}"
     return bool(normalizers.NFD().normalize_str(between) != between)

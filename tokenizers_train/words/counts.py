@@ -1,11 +1,9 @@
-"""Word counts: all that training a vocabulary needs of the texts.
+"""Word counts: all that training a vocabulary needs of the texts, and the protocol of the rules that find words.
 
-Promise: counts are those of the reference (`count_by_plainly`), exact integers, sorted by word. They add
-up: counting parts and merging equals counting the whole, however it was cut into parts.
+Promise: counts are those of the reference (`count_words_plain`), exact integers, sorted by word. They add up: counting
+parts and merging equals counting the whole, however it was cut into parts.
 
-Cost: of counting, each rule says itself.
-
-The protocol of the rules by which a text becomes words: what BERT's, GPT-2's and sentencepiece's share.
+Cost: see the word rules `bert`, `gpt2` and `sentencepiece`.
 """
 
 import math
@@ -30,13 +28,13 @@ class WordRule(Protocol):
 
     @property
     def settings(self) -> dict[str, Json]:
-        """Return what names the rule in a fingerprint."""
+        """The settings that identify the rule in a fingerprint."""
 
     def split(self, text: str) -> list[str]:
-        """The words of a text by definition: those that the reference finds."""
+        """Return the words of a text as the reference finds them: the definition of the rule."""
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> pa.Table:
-        """Count each word in the ranges data[starts[r]:ends[r]]: the table `table.COUNTS`."""
+        """Count each word in the ranges data[starts[r]:ends[r]]: a table with the schema `table.COUNTS_SCHEMA`."""
 
 
 Weight: TypeAlias = Fraction | int | float
@@ -45,7 +43,7 @@ MAX_TOTAL = 1 << 53  # so that sums over pairs of letters stay below 2^63 as wel
 
 
 def count_words_plain(rule: WordRule, texts: pa.Array) -> WordCounts:
-    """Count the words that the reference finds in each text: the definition of `count_by`."""
+    """Count the words that the reference finds in each text: the plain form of `count_words`, for tests."""
     counts: Counter[str] = Counter()
     for text in texts.to_pylist():
         counts.update(rule.split(text))
@@ -55,23 +53,26 @@ def count_words_plain(rule: WordRule, texts: pa.Array) -> WordCounts:
 def count_words(rule: WordRule, texts: pa.Array) -> WordCounts:
     """Count each word of a rule in a column of texts (large_string without nulls).
 
-    Raises InputError for a column of another type.
+    Raises InputError for a column of another type, with nulls, or that is not valid UTF-8.
     """
     data, offsets = text_buffers(texts)
     return rule.count(data, offsets[:-1], offsets[1:])
 
 
 def merge_counts(parts: Iterable[WordCounts], weights: Sequence[Weight] | None = None) -> WordCounts:
-    """The counts of all parts together, each part's taken `weights` times (once, unless given).
+    """Add up the counts of all parts.
 
-    Parts are taken one after another, and two tables are merged as soon as the first is no longer more than twice as
-    long as the second. So memory is that of the words of the whole in some two tables, and of one part.
+    Counts stay integers: weights become the smallest whole numbers in their ratio (`to_whole_weights`), so 1 and 1/2
+    count the first part twice and the second once, and no part counts below its true numbers. `min_frequency` of a
+    vocabulary is compared with the weighted counts.
 
-    Counts stay integers: the weights are put as the smallest whole numbers in their ratio (`whole_weights`), so
-    that 1 and 1/2 count the first part twice and the second once, and no part counts below its true numbers.
-    `min_frequency` sees the weighted counts.
+    Parts are taken one after another, and two tables are merged as soon as the first is no longer than twice the
+    second. So memory is that of the words of the whole in some two tables, and of one part.
 
-    Raises InputError where a weight is not positive, or the counts add up to more than 2^53.
+    parts:   tables of counts, each sorted by word
+    weights: one per part, greater than 0; default: each part counts once
+
+    Raises InputError if a weight is not positive, or the weighted counts add up to more than 2^53.
 
     >>> few, many = (_build_table(Counter(text.split())) for text in ("a b", "a a"))
     >>> merge_counts([few, many], [Fraction(1, 2), 1]).to_pylist()
@@ -113,7 +114,10 @@ def merge_two_counts(one: WordCounts, other: WordCounts) -> WordCounts:
 
 
 def to_whole_weights(weights: Iterable[Weight]) -> list[int]:
-    """The smallest whole numbers in the ratio of the weights. A float is the decimal that it is written as.
+    """Return the smallest whole numbers in the ratio of the weights. A float is taken as the decimal that it is written
+    as.
+
+    Raises InputError if a weight is not positive.
 
     >>> to_whole_weights([1, Fraction(1, 2), 0.7])
     [10, 5, 7]
@@ -132,6 +136,6 @@ def to_whole_weights(weights: Iterable[Weight]) -> list[int]:
 
 
 def _build_table(counts: Counter[str]) -> WordCounts:
-    """A table of the counts, its words in ascending order of their bytes (which is that of code points)."""
+    """Build a table of counts, its words in ascending order of their bytes (which is that of code points)."""
     words = sorted(counts)
     return pa.table([words, [counts[word] for word in words]], schema=COUNTS_SCHEMA)

@@ -1,16 +1,15 @@
 """GPT-2's words: runs of letters, of digits or of other marks, each with the space before it.
 
-Promise: the words that Hugging Face's ByteLevel pre-tokeniser finds with GPT-2's regular expression (Radford et
-al. 2019, section 2.2, and the encoder published with it). They follow each other without a gap: joined, they are
-the text, with a space before it where one is to be added. Case and accents stay.
+Promise: the words that Hugging Face's ByteLevel pre-tokeniser finds with GPT-2's regular expression (Radford et al.
+2019, section 2.2, and the encoder published with it). They follow each other without a gap: joined, they are the text,
+with a space before it if one is to be added. Case and accents stay.
 
-What class a character is of is in a table that the reference itself filled in: it was given all characters
-below U+40000 in one text, and where it cuts the class changes. Above, no character is assigned a letter, a
-digit or white space.
+The class of a character is in a table that the reference itself filled in: it was given all characters below U+40000 in
+one text, and its cuts are the changes of class. Above, no character is assigned a letter, a digit or white space.
 
-Cost: on 8 MB of English novels words are counted at 87 MB/s of CPU time, of which some 17 ns a word are for finding
-its end; the reference's pre-tokeniser alone made 1.9 MB/s in the same minutes. The table has 256 kB, takes 0.3 s and is
-then kept on disk. Text without spaces (Chinese, Thai) gives long words, hardly two of them equal.
+Cost: on 8 MB of English novels words are counted at 87 MB/s of CPU time; some 17 ns a word are for finding its end; the
+reference's pre-tokeniser made 1.9 MB/s in the same minutes. The table has 256 kB, takes 0.3 s and is then kept on disk.
+Text without spaces (Chinese, Thai) gives long words, hardly two of them equal.
 """
 
 from dataclasses import dataclass
@@ -40,9 +39,9 @@ _DECODER = decoders.ByteLevel()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpt2Words:
-    """The words of a byte-level BPE vocabulary.
+    """The word rule of a byte-level BPE vocabulary.
 
-    add_prefix_space: a text that has characters, and no space (U+0020) first, is read as though there were one
+    add_prefix_space: read a text that does not begin with a space (U+0020) as if one were before it, unless it is empty
 
     >>> Gpt2Words().split("It's  1st.\\n")
     ['It', "'s", ' ', ' 1', 'st', '.', '\\n']
@@ -54,17 +53,20 @@ class Gpt2Words:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """Return what names the rule in a fingerprint."""
+        """The settings that identify the rule in a fingerprint."""
         prefix: dict[str, Json] = {"add_prefix_space": True} if self.add_prefix_space else {}
         return {"pre_tokenizer": "gpt2", **prefix}
 
     def split(self, text: str) -> list[str]:
-        """The words of a text by definition: what the reference's pre-tokeniser makes of it, in its byte letters."""
+        """Return the words of a text as the reference's pre-tokeniser finds them: the definition of the rule."""
         letters = build_gpt2_pre_tokenizer(self.add_prefix_space).pre_tokenize_str(text)
         return [_DECODER.decode([word]) for word, _ in letters]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count each word in the ranges data[starts[r]:ends[r]], each of whole UTF-8 characters."""
+        """Count each word in the ranges data[starts[r]:ends[r]].
+
+        Raises InputError if one does not lie inside the data, splits a character or is not valid UTF-8.
+        """
         check_texts(data, starts, ends)
         data, starts, ends = to_kernel_buffer(data), read_only(starts), read_only(ends)
         table, position = build_table(), np.array([0, NOT_STARTED], np.int64)
@@ -76,28 +78,28 @@ class Gpt2Words:
 
 
 def to_kernel_buffer(data: Bytes) -> Bytes:
-    """The same bytes as the kernels take them: read-only, and eight or more (zeros are added where there are fewer)."""
+    """Return the same bytes as kernels take them: read-only, and eight or more (padded with zeros)."""
     return read_only(data if len(data) >= 8 else np.pad(data, (0, 8 - len(data))))
 
 
 @lru_cache(maxsize=2)
 def build_gpt2_pre_tokenizer(add_prefix_space: bool = False) -> pre_tokenizers.ByteLevel:
-    """The reference's pre-tokeniser; it cuts, and it writes each byte of a word as a letter of its own."""
+    """Build the reference's pre-tokeniser; it cuts a text, and writes each byte of a word as a letter of its own."""
     return pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space, use_regex=True)
 
 
 @lru_cache(maxsize=1)
 def load_character_classes() -> Bytes:
-    """The class of each character below U+40000, kept from process to process."""
+    """Return the class of each character below U+40000: uint8; probed once and kept on disk."""
     name = f"GPT-2's characters, tokenizers {tokenizers.__version__}"
     return read_or_make_arrays(name, __file__, lambda: {"classes": _probe_classes()})["classes"]
 
 
 def _probe_classes() -> Bytes:
-    """The class of each character below U+40000, asked of the reference.
+    """Ask the reference for the class of each character below U+40000.
 
-    ASCII is asked for one by one, the others run by run: in a text of all of them, nothing but a change of class
-    (or white space, which divides itself) can end a word.
+    ASCII is asked for one by one, the others run by run: in a text of all of them, only a change of class (or white
+    space, which divides itself) can end a word.
     """
     classes = np.full(TABLE_SIZE, OTHER, np.uint8)
     for code in range(0x80):
@@ -110,7 +112,7 @@ def _probe_classes() -> Bytes:
 
 
 def _classify_character(character: str) -> int:
-    """Return the reference's class of a character: does it stay with a letter, a digit, a mark?"""
+    """Return the reference's class of a character: whether it stays with a letter, a digit or a mark; else SPACE."""
     for kind, neighbour in ((LETTER, "a"), (NUMBER, "0"), (OTHER, "!")):
         if Gpt2Words().split(neighbour + character) == [neighbour + character]:
             return kind

@@ -1,11 +1,11 @@
-"""The kernels of `tokenizers_train.words.gpt2`: texts are cut where GPT-2's regular expression cuts them.
+"""The kernels of `tokenizers_train.words.gpt2`: texts are cut as GPT-2's regular expression cuts them.
 
 Promise: the words of `Gpt2Words.split`, which follow each other without a gap; no byte outside a range decides
 anything, and none after the end of the buffer is read.
 
-How: eight bytes are put into the four classes at once, and a word of ASCII ends at the first byte that is not of
-the class of its first one. Only where that byte is not ASCII, where white space or an apostrophe is first, and
-in words of more than eight bytes is a loop needed; it asks a table for the class of a character.
+How: eight bytes are put into the four classes at once, and a word of ASCII ends at the first byte that is not of the
+class of its first one. A loop that asks a table for the class of a character is only needed if that byte is not ASCII,
+if white space or an apostrophe is first, and in words of more than eight bytes.
 
 Cost: see `tokenizers_train.words.gpt2`; no allocation: the caller brings all arrays.
 """
@@ -37,21 +37,21 @@ _TOP_BIT = np.uint64(0x80)
 
 @kernel
 def load8_padded(data: Bytes, at: int) -> np.uint64:
-    """The eight bytes at `at`, zeros for those after the end of the buffer (which has eight bytes or more)."""
+    """Return the eight bytes at `at`, with zeros after the end of the buffer (which has eight bytes or more)."""
     place = min(at, len(data) - 8)
     return load8(data, place) >> np.uint64((at - place) << 3)
 
 
 @kernel
 def load16_padded(data: Bytes, at: int, length: int) -> tuple[np.uint64, np.uint64]:
-    """The first sixteen bytes of a word as two words of eight, zeros after its end."""
+    """Return bytes 0-7 and 8-15 of a word, with zeros after its end."""
     low, high = load8_padded(data, at), load8_padded(data, min(at + 8, len(data) - 1))
     return keep_bytes(low, length), keep_bytes(high, max(length - 8, 0))
 
 
 @kernel
 def prepend_space(data: Bytes, at: int, end: int) -> Bytes:
-    """The bytes data[at:end] with a space before them, in a buffer of eight bytes or more."""
+    """Return the bytes data[at:end] with a space before them, in a buffer of eight bytes or more."""
     word = np.empty(max(end - at + 1, 8), np.uint8)
     word[0] = BLANK
     for i in range(at, end):
@@ -61,10 +61,12 @@ def prepend_space(data: Bytes, at: int, end: int) -> Bytes:
 
 @kernel
 def compute_plain_length(word: np.uint64, room: int) -> int:
-    """Return the length of the word that begins these eight bytes, of which `room` are the text's; 0 if unknown.
+    """Return the length of the word that begins these eight bytes; 0 if `locate_word_end` has to tell.
 
-    It may say more than `room` where the text ends with the word. All kinds of words are looked for at once: a
+    The length may be greater than `room` if the text ends with the word. All kinds of words are looked for at once: a
     question to the processor that needs no answer costs less than one that it answers wrongly.
+
+    room: how many of the eight bytes belong to the text
     """
     first = word & _BYTE
     lead = _ONE if first == BLANK else _ZERO
@@ -88,10 +90,10 @@ def compute_plain_length(word: np.uint64, room: int) -> int:
 
 @kernel
 def locate_word_end(data: Bytes, at: int, end: int, classes: Bytes, has_assumed_space: bool) -> int:
-    """Return where any word ends, by the alternatives of the expression in its order.
+    """Return the end of any word at `at`, by the alternatives of the expression in its order.
 
-    spaced: a space is assumed before the first character of a text, at `at`, which is none. The word may end at
-            `at`: it is that space alone.
+    has_assumed_space: a space is assumed before the character at `at`, which is not one; the word may end at `at`: then
+                       it is only that space
     """
     word = load8_padded(data, at)
     length = 0 if has_assumed_space else _measure_contraction(word, end - at)
@@ -123,7 +125,7 @@ def locate_word_end(data: Bytes, at: int, end: int, classes: Bytes, has_assumed_
 
 @kernel
 def _mark_kind(word: np.uint64, kind: int) -> np.uint64:
-    """0x80 in each byte that is ASCII and of a kind (not white space)."""
+    """Return 0x80 in each byte that is ASCII and of a kind (not white space)."""
     letters, digits = flag_letters(word), flag_digits(word)
     others = ~(letters | digits | flag_spaces(word) | word) & TOP_BITS
     return letters if kind == LETTER else digits if kind == NUMBER else others
@@ -131,7 +133,7 @@ def _mark_kind(word: np.uint64, kind: int) -> np.uint64:
 
 @kernel
 def _measure_contraction(word: np.uint64, room: int) -> int:
-    """Return the bytes of a contraction ('s 't 'm 'd 're 've 'll) that begins a word of eight; 0 for none."""
+    """Return the length of a contraction ('s 't 'm 'd 're 've 'll) that begins these bytes; 0 if there is none."""
     first, second, third = word & _BYTE, word >> np.uint64(8) & _BYTE, word >> np.uint64(16) & _BYTE
     length = 0
     if first == _APOSTROPHE and room > 1:
@@ -152,9 +154,11 @@ def count_gpt2_words(
     table: WordTable,
     position: Int64s,
 ) -> bool:
-    """Add the words of the ranges from `range_at` on to the table; False, and the place, where one finds no room.
+    """Add the words of the ranges from `position` on to the table.
 
-    range_at: the range, and the byte in it or `NOT_BEGUN`
+    position: int64 [2], the range, and the byte in it or `NOT_STARTED`
+
+    Returns False with the position of the first word that the table has no room for, or True if all are counted.
     """
     first_byte = position[1]
     for r in range(position[0], len(starts)):

@@ -2,16 +2,15 @@
 
 Promise: the words that the normaliser and pre-tokeniser of transformers' AlbertTokenizer find in a text (Kudo and
 Richardson 2018; ALBERT's settings: two grave accents or apostrophes are a quotation mark, NFKD, accents off, small
-letters). Marks stay with the word they are at. U+2581 in a text begins a word, as a space does. Every word begins
-with U+2581, the first one of a text too: whether a sentence is at the beginning of a text or follows another,
-its words are the same.
+letters). Marks stay with the word they are at. U+2581 in a text begins a word, as a space does. Every word begins with
+U+2581, the first one of a text too: a sentence has the same words at the beginning of a text and after another one.
 
-What becomes of a character is in a table that the reference itself filled in. None of its steps looks at a
-neighbour but the one that joins quotes, which the kernel does itself: NFKD puts marks in order, but then they go.
+What becomes of a character is in a table that the reference itself filled in. None of its steps looks at a neighbour,
+except the one that joins quotes, which the kernel does itself: NFKD puts marks in order, but then they go.
 
-Cost: counting, 42 MB/s of CPU time on English novels, where the reference's words came at 2.0 in the same minutes (a
-word has its marks, so a text has twice as many distinct ones as for BERT). The table takes 0.2 s, is then kept on disk,
-and has 0.3 MB.
+Cost: counting, 42 MB/s of CPU time on English novels; the reference's words came at 2.0 in the same minutes (a word has
+its marks, so a text has twice as many distinct ones as for BERT). The table takes 0.2 s, is then kept on disk, and has
+0.3 MB.
 """
 
 from collections.abc import Iterator
@@ -45,11 +44,11 @@ _LAST_SPACE = 0x3000  # no character after it is white space
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentencePieceWords:
-    """The words of a Unigram vocabulary.
+    """The word rule of a Unigram vocabulary.
 
-    lowercase:     letters are made small
-    strip_accents: characters are taken apart (NFKD: also wide forms, ligatures, fractions) and accents go; without
-                   it, characters stay whole
+    lowercase:     make letters small
+    strip_accents: take characters apart (NFKD: also wide forms, ligatures, fractions) and drop accents; if false,
+                   characters stay whole
 
     >>> SentencePieceWords().split("``Na\u00efve?'' No.")
     ['\u2581"naive?"', '\u2581no.']
@@ -60,16 +59,21 @@ class SentencePieceWords:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """Return what names the rule in a fingerprint."""
+        """The settings that identify the rule in a fingerprint."""
         return {"pre_tokenizer": "metaspace", "lowercase": self.lowercase, "strip_accents": self.strip_accents}
 
     def split(self, text: str) -> list[str]:
-        """The words of a text by definition: the reference's normaliser, then its pre-tokeniser."""
+        """Return the words of a text as the reference's normaliser and pre-tokeniser find them: the definition of the
+        rule.
+        """
         normalized = build_albert_normalizer(self.lowercase, self.strip_accents).normalize_str(text)
         return [word for word, _ in build_metaspace().pre_tokenize_str(normalized)]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count each word in the ranges data[starts[r]:ends[r]], each of whole UTF-8 characters."""
+        """Count each word in the ranges data[starts[r]:ends[r]].
+
+        Raises InputError if one does not lie inside the data, splits a character or is not valid UTF-8.
+        """
         check_texts(data, starts, ends)
         table, state = build_table(), np.array([0, -1, 0], np.int64)
         while not count_sentencepiece_words(data, starts, ends, self.character_rules, self.lowercase, table, state):
@@ -78,13 +82,13 @@ class SentencePieceWords:
 
     @property
     def character_rules(self) -> CharacterRules:
-        """The table of what becomes of each character."""
+        """The table that tells what each character becomes."""
         return _load_character_rules(self.lowercase, self.strip_accents)
 
 
 @lru_cache(maxsize=4)
 def build_albert_normalizer(lowercase: bool, strip_accents: bool) -> normalizers.Sequence:
-    """The reference's normaliser, step by step as transformers' AlbertTokenizer has it."""
+    """Build the reference's normaliser, step by step as transformers' AlbertTokenizer has it."""
     steps: list[normalizers.Normalizer] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if strip_accents:
         steps += [normalizers.NFKD(), normalizers.StripAccents()]
@@ -95,7 +99,7 @@ def build_albert_normalizer(lowercase: bool, strip_accents: bool) -> normalizers
 
 @lru_cache(maxsize=1)
 def build_metaspace() -> pre_tokenizers.Sequence:
-    """The reference's pre-tokeniser: cut at white space, then U+2581 before each word."""
+    """Build the reference's pre-tokeniser: it cuts at white space, then puts U+2581 before each word."""
     return pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(replacement=WORD_MARK, prepend_scheme="always")]
     )
@@ -103,7 +107,7 @@ def build_metaspace() -> pre_tokenizers.Sequence:
 
 @lru_cache(maxsize=4)
 def _load_character_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:
-    """The table of characters, kept from process to process."""
+    """Return the table of characters; it is probed once and kept on disk."""
     name = f"ALBERT's characters, {lowercase=}, {strip_accents=}, tokenizers {tokenizers.__version__}"
     return CharacterRules(
         **read_or_make_arrays(name, __file__, lambda: _probe_rules(lowercase, strip_accents)._asdict())
@@ -111,7 +115,7 @@ def _load_character_rules(lowercase: bool, strip_accents: bool) -> CharacterRule
 
 
 def _probe_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:
-    """The table of characters, asked of the reference."""
+    """Build the table of characters by asking the reference."""
     spaces = _find_white_space()
     replacements = dict(_iter_changed_characters(build_albert_normalizer(lowercase, strip_accents)))
     replacements |= {space: space for space in spaces}
@@ -130,7 +134,7 @@ def _probe_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:
 
 
 def _iter_changed_characters(normalizer: normalizers.Sequence) -> Iterator[tuple[str, str]]:
-    """The characters that do not stay as they are, and what becomes of them; asked many at a time."""
+    """Yield the characters that change, and what becomes of them; they are asked for many at a time."""
     for code in range(0x80):
         if (text := normalizer.normalize_str(chr(code))) != chr(code):
             yield chr(code), text
@@ -145,7 +149,7 @@ def _iter_changed_characters(normalizer: normalizers.Sequence) -> Iterator[tuple
 
 @lru_cache(maxsize=1)
 def _find_white_space() -> frozenset[str]:
-    """The characters at which the reference's pre-tokeniser cuts."""
+    """Return the characters at which the reference's pre-tokeniser cuts."""
     text = "".join(map(chr, range(_LAST_SPACE + 1)))
     is_kept = np.zeros(len(text), np.bool_)
     for _, (start, end) in pre_tokenizers.WhitespaceSplit().pre_tokenize_str(text):

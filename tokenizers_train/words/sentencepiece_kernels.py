@@ -1,11 +1,11 @@
 """The kernels of `tokenizers_train.words.sentencepiece`: the words of ranges of text, one after another.
 
 Promise: the words of `SentencePieceWords.split`; no byte outside a range has a part in a word. A text is cut into
-*chunks* at ASCII white space. `next_word` gives the words of a chunk, mostly one, written as the reference's
+*chunks* at ASCII white space. `write_next_word` gives the words of a chunk, mostly one, written as the reference's
 normaliser writes them; a chunk of a million letters takes as long a letter as a short one.
 
-Cost: see `tokenizers_train.words.sentencepiece`; a buffer of eleven bytes for each byte of the longest chunk, of
-which what is not needed is not touched.
+Cost: see `tokenizers_train.words.sentencepiece`; a buffer of eleven bytes for each byte of the longest chunk; what is
+not needed of it is not touched.
 """
 
 from typing import NamedTuple
@@ -34,7 +34,8 @@ _EIGHT, _TOP_BYTE = np.uint64(8), np.uint64(56)
 
 
 class CharacterRules(NamedTuple):
-    """The outcome of each character: character c has the entry entries[pages[c // PAGE] * PAGE + c % PAGE].
+    """What each character becomes: character c has the entry entries[pages[c // PAGE_SIZE] * PAGE_SIZE + c %
+    PAGE_SIZE].
 
     pages:   uint16; page 0 is one of characters that stay as they are
     entries: uint32, place in the pool << 8 | bytes; 0 for a character that stays as it is
@@ -48,13 +49,13 @@ class CharacterRules(NamedTuple):
 
 @kernel
 def is_ascii_space(byte: int) -> bool:
-    """True if a byte is ASCII white space."""
+    """Return whether a byte is ASCII white space."""
     return byte == _SPACE or 9 <= byte <= 13
 
 
 @kernel
 def locate_chunk_end(data: Bytes, at: int, end: int) -> int:
-    """Return where the chunk that continues at `at` ends: at ASCII white space, or with the range."""
+    """Return the end of the chunk that continues at `at`: ASCII white space, or the end of the range."""
     while at < end and not is_ascii_space(data[at]):
         at += 1
     return at
@@ -62,9 +63,10 @@ def locate_chunk_end(data: Bytes, at: int, end: int) -> int:
 
 @kernel
 def load_short_chunk(data: Bytes, at: int, end: int) -> tuple[np.uint64, np.uint64, int]:
-    """The bytes above the space from `at` on, 16 at most: two words, first byte lowest, zeros after; with their number.
+    """Return the bytes above the space from `at` on, at most 16, as two words with zeros after the end; and their
+    number.
 
-    It is a whole chunk where `is_chunk_end` says so of the place after it.
+    They are a whole chunk if `is_chunk_end` is true of the place after them.
     """
     if at + MAX_SHORT_CHUNK_BYTES <= len(data):
         low, high = load8(data, at), load8(data, at + 8)
@@ -81,19 +83,19 @@ def load_short_chunk(data: Bytes, at: int, end: int) -> tuple[np.uint64, np.uint
 
 @kernel
 def is_chunk_end(data: Bytes, at: int, end: int) -> bool:
-    """True if a chunk that reaches to `at` ends there."""
+    """Return whether a chunk that reaches to `at` ends there."""
     return at == end or is_ascii_space(data[at])
 
 
 @kernel
 def _mark_low_bytes(word: np.uint64) -> np.uint64:
-    """0x80 in each byte from 0 to the space."""
+    """Return 0x80 in each byte from 0 to the space."""
     return ~((word & _LOW_SEVEN) + _ABOVE_SPACE) & ~word & _TOP_BITS
 
 
 @kernel
 def _mark_quotes(word: np.uint64) -> np.uint64:
-    """0x80 in each byte that is an apostrophe or a grave accent."""
+    """Return 0x80 in each byte that is an apostrophe or a grave accent."""
     apostrophes, graves = word ^ _APOSTROPHES, word ^ _GRAVES
     others = ((apostrophes & _LOW_SEVEN) + _LOW_SEVEN | apostrophes) & ((graves & _LOW_SEVEN) + _LOW_SEVEN | graves)
     return ~others & _TOP_BITS
@@ -101,7 +103,7 @@ def _mark_quotes(word: np.uint64) -> np.uint64:
 
 @kernel
 def _is_plain(low: np.uint64, high: np.uint64) -> bool:
-    """True if a short chunk is ASCII without two quotes side by side: except for capitals it stays as it is."""
+    """Return whether a short chunk is ASCII without two neighbouring quotes: except for capitals it stays as it is."""
     first, second = _mark_quotes(low), _mark_quotes(high)
     pairs = first & (first >> _EIGHT) | second & (second >> _EIGHT) | (first >> _TOP_BYTE) & second
     return bool(((low | high) & _TOP_BITS | pairs) == 0)
@@ -111,11 +113,13 @@ def _is_plain(low: np.uint64, high: np.uint64) -> bool:
 def write_next_word(
     data: Bytes, at: int, end: int, num_read: int, rules: CharacterRules, word: Bytes
 ) -> tuple[int, int, int]:
-    """Write the next word of data[at:end] into `word`, which has room for MARK_BYTES and MOST_BYTES for each byte.
+    """Write the next word of data[at:end] into `word`.
 
-    within: how many bytes of what the character at `at` becomes have been read: more than 0 where a character
-            becomes several words
-    Returns where to continue (at, within), and the bytes of the word: 0 where there is none left.
+    num_read: how many bytes are read already of the text that the character at `at` becomes: more than 0 if that is
+              several words
+    word:     must have room for MARK_BYTES, and MAX_EXPANSION for each byte
+
+    Returns the place to continue at (`at`, `num_read`), and the bytes of the word: 0 if there is none left.
     """
     length = 0
     while at < end:
@@ -154,7 +158,7 @@ def write_next_word(
 
 @kernel
 def _start_word(word: Bytes, length: int) -> int:
-    """The length of a word that has begun: one of no bytes is given its U+2581."""
+    """Write U+2581 if the word has no bytes yet; return its length."""
     if length > 0:
         return length
     word[0], word[1], word[2] = _MARK_0, _MARK_1, _MARK_2
@@ -171,9 +175,11 @@ def count_sentencepiece_words(
     table: WordTable,
     state: Int64s,
 ) -> bool:
-    """Count the words of the ranges into the table; False where it has no room: grow it and continue.
+    """Count the words of the ranges into the table.
 
-    state: range, place in it (-1 for its beginning) and `within` of `next_word`; (0, -1, 0) at first
+    state: range, byte in it (-1: its beginning) and `num_read` of `write_next_word`; (0, -1, 0) at first
+
+    Returns False if the table has no room: grow it and call again with the same state.
     """
     word = np.empty(1 << 10, np.uint8)
     for r in range(state[0], len(starts)):
@@ -206,7 +212,7 @@ def count_sentencepiece_words(
 
 @kernel
 def _add_plain_chunk(table: WordTable, low: np.uint64, high: np.uint64, length: int, lowercase: bool) -> bool:
-    """Count a plain chunk with U+2581 before it."""
+    """Count a plain chunk with U+2581 before it; return False if the table has no room."""
     if lowercase:
         low, high = lower_word(low), lower_word(high)
     first, second = low << _MARK_SHIFT | _PACKED_MARK, high << _MARK_SHIFT | low >> _MARK_REST

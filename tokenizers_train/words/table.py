@@ -1,17 +1,17 @@
 """Distinct byte strings and how often each was met, kept in arrays: the result of counting words.
 
-Promise: bytes are compared in full before two strings are taken for one, whatever their hashes. `word_counts`
-gives the strings in ascending order of their bytes, so the same additions in any order make the same table.
+Promise: bytes are compared in full before two strings are taken for one, whatever their hashes. `to_word_counts` gives
+the strings in ascending order of their bytes, so the same additions in any order make the same table.
 
-A word of at most 16 bytes is kept whole in its slot, as two 64-bit words with its length and its count: half a
-line of the cache, read at once. A longer one lies in a pool, found by its hash.
+A word of at most 16 bytes is kept whole in its slot, as two 64-bit words with its length and its count: half a line of
+the cache, read at once. A longer one lies in a pool, found by its hash.
 
-A kernel adds words until one finds no room; it then returns where it stopped, and Python continues with the table
-that `grown` makes of the full one. A word that found no room has not been counted.
+A kernel adds words until one finds no room; it then returns how far it came, and Python continues with the table that
+`grow_table` makes of the full one. A word that found no room has not been counted.
 
-Cost, on English novels: 17 ns for a short word that is known and packed, 60 ns for one that is given by its bytes,
-and 0.2 us for each distinct one at the end, of which no Python object is made. Memory: 43 to 85 bytes for a short
-word, its bytes and 32 to 64 more for a long one.
+Cost, on English novels: 17 ns for a short word that is known and packed, 60 ns for one that is given by its bytes, and
+0.2 us for each distinct one at the end, without a Python object. Memory: 43 to 85 bytes for a short word, its bytes and
+32 to 64 more for a long one.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -43,13 +43,13 @@ _ODD_BYTES, _ODD_PAIRS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000
 
 
 class WordTable(NamedTuple):
-    """Distinct words. The short ones: those of `short` with a length; the long ones: pool[starts[n]:starts[n + 1]].
+    """Distinct words: the short ones in slots of `short`, long word n in pool[starts[n]:starts[n + 1]].
 
-    short:  uint64, four for each slot (a power of two of them): the word's bytes 0-7 and 8-15, the first one
-            lowest and zeros after the last, its length, its count; a length of 0 where the slot is empty
-    slots:  int32, a power of two of them: the long words by hash; -1 where empty
+    short:  uint64, four for each slot (a power of two of them): the word's bytes 0-7 and 8-15, the first one lowest and
+            zeros after the last, its length, its count; a length of 0 marks an empty slot
+    slots:  int32, a power of two of them: the long words by hash; -1 if empty
     hashes: uint64, of each long word
-    starts: int64, where each long word begins in the pool, one more than there are
+    starts: int64, the start of each long word in the pool, and the end of the last
     counts: int64, of each long word
     pool:   uint8, the bytes of the long words
     used:   int64, how many short and how many long words there are, and the length of the one that found no room
@@ -65,7 +65,9 @@ class WordTable(NamedTuple):
 
 
 def build_table(short_slots: int = 1 << 12, long_slots: int = 1 << 10, pool: int = 1 << 14) -> WordTable:
-    """An empty table with so many slots (powers of two) and bytes of pool; all three grow when needed."""
+    """Build an empty table with so many slots (powers of two, at least 4) and bytes of pool; all three grow when
+    needed.
+    """
     for slots in (short_slots, long_slots):
         assert slots >= 4 and slots & (slots - 1) == 0, "the number of slots is a power of two, from 4 on"
     half = long_slots // 2
@@ -81,7 +83,7 @@ def build_table(short_slots: int = 1 << 12, long_slots: int = 1 << 10, pool: int
 
 
 def grow_table(table: WordTable) -> WordTable:
-    """The same words with room for the one that found none: the full part is given twice its size."""
+    """Return a table of the same words with room for the one that found none: the full part is doubled."""
     num_short, num_long, length = table.used.tolist()
     if length <= MAX_SHORT_BYTES:
         larger = table._replace(short=np.zeros(2 * len(table.short), np.uint64))
@@ -97,13 +99,13 @@ def grow_table(table: WordTable) -> WordTable:
 
 
 def _compute_long_sizes(table: WordTable, num_long: int, num_bytes: int) -> tuple[int, int]:
-    """Slots and pool of the table that follows a full one: what is full is doubled."""
+    """Return the slots and the pool of the table that follows a full one: what is full is doubled."""
     slots, pool = len(table.slots), len(table.pool)
     return (2 * slots if num_long == len(table.hashes) else slots), (pool if num_bytes <= pool else pool + num_bytes)
 
 
 def to_word_counts(table: WordTable) -> WordCounts:
-    """The words (UTF-8) and their counts, ascending by bytes."""
+    """Return the words (UTF-8) and their counts as a table, ascending by bytes."""
     num_short, num_long, _ = table.used.tolist()
     total = num_short + num_long
     keys, entries = np.empty(total, np.uint64), np.empty(total, np.int64)
@@ -127,9 +129,11 @@ def add_packed(
     length: Integer,
     count: Integer,
 ) -> bool:
-    """Add `count` to a word of 1 to 16 bytes, given as `WordTable.short` has it; False where it found no room.
+    """Add `count` to a word of 1 to 16 bytes; return False if it found no room.
 
     It takes the two arrays of the table that it needs.
+
+    first, second: the word's bytes as `WordTable.short` has them
     """
     size, mask = np.uint64(length), np.uint64(len(short) // _LANES - 1)
     value = (first ^ (second * _SECOND_MULTIPLIER)) * GOLDEN_RATIO + size
@@ -154,13 +158,13 @@ def add_packed(
 
 @kernel
 def add_short(table: WordTable, first: np.uint64, second: np.uint64, length: Integer, count: Integer) -> bool:
-    """Add `count` to a word of 1 to 16 bytes, given as `WordTable.short` has it; False where it found no room."""
+    """Add `count` to a word of 1 to 16 bytes, as `add_packed` does; return False if it found no room."""
     return add_packed(table.short, table.used, first, second, length, count)
 
 
 @kernel
 def add_long(table: WordTable, data: Bytes, start: Integer, end: Integer, count: Integer) -> bool:
-    """Add `count` to the word data[start:end] of more than 16 bytes; False where it found no room."""
+    """Add `count` to the word data[start:end] of more than 16 bytes; return False if it found no room."""
     slots, hashes, starts, counts, pool = table.slots, table.hashes, table.starts, table.counts, table.pool
     length, mask = end - start, len(slots) - 1
     value = _hash_word(data, start, end)
@@ -186,7 +190,7 @@ def add_long(table: WordTable, data: Bytes, start: Integer, end: Integer, count:
 
 @kernel
 def add_word(table: WordTable, data: Bytes, start: Integer, end: Integer, count: Integer) -> bool:
-    """Add `count` to the word data[start:end] of at least one byte; False where it found no room."""
+    """Add `count` to the word data[start:end] of at least one byte; return False if it found no room."""
     if end - start > MAX_SHORT_BYTES:
         return add_long(table, data, start, end, count)
     first, second = pack_bytes(data, start, end)
@@ -195,7 +199,7 @@ def add_word(table: WordTable, data: Bytes, start: Integer, end: Integer, count:
 
 @kernel
 def pack_bytes(data: Bytes, start: Integer, end: Integer) -> tuple[np.uint64, np.uint64]:
-    """The word data[start:end] of at most 16 bytes as `WordTable.short` has it."""
+    """Return the word data[start:end] of at most 16 bytes as `WordTable.short` has it."""
     at, length = int(start), int(end - start)
     if at + MAX_SHORT_BYTES > len(data):
         return load_tail(data, at, at + length), load_tail(data, at + 8, at + length)
@@ -212,7 +216,10 @@ def add_words(
     counts: Int64s,
     done: int,
 ) -> int:
-    """Add the words data[starts[w]:ends[w]] with their counts, from word `done` on; return where."""
+    """Add the words data[starts[w]:ends[w]] with their counts, from word `done` on.
+
+    Returns the number of words if all are added, else the first word that found no room.
+    """
     short, used = table.short, table.used
     for w in range(done, len(starts)):
         start, end, count = starts[w], ends[w], counts[w]
@@ -228,7 +235,7 @@ def add_words(
 
 @kernel
 def _hash_word(data: Bytes, start: Integer, end: Integer) -> np.uint64:
-    """The hash of data[start:end]."""
+    """Return the hash of data[start:end]."""
     value = np.uint64(end - start)
     at, to = int(start), int(end)
     while at + 8 <= to:
@@ -239,7 +246,7 @@ def _hash_word(data: Bytes, start: Integer, end: Integer) -> np.uint64:
 
 @kernel
 def _has_same_bytes(pool: Bytes, place: Integer, data: Bytes, start: Integer, length: Integer) -> bool:
-    """True if `length` bytes of the pool and of the data are the same."""
+    """Return whether `length` bytes of the pool and of the data are the same."""
     i = 0
     while i + 8 <= length:
         if load8(pool, int(place + i)) != load8(data, int(start + i)):
@@ -254,7 +261,7 @@ def _has_same_bytes(pool: Bytes, place: Integer, data: Bytes, start: Integer, le
 
 @kernel
 def _move_short(short: UInt64s, larger: UInt64s) -> None:
-    """Enter the short words into empty slots."""
+    """Enter the short words into the empty slots of a larger table."""
     mask = np.uint64(len(larger) // _LANES - 1)
     for at in range(0, len(short), _LANES):
         length = short[at + _LENGTH]
@@ -271,7 +278,7 @@ def _move_short(short: UInt64s, larger: UInt64s) -> None:
 
 @kernel
 def _index_long(table: WordTable) -> None:
-    """Fill the empty slots with the long words there are."""
+    """Enter the long words into the empty slots."""
     mask = len(table.slots) - 1
     for number in range(table.used[1]):
         slot = np.int64(table.hashes[number] & np.uint64(mask))
@@ -282,7 +289,7 @@ def _index_long(table: WordTable) -> None:
 
 @kernel
 def _swap_bytes(word: np.uint64) -> np.uint64:
-    """The word's bytes the other way round: compared as numbers, words then are as their bytes do."""
+    """Reverse a word's bytes, so that words compare as numbers in the order of their bytes."""
     word = ((word >> _BYTE) & _ODD_BYTES) | ((word & _ODD_BYTES) << _BYTE)
     word = ((word >> _TWO_BYTES) & _ODD_PAIRS) | ((word & _ODD_PAIRS) << _TWO_BYTES)
     return (word >> _HALF) | (word << _HALF)
@@ -290,9 +297,9 @@ def _swap_bytes(word: np.uint64) -> np.uint64:
 
 @kernel
 def _list_entries(table: WordTable, keys: UInt64s, entries: Int64s) -> int:
-    """Each word's first eight bytes as a number to sort by, and its entry; returns the bytes of all words.
+    """Write each word's first eight bytes as a number to sort by, and its entry; return the bytes of all words.
 
-    The entry of a short word is where its slot begins, that of long word n is -1 - n.
+    The entry of a short word is the start of its slot, that of long word n is -1 - n.
     """
     num_words, num_bytes = 0, table.starts[table.used[1]]
     for at in range(0, len(table.short), _LANES):
@@ -308,7 +315,7 @@ def _list_entries(table: WordTable, keys: UInt64s, entries: Int64s) -> int:
 
 @kernel
 def _get_second_key(table: WordTable, entry: Integer) -> np.uint64:
-    """An entry's bytes 8 to 15 as a number to sort by, zeros after its end."""
+    """Return an entry's bytes 8 to 15 as a number to sort by, zeros after its end."""
     if entry >= 0:
         return _swap_bytes(table.short[entry + _SECOND])
     return _swap_bytes(load8(table.pool, int(table.starts[-1 - entry]) + 8))
@@ -316,7 +323,7 @@ def _get_second_key(table: WordTable, entry: Integer) -> np.uint64:
 
 @kernel
 def _is_before(table: WordTable, one: Integer, other: Integer) -> bool:
-    """True if an entry is before another with the same first eight bytes."""
+    """Return whether an entry is before another with the same first eight bytes."""
     key, other_key = _get_second_key(table, one), _get_second_key(table, other)
     if key != other_key:
         return bool(key < other_key)
@@ -358,7 +365,7 @@ def _merge_stretches(
     middle: int,
     end: Integer,
 ) -> None:
-    """Make the sorted entries from `start` to `middle` and from there to `end` one sorted stretch."""
+    """Merge the sorted entries from `start` to `middle` and from there to `end` into one sorted stretch."""
     if middle == end or not _is_before(table, entries[middle], entries[middle - 1]):
         return
     copy_values(entries[start:end], spare[start:end])
@@ -380,7 +387,7 @@ def _write_entries(
     data: Bytes,
     counts: Int64s,
 ) -> None:
-    """The bytes and counts of the entries, in their order."""
+    """Write the bytes and counts of the entries, in their order."""
     at = np.int64(0)
     for number, entry in enumerate(entries):
         if entry >= 0:
@@ -401,7 +408,7 @@ def _write_entries(
 
 @kernel
 def _compare(data: Bytes, start: Integer, end: Integer, other: Bytes, other_start: Integer, other_end: Integer) -> int:
-    """Compare two words by their bytes: -1 if the first is before the other one, 0 if they are the same, else 1."""
+    """Compare two words by their bytes: return -1 if the first is before the other, 0 if they are equal, else 1."""
     length, other_length = end - start, other_end - other_start
     for i in range(min(length, other_length)):
         if data[start + i] != other[other_start + i]:
@@ -421,7 +428,11 @@ def merge_sorted(
     offsets: Int64s,
     counts: Int64s,
 ) -> int:
-    """Add up two columns of ascending words, into arrays with room for all; return how many words they have."""
+    """Add up two columns of ascending words; return how many words there are.
+
+    one, other:            the bytes of each column's words, with their offsets and counts
+    data, offsets, counts: filled with the result; they must have room for all words of both
+    """
     i = j = number = at = 0
     while i < len(one_counts) or j < len(other_counts):
         order = -1 if j == len(other_counts) else 1

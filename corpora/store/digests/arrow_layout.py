@@ -3,11 +3,11 @@
     magic, schema (head) | batch: metadata, column, column, ... | batch | ... | end of stream, footer, magic (tail)
 
 The bytes are those of the Arrow columnar format, section "Serialization and Interprocess Communication"; metadata are
-flatbuffers (Message.fbs). pyarrow writes and reads them and does not tell where the columns lie, so the few fields
-that say so are read here.
+flatbuffers (Message.fbs). pyarrow writes and reads them and does not tell where the columns are, so the few fields that
+say so are read here.
 
 Promise: every byte of a file is under one digest: of its head, of its tail, of a batch's metadata, or of one of its
-columns, padding included. So a column of a batch can be read and checked alone.
+columns, padding included. So a column of a batch can be read and checked without the others.
 
 Cost: a digest reads 10 GB or more a second; the layout of a batch of 17 columns takes some 15 microseconds.
 """
@@ -33,9 +33,9 @@ Span = tuple[int, int]  # first byte and the one after the last
 
 
 def compute_digest(data: Any) -> str:
-    """16 hexadecimal digits of some bytes (xxh3, 64 bits).
+    """Return the xxh3 digest (64 bits) of some bytes, as 16 hexadecimal digits.
 
-    >>> digest_of(b"")
+    >>> compute_digest(b"")
     '2d06800538d394c2'
     """
     return xxhash.xxh3_64_hexdigest(data)
@@ -43,12 +43,15 @@ def compute_digest(data: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchChecks:
-    """One record batch of a file.
+    """What a part's record says of one record batch of a file: where it is, and digests of its pieces.
 
-    offset:   of its metadata in the file
-    metadata_bytes, body_bytes: the lengths of its two pieces
-    digests:  of the metadata, then of each column
-    keys:     first and last value of the column that the rows are sorted by; None where they are not, or there is none
+    rows:           number of rows
+    offset:         first byte of its metadata in the file
+    metadata_bytes: length of the metadata
+    body_bytes:     length of the body, which holds the columns
+    content:        content of the rows
+    digests:        of the metadata, then of each column
+    key_range:      first and last value of the column that the rows are sorted by; None if they are not sorted, or none
     """
 
     rows: int
@@ -61,11 +64,11 @@ class BatchChecks:
 
     @property
     def end(self) -> int:
-        """The byte after it."""
+        """The offset of the first byte after the batch."""
         return self.offset + self.metadata_bytes + self.body_bytes
 
     def to_json(self) -> dict[str, Any]:
-        """A form for the part's record."""
+        """Return the form that a part's record holds."""
         fields: dict[str, Any] = {
             "rows": self.rows,
             "bytes": [self.offset, self.metadata_bytes, self.body_bytes],
@@ -76,7 +79,7 @@ class BatchChecks:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "BatchChecks":
-        """The batch that `to_json` wrote."""
+        """Return the checks that `to_json` wrote."""
         offset, metadata_bytes, body_bytes = data["bytes"]
         first, last = data.get("keys", (0, 0))
         return BatchChecks(
@@ -92,7 +95,12 @@ class BatchChecks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChecks:
-    """The record of one Arrow file of a part: its batches, and digests of what is before and after them."""
+    """What a part's record says of one Arrow file: its record batches, and digests of what is before and after them.
+
+    head_bytes: length of the head
+    head, tail: digests of the two
+    batches:    in the order of the file
+    """
 
     head_bytes: int
     head: str
@@ -105,18 +113,18 @@ class TableChecks:
         return self.batches[-1].end if self.batches else self.head_bytes
 
     def to_json(self) -> dict[str, Any]:
-        """A form for the part's record."""
+        """Return the form that a part's record holds."""
         batches = [batch.to_json() for batch in self.batches]
         return {"head_bytes": self.head_bytes, "head": self.head, "tail": self.tail, "batches": batches}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "TableChecks":
-        """The checks that `to_json` wrote."""
+        """Return the checks that `to_json` wrote."""
         return TableChecks(**{**data, "batches": tuple(BatchChecks.from_json(batch) for batch in data["batches"])})
 
 
 def measure_head(data: Any) -> int:
-    """Return the length of the head of the file that begins with these bytes."""
+    """Return the number of bytes before the first record batch of an Arrow file. data: the file's first bytes"""
     return len(MAGIC) + _PREFIX.size + int(_PREFIX.unpack_from(data, len(MAGIC))[1])
 
 
@@ -128,11 +136,14 @@ def digest_batch(
     sorted_by: str | None = None,
     schema: pa.Schema | None = None,
 ) -> BatchChecks:
-    """Return the checks to keep for a record batch and the message that it was written as.
+    """Return the checks of a record batch.
 
+    message:   the bytes that it was written as, metadata and body
     offset:    of the message in its file
-    sorted_by: the integer column that the rows ascend by
-    schema:    of all columns, where not all are decoded
+    batch:     the same rows, decoded
+    content:   the content of the rows; it is recorded and not computed
+    sorted_by: the integer column that the rows ascend by; None: they are not sorted
+    schema:    of all columns, if only some are decoded in `batch`
     """
     metadata_bytes = _PREFIX.size + int(_PREFIX.unpack_from(message)[1])
     metadata, body = message[:metadata_bytes], message[metadata_bytes:]
@@ -153,9 +164,12 @@ def digest_batch(
 
 
 def locate_columns(metadata: memoryview, schema: pa.Schema, body_bytes: int) -> list[Span]:
-    """The bytes of each column in the body of a record batch: from its first buffer to the next column's.
+    """Return the bounds of each column in the body of a record batch.
 
-    metadata: of the batch, with its prefix of 8 bytes
+    metadata:   of the batch, with its prefix of 8 bytes
+    schema:     of all its columns
+    body_bytes: length of the body
+    A column reaches from its first buffer to the first buffer of the next one.
     """
     starts = _read_buffer_offsets(metadata[_PREFIX.size :])
     firsts = np.cumsum([0, *(_count_buffers(field.type) for field in schema)])
@@ -166,7 +180,7 @@ def locate_columns(metadata: memoryview, schema: pa.Schema, body_bytes: int) -> 
 
 @cache
 def _count_buffers(kind: pa.DataType) -> int:
-    """Buffers of a column, those of its children included."""
+    """Return the number of buffers of a column of a type, those of its children included."""
     assert not (pa.types.is_null(kind) or pa.types.is_dictionary(kind)), f"no table has a column of type {kind}"
     return len(pa.array([], kind).buffers())
 
@@ -181,7 +195,7 @@ def _read_buffer_offsets(flatbuffer: memoryview) -> Any:
 
 
 def _locate_field(flatbuffer: memoryview, table: int, number: int) -> int:
-    """Return the place of a field of a flatbuffer's table; the table's own place where it has its default value."""
+    """Return the position of a field of a flatbuffer's table; that of the table if the field has its default value."""
     vtable, entry = table - _read_number("<i", flatbuffer, table), 4 + 2 * number
     return table + (
         _read_number("<H", flatbuffer, vtable + entry) if entry < _read_number("<H", flatbuffer, vtable) else 0
@@ -189,7 +203,7 @@ def _locate_field(flatbuffer: memoryview, table: int, number: int) -> int:
 
 
 def _follow_offset(flatbuffer: memoryview, position: int) -> int:
-    """Return the place that the offset stored at a place points to."""
+    """Return the position that the offset stored at a position points to."""
     return position + _read_number("<I", flatbuffer, position)
 
 
@@ -200,9 +214,11 @@ def _read_number(kind: str, flatbuffer: memoryview, position: int) -> int:
 def digest_table(
     data: memoryview, compute_content: Callable[[pa.RecordBatch], Content], sorted_by: str | None
 ) -> TableChecks:
-    """Return the checks of a whole file that was written without any. Raises ArrowInvalid where it is no such file.
+    """Return the checks of a whole Arrow file, computed from its bytes.
 
-    contents: the content of a record batch
+    compute_content: returns the content of a record batch
+    sorted_by:       the integer column that the rows ascend by; None: they are not sorted
+    Raises ArrowInvalid if the bytes are no Arrow file.
     """
     reader = pa.ipc.open_file(pa.py_buffer(data))
     first = measure_head(data)
@@ -218,10 +234,10 @@ def digest_table(
 
 
 def find_mismatch(data: memoryview, checks: TableChecks, sorted_by: str | None) -> str | None:
-    """Return what a record states wrongly of a whole file; None where all of it is right.
+    """Return what a record states wrongly of a whole Arrow file; None if all of it is right.
 
-    Contents of batches are not checked: the rows are those of the file's sha256. Decodes one column.
-    Raises ArrowInvalid where the file is no table.
+    The contents of batches are taken as the record has them: the caller has compared the file's sha256. One column is
+    decoded. Raises ArrowInvalid if the bytes are no Arrow file.
     """
     schema = pa.ipc.open_file(pa.py_buffer(data)).schema
     decoded = [schema.get_field_index(sorted_by) if sorted_by is not None else 0]
@@ -242,7 +258,7 @@ def find_mismatch(data: memoryview, checks: TableChecks, sorted_by: str | None) 
 
 
 def measure_message(data: memoryview, offset: int) -> int:
-    """Return the length of the message that begins at an offset of a file, its body included."""
+    """Return the number of bytes of the message at an offset of an Arrow file: its metadata and its body."""
     metadata_bytes = int(_PREFIX.unpack_from(data, offset)[1])
     flatbuffer = data[offset + _PREFIX.size : offset + _PREFIX.size + metadata_bytes]
     position = _locate_field(flatbuffer, message := _read_number("<I", flatbuffer, 0), _BODY_FIELD)

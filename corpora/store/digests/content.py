@@ -1,18 +1,19 @@
 """Content: what came out, as one number that does not depend on how it was cut.
 
-`content_of` digests the logical rows of a table in order. The digest of two tables one after the other is the
-sum of their digests (`Content.__add__`), so it is the same whatever parts, files or record batches the rows
-were written in, on any machine. Golden tests, kill tests, worker-count tests and `cloze verify` compare it.
+`compute_content` digests the logical rows of a table in order. The digest of two tables one after the other is the sum
+of their digests (`Content.__add__`), so it is the same whatever parts, files or record batches the rows were written
+in, on any machine. Golden tests, kill tests, worker-count tests and `cloze verify` compare it.
 
-Each row is hashed with xxh3 (128 bits) over its values in a canonical form; the row hashes r0, r1, ... are
-the coefficients of a polynomial, evaluated at a fixed base modulo the Mersenne prime 2^127 - 1 (Karp and Rabin
-1987). It finds accidents, not forgers: whole files carry a sha256 as well.
+Each row is hashed with xxh3 (128 bits) over its values in a canonical form; the row hashes r0, r1, ... are the
+coefficients of a polynomial, evaluated at a fixed base modulo the Mersenne prime 2^127 - 1 (Karp and Rabin 1987). It
+finds accidents, not forgers: whole files carry a sha256 as well.
 
-`content_plain` says so row by row. `content_of` brings the bytes of a row together, hashes them and adds the hashes up
-in a kernel, except where rows are few, or so long that reading them once is most of the work.
+`compute_content_plain` is the reference implementation, row by row. `compute_content` brings the bytes of a row
+together, hashes them and adds the hashes up in a kernel, unless rows are few, or so long that reading them once is most
+of the work.
 
 Cost: from 65 nanoseconds for a short row, 320 for a text of 3 KB, 600 for 500 tokens; of long rows, reading the bytes
-once. Memory is bounded: a table is read in pieces of about 4 MB, or of one row where it is longer. Text and numbers are
+once. Memory is bounded: a table is read in pieces of about 4 MB, or of one row if it is longer. Text and numbers are
 read where they are; booleans are held as 16 times their bytes, those of one piece at a time.
 """
 
@@ -41,7 +42,7 @@ Table: TypeAlias = pa.Table | pa.RecordBatch
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The number of rows, and the digest of them in order.
+    """The number of rows, and the digest of them in order. `+` gives the content of two tables one after the other.
 
     >>> str(Content(2, 255))
     '2.000000000000000000000000000000ff'
@@ -58,13 +59,13 @@ class Content:
 
     @staticmethod
     def parse(text: str) -> "Content":
-        """The content that `str` wrote."""
+        """Return the content that `str` wrote. Raises ValueError for another text."""
         rows, digest = text.split(".")
         return Content(int(rows), int(digest, 16))
 
 
 def sum_contents(contents: Iterable[Content]) -> Content:
-    """The content of tables one after the other.
+    """Return the content of tables one after the other, from the content of each.
 
     >>> sum_contents([Content(1, 7), Content(0, 0)]) == Content(1, 7)
     True
@@ -77,8 +78,9 @@ def sum_contents(contents: Iterable[Content]) -> Content:
 
 
 def _compute_base_power(rows: int) -> int:
-    """BASE ** rows modulo PRIME: a product of one kept power for each byte of the number, where `pow` takes 15
-    microseconds."""
+    """Return BASE ** rows modulo PRIME: a product of one cached power for each byte of the number, because `pow` takes
+    15 microseconds.
+    """
     power, shift = 1, 0
     while rows:
         power = power * _compute_byte_power(rows & 0xFF, shift) % PRIME
@@ -92,17 +94,17 @@ def _compute_byte_power(byte: int, shift: int) -> int:
 
 
 def compute_content(table: Table) -> Content:
-    """The content of a table's rows in their order.
+    """Return the content of a table's rows in their order.
 
-    Column names, types, nullability and order count; how the rows are chunked or sliced, what is in the
-    buffers under a null, and the metadata of the schema and its fields do not.
-    Raises TypeError for a column that is not made of numbers, booleans, text, bytes, lists and structs.
+    Column names, types, nullability and the order of columns count. What does not count: how the rows are chunked or
+    sliced, the bytes under a null, and the metadata of the schema and its fields. Raises TypeError for a column that is
+    not made of numbers, booleans, text, bytes, lists and structs.
     """
     return _digest_by_pieces(table, _digest_rows)
 
 
 def compute_content_plain(table: Table) -> Content:
-    """Return what `content_of` returns, row by row: its definition."""
+    """Return what `compute_content` returns, row by row: the reference implementation, for tests."""
     return _digest_by_pieces(table, _digest_rows_plain)
 
 
@@ -113,34 +115,34 @@ class _Stream(NamedTuple):
     bounds: Int64s
 
     def is_in_bounds(self) -> bool:
-        """True if all rows are in the data: in a damaged file they need not be."""
+        """Return whether all rows are in the data: in a damaged file they need not be."""
         ordered = bool((self.bounds[1:] >= self.bounds[:-1]).all())
         return ordered and 0 <= self.bounds[0] and self.bounds[-1] <= len(self.data)
 
 
 class _RowBytes(NamedTuple):
-    """Columns as bytes: matrices of a fixed number of bytes a row, and streams of a varying number.
+    """The bytes of rows: matrices with a fixed number of bytes per row, and streams with a varying number.
 
-    The lengths of what the streams hold are in the matrices, so no byte can move from one row, column or
-    list item to its neighbour unnoticed.
+    The lengths of what the streams hold are in the matrices, so no byte can move from one row, column or list item to
+    its neighbour unnoticed.
     """
 
     fixed: list[Bytes]
     streams: list[_Stream]
 
     def select_row(self, row: int) -> "_RowBytes":
-        """One row, as views."""
+        """Return one row, as views."""
         streams = [_Stream(data, bounds[row : row + 2]) for data, bounds in self.streams]
         return _RowBytes([matrix[row : row + 1] for matrix in self.fixed], streams)
 
     def count_bytes(self) -> int:
-        """The number of bytes of all rows."""
+        """Return the number of bytes of all rows."""
         sizes = (int(stream.bounds[-1] - stream.bounds[0]) for stream in self.streams)
         return sum(matrix.size for matrix in self.fixed) + sum(sizes)
 
 
 def _digest_by_pieces(table: Table, digest: Callable[[_RowBytes, bytes], Content]) -> Content:
-    """The content of a table, piece by piece."""
+    """Return the content of a table, added up piece by piece."""
     described = table.schema.to_string(show_field_metadata=False, show_schema_metadata=False)
     seed = xxhash.xxh3_128_intdigest(described.encode()).to_bytes(16, "little")
     content = Content()
@@ -151,13 +153,13 @@ def _digest_by_pieces(table: Table, digest: Callable[[_RowBytes, bytes], Content
 
 
 def _iter_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch in slices of about `PIECE_BYTES`, one row at least; one slice where it is empty."""
+    """Yield slices of a batch of about PIECE_BYTES, of one row at least; one slice if the batch is empty."""
     rows = max(1, batch.num_rows * PIECE_BYTES // max(batch.nbytes, 1))
     yield from (batch.slice(at, rows) for at in range(0, max(batch.num_rows, 1), rows))
 
 
 def _to_row_bytes(batch: pa.RecordBatch) -> _RowBytes:
-    """All columns of a batch; a matrix of no width tells how many rows there are."""
+    """Return the bytes of all columns of a batch. A matrix without columns comes first: it tells the number of rows."""
     row_bytes = _RowBytes([np.zeros((batch.num_rows, 0), np.uint8)], [])
     for column in batch.columns:
         _add_column(column, row_bytes)
@@ -165,7 +167,7 @@ def _to_row_bytes(batch: pa.RecordBatch) -> _RowBytes:
 
 
 def _digest_rows_plain(row_bytes: _RowBytes, seed: bytes) -> Content:
-    """The content of rows: each is hashed by its fixed-width values and lengths first, then by its streams."""
+    """Return the content of rows: each is hashed by its fixed-width values and lengths first, then by its streams."""
     matrix = np.concatenate(row_bytes.fixed, axis=1)
     width, rows = matrix.shape[1], matrix.reshape(-1).data
     streams = [(stream.data.data, stream.bounds.tolist()) for stream in row_bytes.streams]
@@ -180,7 +182,9 @@ def _digest_rows_plain(row_bytes: _RowBytes, seed: bytes) -> Content:
 
 
 def _digest_rows(row_bytes: _RowBytes, seed: bytes) -> Content:
-    """The content of rows, by the kernel where that pays; a row of no columns is shorter than what it hashes."""
+    """Return the content of rows, by the kernel if that pays. A row without columns is shorter than what the kernel
+    hashes.
+    """
     num_rows, size = len(row_bytes.fixed[0]), row_bytes.count_bytes()
     if num_rows >= MIN_KERNEL_ROWS and 0 < size <= MAX_MEAN_ROW_BYTES * num_rows:
         if all(stream.is_in_bounds() for stream in row_bytes.streams):  # the kernel checks no bounds
@@ -189,7 +193,7 @@ def _digest_rows(row_bytes: _RowBytes, seed: bytes) -> Content:
 
 
 def _digest_rows_compiled(row_bytes: _RowBytes, seed: bytes) -> Content:
-    """The content of rows that have columns; one that is longer than the kernel's room is hashed on its own."""
+    """Return the content of rows that have columns; a row too long for the kernel's buffer is hashed by itself."""
     from corpora.kernels.hash128 import join_words, split_words  # imports numba, which reading a manifest does not need
     from corpora.store.digests.content_kernels import digest_rows
 
@@ -207,7 +211,7 @@ def _digest_rows_compiled(row_bytes: _RowBytes, seed: bytes) -> Content:
 
 
 def _build_column_table(row_bytes: _RowBytes, data: list[Bytes]) -> Int64s:
-    """Columns as `digest_rows` takes them, fixed ones first; `data` has the bytes of each."""
+    """Return the columns as `digest_rows` takes them, fixed ones first. data: the bytes of each"""
     from corpora.store.digests.content_kernels import Column
 
     table = np.full((len(data), len(Column)), -1, np.int64)
@@ -219,7 +223,7 @@ def _build_column_table(row_bytes: _RowBytes, data: list[Bytes]) -> Int64s:
 
 
 def _pad_to_eight_bytes(data: Bytes) -> Bytes:
-    """The bytes, and zeros after them where they are fewer than eight."""
+    """Return the bytes, followed by zeros if they are fewer than eight."""
     if len(data) >= 8:
         return data
     padded = np.zeros(8, np.uint8)
@@ -254,14 +258,14 @@ def _add_column(column: pa.Array, row_bytes: _RowBytes) -> None:
 
 
 def _read_validity(column: pa.Array) -> Bytes:
-    """A byte a row: 1 for a value, 0 for a null."""
+    """Return a byte per row: 1 for a value, 0 for a null."""
     if column.null_count:
         return _unpack_bits(column.is_valid())
     return np.ones((len(column), 1), np.uint8)
 
 
 def _unpack_bits(column: pa.Array) -> Bytes:
-    """A byte a row of a column of booleans without nulls."""
+    """Return a byte per row of a column of booleans without nulls."""
     data = np.frombuffer(column.buffers()[1] or b"", np.uint8)[column.offset // 8 :]
     skipped = column.offset % 8
     return np.unpackbits(data, count=skipped + len(column), bitorder="little")[skipped:].reshape(-1, 1)
@@ -290,5 +294,5 @@ def _add_lists(column: pa.Array, row_bytes: _RowBytes) -> None:
 
 
 def _to_byte_matrix(values: npt.NDArray[np.generic]) -> Bytes:
-    """Numbers as a matrix of bytes, one row each."""
+    """Return numbers as a matrix of bytes, one row for each."""
     return np.ascontiguousarray(values).view(np.uint8).reshape(len(values), values.dtype.itemsize)

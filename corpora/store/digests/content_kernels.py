@@ -1,9 +1,9 @@
-"""Kernels of `content_of`: the bytes of a row brought together from all columns, hashed, and added up.
+"""Kernels of `compute_content`: the bytes of a row brought together from all columns, hashed, and added up.
 
 Columns are given by address, for there are any number of them. `Column` says what a row of their table is.
 
-Cost: some 60 nanoseconds for a row of a word and a number. The bytes of a row are copied once, into a room that
-stays in the processor's own cache.
+Cost: some 60 nanoseconds for a row of a word and a number. The bytes of a row are copied once, into a buffer that stays
+in the processor's own cache.
 """
 
 from enum import IntEnum
@@ -20,10 +20,10 @@ SPARE_BYTES = 8  # bytes after the row that may be overwritten
 
 
 class Column(IntEnum):
-    """Names the columns of the table of columns, with int64 numbers.
+    """The columns of the table that describes columns to `digest_rows`; its numbers are int64.
 
-    Row i of a column has the bytes i * WIDTH to (i + 1) * WIDTH where all rows are as wide. Where WIDTH is -1 it has
-    the bytes bounds[i] to bounds[i + 1]. There are eight bytes or more in all.
+    Row i of a column of fixed width has the bytes i * WIDTH to (i + 1) * WIDTH. If WIDTH is -1, it has the bytes
+    bounds[i] to bounds[i + 1]. There are eight bytes or more in all.
     """
 
     DATA = 0  # the address of the bytes
@@ -39,9 +39,13 @@ _DATA, _SIZE, _WIDTH, _BOUNDS = (int(field) for field in Column)
 def digest_rows(
     columns: Int64s, first: int, last: int, seed: UInt64s, base: Number127, buffer: Bytes
 ) -> tuple[int, Number127]:
-    """Digest the rows from `first` on to before `last`, or to before the first one that `room` is too small for.
+    """Digest rows from `first` up to but not including `last`; stops before a row that is too long for `buffer`.
 
-    Returns where it ended, and the polynomial at `base` whose coefficients are the hashes of the rows.
+    columns: int64 [columns, len(Column)], as `Column` says
+    seed:    uint64 [2], hashed before each row
+    buffer:  uint8, scratch memory for one row
+    Returns the number of the row at which it stopped, and the polynomial at `base` with the rows' hashes as
+    coefficients.
     """
     lanes, digest = np.empty(8, np.uint64), (np.uint64(0), np.uint64(0))
     for word in range(2):
@@ -61,7 +65,7 @@ def digest_rows(
 
 @kernel
 def _locate_row(columns: Int64s, column: Integer, row: Integer) -> tuple[Integer, Integer]:
-    """Return the bounds of a row's bytes in a column."""
+    """Return where the bytes of a row begin and end in a column."""
     width = columns[column, _WIDTH]
     if width >= 0:
         return row * width, (row + 1) * width
@@ -71,7 +75,7 @@ def _locate_row(columns: Int64s, column: Integer, row: Integer) -> tuple[Integer
 
 @kernel
 def _copy_bytes(data: Integer, size: Integer, start: Integer, end: Integer, buffer: Bytes, at: Integer) -> None:
-    """Copy bytes start to end, of `size` that begin at the address `data`, to `room` from `at` on.
+    """Copy bytes start to end, of `size` that begin at the address `data`, to `buffer` from `at` on.
 
     Whole words are written: up to seven bytes after them are overwritten.
     """

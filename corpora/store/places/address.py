@@ -30,7 +30,7 @@ _OPTIONS = {
     "tls_ca_file_path": re.compile("/.*"),
 }
 _SECRET_OPTION = re.compile("key|secret|token|password|credential|signature|user", re.IGNORECASE)
-_SECRET_PARAMETER = re.compile(  # names in the query of addresses that S3, Azure, Google and CloudFront sign, and of tokens
+_SECRET_PARAMETER = re.compile(  # in the query of addresses that S3, Azure, Google and CloudFront sign, and of tokens
     r"signature|token|secret|passw|credential|access[-_]?key|(^|[-_.])(sig|key|api[-_]?key|auth|authorization|policy|jwt)$",
     re.IGNORECASE,
 )
@@ -39,9 +39,12 @@ _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/(?P<second>/?)(?P<rest>
 
 
 def normalize_address(text: str) -> str:
-    """An address in the one form that it is kept in: a path, or that of an object store. Raises InputError.
+    """Return an address in the one form in which it is kept: a path, or `s3://BUCKET/PREFIX`.
 
-    >>> plain_address("file:///data/my%20store"), plain_address("S3://news//2026/")
+    A `file:` URL becomes the path that it means, and `~/` the home folder. No disk or server is asked. Raises
+    InputError for an address of another kind, a path that cannot exist, and an address that holds a secret.
+
+    >>> normalize_address("file:///data/my%20store"), normalize_address("S3://news//2026/")
     ('/data/my store', 's3://news/2026')
     """
     url = _URL.fullmatch(text)
@@ -60,7 +63,7 @@ def normalize_address(text: str) -> str:
 
 
 def has_secret(url: str) -> bool:
-    """True if a server's address names a user, or after a question mark what signs it or lets somebody in.
+    """Return whether the address of a server names a user, or has a parameter that signs it or lets somebody in.
 
     >>> has_secret("https://me:pw@host/a"), has_secret("https://host/a?X-Amz-Signature=1"), has_secret("https://host/a?raw=1")
     (True, True, False)
@@ -71,7 +74,8 @@ def has_secret(url: str) -> bool:
 
 
 def without_password(url: str) -> str:
-    """A server's address as it may be shown: without what is before its last @, and what follows a question mark.
+    """Return the address of a server as it may be shown: what precedes its last @ and what follows a ? or # is left
+    out.
 
     >>> without_password("https://user:se?cr/et@host:4200/api?key=secret"), without_password("host:3128")
     ('https://***@host:4200/api?...', 'host:3128')
@@ -84,14 +88,17 @@ def without_password(url: str) -> str:
 
 
 def is_object_address(address: str) -> bool:
-    """True if an address, in its plain form, is that of an object store."""
+    """Return whether an address, as `normalize_address` returns it, is that of an object store."""
     return address.startswith(f"{SCHEME}://")
 
 
 def parse_local_path(text: str) -> str:
-    """A path of this machine; one that begins with `~/` is below the home folder. Raises InputError for what is none.
+    """Return the path of this machine that a text names; `~` at its beginning becomes the home folder.
 
-    >>> local_path("raw/news")
+    Raises InputError if the text is empty, has a null character, is not UTF-8, or has a name of more than
+    MAX_NAME_BYTES bytes.
+
+    >>> parse_local_path("raw/news")
     'raw/news'
     """
     try:
@@ -109,7 +116,7 @@ def parse_local_path(text: str) -> str:
 
 
 def _parse_file_url(rest: str) -> str:
-    """The path of `file:` and this rest."""
+    """Return the path in a URL of a file. rest: what follows `file:/`"""
     host, slash, path = rest.removeprefix("/").partition("/") if rest.startswith("/") else ("", "/", rest)
     if host not in ("", "localhost") or not slash:
         raise InputError("A file:// address is of this machine and has three slashes, as in file:///data/store.")
@@ -121,7 +128,12 @@ def _parse_file_url(rest: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectAddress:
-    """The place of objects, below a prefix of a bucket. `options`: how the store is reached, as Arrow calls them."""
+    """The address of a folder in an object store. `str` writes it as it can be typed.
+
+    bucket:  the name of the bucket
+    pieces:  the names that make up the prefix, the outermost first
+    options: how the store is reached, by Arrow's names
+    """
 
     bucket: str
     pieces: tuple[str, ...] = ()
@@ -134,12 +146,15 @@ class ObjectAddress:
 
     @property
     def root(self) -> str:
-        """Bucket and prefix, as Arrow names a path."""
+        """The bucket and the prefix as one path, as Arrow takes it."""
         return "/".join((self.bucket, *self.pieces))
 
 
 def parse_object_address(text: str) -> ObjectAddress:
-    """The address that a text is. Raises InputError, which shows no part of it that may be a secret.
+    """Parse `s3://BUCKET/PREFIX?OPTION=VALUE&...`; empty names in the prefix are left out.
+
+    Raises InputError if there is no valid bucket, an option or its value is not known, or the prefix has `.` or `..`;
+    and for anything that may be a key or a password. The message shows no part that may be secret.
 
     >>> print(parse_object_address("s3://news/a b/c%23/?region=eu-west-1"))
     s3://news/a%20b/c%23?region=eu-west-1
@@ -166,7 +181,7 @@ _SECRET_REASON = "it would stand in records, reports and logs."
 
 
 def _parse_options(query: str) -> dict[str, str]:
-    """The options after the question mark."""
+    """Return the options in the query of an object store's address."""
     options = dict(parse_qsl(query, keep_blank_values=True))
     for key, value in options.items():
         if key not in _OPTIONS:

@@ -1,19 +1,15 @@
-"""Files and folders that appear whole: made next to their place under another name, flushed to the disk and renamed.
+"""Files that appear whole, locks on files, and errors of disks and object stores that say what to do.
 
-Promise: a reader of a path sees the old contents or the new ones, never half. What a killed process leaves is hidden
-and ends with `UNFINISHED`; `remove_abandoned` tells it from what another one writes by the system's lock, which a
-writer has on its file and which ends with the process. A writer `alone` needs no lock: the next one finds what was
-left under the one name, and overwrites it.
+Files: a file is written next to its place under another name, flushed to the disk and renamed. Promise: a reader of a
+path sees the old contents or the new ones, never half. What a killed process leaves is hidden and ends with
+UNFINISHED_SUFFIX. `remove_abandoned` tells it from what another process writes by the lock that a writer has on its
+file. A writer that is the only one needs no lock: the next one finds what was left under the one name, and overwrites
+it. Cost: the disk's time for one flush, some milliseconds.
 
-Cost: the disk's time for one flush, some milliseconds.
+Locks: they are the system's (flock), so they end with the process, however that goes, and never go stale; a killed
+process may leave an empty file, which blocks nobody. What takes a lock here raises OSError if the file system has none.
 
-What a disk or an object store refuses is reported as one paragraph with a remedy, instead of a traceback.
-
-Locks: what the processes of a machine do one at a time, by the system's locks on files.
-
-A lock is the system's, not the file's: it ends with the process that holds it, however that goes, so nothing goes
-stale; a killed process may leave an empty file, which blocks nobody. What takes a lock here raises
-OSError where the file system knows none.
+Errors: what a disk or an object store refuses is reported as one paragraph with a remedy, instead of a traceback.
 """
 
 import errno
@@ -39,9 +35,11 @@ NO_LOCK_ERRORS: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # what a
 
 @contextmanager
 def hold_lock(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold a file for the time of the block, alone; `waiting` is called where another process holds it first.
+    """Hold an exclusive lock on a file for the time of the block.
 
-    The file is made, and removed again at the end. Raises OSError where it cannot be written.
+    The file is made if it is missing, and removed when the block ends.
+    on_wait: called before each wait for another process that holds the lock
+    Raises OSError if the file cannot be written, or its file system has no locks.
     """
     file = _acquire_lock(path, on_wait)
     try:
@@ -64,12 +62,15 @@ def _acquire_lock(path: Path, on_wait: Callable[[], None]) -> IO[str]:
 
 
 def lock(file: IO[Any]) -> None:
-    """Lock an open file for this process alone; waits for another that has a lock on it."""
+    """Lock an open file exclusively; waits as long as another process has a lock on it."""
     fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def try_lock(file: IO[Any]) -> bool:
-    """Lock an open file for this process alone, if no other has a lock on it; a shared lock of our own is released."""
+    """Lock an open file exclusively unless somebody else has a lock on it; return whether it is locked now.
+
+    A shared lock that the file has through the same handle is given up, also if False is returned.
+    """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -78,7 +79,7 @@ def try_lock(file: IO[Any]) -> bool:
 
 
 def is_locked(path: Path) -> bool:
-    """Tell whether a process holds a lock on a file."""
+    """Return whether a process holds a lock on a file; False if there is no file."""
     try:
         with path.open("r+") as file:
             return not try_lock(file)
@@ -87,7 +88,7 @@ def is_locked(path: Path) -> bool:
 
 
 def is_same_file(file: IO[Any], path: Path) -> bool:
-    """True if an open file is still the one at a path."""
+    """Return whether an open file is still the one at a path, neither removed nor replaced."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
@@ -137,11 +138,12 @@ _TRANSIENT = re.compile(
 
 
 def to_unfinished_path(path: Path, is_only_writer: bool = False) -> Path:
-    """Return the path at which to make a file for another path, in the same folder.
+    """Return the hidden path, in the same folder, under which to write a file before it gets its name.
 
-    alone: no other process makes it meanwhile. Then there is one name, and what a killed process left is found there
+    is_only_writer: no other process writes this file now. Then the name is always the same, so that what a killed
+                    process left is found; otherwise each call returns another one.
 
-    >>> unfinished(Path("store/table.arrow"), alone=True).as_posix()
+    >>> to_unfinished_path(Path("store/table.arrow"), is_only_writer=True).as_posix()
     'store/.table.arrow.tmp'
     """
     unique = "" if is_only_writer else f".{read_machine_id()}{uuid.uuid4().hex[8:]}"
@@ -150,7 +152,10 @@ def to_unfinished_path(path: Path, is_only_writer: bool = False) -> Path:
 
 @cache
 def read_machine_id() -> str:
-    """Eight digits that tell this machine, since it was started, from others: locks held here are visible here."""
+    """Return eight hexadecimal digits that identify this machine since it was started.
+
+    Processes with the same id see each other's locks.
+    """
     try:
         identity = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
     except OSError:
@@ -159,7 +164,7 @@ def read_machine_id() -> str:
 
 
 def open_unfinished(new: Path) -> BufferedWriter:
-    """A new file at a path of `unfinished`, for writing; while it is open, `remove_abandoned` leaves it."""
+    """Open a new file for writing at a path of `to_unfinished_path`; while it is open, `remove_abandoned` leaves it."""
     while True:
         file = new.open("wb")
         try:
@@ -174,7 +179,9 @@ def open_unfinished(new: Path) -> BufferedWriter:
 
 
 def open_with_folder(new: Path) -> BufferedWriter:
-    """As `open_unfinished`; the folder is made where it is missing, also when another process removes it as empty."""
+    """Open a new file as `open_unfinished` does, and make its folder, even if another process removes it as empty
+    meanwhile.
+    """
     for _ in range(MAX_FOLDER_TRIES):
         new.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
@@ -184,10 +191,11 @@ def open_with_folder(new: Path) -> BufferedWriter:
 
 
 def remove_abandoned(paths: Iterable[Path]) -> int:
-    """Remove those of some files that are unfinished and that no living process writes; return their number.
+    """Remove the unfinished files that no living process writes, and return how many were removed.
 
-    Files of another machine, or of this one before it was last started, are left until they are a day old. Nothing is
-    removed where the file system knows no locks, or does not permit it.
+    paths: files of any name; those that are not unfinished stay
+    A file of another machine, or of this one before it was last started, is removed only if it is a day old. Nothing is
+    removed if the file system has no locks, or does not permit it.
     """
     return sum(_remove_if_abandoned(path) for path in paths)
 
@@ -211,9 +219,10 @@ def _remove_if_abandoned(path: Path) -> bool:
 
 @contextmanager
 def replace_file(path: Path, is_only_writer: bool = False) -> Iterator[Path]:
-    """A path to write to: the file there takes the place of the one at `path` when the block ends well.
+    """Give a path to write to; if the block ends well, the file there takes the place of the one at `path`.
 
-    alone: as for `unfinished`
+    If the block raises, the file at `path` stays and what was written is removed.
+    is_only_writer: as for `to_unfinished_path`
     """
     new = to_unfinished_path(path, is_only_writer)
     with ExitStack() as cleanup:
@@ -227,17 +236,17 @@ def replace_file(path: Path, is_only_writer: bool = False) -> Iterator[Path]:
 
 
 def put_file(new: Path, path: Path) -> None:
-    """Give a finished file its name. Its writer has no bytes of it left in memory."""
+    """Flush a finished file to the disk and give it its name. Its writer must have no bytes of it left in memory."""
     flush(new)
     new.replace(path)
 
 
 def explain_disk_error(error: OSError, elsewhere: str) -> str | None:
-    """Return what the disk refuses and what the user can do; None where the user cannot fix it.
+    """Return what the disk refuses and what the user can do about it; None if the user cannot fix it.
 
-    elsewhere: how to write to another place
+    elsewhere: how to write to another place, as the end of the sentence
 
-    >>> disk_refusal(OSError(errno.EROFS, "Read-only file system"), "choose another store")
+    >>> explain_disk_error(OSError(errno.EROFS, "Read-only file system"), "choose another store")
     'this file system is read-only: choose another store'
     """
     if error.errno not in _REFUSALS:
@@ -247,7 +256,7 @@ def explain_disk_error(error: OSError, elsewhere: str) -> str | None:
 
 
 def remove_empty_folders(folder: Path, root: Path) -> None:
-    """Remove a folder that holds nothing, and those above it that hold nothing then, below a root that stays."""
+    """Remove a folder if it is empty, then each folder above it that is empty then, but not `root`."""
     while folder != root:
         try:
             folder.rmdir()
@@ -257,12 +266,12 @@ def remove_empty_folders(folder: Path, root: Path) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Have the system write down which names a folder holds."""
+    """Flush to the disk which names a folder holds. Raises OSError."""
     flush(folder, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def flush(path: Path, flags: int = os.O_RDONLY) -> None:
-    """Have the disk hold a file or folder. Raises OSError."""
+    """Flush a file or folder to the disk. Raises OSError."""
     number = os.open(path, flags)
     try:
         os.fsync(number)
@@ -271,13 +280,13 @@ def flush(path: Path, flags: int = os.O_RDONLY) -> None:
 
 
 def is_transient(error: OSError) -> bool:
-    """True if the error that an object store reports may pass by itself."""
+    """Return whether an error of an object store may pass if the request is repeated."""
     return _TRANSIENT.search(str(error)) is not None
 
 
 @contextmanager
 def explain_write_errors(path: str) -> Iterator[None]:
-    """Turn what a disk or an object store reports of an unwritable place into a paragraph with a remedy."""
+    """Turn an OSError of the block into an InputError that says why `path` cannot be written, and what to do."""
     try:
         yield
     except OSError as error:
@@ -287,7 +296,11 @@ def explain_write_errors(path: str) -> Iterator[None]:
 
 @contextmanager
 def explain_read_errors(path: str, act: str = "read") -> Iterator[None]:
-    """Turn what forbids reading into a paragraph with a remedy; below a file is nothing, and a folder is no file."""
+    """Turn an OSError of the block into an InputError that says why `path` cannot be read, and what to do.
+
+    FileNotFoundError stays what it is. A path below a file, and a folder instead of a file, count as not found.
+    act: what is tried, for the message
+    """
     try:
         yield
     except FileNotFoundError:
@@ -302,7 +315,7 @@ def explain_read_errors(path: str, act: str = "read") -> Iterator[None]:
 
 
 def _find_store_remedy(error: OSError, path: str) -> str | None:
-    """Return the remedy for what an object store reports; None for a folder's path."""
+    """Return the remedy for an error of an object store; None if `path` is not in one."""
     if not is_object_address(path):
         return None
     if is_transient(error):

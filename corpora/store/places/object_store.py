@@ -1,9 +1,9 @@
-"""Files of an object store: Arrow's S3 client, with requests repeated while the store does not answer.
+"""Files of an object store: Arrow's S3 client, with requests repeated as long as the store does not answer.
 
-Promises: what may pass by itself (no connection, a connection that breaks, a 5xx, a 429) is tried again after waits
-that double up to eight seconds; the last attempt begins within `PATIENCE_SECONDS` where the store has answered this
-process and no wait for it was in vain since, else within `FIRST_SECONDS`. Then, and at once for anything else, it is an
-OSError. Reading again and writing an object again change nothing.
+Promises: after an error that may pass by itself (no connection, a connection that breaks, a 5xx, a 429) the request is
+repeated, after waits that double up to eight seconds. The last attempt begins within PATIENCE_SECONDS if the store has
+answered this process and no wait for it was in vain since, else within FIRST_PATIENCE_SECONDS. Then, and at once after
+any other error, OSError is raised. Reading again and writing an object again change nothing.
 """
 
 import errno
@@ -35,14 +35,18 @@ _answering_stores: set[str] = set()  # stores that have answered this process, a
 
 
 class ObjectFiles:
-    """The files of one object store. Every method raises OSError as Arrow does, when patience is at its end."""
+    """The files of one object store. Methods raise OSError as Arrow does, once requests are no longer repeated."""
 
     def __init__(self, address: ObjectAddress) -> None:
         self._store = str(address.options.get("endpoint_override", address.bucket))
         self._files = self.retry(lambda: _open_file_system(address), proves_contact=False)
 
     def retry(self, call: Callable[[], Result], proves_contact: bool = True) -> Result:
-        """Return the result of a call, within the attempts that time allows. answers: its result is the store's word"""
+        """Call a function, and again after errors that may pass, as long as the module's head says. Return its result.
+
+        proves_contact: whether a result means that the store has answered
+        Raises FileNotFoundError if the store has no such object, and the last OSError.
+        """
         started, wait = time.monotonic(), _MIN_WAIT_SECONDS
         while True:
             try:
@@ -66,23 +70,23 @@ class ObjectFiles:
             wait = min(2 * wait, _MAX_WAIT_SECONDS)
 
     def get_file_info(self, selected: str | pafs.FileSelector) -> Any:
-        """As Arrow's."""
+        """Return what Arrow's `get_file_info` returns."""
         return self.retry(lambda: self._files.get_file_info(selected))
 
     def has_object(self, path: str) -> bool:
-        """True if the object exists, by one attempt."""
+        """Return whether an object exists. Asks once, and raises OSError if that fails."""
         return bool(self._files.get_file_info(path).type == pafs.FileType.File)
 
     def open_input_file(self, path: str, address: str) -> "ObjectFile":
-        """An object to read from. address: what messages call it"""
+        """Open an object for reading. address: its name in messages"""
         return ObjectFile(self, path, self.retry(lambda: self._files.open_input_file(path)), address)
 
     def delete_file(self, path: str) -> None:
-        """As Arrow's."""
+        """Delete an object. Raises FileNotFoundError if the store says that there is none."""
         self.retry(lambda: self._files.delete_file(path))
 
     def upload(self, handle: BinaryIO, path: str) -> None:
-        """Make an object of all bytes of a file."""
+        """Write all bytes of an open file, from its beginning, as an object."""
 
         def put() -> None:
             handle.seek(0)
@@ -101,7 +105,7 @@ class _Prefetch(NamedTuple):
 
 
 class ObjectFile:
-    """An object that is read at any offset. Raises FileNotFoundError and InputError."""
+    """An object that is read at any offset, as Arrow's files are. Raises FileNotFoundError and InputError."""
 
     def __init__(self, files: ObjectFiles, path: str, file: pa.NativeFile, address: str) -> None:
         self._files, self._path, self._file, self._address, self._position = files, path, file, address, 0
@@ -117,24 +121,25 @@ class ObjectFile:
         self.close()
 
     def close(self) -> None:
-        """Read no more."""
+        """Close the object; a piece that is being fetched is given up."""
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
         self._file.close()
 
     def size(self) -> int:
-        """Its bytes."""
+        """Return the number of bytes."""
         return int(self._file.size())
 
     def etag(self) -> str:
-        """Return the store's name for these bytes; "" where it gives none. Raises OSError."""
+        """Return the ETag of the object; "" if the store gives none. Raises OSError."""
         metadata = self._files.retry(lambda: self._file.metadata())
         return str(metadata.get("ETag", b"").decode()) if metadata else ""
 
     def read_at(self, num_bytes: int, offset: int) -> bytes:
-        """So many bytes, or fewer at the end. Small pieces come with what is after them, AT_ONCE bytes at a time.
+        """Read `num_bytes` bytes from `offset` on, or fewer at the end of the object.
 
-        While large pieces are read one after another, the next one is fetched already.
+        A piece below FETCH_BYTES is served from a block of FETCH_BYTES that begins with it. If larger pieces are read
+        one after another, the next one is already being fetched.
         """
         with explain_read_errors(self._address):
             prefetched, self._next_piece = self._next_piece, None
@@ -166,7 +171,7 @@ class ObjectFile:
             self._next_piece = _Prefetch(offset, num_bytes, data)
 
     def _read_piece(self, num_bytes: int, offset: int) -> bytes:
-        """One attempt. Arrow reports a missing object in several ways, so it is looked up after a fault."""
+        """Read a piece in one attempt. Arrow reports a missing object in several ways, so it is looked up then."""
         try:
             return bytes(self._file.read_at(num_bytes, offset))
         except OSError:
@@ -175,19 +180,19 @@ class ObjectFile:
             raise
 
     def read(self, num_bytes: int | None = None) -> bytes:
-        """The next bytes, or all that are left."""
+        """Read the next bytes; all that are left if `num_bytes` is None or negative."""
         wanted = self.size() - self._position if num_bytes is None or num_bytes < 0 else num_bytes
         data = self.read_at(wanted, self._position) if wanted else b""
         self._position += len(data)
         return data
 
     def seek(self, position: int) -> None:
-        """Read on from another place."""
+        """Set the offset from which `read` goes on."""
         self._position = position
 
 
 def _open_file_system(address: ObjectAddress) -> pafs.S3FileSystem:
-    """Arrow's client, which tries once; a bucket's region is asked for where nothing says it."""
+    """Return Arrow's client, which tries each request once. The bucket's region is asked for if nothing names it."""
     options = address.options
     region = options.get("region")
     if region is None and "endpoint_override" not in options and not os.environ.get("AWS_ENDPOINT_URL"):

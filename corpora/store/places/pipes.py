@@ -1,4 +1,4 @@
-"""Pipes as inputs: a named one waits for who writes to it, and not for ever."""
+"""Pipes as inputs: one that nobody writes to is refused after a while, instead of being waited for without end."""
 
 import os
 import select
@@ -11,7 +11,10 @@ WRITER_SECONDS = 20.0  # to wait for the first byte
 
 
 def open_file(path: Path) -> BufferedReader:
-    """Return the bytes at a path. Raises OSError, and InputError for a pipe to which nobody writes."""
+    """Open a file or a named pipe for reading.
+
+    Raises OSError, and InputError if a pipe has no byte to read for WRITER_SECONDS.
+    """
     if not path.is_fifo():
         return path.open("rb")
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -25,6 +28,6 @@ def open_file(path: Path) -> BufferedReader:
 
 
 def check_not_pipe(path: Path) -> None:
-    """Raise InputError for a pipe: what opens it would wait for ever, or read it only once."""
+    """Raise InputError if a path is a named pipe: opening it would wait without end, and it can be read only once."""
     if path.is_fifo():
         raise InputError(f"{path} is a pipe, and must be a file: write to one what comes through it.")

@@ -1,9 +1,9 @@
-"""Places: where a store's files are, a local folder or an object store, under one small class.
+"""Places: a store's root, a local folder or an object store, under one small class.
 
-Promise: a file that can be seen is whole. Locally it is written next to its place, flushed to the disk and
-renamed (`files.py`). For an object store it is written to an unnamed temporary file first and uploaded when it is
-whole, for an upload that is abandoned midway cannot be taken back: that costs the temporary space of one file. A
-`Place` is cheap to pickle: it travels to worker processes as its address.
+Promise: a file that can be seen is whole. Locally it is written next to its place, flushed to the disk and renamed
+(`files.py`). For an object store it is written to an unnamed temporary file first and uploaded when it is whole,
+because an upload that is abandoned midway cannot be taken back: that costs the temporary space of one file. A `Place`
+is cheap to pickle: it travels to worker processes as its address.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ MAX_CACHED_BYTES = 64 << 20  # of objects that are written once, in each process
 
 
 class _ObjectCache:
-    """The bytes of objects that were used last, as many as there is room for."""
+    """The bytes of the objects that were used last, at most MAX_CACHED_BYTES."""
 
     def __init__(self) -> None:
         self._objects: OrderedDict[tuple[str, str], bytes] = OrderedDict()  # the last used at the end
@@ -63,10 +63,10 @@ _object_cache = _ObjectCache()
 
 @dataclass(frozen=True)
 class Place:
-    """A store's root: a folder (`store`, `/data/store`) or an object store's address (`s3://bucket/prefix`).
+    """The root of a store: a folder (`store`, `/data/store`) or an address of an object store (`s3://bucket/prefix`).
 
-    `file:///data/store` and `~/store` become the paths that they mean. Raises InputError for an address that cannot be
-    one, that is of a store of another kind, or that holds a secret.
+    Paths of files are relative to it, with slashes. `file:///data/store` and `~/store` become the paths that they mean.
+    Raises InputError for an address that cannot be one, that is of another kind, or that holds a secret.
     """
 
     address: str
@@ -76,12 +76,12 @@ class Place:
 
     @cached_property
     def _object_address(self) -> ObjectAddress | None:
-        """The address taken apart; None for a folder."""
+        """The address in its pieces; None for a folder."""
         return parse_object_address(self.address) if is_object_address(self.address) else None
 
     @cached_property
     def _root(self) -> str:
-        """The folder, or bucket and prefix."""
+        """The absolute path of the folder, or bucket and prefix."""
         return Path(self.address).resolve().as_posix() if self._object_address is None else self._object_address.root
 
     @cached_property
@@ -96,16 +96,18 @@ class Place:
 
     @property
     def is_local(self) -> bool:
-        """True if files are on this machine's file system and can be mapped into memory."""
+        """True if files are in this machine's file system and can be mapped into memory."""
         return self._object_address is None
 
     def to_full_path(self, path: str) -> str:
-        """The path of a file in the underlying file system."""
+        """Return the path of a file in the underlying file system; of the root if `path` is ""."""
         root = self._root.rstrip("/") if path else self._root
         return f"{root}/{path}" if path else root
 
     def to_address(self, path: str) -> str:
-        """The address of a file or folder in the store, as it is shown and can be typed."""
+        """Return the address of a file or folder of the store as it is shown and can be typed; of the root if `path` is
+        "".
+        """
         if self._object_address is None:
             return self.to_full_path(path)
         return str(
@@ -117,19 +119,21 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The name of its folder; "" at the top."""
+        """The last name of the address; "" if it has none."""
         if self._object_address is not None:
             return self._object_address.pieces[-1] if self._object_address.pieces else ""
         return Path(self.address).name
 
     @property
     def without_links(self) -> "Place":
-        """The same place, without links on the way."""
+        """The same place without symbolic links on the way."""
         return Place(self._root) if self._object_address is None else self
 
     @property
     def parent(self) -> "Place":
-        """The folder above; at the top itself. Of a relative path the folder above on this machine."""
+        """The folder above, or the place itself if there is none; an absolute path if the address does not name that
+        folder.
+        """
         if self._object_address is not None:
             return Place(str(replace(self._object_address, pieces=self._object_address.pieces[:-1])))
         path = Path(self.address)
@@ -137,13 +141,15 @@ class Place:
         return Place(str((path if has_parent else path.absolute()).parent))
 
     def list_files(self, folder: str) -> dict[str, int]:
-        """Every finished file under a folder, as path relative to the store -> size in bytes; empty where none is."""
+        """Return {path relative to the store: size in bytes} of all finished files below a folder; empty if there are
+        none.
+        """
         return {
             path: size for path, size in self._list_all_files(folder).items() if not path.endswith(UNFINISHED_SUFFIX)
         }
 
     def list_unfinished(self, folder: str) -> dict[str, int]:
-        """Return the same as `sizes` for files that a process writes now, or wrote when it was killed."""
+        """Return what `list_files` returns, of files that a process writes now or was writing when it was killed."""
         return {path: size for path, size in self._list_all_files(folder).items() if path.endswith(UNFINISHED_SUFFIX)}
 
     def _list_all_files(self, folder: str) -> dict[str, int]:
@@ -163,16 +169,19 @@ class Place:
             ) from error
 
     def find_size(self, path: str) -> int | None:
-        """The bytes of one file, or None where there is none."""
+        """Return the size of a file in bytes; None if there is no such file."""
         with explain_read_errors(self.to_address(path)):
             info = self._files.get_file_info(self.to_full_path(path))
         return int(info.size) if info.type == pafs.FileType.File else None
 
     def read(self, path: str, is_final: bool = False) -> bytes:
-        """All bytes of a file. once: it is written once. Raises FileNotFoundError, InputError where it may not be read.
+        """Return all bytes of a file.
 
-        An object's size is asked for first and its bytes then: one replaced in between would come cut. Nobody has to
-        ask whether it was where it has the same bytes always, or ends as a sealed document does.
+        is_final: the file is never replaced by other bytes
+        Raises FileNotFoundError, and InputError if the file cannot be read.
+
+        An object's size and its bytes are asked for one after the other, so one that is replaced in between would come
+        cut. Therefore the size is asked for again, unless the object is final or ends as a sealed document does.
         """
         full, files = self.to_full_path(path), self._files
         while isinstance(files, ObjectFiles):
@@ -187,9 +196,11 @@ class Place:
             return file.read()
 
     def read_checked(self, path: str, parse: Callable[[bytes], Result]) -> Result:
-        """What `parse` makes of a file that is written once. It raises where the bytes are not those that were written.
+        """Return what `parse` makes of the bytes of a file that is never replaced.
 
-        A process asks for such an object once, as long as it is among the last `KEPT_BYTES`. Raises what `read` raises.
+        parse: must raise if the bytes are not those that were written; only bytes that it accepts are kept
+        An object is fetched once in a process, as long as it is among the last MAX_CACHED_BYTES. Raises what `read`
+        raises.
         """
         key = (self.address, path)
         data = _object_cache.get(key)
@@ -201,7 +212,10 @@ class Place:
         return result
 
     def open(self, path: str) -> pa.NativeFile | ObjectFile:
-        """A file opened for reading at any offset, mapped into memory where it is local."""
+        """Open a file for reading at any offset; a local file is mapped into memory.
+
+        Raises FileNotFoundError, and InputError if the file cannot be read or is a pipe.
+        """
         full, files = self.to_full_path(path), self._files
         with explain_read_errors(self.to_address(path)):
             if isinstance(files, ObjectFiles):
@@ -210,21 +224,26 @@ class Place:
             return pa.memory_map(full)
 
     def write(self, path: str, data: bytes, is_final: bool = False) -> None:
-        """Put a file in one step: readers see the old one or the new one, never half. once: for `read_sound`"""
+        """Write a file in one step: readers see the old bytes or the new ones, never half.
+
+        is_final: the file is never replaced, so `read_checked` may keep its bytes
+        Raises InputError if the place cannot be written.
+        """
         with self.create(path, is_final) as sink:
             sink.write(data)
 
     def delete(self, path: str) -> None:
-        """Remove one file. Raises FileNotFoundError, and InputError where it may not be removed."""
+        """Delete a file. Raises FileNotFoundError, and InputError if it cannot be removed."""
         with explain_read_errors(self.to_address(path), "remove"):
             self._files.delete_file(self.to_full_path(path))
 
     @contextmanager
     def create(self, path: str, is_final: bool = False) -> "Iterator[HashingSink]":
-        """A new file that appears when the block ends well, and never when it raises. once: for `read_sound`
+        """Open a new file for writing. It appears when the block ends well, and never if the block raises.
 
-        Raises InputError where the place cannot be written (permissions, a full disk, a read-only file system);
-        what the block itself raises passes unchanged.
+        is_final: the file is never replaced, so `read_checked` may keep its bytes
+        Raises InputError if the place cannot be written (permissions, a full disk, a read-only file system). What the
+        block itself raises passes unchanged.
         """
         full, files = self.to_full_path(path), self._files
         if not isinstance(files, ObjectFiles):
@@ -241,7 +260,7 @@ class Place:
 
 
 class HashingSink:
-    """A file being written that counts and hashes its bytes on the way (it writes front to back only)."""
+    """A file that is written front to back; it counts and hashes the bytes on the way."""
 
     closed = False
 
@@ -252,7 +271,7 @@ class HashingSink:
         self.size_bytes = 0
 
     def write(self, data: Any) -> int:
-        """Write bytes or an Arrow buffer. Raises InputError where the disk refuses them for a known reason."""
+        """Write bytes or an Arrow buffer, and return their number. Raises InputError if the disk refuses them."""
         view = memoryview(data)
         with explain_write_errors(self._path):
             self._handle.write(view)
@@ -261,22 +280,22 @@ class HashingSink:
         return view.nbytes
 
     def flush(self) -> None:
-        """Pass what is buffered on."""
+        """Hand what is buffered to the system. Raises InputError if the disk refuses it."""
         with explain_write_errors(self._path):
             self._handle.flush()
 
     def tell(self) -> int:
-        """Bytes written so far."""
+        """Return the number of bytes written so far."""
         return self.size_bytes
 
     def sha256(self) -> str:
-        """Hex digest of what was written so far."""
+        """Return the sha256 of what was written so far, in hexadecimal digits."""
         return self._sha256.hexdigest()
 
 
 @contextmanager
 def _create_local_file(path: Path) -> Iterator[HashingSink]:
-    """A file that appears when the block ends well; two writers of one path never share one."""
+    """Open a new file that appears when the block ends well. Two writers of one path never share a file."""
     new = to_unfinished_path(path)
     with explain_write_errors(path.as_posix()):
         handle = open_with_folder(new)
@@ -292,7 +311,7 @@ def _create_local_file(path: Path) -> Iterator[HashingSink]:
 
 @contextmanager
 def _create_unnamed_file() -> Iterator[tuple[HashingSink, BinaryIO]]:
-    """A temporary file without a name, to write to and to read: it is gone with the process, however that ends."""
+    """Open a temporary file without a name, to write and to read. It is gone with the process, however that ends."""
     folder = tempfile.gettempdir()
     with explain_write_errors(folder):
         number, name = tempfile.mkstemp(prefix="cloze-")

@@ -8,21 +8,17 @@ trimmed to the length, and documents are never joined.
 The script's faults are fixed:
 - what it trims is lost; here it begins the next example. So all but the last example of a document, and those that aim
   at less, are full;
-- it trims inside words; here at a word start. A word is cut only where it is longer than an example; where none of
-  its words fits, there is no second segment;
+- it trims inside words; here at a word start. A word is cut only if it is longer than an example; if none of its words
+  fits, there is no second segment;
 - once a long sentence is in the second segment, later ones that are short may still go to the first, so that sentences
   change their order; here the segments are two runs of text;
 - its choices are unseeded, and depend on how many processes share the files; here the example's id addresses each.
 
 An example of one segment has no B: its boundary is its length, and the second document its only one.
 
-Promise: for every copy, total = placed + truncated + left over, over the tokens of the columns, where nothing is
-truncated or left over.
-
-The kernel of ELECTRA's segments: which sentences an example takes, where its segments end.
-
-Promise: the examples of `shards.builders.pieces.electra.build_electra_plain`. The plan is one of
-`shards.builders.pieces.plan_kernels`.
+Promise: for every copy, total = placed + truncated + left over, over the tokens of the columns, and nothing is
+truncated or left over. `plan_electra` is a kernel that writes a plan of `shards.builders.pieces.plan_kernels`;
+`build_electra_plain` defines the examples.
 """
 
 from collections.abc import Iterator
@@ -81,9 +77,13 @@ def plan_electra(
     single: float,
     pieces: Int64s,
 ) -> int:
-    """Fill `pieces` with those of all examples in order; return their number.
+    """Plan the examples of one copy: write their pieces into `pieces`, in order, and return how many pieces there are.
 
-    short: probability of a drawn target; one: of one segment
+    addresses: uint64 [2], keys of the random choices in `PURPOSES`
+    length:    number of tokens of the longest example, special tokens included
+    short:     probability that an example aims at a shorter, drawn length
+    single:    probability that an example has one segment
+    pieces:    int64 [room, PIECE_WIDTH]
     """
     num, example = 0, 0
     for document in range(len(documents) - 1):
@@ -111,13 +111,13 @@ def plan_electra(
 
 @kernel
 def _draw_target(key: np.uint64, length: int, short: float) -> int:
-    """The tokens that an example should have: the length, or rarely a number in [SHORTEST, length]."""
+    """Draw how many tokens an example should have: `length`, or with probability `short` from MIN_TARGET on."""
     return MIN_TARGET + draw_below_one(key, 1, length - MIN_TARGET + 1) if draw_uniform_one(key, 0) < short else length
 
 
 @kernel
 def _divide(sentences: Int64s, start: int, first: int, end: int, target: int, single: float, key: np.uint64) -> int:
-    """The end of the first segment: the sentence after its last."""
+    """Return the number of the sentence with which the second segment begins; `end` if there is no second segment."""
     if draw_uniform_one(key, 0) < single:
         return end
     wanted, middle = (target - 3) // 2, first + 1
@@ -130,9 +130,10 @@ def _divide(sentences: Int64s, start: int, first: int, end: int, target: int, si
 
 @kernel
 def _trim_segments(word_starts: Bytes, start: int, middle: int, end: int, length: int) -> tuple[int, int]:
-    """Return where the first segment ends, and where the second; both are at a word start, and fit.
+    """Return where the first segment ends and where the second ends, so that both fit into `length` tokens.
 
-    The same place twice where there is no second segment: none was wanted, or none of its words fits.
+    Ends are at word starts, unless a word is longer than an example. Both are the same if there is no second segment,
+    or if none of its words fits.
     """
     if middle - start > length - 2:
         a_end = find_word_cut(word_starts, start, length - 2)
@@ -171,12 +172,12 @@ class ElectraInput:
         """Accept all settings: everything goes together."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """The examples of all copies."""
+        """Return the examples of all copies."""
         return build_electra(columns, self, common, ExampleLayout.from_vocabulary(vocabulary, 2))
 
 
 def build_electra(columns: DocumentTokens, own: ElectraInput, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """The examples of all copies, by a kernel."""
+    """Build the examples of all copies with the kernel."""
     check_columns(columns)
     parts, ledgers = [], []
     trims = 2 * len(columns.ids) // (common.length - 3) + 1  # what is trimmed and what follows it do not fit together
@@ -192,7 +193,7 @@ def build_electra(columns: DocumentTokens, own: ElectraInput, common: Common, la
 
 
 def _build_ledger(columns: DocumentTokens, plan: Int64s) -> Ledger:
-    """The ledger of one copy. one_segment: examples without a B; cut_sentences: examples that end inside one."""
+    """Build the ledger of one copy. Figures: examples with one segment, and examples that end inside a sentence."""
     lasts = np.diff(plan[:, EXAMPLE], append=-1) != 0
     ends = plan[lasts, END]
     inside = columns.sentences[np.searchsorted(columns.sentences, ends)] != ends
@@ -203,7 +204,7 @@ def _build_ledger(columns: DocumentTokens, plan: Int64s) -> Ledger:
 def build_electra_plain(
     columns: DocumentTokens, own: ElectraInput, common: Common, layout: ExampleLayout
 ) -> BuiltExamples:
-    """Return what `electra_examples` gives, over lists of tokens."""
+    """Return what `build_electra` returns: the reference implementation, for tests."""
     parts, ledgers = [], []
     for copy in range(common.copies):
         planned = [
@@ -219,7 +220,7 @@ def build_electra_plain(
 def _iter_examples_plain(
     columns: DocumentTokens, document: int, own: ElectraInput, common: Common, copy: int
 ) -> Iterator[PlannedExample]:
-    """The examples of one document and copy."""
+    """Yield the examples of one document and copy."""
     first, last = columns.documents[document : document + 2].tolist()
     rest = [range(*bounds) for bounds in pairwise(columns.sentences[first : last + 1].tolist())]
     ordinal = 0
@@ -242,7 +243,10 @@ def _iter_examples_plain(
 
 
 def _divide_sentences_plain(sentences: list[range], wanted: int, *, exceeds: bool) -> tuple[range, range]:
-    """The tokens of both segments. coin: whether the first goes beyond what is wanted rather than stay below it"""
+    """Divide sentences into two segments: the first has fewer than `wanted` tokens, or one sentence, whichever is more.
+
+    exceeds: whether the first segment takes one more sentence, and so may exceed `wanted`
+    """
     a = sentences[0]
     end = sentences[-1].stop
     for sentence in sentences[1:]:
@@ -254,7 +258,7 @@ def _divide_sentences_plain(sentences: list[range], wanted: int, *, exceeds: boo
 
 
 def _trim_segments_plain(columns: DocumentTokens, a: range, b: range, length: int) -> tuple[range, range]:
-    """Both segments, as much of them as fits."""
+    """Trim both segments so that they fit into `length` tokens."""
     if len(a) > length - 2:
         words = [place for place in a[1 : length - 1] if columns.word_starts[place]]
         return range(a.start, max(words, default=a.start + length - 2)), range(0)

@@ -1,25 +1,21 @@
 """Full sentences: examples of one segment, packed with whole sentences, `[CLS] ... [SEP]`.
 
 Liu et al. 2019 (section 4.2): `full-sentences` continues from one document into the next, with an extra separator in
-between; `doc-sentences` ends an example where its document ends. An example takes the sentences that follow one
+between; `doc-sentences` ends an example at the end of its document. An example takes the sentences that follow one
 another while they fit. Neither has pair labels.
 
-What the authors leave open or drop is settled so that nothing is lost: a sentence longer than an example is cut, at
-the last word start that fits, into examples of its own, and what is left of it begins the next one; the last example
-of a shard is as short as it is. Documents follow one another in the order of the columns for the first copy, and in
-the order of a hash of their keys for every later one, so that copies have other neighbours.
+What the authors leave open or drop is settled so that nothing is lost: a sentence longer than an example is cut, at the
+last word start that fits, into examples of its own, and what is left of it begins the next one; the last example of a
+shard is as short as it is. Documents follow one another in the order of the columns for the first copy, and in the
+order of a hash of their keys for every later one, so that copies have other neighbours.
 
-The result is a function of the settings and the columns alone. An example's id is a hash of (key of the document of
-its first token, copy, its number among the examples that begin in that document).
+The result is a function of the settings and the columns only. An example's id is a hash of (key of the document of its
+first token, copy, its number among the examples that begin in that document).
 
-Promise: for every copy, total = placed + truncated + left over, over the tokens of the columns, where the total is
-counted on the input and placed on the examples; here nothing is truncated or left over.
-Cost: 0.9 microseconds an example of 128 tokens, 2.3 of 512 (one x86-64 core).
-
-The kernel of the packer: which tokens are in each example.
-
-Promise: the examples of `shards.builders.pieces.packing.pack_sentences_plain`, which is their definition. The plan is one of
-`shards.builders.pieces.plan_kernels`. Cost: see `shards.builders.pieces.packing`.
+Promise: for every copy, total = placed + truncated + left over, over the tokens of the columns. The total is counted on
+the input and placed on the examples; here nothing is truncated or left over. `plan_packs` is a kernel that writes a
+plan of `shards.builders.pieces.plan_kernels`; `pack_sentences_plain` defines the examples. Cost: 0.9 microseconds an
+example of 128 tokens, 2.3 of 512 (one x86-64 core).
 """
 
 from collections.abc import Iterator, Sequence
@@ -67,9 +63,12 @@ def plan_packs(
     crosses: bool,
     pieces: Int64s,
 ) -> int:
-    """Fill `pieces` with those of all examples in order; return their number.
+    """Plan the examples of one copy: write their pieces into `pieces`, in order, and return how many pieces there are.
 
-    room: tokens of an example without its first and last special one. order: of the documents.
+    order:   int64 [documents], the order in which documents follow one another
+    room:    most tokens of an example, without its first and last special token
+    crosses: whether an example may continue from one document into the next
+    pieces:  int64 [room for all pieces, PIECE_WIDTH]
     """
     num, example, num_tokens, is_open = 0, -1, 0, False
     for document in order:
@@ -99,7 +98,7 @@ PACK_SPECIALS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackSettings:
-    """Settings that determine the packs.
+    """Settings of the packer.
 
     length:  of the longest example, in tokens with specials
     crosses: whether an example may continue from one document into the next
@@ -132,7 +131,7 @@ class FullSentencesInput:
         """Accept all settings: everything goes together."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """The examples of all copies."""
+        """Return the examples of all copies."""
         own = PackSettings(length=common.length, crosses=self.crosses, copies=common.copies, seed=common.seed)
         ids = vocabulary.special_ids
         return BuiltExamples(*pack_sentences(columns, own, cls_id=ids["cls"], sep_id=ids["sep"]))
@@ -149,7 +148,7 @@ class DocSentencesInput(FullSentencesInput):
 def pack_sentences(
     columns: DocumentTokens, settings: PackSettings, *, cls_id: int, sep_id: int
 ) -> tuple[Examples, tuple[Ledger, ...]]:
-    """The examples of all copies, and one checked ledger a copy."""
+    """Pack whole sentences into examples. Return the examples of all copies, and one checked ledger for each copy."""
     check_columns(columns)
     plans = [_plan_copy(columns, settings, copy) for copy in range(settings.copies)]
     layout = ExampleLayout(cls_id, sep_id)
@@ -158,13 +157,17 @@ def pack_sentences(
 
 
 def draw_document_order(columns: DocumentTokens, seed: int, copy: int) -> Int64s:
-    """The order in which the documents of a copy follow one another."""
+    """Return the order in which the documents of a copy follow one another: int64 [documents].
+
+    Copy 0 keeps the order of the columns.
+    """
     if copy == 0:
         return np.arange(len(columns.keys), dtype=np.int64)
     return np.argsort(compute_keys(seed, "pack order", copy, columns.keys), kind="stable").astype(np.int64)
 
 
 def _plan_copy(columns: DocumentTokens, settings: PackSettings, copy: int) -> Int64s:
+    """Plan the examples of one copy: int64 [pieces, PIECE_WIDTH]."""
     room = settings.length - PACK_SPECIALS
     cap = len(columns.sentences) + 2 * (len(columns.ids) // room + 1)  # a sentence's, and two cuts for each room
     pieces = np.empty((cap, PIECE_WIDTH), np.int64)
@@ -174,7 +177,10 @@ def _plan_copy(columns: DocumentTokens, settings: PackSettings, copy: int) -> In
 
 
 def build_pack_ledger(columns: DocumentTokens, pieces: Int64s) -> Ledger:
-    """The ledger of one copy: tokens that came in against tokens in its examples."""
+    """Build the ledger of one copy: the tokens of the documents, and the tokens in its examples.
+
+    Figure: pieces that begin inside a sentence.
+    """
     placed = int((pieces[:, END] - pieces[:, START]).sum())
     outcomes = {"placed": placed, "truncated": 0, "left_over": 0}
     account = Account(unit="tokens", total=len(columns.ids), outcomes=outcomes)
@@ -186,7 +192,7 @@ def build_pack_ledger(columns: DocumentTokens, pieces: Int64s) -> Ledger:
 def pack_sentences_plain(
     columns: DocumentTokens, settings: PackSettings, *, cls_id: int, sep_id: int
 ) -> tuple[Examples, tuple[Ledger, ...]]:
-    """Return what `pack_sentences` gives, over lists of tokens."""
+    """Return what `pack_sentences` returns: the reference implementation, for tests."""
     parts, ledgers = [], []
     for copy in range(settings.copies):
         examples = number_examples_plain([_merge_sentences(row) for row in _iter_rows(columns, settings, copy)])
@@ -196,7 +202,7 @@ def pack_sentences_plain(
 
 
 def _iter_rows(columns: DocumentTokens, settings: PackSettings, copy: int) -> Iterator[list[PlainPiece]]:
-    """The examples of one copy: the sentences of each, or pieces of these."""
+    """Yield for each example of one copy its sentences, or the piece of a sentence that fills it."""
     room, row = settings.length - PACK_SPECIALS, list[PlainPiece]()
     for document in draw_document_order(columns, settings.seed, copy).tolist():
         for sentence in range(columns.documents[document], columns.documents[document + 1]):
@@ -218,11 +224,11 @@ def _iter_rows(columns: DocumentTokens, settings: PackSettings, copy: int) -> It
 
 
 def _merge_sentences(sentences: Sequence[PlainPiece]) -> list[PlainPiece]:
-    """Sentences of one document that follow one another as one piece."""
+    """Merge the sentences of each document, which follow one another, into one piece."""
     runs = [list(run) for _, run in groupby(sentences, key=lambda piece: piece.document)]
     return [run[0]._replace(end=run[-1].end) for run in runs]
 
 
 def _count_tokens(sentences: Sequence[PlainPiece]) -> int:
-    """Tokens of an example without its first and last special one: there is a separator where the document changes."""
+    """Count the tokens of an example without its first and last special token, but with separators inside."""
     return sum(piece.end - piece.start + 1 for piece in _merge_sentences(sentences)) - 1

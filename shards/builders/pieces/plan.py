@@ -1,8 +1,8 @@
-"""Examples made of pieces of documents: a plan of one copy as columns, by kernels and by definition.
+"""Examples made of pieces of documents: a plan of one copy becomes columns, by kernels and by definition.
 
-The pieces of an example follow `[CLS]`, each with a `[SEP]`. With two segments the first piece is A
-and the second, where there is one, is B. An example's id is a hash of (key of the document of its first piece, copy,
-its ordinal in that document).
+The pieces of an example follow `[CLS]`, each with a `[SEP]`. With two segments the first piece is A and the second, if
+there is one, is B. An example's id is a hash of (key of the document of its first piece, copy, its ordinal in that
+document).
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,10 +28,10 @@ from shards.masks.masking import ShardVocabulary
 
 
 class ExampleLayout(NamedTuple):
-    """The form of examples, whatever is in them.
+    """The form of examples, whatever text they hold.
 
     segments:   1, or 2
-    has_labels: whether an example has one: 1 where its segments are of two documents
+    has_labels: whether an example has a label: 1 if its segments are of two documents, else 0
     """
 
     cls_id: int
@@ -48,17 +48,20 @@ class ExampleLayout(NamedTuple):
 
 
 def compute_copy_key(copy: int) -> np.uint64:
-    """Return the link where the ids of a copy's examples begin: `fold(fold(first_link(copy), key), ordinal)`."""
+    """Return the key of a copy. An example's id is `fold(fold(compute_copy_key(copy), document key), ordinal)`."""
     return np.uint64(compute_address(0, "example", copy))
 
 
 def compute_purpose_keys(common: Common, purposes: Sequence[str], copy: int) -> UInt64s:
-    """The address of each purpose of a copy's choices."""
+    """Return the key of each kind of random choice in one copy: uint64 [purposes]."""
     return np.array([compute_address(common.seed, purpose, copy) for purpose in purposes], np.uint64)
 
 
 def compute_ordinals(pieces: Int64s) -> UInt32s:
-    """The ordinal of each example where the examples that begin in one document follow one another."""
+    """Return the number of each example among those that begin in the same document: uint32 [examples].
+
+    Examples that begin in one document must follow one another in the plan.
+    """
     ordinals = np.empty(_count_examples(pieces), np.uint32)
     fill_ordinals(pieces, ordinals)
     return ordinals
@@ -67,7 +70,11 @@ def compute_ordinals(pieces: Int64s) -> UInt32s:
 def build_examples(
     columns: DocumentTokens, pieces: Int64s, ordinals: UInt32s, copy: int, layout: ExampleLayout
 ) -> Examples:
-    """The planned examples of one copy. ordinals: of each example"""
+    """Write out the planned examples of one copy.
+
+    pieces:   int64 [pieces, PIECE_WIDTH], the plan
+    ordinals: uint32 [examples], the number of each example among those that begin in the same document
+    """
     num_examples, numbers = _count_examples(pieces), pieces[:, EXAMPLE]
     sizes = pieces[:, END] - pieces[:, START] + 1
     lengths = 1 + np.bincount(numbers, weights=sizes, minlength=num_examples).astype(np.int64)
@@ -94,12 +101,19 @@ def build_examples(
 
 
 def count_placed(pieces: Int64s) -> int:
-    """Tokens of documents that are in the examples of a plan."""
+    """Count the tokens of documents that are in the examples of a plan. Special tokens are not counted."""
     return int((pieces[:, END] - pieces[:, START]).sum())
 
 
 def build_copy_ledger(total: int, placed: int, left_over: int, figures: Mapping[str, int]) -> Ledger:
-    """The checked ledger of one copy: tokens that came in against those in its examples and those that are in none."""
+    """Build the ledger of one copy and check it.
+
+    total:     number of tokens of the documents
+    placed:    number of them that are in examples
+    left_over: number of them that are in no example
+
+    Raises LedgerError if they do not add up.
+    """
     outcomes = {"placed": placed, "truncated": 0, "left_over": left_over}
     return Ledger(accounts=(Account(unit="tokens", total=total, outcomes=outcomes),), figures=dict(figures)).check()
 
@@ -109,7 +123,7 @@ def _count_examples(pieces: Int64s) -> int:
 
 
 def join_examples(parts: Sequence[Examples]) -> Examples:
-    """Examples end to end."""
+    """Join examples, one part after another. parts: at least one"""
     columns: dict[str, Any] = {}
     for name in Examples._fields:
         values = [getattr(part, name) for part in parts]
@@ -126,7 +140,7 @@ def _join_offsets(parts: Sequence[Int64s]) -> Int64s:
 
 
 class PlainPiece(NamedTuple):
-    """A run of one document's tokens."""
+    """A run of one document's tokens: from `start` up to but not including `end`."""
 
     start: int
     end: int
@@ -134,7 +148,7 @@ class PlainPiece(NamedTuple):
 
 
 class PlannedExample(NamedTuple):
-    """The content of an example, and its number among those of its first document."""
+    """The pieces of an example, and its number among those that begin in the same document."""
 
     ordinal: int
     pieces: Sequence[PlainPiece]
@@ -143,7 +157,7 @@ class PlannedExample(NamedTuple):
 def build_examples_plain(
     columns: DocumentTokens, planned: Sequence[PlannedExample], copy: int, layout: ExampleLayout
 ) -> Examples:
-    """Return what `examples_of` gives, over lists of tokens."""
+    """Return what `build_examples` returns: the reference implementation, for tests."""
     ids, starts, lengths, boundaries = list[int](), list[int](), list[int](), list[int]()
     documents, num_documents, example_ids = list[int](), list[int](), list[int]()
     for ordinal, pieces in planned:
@@ -180,18 +194,18 @@ def build_examples_plain(
 
 
 def count_placed_plain(planned: Sequence[PlannedExample]) -> int:
-    """Tokens of documents that are in examples."""
+    """Count the tokens of documents that are in examples."""
     return sum(piece.end - piece.start for example in planned for piece in example.pieces)
 
 
 def number_examples_plain(rows: Sequence[Sequence[PlainPiece]]) -> list[PlannedExample]:
-    """Examples with the ordinals of `ordinals_of`."""
+    """Return each row of pieces as an example with the ordinal that `compute_ordinals` gives it."""
     anchors = [row[0].document for row in rows]
     return [PlannedExample(anchors[:number].count(anchors[number]), row) for number, row in enumerate(rows)]
 
 
 def to_plan_matrix(planned: Sequence[PlannedExample]) -> Int64s:
-    """The plan of a copy as the kernels write it."""
+    """Convert examples to the plan that the kernels write: int64 [pieces, PIECE_WIDTH]."""
     rows = [
         [piece.start, piece.end, piece.document, number]
         for number, example in enumerate(planned)

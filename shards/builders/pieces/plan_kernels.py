@@ -1,7 +1,7 @@
 """Examples made of pieces: the layout of a plan, and the kernels that cut text and write examples out.
 
-A plan is a matrix of int64, one row a piece: a run of one document's tokens in one example. Its columns are named here;
-a separator follows each piece.
+A plan is a matrix of int64, one row for each piece: a run of one document's tokens in one example. Its columns are
+named here. A separator follows each piece.
 
 Cost: see `shards.builders.pieces.packing`.
 """
@@ -14,13 +14,16 @@ START, END, DOCUMENT, EXAMPLE, PIECE_WIDTH = range(5)
 
 @kernel
 def set_piece(piece: Int64s, start: int, end: int, document: int, example: int) -> None:
-    """Fill one row of a plan."""
+    """Write one row of a plan."""
     piece[START], piece[END], piece[DOCUMENT], piece[EXAMPLE] = start, end, document, example
 
 
 @kernel
 def find_word_cut(word_starts: Bytes, start: int, room: int) -> int:
-    """Return the cut of a text above `room`: at the last word start that leaves so many tokens, else after so many."""
+    """Return where to cut a text of more than `room` tokens: the last word start with at most `room` before it.
+
+    If no word starts there, the cut is after `room` tokens.
+    """
     for place in range(start + room, start, -1):
         if word_starts[place]:
             return place
@@ -29,7 +32,10 @@ def find_word_cut(word_starts: Bytes, start: int, room: int) -> int:
 
 @kernel
 def fill_ordinals(pieces: Int64s, ordinals: UInt32s) -> None:
-    """Number every example among those whose first token is of the same document; they follow each other."""
+    """Number every example among those that begin in the same document, from 0. Such examples must follow one another.
+
+    ordinals: uint32 [examples], the result
+    """
     example, document, ordinal = -1, -1, 0
     for index in range(len(pieces)):
         if pieces[index, EXAMPLE] != example:
@@ -49,7 +55,10 @@ def write_pieces(
     out_ids: Ids,
     out_starts: Bytes,
 ) -> None:
-    """Write [CLS] piece [SEP] piece [SEP] ... of every example, end to end."""
+    """Write `[CLS] piece [SEP] piece [SEP] ...` of every example, one after another, into `out_ids`.
+
+    out_starts gets the word starts, 0 at special tokens.
+    """
     place, example = 0, -1
     for index in range(len(pieces)):
         if pieces[index, EXAMPLE] != example:

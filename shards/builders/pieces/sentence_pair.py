@@ -6,8 +6,9 @@ without a word being read:
 
 - the sentences of a document are taken two by two, before any label. Of an odd number one is left over, another one in
   each copy; a sentence longer than half of an example is cut at word starts into several;
-- pairs of two documents whose Bs are alike become a couple: Bs that begin and end as each other (at a sentence's begin
-  or end, or at a cut), of the same length or the nearest. A pair without one is left over, whatever its label were;
+- pairs of two documents become a couple if their Bs are alike: they begin and end as each other (at the begin or end of
+  a sentence, or at a cut), and have the same length or the nearest. A pair without one is left over, whatever its label
+  were;
 - then half of the couples, every second by the toss of a coin for two, exchange their Bs and are labelled 1.
 
 So the Bs of both labels are alike on the surface, every sentence is read once in a copy, and labels balance to within a
@@ -15,12 +16,8 @@ couple. An example's id is a hash of (A's key, copy, number of the pair in its d
 by it. A document that holds more than half of a shard's pairs has some left over.
 
 Promise: for every copy, total = placed + truncated + left over, over the tokens of the columns. The figure `length_gap`
-sums by how many tokens an exchanged B is longer or shorter than the true one.
-
-The kernels of sentence pairs: which sentences are pairs, and whose second sentences may be exchanged.
-
-Promise: the examples of `shards.builders.pieces.sentence_pair.build_sentence_pairs_plain`. Pairs are a matrix of int64, one
-row a pair, its columns named here.
+sums by how many tokens an exchanged B is longer or shorter than the true one. Kernels write pairs as a matrix of int64,
+one row for each pair, its columns named here; `build_sentence_pairs_plain` defines the examples.
 """
 
 from collections import Counter
@@ -69,10 +66,14 @@ def pair_sentences(
     example_ids: UInt64s,
     counts: Int64s,
 ) -> int:
-    """Fill `pairs` and `example_ids` with the neighbours of all documents, add to `counts`; return their number.
+    """Take the sentences of every document two by two, and return the number of pairs.
 
-    room: most tokens of a sentence; odd: address of the one that is left over. bounds: room for the sentences of the
-    longest document, cut
+    odd_key:     key for drawing the sentence that is left over, if a document has an odd number
+    room:        most tokens of a sentence; longer ones are cut
+    bounds:      int64 [room for the sentences of the longest document, 2], scratch memory
+    pairs:       int64 [room for all pairs, PAIR_WIDTH], the result
+    example_ids: uint64 [room for all pairs], the result
+    counts:      int64 [NUM_COUNTS], to which tokens and sentences left over, and cuts, are added
     """
     num = 0
     for document in range(len(documents) - 1):
@@ -97,9 +98,10 @@ def pair_sentences(
 
 @kernel
 def _cut_sentences(word_starts: Bytes, sentences: Int64s, first: int, last: int, room: int, bounds: Int64s) -> int:
-    """Fill `bounds` with where each sentence of a document begins, those that are too long cut; return the number.
+    """Write where each sentence of a document begins into `bounds`, with sentences that are too long cut. Return the
+    number.
 
-    The second column is 1 where a sentence begins, 0 at a cut. The end of the document is the last bound.
+    The second column is 1 if a sentence begins there, 0 at a cut. The end of the document is the last bound.
     """
     size = 0
     for sentence in range(first, last):
@@ -114,9 +116,12 @@ def _cut_sentences(word_starts: Bytes, sentences: Int64s, first: int, last: int,
 
 @kernel
 def match_pairs(order: Int64s, pairs: Int64s, couples: Int64s) -> int:
-    """Fill `couples` with pairs of two documents and one surface, near each other in the order; return their number.
+    """Match pairs of different documents with equal surfaces, near each other in `order`. Return how many match.
 
-    A pair waits for the next one of another document. Those that wait are of one document, so the newest goes first.
+    couples: int64 [room, 2], the result: two indices of pairs for each match
+
+    A pair waits for the next one of another document. All that wait are of one document, so the newest is matched
+    first.
     """
     num, waiting = 0, np.empty(len(order), np.int64)
     depth = 0
@@ -153,12 +158,12 @@ class SentencePairInput:
         """Accept all settings: everything goes together."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """The examples of all copies."""
+        """Return the examples of all copies."""
         return build_sentence_pairs(columns, common, ExampleLayout.from_vocabulary(vocabulary, 2, has_labels=True))
 
 
 def build_sentence_pairs(columns: DocumentTokens, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """The examples of all copies, by kernels."""
+    """Build the examples of all copies with the kernels."""
     check_columns(columns)
     parts, ledgers = [], []
     for copy in range(common.copies):
@@ -174,7 +179,7 @@ def build_sentence_pairs(columns: DocumentTokens, common: Common, layout: Exampl
 
 
 def _list_pairs(columns: DocumentTokens, copy: int, addresses: UInt64s, room: int) -> tuple[Int64s, UInt64s, Int64s]:
-    """The sentences of all documents two by two, the ids of their examples, and the counts."""
+    """Return the pairs of all documents, the ids of their examples, and the counts."""
     cap = len(columns.sentences) + 2 * (len(columns.ids) // room + 1)  # two neighbours of a cut are longer than room
     bounds = np.empty((cap + 1, 2), np.int64)
     pairs, example_ids = np.empty((cap // 2, PAIR_WIDTH), np.int64), np.empty(cap // 2, np.uint64)
@@ -186,16 +191,16 @@ def _list_pairs(columns: DocumentTokens, copy: int, addresses: UInt64s, room: in
 
 
 def _list_couples(pairs: Int64s, example_ids: UInt64s, order_key: np.uint64) -> Int64s:
-    """Pairs whose Bs may be exchanged: two indices a row."""
+    """Return the couples of pairs that may exchange their Bs: int64 [couples, 2], indices of pairs."""
     order = np.lexsort((fold(order_key, example_ids), pairs[:, B_END] - pairs[:, B_START], pairs[:, SURFACE]))
     couples = np.empty((len(pairs) // 2, 2), np.int64)
     return couples[: match_pairs(order, pairs, couples)].copy()
 
 
 def _draw_exchanges(first_ids: UInt64s, label_key: np.uint64) -> Bools:
-    """Tell for each couple whether it exchanges its Bs: one of two that follow each other, by a coin for both.
+    """Draw for each couple whether it exchanges its Bs: of two that follow each other exactly one does.
 
-    firsts: the example ids of the first pair of each
+    first_ids: the example id of the first pair of each couple
     """
     coins = np.repeat(draw_below(fold(label_key, first_ids[::2]), 0, 2) == 1, 2)[: len(first_ids)]
     exchanges: Bools = coins ^ (np.arange(len(first_ids)) % 2 == 1)
@@ -203,7 +208,7 @@ def _draw_exchanges(first_ids: UInt64s, label_key: np.uint64) -> Bools:
 
 
 def _assign_partners(num_pairs: int, couples: Int64s, exchanges: Bools) -> Int64s:
-    """Return for each pair the one whose B it has, itself or another; -1 where it is left over."""
+    """Return for each pair the number of the pair that gives its B, itself or another; -1 if it is left over."""
     partners = np.full(num_pairs, -1, np.int64)
     ones, others = couples[:, 0], couples[:, 1]
     partners[ones], partners[others] = np.where(exchanges, others, ones), np.where(exchanges, ones, others)
@@ -211,7 +216,7 @@ def _assign_partners(num_pairs: int, couples: Int64s, exchanges: Bools) -> Int64
 
 
 def _build_plan(pairs: Int64s, kept: Int64s, partners: Int64s) -> Int64s:
-    """The pieces of all examples: A of a pair, B of its partner."""
+    """Build the plan of one copy: for each example A of its pair, and B of its partner."""
     plan = np.ones((2 * len(kept), PIECE_WIDTH), np.int64)
     plan[::2, [START, END, DOCUMENT]] = pairs[kept][:, [A_START, B_START, ANCHOR]]
     plan[1::2, [START, END, DOCUMENT]] = pairs[partners][:, [B_START, B_END, ANCHOR]]
@@ -220,10 +225,14 @@ def _build_plan(pairs: Int64s, kept: Int64s, partners: Int64s) -> Int64s:
 
 
 def _build_ledger(columns: DocumentTokens, pairs: Int64s, partners: Int64s, counts: Int64s) -> Ledger:
-    """The ledger of one copy.
+    """Build the ledger of one copy.
 
-    borrowed: tokens of random Bs; next, random: examples by their label; odd_sentences, without_partner: sentences and
-    pairs that are in none; cut_sentences: how often one is cut
+    borrowed:        number of tokens of Bs that are from another document
+    next, random:    number of examples by label
+    length_gap:      by how many tokens borrowed Bs are longer or shorter than the true ones, summed
+    odd_sentences:   number of sentences in no pair
+    without_partner: number of pairs in no example
+    cut_sentences:   number of cuts
     """
     lengths, is_left_over = pairs[:, B_END] - pairs[:, B_START], partners < 0
     is_random = ~is_left_over & (partners != np.arange(len(pairs)))
@@ -252,7 +261,7 @@ class _PlainPair(NamedTuple):
 
 
 def build_sentence_pairs_plain(columns: DocumentTokens, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """Return what `sentence_pairs` gives, over lists of tokens."""
+    """Return what `build_sentence_pairs` returns: the reference implementation, for tests."""
     parts, ledgers, room = [], [], (common.length - PAIR_SPECIALS) // 2
     for copy in range(common.copies):
         keys = dict(zip(PURPOSES, compute_purpose_keys(common, PURPOSES, copy), strict=True))
@@ -281,7 +290,7 @@ def build_sentence_pairs_plain(columns: DocumentTokens, common: Common, layout: 
 def _iter_pairs_plain(
     columns: DocumentTokens, document: int, room: int, copy: int, odd_key: np.uint64, counts: Counter[str]
 ) -> Iterator[_PlainPair]:
-    """The sentences of a document two by two; without one of an odd number."""
+    """Yield the sentences of a document two by two. Of an odd number, one is left out."""
     first, last = columns.documents[document : document + 2].tolist()
     units = list[range]()
     for start, stop in pairwise(columns.sentences[first : last + 1].tolist()):
@@ -302,7 +311,7 @@ def _iter_pairs_plain(
 
 
 def _assign_partners_plain(pairs: list[_PlainPair], order: np.uint64, label: np.uint64) -> list[_PlainPair | None]:
-    """Return for each pair the one whose B it has; None where it is left over."""
+    """Return for each pair the one that gives its B; None if it is left over."""
     partners = dict[int, _PlainPair]()
     waiting, couples = list[_PlainPair](), list[tuple[_PlainPair, _PlainPair]]()
     for pair in sorted(pairs, key=lambda pair: (pair.surface, len(pair.b), int(fold(order, pair.example_id)))):

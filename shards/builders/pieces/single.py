@@ -1,18 +1,14 @@
 """Single sequences: a document is an example, `[CLS] ... [SEP]`; a longer one is cut into several.
 
-Sanh et al. 2019: DistilBERT learns from one sequence a line, and cuts longer ones to the length. Its script cuts
-inside words and drops sequences of up to 11 tokens without a count; here a cut is at a word start, unless a word is
-longer than an example, and what is shorter than `min_tokens` is left over and counted: by default nothing is.
+Sanh et al. 2019: DistilBERT learns from one sequence a line, and cuts longer ones to the length. Its script cuts inside
+words and drops sequences of up to 11 tokens without a count; here a cut is at a word start, unless a word is longer
+than an example, and what is shorter than `min_tokens` is left over and counted: by default nothing is.
 
-The result is a function of the settings and the columns alone. Copies hold the same sequences under ids of their own,
-so their masks differ.
+The result is a function of the settings and the columns only. Copies hold the same sequences under ids of their own, so
+their masks differ.
 
-Promise: for every copy, total = placed + truncated + left over, over the tokens of the columns.
-
-The kernel of single sequences: where each document is cut.
-
-Promise: the examples of `shards.builders.pieces.single.build_single_plain`. The plan is one of
-`shards.builders.pieces.plan_kernels`.
+Promise: for every copy, total = placed + truncated + left over, over the tokens of the columns. `plan_single` is a
+kernel that writes a plan of `shards.builders.pieces.plan_kernels`; `build_single_plain` defines the examples.
 """
 
 from collections import Counter
@@ -48,9 +44,11 @@ LEFT_OVER, TOO_SHORT, CUTS, NUM_COUNTS = range(4)  # tokens in no example; seque
 def plan_single(
     word_starts: Bytes, sentences: Int64s, documents: Int64s, room: int, least: int, pieces: Int64s, counts: Int64s
 ) -> int:
-    """Fill `pieces` with the sequences of all documents in order, add to `counts`; return their number.
+    """Plan the sequences of all documents: write them into `pieces`, in order, and return how many there are.
 
-    room: most tokens of a sequence; least: fewest
+    room:   most tokens of a sequence, without special tokens
+    least:  fewest tokens of a sequence; a shorter one is left over
+    counts: int64 [NUM_COUNTS], to which tokens left over, sequences that are too short, and cuts are added
     """
     num = 0
     for document in range(len(documents) - 1):
@@ -73,7 +71,7 @@ SINGLE_SPECIALS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SingleInput:
-    """A document is an example, or several where it is longer, as DistilBERT reads lines.
+    """A document is an example, or several if it is longer, as DistilBERT reads lines.
 
     min_tokens: fewest tokens of an example, specials not counted; what is shorter is left over
     """
@@ -90,16 +88,16 @@ class SingleInput:
         check_range("shards.min_tokens", self.min_tokens, 1, 1 << 16)
 
     def check(self, common: Common) -> None:
-        """Raise InputError where no example could be long enough."""
+        """Raise InputError if no example could have `min_tokens` tokens."""
         check_range("shards.min_tokens", self.min_tokens, 1, common.length - SINGLE_SPECIALS)
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """The examples of all copies."""
+        """Return the examples of all copies."""
         return build_single(columns, self, common, ExampleLayout.from_vocabulary(vocabulary))
 
 
 def build_single(columns: DocumentTokens, own: SingleInput, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """The sequences of all copies, by a kernel."""
+    """Build the sequences of all copies with the kernel."""
     check_columns(columns)
     room, counts = common.length - SINGLE_SPECIALS, np.zeros(NUM_COUNTS, np.int64)
     cap = len(columns.documents) + 2 * (len(columns.ids) // room + 1)  # two neighbours are longer than the room
@@ -119,7 +117,7 @@ def _build_ledger(total: int, placed: int, left_over: int, too_short: int, cuts:
 def build_single_plain(
     columns: DocumentTokens, own: SingleInput, common: Common, layout: ExampleLayout
 ) -> BuiltExamples:
-    """Return what `single_examples` gives, over lists of tokens."""
+    """Return what `build_single` returns: the reference implementation, for tests."""
     room, rows, counts = common.length - SINGLE_SPECIALS, list[list[PlainPiece]](), Counter[str]()
     for document in range(len(columns.keys)):
         start, stop = columns.sentences[columns.documents[document : document + 2]].tolist()

@@ -1,30 +1,30 @@
 """Segment pairs for next sentence prediction: [CLS] A [SEP] B [SEP], B what follows A, or random text.
 
 Devlin et al. 2018 (section 3.1, appendix A.2), with the known errors of the released script fixed. There a model
-guesses the label with no word read: a lone sentence is always "random", a random B may begin where little text
-follows, and truncation treats the two kinds unlike. Here:
+guesses the label with no word read: a lone sentence is always "random", a random B may begin at a place with little
+text after it, and truncation treats the two kinds unlike. Here:
 
 - A and the true B are fixed first: a chunk of whole sentences that fit, cut between two of them. A sentence that no
   second one fits with goes together with the head of the next; a document's last one is cut at a word; one that is
   longer than an example is cut at word starts into pieces, each a chunk. Nothing is truncated;
 - then a partner is sought in another document (`partners.py`): text of exactly the true B's length that begins and
-  ends as that does. Where the drawn cut has none, another cut or a shorter B is taken; a chunk that has none is left
+  ends as that does. If the drawn cut has none, another cut or a shorter B is taken; a chunk that has none is left
   over and counted;
 - last the label is drawn, a fair coin by the chunk's address. A random B puts the true one back: the next chunk
   begins with it.
 
-So the lengths of A and B, where each begins and ends, and whether there is an example at all say nothing of the label:
+So the lengths of A and B, how each begins and ends, and whether there is an example at all say nothing of the label:
 they are decided before it is drawn. The target length is drawn for every chunk, not once for a document and copy.
 
-The result is a function of the settings and the columns alone. An example's id is a hash of (anchor's key,
-copy, ordinal of its chunk), and every choice about it is addressed by that id: copies can be built apart.
+The result is a function of the settings and the columns only. An example's id is a hash of (anchor's key, copy, ordinal
+of its chunk), and every choice about it is addressed by that id: copies can be built apart.
 `shards.builders.segments.pairs_plain` is the definition; here kernels do the work.
 
-Promise: for every copy, total = placed + truncated + left over, over the tokens of the anchors, where the
-total is counted on the input; none is truncated. Tokens borrowed for random Bs are a figure of their own.
-Cost: 0.5 microseconds an example of 128 tokens, 0.7 of 512 (one x86-64 core), the index of partners among it; in
-passing, 72 bytes for every example and what the index takes.
-Of a shard of 17 million tokens an example of 128 takes 0.9 microseconds, and 1.2 more where its memory is new.
+Promise: for every copy, total = placed + truncated + left over, over the tokens of the anchors. The total is counted on
+the input; none is truncated. Tokens borrowed for random Bs are a figure of their own. Cost: 0.5 microseconds an example
+of 128 tokens, 0.7 of 512 (one x86-64 core), the index of partners among it; in passing, 72 bytes for every example and
+what the index takes. Of a shard of 17 million tokens an example of 128 takes 0.9 microseconds, and 1.2 more if its
+memory is new.
 """
 
 from collections.abc import Sequence
@@ -64,10 +64,10 @@ class SegmentPairInput:
         check_range("shards.short_sequence_probability", self.short_sequence_probability, 0, 1)
 
     def check(self, common: Common) -> None:
-        """All settings go together."""
+        """Accept all settings: everything goes together."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """The examples of all copies."""
+        """Return the examples of all copies."""
         own = PairSettings(
             length=common.length,
             short_sequence_probability=self.short_sequence_probability,
@@ -82,8 +82,9 @@ class SegmentPairInput:
 class PairSettings:
     """Settings that determine the pairs.
 
-    `length` is that of the longest example, in tokens with specials; a chunk aims at it, or, with
-    `short_sequence_probability`, at a shorter text; every document is cut and labelled `copies` times.
+    length:                     number of tokens of the longest example, special tokens included
+    short_sequence_probability: share of chunks that aim at a shorter, drawn length
+    copies:                     how often every document is cut and labelled
     """
 
     length: int = 128
@@ -101,13 +102,16 @@ class PairSettings:
 def build_pairs(
     columns: DocumentTokens, settings: PairSettings, *, cls_id: int, sep_id: int
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
-    """The examples of all copies, and one checked ledger a copy: account `tokens`, figures `FIGURES` and partners'."""
+    """Build the examples of all copies, and one checked ledger for each copy.
+
+    A ledger has the account `tokens`, the figures in `FIGURES`, and the lengths of partners' documents.
+    """
     planned = plan_pairs(columns, settings)
     return write_pairs(columns, planned.plans, cls_id=cls_id, sep_id=sep_id), tuple(planned.ledgers)
 
 
 def plan_pairs(columns: DocumentTokens, settings: PairSettings) -> PlannedSegments:
-    """Plan the examples of all copies, before a token is written."""
+    """Plan the examples of all copies, without writing a token."""
     check_columns(columns)
     limit = settings.length - PAIR_SPECIALS
     partners, planned = build_partner_index(columns, limit - 1), PlannedSegments([], [])
@@ -124,9 +128,12 @@ def plan_pairs(columns: DocumentTokens, settings: PairSettings) -> PlannedSegmen
 
 
 def build_pair_ledger(columns: DocumentTokens, counts: Sequence[int], partners: Int64s) -> Ledger:
-    """The ledger of one copy: tokens that came in against counts named by OUTCOMES and FIGURES.
+    """Build the ledger of one copy and check it.
 
-    partners: the documents of the random Bs, whose lengths are counted by powers of two
+    counts:   in the order of OUTCOMES + FIGURES
+    partners: int64, the document of each random B; their lengths are counted by powers of two
+
+    Raises LedgerError if the outcomes do not add up to the tokens of the columns.
     """
     named = dict(zip(OUTCOMES + FIGURES, counts, strict=True))
     tokens = Account(unit="tokens", total=len(columns.ids), outcomes={name: named[name] for name in OUTCOMES})
@@ -136,9 +143,9 @@ def build_pair_ledger(columns: DocumentTokens, counts: Sequence[int], partners: 
 
 
 def count_by_power(lengths: Int64s) -> dict[str, int]:
-    """Count the partners that are documents of 1, 2-3, 4-7, ... tokens.
+    """Count documents of 1, 2-3, 4-7, ... tokens. lengths: int64, number of tokens of each, at least 1
 
-    >>> lengths_by_power(np.array([1, 5, 6, 70]))
+    >>> count_by_power(np.array([1, 5, 6, 70]))
     {'partners of 1-1 tokens': 1, 'partners of 4-7 tokens': 2, 'partners of 64-127 tokens': 1}
     """
     counts = np.bincount(np.frexp(lengths)[1] - 1)

@@ -1,7 +1,7 @@
-"""The kernels of the pair builder: what is in each example is planned here, and written by `segment_kernels`.
+"""The kernels of the pair builder: they plan what is in each example; those of `plan_kernels` write it.
 
-Promise: the examples of `shards.builders.segments.pairs_plain`, which is their definition. Counts are a vector, its
-places named by OUTCOMES and FIGURES. Cost: see `shards.builders.segments.pairs`.
+Promise: the examples of `shards.builders.segments.pairs_plain`, which is their definition. Counts are a vector with one
+place for each name in OUTCOMES and FIGURES. Cost: see `shards.builders.segments.pairs`.
 """
 
 import numpy as np
@@ -52,7 +52,13 @@ def plan_copy(
     short: float,
     counts: Int64s,
 ) -> Int64s:
-    """The examples of all documents, a row of the plan each; adds to `counts`."""
+    """Plan the examples of one copy: int64 [examples, PLAN_WIDTH].
+
+    addresses: uint64 [4], keys of the random choices in `PURPOSES`
+    limit:     most tokens of both segments together
+    short:     probability that a chunk aims at a shorter, drawn length
+    counts:    int64, to which outcomes and figures are added, in the order of OUTCOMES + FIGURES
+    """
     rows, num = np.empty((1024, PLAN_WIDTH), np.int64), 0
     for anchor in range(len(documents) - 1):
         link = fold_one(copy_key, keys[anchor])
@@ -90,7 +96,7 @@ def plan_copy(
 
 @kernel
 def _find_document(sentences: Int64s, partners: PartnerIndex, token: int) -> int:
-    """The document of a token."""
+    """Return the document of a token."""
     return np.int64(  # type: ignore[return-value]  # compiled code knows int as int64
         partners.document_of[np.searchsorted(sentences, token, side="right") - 1]
     )
@@ -110,9 +116,10 @@ def _find_chunk(
     cut_key: np.uint64,
     partner_key: np.uint64,
 ) -> tuple[int, int, int, bool]:
-    """Find the next chunk: where B begins and ends, where a partner of B begins, and whether a sentence is cut.
+    """Find the next chunk. Return the begin and end of B, the begin of its partner, and whether a sentence is cut.
 
-    Where there is no partner, the chunk's end and a reason below zero.
+    If there is no partner, the second number is the end of the chunk and the third a reason below zero. Text before B
+    is A.
     """
     last = documents[anchor + 1]
     rest = sentences[first + 1]
@@ -155,9 +162,10 @@ def _split(
     end: int,
     key: np.uint64,
 ) -> tuple[int, int]:
-    """The first sentence of B and the one after its last: B has a partner; (drawn, -1) where no B has.
+    """Return the first sentence of B and the one after its last, so that B has a partner.
 
-    The drawn cut, then those after it and from the first on; all again with a sentence less.
+    The drawn cut is tried first, then the cuts after it and those from the first on; then all again with one sentence
+    less. If no B has a partner, return the sentence after the drawn cut, and -1.
     """
     drawn = draw_below_one(key, 0, end - first - 1)
     for stop in range(end, first + 1, -1):
@@ -180,9 +188,9 @@ def _cut_head(
     last_end: int,
     key: np.uint64,
 ) -> tuple[int, int]:
-    """Return the end of a B that begins a sentence and ends inside it, at `most` or before, and its partner.
+    """Find a B that begins a sentence and ends inside it, at `last_end` or before. Return its end and its partner.
 
-    The longest B, then half of it, and so on until it has a partner; -1 where none has.
+    The longest B is tried first, then half of it, and so on. The partner is -1 if none has one.
     """
     stop = find_last_word(word_starts, start, last_end)
     while stop > 0:
@@ -209,9 +217,9 @@ def _halve(
     cut_key: np.uint64,
     key: np.uint64,
 ) -> tuple[int, int, int, bool]:
-    """Return what `_pair` gives of a single sentence, or a piece of one: B begins at a word inside it.
+    """Return what `_find_chunk` returns, for a single sentence or a piece of one: B begins at a word inside it.
 
-    At the word start nearest to a drawn place, then at later ones, which halve B, until it has a partner.
+    The word start nearest to a drawn position is tried first, then later ones; B is halved each time.
     """
     middle = draw_word_start(word_starts, start, stop, cut_key)
     if middle < 0:

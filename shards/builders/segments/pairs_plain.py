@@ -28,7 +28,7 @@ Sentence = tuple[range, int, bool, bool]  # its tokens and document; whether it 
 
 
 class Chunk(NamedTuple):
-    """Text that becomes an example: A, the true B, and a partner of B; or what is left over, and why."""
+    """Text that becomes an example: A, the true B, and a partner of B. If it has a `reason`, A is left over."""
 
     a: range
     b: range
@@ -53,7 +53,7 @@ class PlainExample(NamedTuple):
 def build_pairs_plain(
     columns: DocumentTokens, settings: PairSettings, *, cls_id: int, sep_id: int
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
-    """Return what `build_pairs` gives, in plain Python."""
+    """Return what `build_pairs` returns: the reference implementation, for tests."""
     check_columns(columns)
     documents = list_documents(columns)
     text = PlainText(columns, documents, settings.length - PAIR_SPECIALS)
@@ -69,13 +69,13 @@ def build_pairs_plain(
 
 
 def list_documents(columns: DocumentTokens) -> list[Document]:
-    """Every document as the ranges of its sentences' tokens."""
+    """Return every document as a list of its sentences, each the range of its tokens."""
     sentences = [range(*bounds) for bounds in pairwise(columns.sentences.tolist())]
     return [sentences[first:last] for first, last in pairwise(columns.documents.tolist())]
 
 
 class PlainText:
-    """The documents of a shard, and the draws among them. limit: tokens of both segments"""
+    """The documents of a shard, and the draws among them. limit: most tokens of both segments together"""
 
     def __init__(self, columns: DocumentTokens, documents: Sequence[Document], limit: int) -> None:
         self.columns, self.documents, self.limit = columns, documents, limit
@@ -92,12 +92,15 @@ class PlainText:
         ]
 
     def _sort_by_length(self, sentences: Sequence[Sentence]) -> tuple[list[int], list[Sentence]]:
-        """Sentences by length, and these lengths: those longer than an example are alike."""
+        """Return the sorted lengths of sentences, and the sentences.
+
+        All that are longer than an example count as equally long.
+        """
         order = sorted(sentences, key=lambda entry: min(len(entry[0]), self.limit + 1))
         return [min(len(entry[0]), self.limit + 1) for entry in order], order
 
     def _list_runs(self) -> dict[tuple[int, bool], list[tuple[int, int]]]:
-        """(length, whether it ends its document) -> (document, first token) of runs of whole sentences."""
+        """Return (length, whether it ends its document) -> [(document, first token)] of all runs of whole sentences."""
         runs: dict[tuple[int, bool], list[tuple[int, int, int]]] = {}
         for number, document in enumerate(self.documents):
             for first in range(1, len(document)):
@@ -114,7 +117,7 @@ class PlainText:
         }
 
     def plan(self, anchor: int, copy: int, settings: PairSettings, counts: Counter[str]) -> Iterator[PlainExample]:
-        """The examples of one document and copy, in order; the outcomes of its tokens go to `counts`."""
+        """Yield the examples of one document and copy, in order. The outcomes of its tokens are added to `counts`."""
         rest, ordinal = [*self.documents[anchor]], 0
         while rest:
             link = fold(compute_address(0, "example", copy), self.columns.keys[anchor])
@@ -147,7 +150,7 @@ class PlainText:
         return next(holding)
 
     def _find_chunk(self, anchor: int, rest: Sequence[range], target: int, cut_key: int, key: int) -> Chunk:
-        """The chunk at the beginning of what is left of a document."""
+        """Return the chunk with which the rest of a document begins."""
         whole = range(rest[0].start, rest[-1].stop)
         if len(self.documents) == 1:
             return Chunk(whole, range(0), reason="without_partner")
@@ -166,7 +169,9 @@ class PlainText:
         return self._halve(anchor, rest[0], "last tail" if len(rest) == 1 else "tail", cut_key, key)
 
     def _split(self, anchor: int, rest: Sequence[range], size: int, cut_key: int, key: int) -> Chunk:
-        """A chunk of several sentences, cut between two; the last way out is to cut one that follows the drawn cut."""
+        """Return a chunk of several sentences, cut between two. If no B has a partner, cut the sentence after the drawn
+        cut.
+        """
         drawn = int(draw_below(cut_key, 0, size - 1))
         for num_kept in range(size, 1, -1):
             for step in range(num_kept - 1):
@@ -181,7 +186,10 @@ class PlainText:
         return cut or Chunk(range(a.start, rest[size - 1].stop), range(0), reason="without_partner")
 
     def _cut_head(self, anchor: int, a: range, most: range, key: int) -> Chunk | None:
-        """A, and as B the head of a sentence that ends inside `most`: the longest, else half of it, and so on."""
+        """Return a chunk of A and a head of `most` that has a partner; None if no head has one.
+
+        The longest head is tried first, then half of it, and so on.
+        """
         words = self._list_word_starts(most)
         while words:
             b = range(most.start, words[-1])
@@ -192,7 +200,10 @@ class PlainText:
         return None
 
     def _halve(self, anchor: int, text: range, kind: str, cut_key: int, key: int) -> Chunk:
-        """A single sentence or a piece of one, cut at the word start nearest to a drawn place, or at a later one."""
+        """Return a chunk of one sentence or a piece of one, cut at the word start nearest to a drawn position.
+
+        If this B has no partner, later word starts are tried.
+        """
         words = self._list_word_starts(text)
         if not words:
             return Chunk(text, range(0), reason="one_word")
@@ -207,11 +218,11 @@ class PlainText:
         return Chunk(text, range(0), reason="without_partner")
 
     def _list_word_starts(self, text: range) -> list[int]:
-        """The places inside where a word begins."""
+        """List the positions after the first at which a word begins."""
         return [place for place in text[1:] if self.begins_word[place]]
 
     def _draw_piece(self, anchor: int, kind: str, length: int, key: int) -> range | None:
-        """A piece of a sentence of another document, of this kind and length; None where there is none."""
+        """Draw a piece of another document's sentence, of this kind and length; None if none is found."""
         least = length + (kind == "inside")
         others = [entry for entry in self.sentences if entry[1] != anchor]
         if kind == "last tail" or 2 * len(others) >= len(self.sentences):
@@ -233,14 +244,14 @@ class PlainText:
 
 
 def draw_target_plain(key: int, limit: int, short: float) -> int:
-    """The tokens a chunk aims at."""
+    """Draw the number of tokens at which a chunk aims."""
     return 2 + int(draw_below(key, 1, limit - 1)) if draw_uniform(key, 0) < short else limit
 
 
 def count_sentences_plain(rest: Sequence[range], limit: int, target: int) -> int:
-    """Return the number of sentences of a chunk: two where they fit the limit, more while they fit the target.
+    """Return the number of sentences of a chunk: two if they fit the limit, more while they fit the target.
 
-    A chunk of three or more gives its last one to the next chunk where that would have a single sentence otherwise.
+    A chunk of three or more gives its last one to the next chunk if that would have a single sentence otherwise.
     """
     start, size = rest[0].start, 1
     while size < len(rest) and rest[size].stop - start <= (limit if size == 1 else target):
@@ -253,7 +264,7 @@ def count_sentences_plain(rest: Sequence[range], limit: int, target: int) -> int
 def to_segment_pairs_plain(
     columns: DocumentTokens, examples: Sequence[PlainExample], *, cls_id: int, sep_id: int
 ) -> SegmentPairs:
-    """Examples as columns."""
+    """Write examples out as columns."""
     text = list(zip(columns.ids.tolist(), columns.word_starts.tolist(), strict=True))
     cls, sep = (cls_id, 0), (sep_id, 0)
     dtype: npt.DTypeLike = columns.ids.dtype

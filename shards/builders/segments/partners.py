@@ -1,27 +1,23 @@
 """Partners: text of other documents that looks, with no word read, as a wanted one does.
 
-A random B must not differ from the true one on its surface. So it has exactly the tokens of the true one, begins as
+A random B must not differ from the true one on its surface. So it has exactly as many tokens as the true one, begins as
 that does (at a sentence, or at a word inside one), and ends as that does (with its document, with a sentence, or before
 a word inside one):
 
 - whole sentences: a run of any number of them, drawn among all runs of that length that end their document, or do
-  not, each as probable. None begins a document, for no true B does;
-- a piece of one sentence (its head, its tail, or what is inside): a sentence that is long enough is drawn, each as
-  probable, until one has word starts where the piece would be cut; after `ATTEMPTS` draws there is none.
+  not, with equal probability. None begins a document, for no true B does;
+- a piece of one sentence (its head, its tail, or what is inside): sentences that are long enough are drawn, with equal
+  probability, until one has word starts at both cuts; after `MAX_ATTEMPTS` draws there is none.
 
-The anchor's own document is left out of both. Runs are noted by their length: at most `MOST_RUNS`, and where there are
-more, those that begin with a share of the sentences chosen by hash.
+The anchor's own document is left out of both. Runs are noted by their length: at most `MAX_RUNS`. If there are more,
+only those that begin with some of the sentences, chosen by hash, are noted.
 
-Cost: 0.1 microseconds a sentence and 4 bytes a run and 12 a sentence, once for all copies.
+`shards.builders.segments.pairs_plain.PlainText` draws the same partners in plain Python. Functions that are called for
+every chunk take the two arrays of runs instead of the whole index: compiled code counts the references to each array of
+a tuple whenever one is passed on, which was a fifth of the time of a plan.
 
-The kernels of `shards.builders.segments.partners`: runs of whole sentences by their length, and draws among them.
-
-Promise: what `shards.builders.segments.partners.PlainPartners` draws. Cost: a run is counted and noted in some
-nanoseconds; a draw is two binary searches among the runs of one length, or for a piece some three random reads an
-attempt.
-
-What is asked of every chunk takes the two arrays of runs instead of all: compiled code counts who holds each array of
-a tuple wherever one is passed on, which was a fifth of the time of a plan.
+Cost: 0.1 microseconds a sentence and 4 bytes a run and 12 a sentence, once for all copies. A draw is two binary
+searches among the runs of one length, or for a piece some three random reads an attempt.
 """
 
 from typing import NamedTuple
@@ -38,7 +34,7 @@ MAX_ATTEMPTS = 256  # sentences that are drawn for a piece, before it has no par
 
 
 class PartnerIndex(NamedTuple):
-    """The places of other text of a wanted shape. Sentences are numbers into `sentences`."""
+    """Where text of a wanted length and kind is in a shard. Sentences are numbered through all documents."""
 
     runs: Int32s  # first sentences of runs, by (length, whether the run ends its document), then by place
     run_offsets: Int64s  # into runs, at 2 * length + ends
@@ -53,9 +49,13 @@ class PartnerIndex(NamedTuple):
 def count_runs(
     sentences: Int64s, documents: Int64s, keys: UInt64s, max_length: int, one_in: np.uint64, counts: Int64s
 ) -> None:
-    """Count the runs of whole sentences of at most `longest` tokens, by 2 * length + whether they end a document.
+    """Count the runs of whole sentences of at most `max_length` tokens.
 
-    A run begins with no document, as no true next does; of all sentences each `every`th one by hash begins one.
+    one_in: only runs that begin with one in so many sentences, chosen by hash, are counted
+    counts: int64 [2 * max_length + 2], to which runs are added at 2 * length, or one after that if a run ends its
+            document
+
+    No run begins with the first sentence of a document, as no true B does.
     """
     for document in range(len(documents) - 1):
         begin, last = documents[document], documents[document + 1]
@@ -79,7 +79,10 @@ def fill_runs(
     next_indices: Int64s,
     runs: Int32s,
 ) -> None:
-    """Put the first sentence of every run that `count_runs` counts at its place, and advance the places."""
+    """Write the first sentence of every run that `count_runs` counts into `runs`.
+
+    next_indices: int64 [2 * max_length + 2], where the next run of each length and end is written; advanced
+    """
     for document in range(len(documents) - 1):
         begin, last = documents[document], documents[document + 1]
         for first in range(begin + 1, last):
@@ -96,7 +99,10 @@ def fill_runs(
 
 @kernel
 def has_run(runs: Int32s, run_offsets: Int64s, documents: Int64s, anchor: int, length: int, ends_document: int) -> bool:
-    """True if another document than the anchor has a run of whole sentences of this length and end."""
+    """Return whether another document than the anchor has a run of whole sentences with this length.
+
+    ends_document: 1 for runs that end their document, 0 for the others
+    """
     low, high = run_offsets[2 * length + ends_document], run_offsets[2 * length + ends_document + 1]
     if high == low:
         return False
@@ -107,7 +113,10 @@ def has_run(runs: Int32s, run_offsets: Int64s, documents: Int64s, anchor: int, l
 def draw_run(
     runs: Int32s, run_offsets: Int64s, documents: Int64s, anchor: int, length: int, ends_document: int, key: np.uint64
 ) -> int:
-    """The first sentence of one of those runs, each as probable."""
+    """Draw one of the runs for which `has_run` looks, with equal probability. Return its first sentence.
+
+    There must be one.
+    """
     low, high = run_offsets[2 * length + ends_document], run_offsets[2 * length + ends_document + 1]
     own_low = _find_first_at_least(runs, low, high, documents[anchor])
     own_high = _find_first_at_least(runs, own_low, high, documents[anchor + 1])
@@ -119,7 +128,7 @@ def draw_run(
 
 @kernel
 def _find_first_at_least(values: Int32s, low: int, high: int, least: int) -> int:
-    """The first place in [low, high) of ascending values that are `least` or more; `high` where there is none."""
+    """Return the first index in [low, high) of an ascending value that is at least `least`; `high` if there is none."""
     while low < high:
         middle = (low + high) // 2
         if values[middle] < least:
@@ -140,11 +149,14 @@ def draw_piece(
     length: int,
     key: np.uint64,
 ) -> int:
-    """Return the begin of a piece of another document's sentence, of this kind and length; -1 where there is none.
+    """Draw a piece of another document's sentence. Return the token at which it begins, or -1 if none is found.
 
-    Sentences that are long enough are drawn, each as probable, until one is of another document and has a word start
-    where the piece would be cut; an anchor of more than half of the sentences is left out of the draw instead, and the
-    length is looked at.
+    kind:   HEAD, TAIL, LAST_TAIL or INSIDE
+    length: number of tokens of the piece; the sentence must have more
+
+    Sentences that are long enough are drawn with equal probability, `MAX_ATTEMPTS` times at most, until one is of
+    another document and has word starts at the cuts. If the anchor has more than half of all sentences, they are drawn
+    among the other documents' sentences instead, and their length is checked.
     """
     own_first, own_last = documents[anchor], documents[anchor + 1]
     order = partners.last_by_length if kind == LAST_TAIL else partners.by_length
@@ -181,7 +193,7 @@ MAX_RUNS = 1 << 24
 
 
 def build_partner_index(columns: DocumentTokens, max_length: int) -> PartnerIndex:
-    """The index of all text that may be a partner, of at most `longest` tokens."""
+    """Build the index of all text that may be a partner. max_length: most tokens of a partner"""
     sentences, documents, keys = columns.sentences, columns.documents, columns.keys
     one_in, counts = np.uint64(1), np.zeros(2 * max_length + 2, np.int64)
     count_runs(sentences, documents, keys, max_length, one_in, counts)
@@ -208,7 +220,7 @@ def build_partner_index(columns: DocumentTokens, max_length: int) -> PartnerInde
 
 
 def _sort_by_length(lengths: UInt16s, sentences: Int64s, max_length: int) -> tuple[Int32s, Int64s]:
-    """Sentences by length, and for each length where the longer ones begin."""
+    """Return sentences by ascending length, and for each length the index of the first sentence that is longer."""
     order = np.argsort(lengths, kind="stable")
     longer = np.searchsorted(lengths[order], np.arange(max_length + 2, dtype=np.uint16), side="right")
     return sentences[order].astype(np.int32), longer.astype(np.int64)

@@ -25,14 +25,14 @@ PAIR_SPECIALS = 3
 
 
 class PlannedSegments(NamedTuple):
-    """Holds the plan of the examples of all copies: a plan and a checked ledger each."""
+    """The planned examples of all copies: a plan (int64 [examples, PLAN_WIDTH]) and a checked ledger for each copy."""
 
     plans: list[Int64s]
     ledgers: list[Ledger]
 
 
 class SegmentPairs(NamedTuple):
-    """n examples, by copy, document and ordinal."""
+    """n examples, ordered by copy, document and ordinal."""
 
     ids: Ids  # flat: [CLS] A [SEP] B [SEP]
     offsets: Int64s  # [n + 1], into ids
@@ -47,12 +47,12 @@ class SegmentPairs(NamedTuple):
 
 
 def write_pairs(columns: DocumentTokens, plans: list[Int64s], *, cls_id: int, sep_id: int) -> SegmentPairs:
-    """The planned examples of all copies, written out."""
+    """Write out the planned examples of all copies."""
     return _write_plan(columns, np.concatenate(plans), [len(plan) for plan in plans], cls_id, sep_id)
 
 
 def _write_plan(columns: DocumentTokens, plan: Int64s, numbers: list[int], cls_id: int, sep_id: int) -> SegmentPairs:
-    """The examples of one plan of all copies, of which each has its number of examples."""
+    """Write out one plan that holds all copies. numbers: how many examples each copy has"""
     offsets = np.zeros(len(plan) + 1, np.int64)
     np.cumsum(plan[:, A_LENGTH] + plan[:, B_LENGTH] + PAIR_SPECIALS, out=offsets[1:])
     ids = np.empty(offsets[-1], columns.ids.dtype)
@@ -73,7 +73,7 @@ def _write_plan(columns: DocumentTokens, plan: Int64s, numbers: list[int], cls_i
 
 
 def to_examples(pairs: SegmentPairs) -> Examples:
-    """Pairs as examples: one whose segments are of two documents holds both, any other one."""
+    """Convert pairs to examples. An example with segments of two documents holds both, any other only one."""
     has_two = pairs.partner != pairs.anchor
     offsets = np.concatenate([[0], np.cumsum(has_two, dtype=np.int64)]) + np.arange(len(has_two) + 1)
     documents = np.empty(offsets[-1], np.int32)
@@ -97,7 +97,10 @@ def to_examples(pairs: SegmentPairs) -> Examples:
 def to_built_examples(
     columns: DocumentTokens, planned: PlannedSegments, room: int, *, cls_id: int, sep_id: int
 ) -> BuiltExamples:
-    """The planned examples of all copies as the contract wants them. room: the most tokens of both segments"""
+    """Write out the planned examples of all copies as an input returns them, with the counts of their looks.
+
+    room: most tokens of both segments together
+    """
     plan = np.concatenate(planned.plans)
     pairs = _write_plan(columns, plan, [len(rows) for rows in planned.plans], cls_id, sep_id)
     segments = Segments(plan[:, A_START], plan[:, A_LENGTH], plan[:, B_START], plan[:, B_LENGTH])

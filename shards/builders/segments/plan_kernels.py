@@ -1,7 +1,7 @@
-"""The kernels of every builder of two segments: where a chunk ends, where a sentence is cut, and the writing.
+"""The kernels of every builder of two segments: they find the end of a chunk, cut sentences, and write examples.
 
-A chunk is a run of one document's text that becomes one example. A plan is a matrix of int64, one row an example, its
-columns named here. The plain twins over Python numbers are in `shards.builders.segments.pairs_plain`.
+A chunk is a run of one document's text that becomes one example. A plan is a matrix of int64, one row for each example,
+its columns named here. The plain twins over Python numbers are in `shards.builders.segments.pairs_plain`.
 """
 
 import numpy as np
@@ -15,16 +15,17 @@ A_START, A_LENGTH, B_START, B_LENGTH, ANCHOR, OTHER, ORDINAL, LABEL, EXAMPLE_ID,
 
 @kernel
 def draw_target(key: np.uint64, limit: int, short: float) -> int:
-    """The tokens a chunk aims at: the limit, or rarely a number in [2, limit]."""
+    """Draw how many tokens a chunk aims at: the limit, or with probability `short` a number in [2, limit]."""
     return 2 + draw_below_one(key, 1, limit - 1) if draw_uniform_one(key, 0) < short else limit
 
 
 @kernel
 def find_chunk_end(sentences: Int64s, start: int, first: int, last: int, limit: int, target: int) -> int:
-    """The sentence after the last of a chunk that begins at a token of `first`, a sentence that fits.
+    """Return the sentence after the last of a chunk that begins at token `start` of sentence `first`.
 
-    Two sentences where they fit the limit, and more while they fit the target. A chunk of three or more gives its last
-    one to the next chunk where that would have a single sentence otherwise.
+    The rest of sentence `first` must fit the limit. A second sentence is added if both fit the limit, and more while
+    they fit the target. A chunk of three or more gives its last one to the next chunk if that would have a single
+    sentence otherwise.
     """
     end = first + 1
     while end < last and sentences[end + 1] - start <= (limit if end == first + 1 else target):
@@ -37,7 +38,7 @@ def find_chunk_end(sentences: Int64s, start: int, first: int, last: int, limit: 
 
 @kernel
 def find_last_word(word_starts: Bytes, start: int, place: int) -> int:
-    """The last place after `start` and up to `place` where a word begins; -1 where none does."""
+    """Return the last position after `start` and up to `place` at which a word begins; -1 if none does."""
     while place > start:
         if word_starts[place]:
             return place
@@ -47,7 +48,7 @@ def find_last_word(word_starts: Bytes, start: int, place: int) -> int:
 
 @kernel
 def find_next_word(word_starts: Bytes, place: int, stop: int) -> int:
-    """The first place from `place` on and before `stop` where a word begins; -1 where none does."""
+    """Return the first position from `place` on and before `stop` at which a word begins; -1 if none does."""
     while place < stop:
         if word_starts[place]:
             return place
@@ -57,7 +58,10 @@ def find_next_word(word_starts: Bytes, place: int, stop: int) -> int:
 
 @kernel
 def draw_word_start(word_starts: Bytes, start: int, stop: int, key: np.uint64) -> int:
-    """The word start inside [start, stop) nearest to a drawn place, the earlier of two; -1 where there is none."""
+    """Return the word start between `start` and `stop` that is nearest to a drawn position; -1 if there is none.
+
+    Of two at the same distance it is the earlier. `start` and `stop` themselves do not count.
+    """
     if stop - start > 1:
         drawn = start + 1 + draw_below_one(key, 0, stop - start - 1)
         for distance in range(stop - start):
@@ -70,7 +74,7 @@ def draw_word_start(word_starts: Bytes, start: int, stop: int, key: np.uint64) -
 
 @kernel
 def grow_if_full(rows: Int64s, num: int) -> Int64s:
-    """Rows of which the first `num` are in use, twice as many where all are."""
+    """Return the rows; if all are in use, a copy with twice as many. num: how many are in use"""
     if num < len(rows):
         return rows
     more = np.empty((2 * num, rows.shape[1]), np.int64)
@@ -91,7 +95,10 @@ def write_examples(
     out_ids: Ids,
     out_starts: Bytes,
 ) -> None:
-    """Write [CLS] A [SEP] B [SEP] of every row of the plan from its offset on."""
+    """Write `[CLS] A [SEP] B [SEP]` of every row of the plan into `out_ids`, from the row's offset on.
+
+    out_starts gets the word starts, 0 at special tokens.
+    """
     for index in range(len(plan)):
         place = offsets[index]
         out_ids[place], out_starts[place] = cls_id, 0

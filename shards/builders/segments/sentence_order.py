@@ -5,45 +5,36 @@ pairs, between two sentences at a drawn place; a fair coin by its address says w
 ids follow the places, not the text: the first one is A.
 
 Two sentences or more that fit are a chunk, which is never cut inside one. A sentence that no neighbour fits with, or
-that is longer than an example, is joined with those next to it of which that is true, and all of them are cut at words
-into pieces of like length, each a chunk. A segment that begins or ends inside a sentence tells which side of the cut it
-is of where the other one does not, so a piece begins, is divided and ends inside sentences, never where one begins or
-ends. The words by such a place tell its side as well (the last word before a full stop): `MARGIN` tokens at both ends
-of what is cut are left over and counted, and so is a piece in which no word begins (`one_word`). A chunk of three or
-more sentences gives its last one to the next where that would have one alone.
+that is longer than an example, is joined with neighbours of its kind, and all of them are cut at words into pieces of
+like length, each a chunk. A segment that begins or ends inside a sentence tells which side of the cut it is of, if the
+other one does not; so a piece begins, is divided and ends inside sentences, never at the begin or end of one. The words
+next to such a place tell its side as well (the last word before a full stop): `MARGIN` tokens at both ends of what is
+cut are left over and counted, and so is a piece in which no word begins (`one_word`). A chunk of three or more
+sentences gives its last one to the next if that would have a single one.
 
-Of the surface, the lengths of both segments are left. The first sentence of a chunk is longer than others, for
-it did not fit the one before; so every document is cut from its begin or from its end, by a coin, and the lengths say
-nothing where they are the same read backwards. Sentences with which documents begin or end alike (greetings, titles)
-are left over as well, `alike_tokens`: see `alike.py`. The rest is measured (`shards.surfaces`).
+Of the surface, the lengths of both segments are left. The first sentence of a chunk is longer than others, for it did
+not fit the one before; so every document is cut from its begin or from its end, by a coin, and the lengths say nothing
+if they are the same read backwards. The rest is measured (`shards.surfaces`).
+
+Sentences with which documents begin or end alike (greetings, headings, closings, what a form prints) are left over as
+well, `alike_tokens`. A chunk that begins with "Dear Sir," is in order, whatever it says next: the sentence tells its
+place in the document, and no other word needs to be read. A look of a sentence is its first token, its last one,
+whether that ends one in `COMMON_ONE_IN` sentences (as a full stop does, and the last word of a title does not), or its
+length. A sentence at an end of its document is telling if one of its looks is over `MIN_RATIO` times as frequent there
+as elsewhere, of more than a few sentences (`MIN_COUNT`). They are left out at one end after the other, first at the one
+that takes fewer tokens, and so are the next ones, `MAX_ROUNDS` times at most. If they are fewer than one in
+`RARE_ONE_IN` of the chunks that all tokens fill, as in books, they stay: they cannot teach a model.
 
 Of English books, contracts and patents 3.7 % of the tokens are left over at most at length 64, 1.2 % at 128; a probe of
-the first and last token of both segments and their lengths guesses at most 54 % of the labels (2026-11).
+the first and last token of both segments and their lengths guesses at most 54 % of the labels (2026-11). With letters
+made of sentences of novels (1 to 4, and greetings, titles, closings) it guesses 50 to 53 %, and 58 to 99.8 % if the
+telling sentences stay.
 
-The result is a function of the settings and the columns alone; ids and choices are addressed as those of pairs are.
+The result is a function of the settings and the columns only; ids and choices are addressed as those of pairs are.
 
-Promise: for every copy, total = placed + truncated + left over; none is truncated.
-Cost: 0.4 microseconds an example of 128 tokens (one x86-64 core).
-
-Sentences with which documents begin or end alike: greetings, headings, closings, what a form prints.
-
-A chunk that begins with "Dear Sir," is in order, whatever it says next: the sentence tells its place in the document,
-and no other word needs to be read. So where the documents of a shard begin or end alike, those sentences are left out.
-
-A look of a sentence is its first token, its last one, whether that ends a `COMMON`th of all sentences (as a full stop
-does, and the last word of a title does not), or its length. A sentence at an end of its document is telling
-where one of its looks is over `TIMES` as frequent there as elsewhere, of more than a `FEW` sentences. They are left out
-at one end after the other, first where that takes fewer tokens, and so are the next ones, `ROUNDS` times at most. Where
-they are fewer than a `RARE`th of the chunks that all tokens fill, as in books, they stay: they cannot teach a model.
-
-Measured with letters made of sentences of novels (1 to 4, and greetings, titles, closings): a probe of end tokens and
-lengths guesses 50 to 53 % of the labels; 58 to 99.8 % without this.
-
-Cost: 20 nanoseconds a sentence and round.
-
-The kernels that plan examples in order or swapped; those of `plan_kernels` write them.
-
-Promise: the examples of `shards.builders.segments.sentence_order.build_sentence_orders_plain`, which is their definition.
+Promise: for every copy, total = placed + truncated + left over; none is truncated. Kernels plan the examples, and those
+of `plan_kernels` write them; `build_sentence_orders_plain` defines them. Cost: 0.4 microseconds an example of 128
+tokens, and 20 nanoseconds a sentence and round (one x86-64 core).
 """
 
 from collections import Counter
@@ -94,9 +85,11 @@ MAX_ROUNDS, MIN_RATIO, MIN_COUNT, RARE_ONE_IN, COMMON_ONE_IN = 8, 4, 10, 50, 100
 
 
 def find_kept_sentences(columns: DocumentTokens, room: int) -> Int64s:
-    """The first sentence of each document and the one after its last, [documents, 2], less those that are left out.
+    """Return which sentences of each document are kept: int64 [documents, 2], the first and the one after the last.
 
-    room: the most tokens of an example. A document keeps at least one sentence.
+    room: most tokens of both segments together
+
+    Sentences with which documents begin or end alike are left out. A document keeps at least one sentence.
     """
     sentences, chunks = columns.sentences, len(columns.ids) // room + 1
     lengths = np.diff(sentences)
@@ -120,7 +113,11 @@ def find_kept_sentences(columns: DocumentTokens, room: int) -> Int64s:
 
 
 def _find_telling(looks: Sequence[Int64s], ends: Int64s) -> Bools:
-    """Tell which sentences at an end of their document look like others there, and unlike those elsewhere."""
+    """Return which of the sentences `ends` have a look that is frequent at this end of documents and rare elsewhere.
+
+    looks: int64 [sentences] each, one for each kind of look
+    ends:  int64 [documents], the sentence at this end of each
+    """
     is_telling = np.zeros(len(ends), bool)
     for look in looks:
         here = np.bincount(look[ends], minlength=int(look.max(initial=0)) + 1)
@@ -131,7 +128,9 @@ def _find_telling(looks: Sequence[Int64s], ends: Int64s) -> Bools:
 
 
 def find_kept_sentences_plain(columns: DocumentTokens, room: int) -> list[list[range]]:
-    """The sentences of each document that `kept_sentences` keeps, by the tokens of each."""
+    """Return the sentences that `find_kept_sentences` keeps of each document, as ranges of tokens: the reference
+    implementation.
+    """
     ids = columns.ids.tolist()
     sentences = [range(*bounds) for bounds in pairwise(columns.sentences.tolist())]
     documents = [sentences[first:last] for first, last in pairwise(columns.documents.tolist())]
@@ -183,9 +182,14 @@ def plan_orders(
     short: float,
     counts: Int64s,
 ) -> Int64s:
-    """The examples of all documents, a row of the plan each; adds to `counts`.
+    """Plan the examples of one copy: int64 [examples, PLAN_WIDTH].
 
-    inside: [tokens + 1], 1 where a word begins inside a sentence; kept: [documents, 2], sentences that are cut
+    inside:    uint8 [tokens + 1], 1 if a word begins there, but no sentence
+    kept:      int64 [documents, 2], the sentences to use, from `find_kept_sentences`
+    addresses: uint64 [4], keys of the random choices in `PURPOSES`
+    limit:     most tokens of both segments together
+    short:     probability that a chunk aims at a shorter, drawn length
+    counts:    int64, to which outcomes and figures are added, in the order of OUTCOMES + FIGURES
     """
     rows, num, mirrored = np.empty((1024, PLAN_WIDTH), np.int64), 0, inside[::-1].copy()
     for anchor in range(len(kept)):
@@ -239,7 +243,7 @@ def plan_orders(
 
 @kernel
 def _can_join_next(bounds: Int64s, first: int, limit: int) -> bool:
-    """Tell whether a sentence has a next one that fits with it."""
+    """Return whether a sentence and the next one fit into an example together."""
     return first + 2 < len(bounds) and bounds[first + 2] - bounds[first] <= limit
 
 
@@ -247,10 +251,10 @@ def _can_join_next(bounds: Int64s, first: int, limit: int) -> bool:
 def _find_piece(
     words: Bytes, bounds: Int64s, begin: int, first: int, limit: int, key: np.uint64
 ) -> tuple[int, int, int, int]:
-    """The next piece of sentences that are cut at words: its begin, middle and end, and where the text goes on.
+    """Find the next piece of sentences that are cut at words: return its begin, middle, end, and the next begin.
 
-    The sentences are those up to the next two that fit an example together; `MARGIN` tokens of both ends are no part of
-    a piece. The middle is -1 where no word begins inside one.
+    The sentences are those up to the next two that fit an example together. `MARGIN` tokens at both of their ends are
+    no part of a piece. The middle is -1 if no word begins inside.
     """
     end = first + 1
     while end + 1 < len(bounds) and not _can_join_next(bounds, end, limit):
@@ -288,13 +292,13 @@ class SentenceOrderInput:
         """Accept all settings: everything goes together."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """The examples of all copies."""
+        """Return the examples of all copies."""
         ids, planned = vocabulary.special_ids, plan_sentence_orders(columns, common, self.short_sequence_probability)
         return to_built_examples(columns, planned, common.length - PAIR_SPECIALS, cls_id=ids["cls"], sep_id=ids["sep"])
 
 
 def plan_sentence_orders(columns: DocumentTokens, common: Common, short: float) -> PlannedSegments:
-    """Plan the examples of all copies, before a token is written."""
+    """Plan the examples of all copies, without writing a token. short: share of chunks that aim at a shorter length"""
     check_columns(columns)
     planned, limit = PlannedSegments([], []), common.length - PAIR_SPECIALS
     inside, kept = np.append(columns.word_starts, np.uint8(0)), find_kept_sentences(columns, limit)
@@ -315,9 +319,11 @@ def plan_sentence_orders(columns: DocumentTokens, common: Common, short: float) 
 
 
 def build_order_ledger(total: int, counts: Sequence[int], num_alike: int) -> Ledger:
-    """The ledger of one copy: tokens that came in against counts named by OUTCOMES and FIGURES.
+    """Build the ledger of one copy and check it.
 
-    alike: tokens of sentences with which documents begin or end alike
+    total:     number of tokens of the documents
+    counts:    in the order of OUTCOMES + FIGURES
+    num_alike: number of tokens left over because documents begin or end alike
     """
     named = dict(zip(OUTCOMES + FIGURES, counts, strict=True))
     outcomes = {name: named[name] for name in OUTCOMES} | {"left_over": named["left_over"] + num_alike}
@@ -328,7 +334,9 @@ def build_order_ledger(total: int, counts: Sequence[int], num_alike: int) -> Led
 def build_sentence_orders_plain(
     columns: DocumentTokens, common: Common, *, short: float, cls_id: int, sep_id: int
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
-    """Return the examples of all copies and a checked ledger for each, in plain Python: the twin of `plan_all`."""
+    """Return the examples of all copies and a checked ledger for each, in plain Python: the reference implementation of
+    `plan_sentence_orders`, for tests.
+    """
     check_columns(columns)
     examples: list[PlainExample] = []
     ledgers, limit = [], common.length - PAIR_SPECIALS
@@ -355,9 +363,9 @@ def _iter_examples_plain(
     short: float,
     counts: Counter[str],
 ) -> Iterator[PlainExample]:
-    """The examples of one document and copy; the outcomes of its tokens go to `counts`.
+    """Yield the examples of one document and copy. The outcomes of its tokens are added to `counts`.
 
-    A document that is cut from its end is mirrored: the places of its tokens are below zero.
+    A document that is cut from its end is mirrored: the positions of its tokens are below zero.
     """
     rest, limit, ordinal = list(document), common.length - PAIR_SPECIALS, 0
     backwards = bool(draw_below(int(compute_keys(common.seed, "order direction", copy, key)), 0, 2))
@@ -399,7 +407,7 @@ def _iter_examples_plain(
 def _find_piece_plain(
     rest: Sequence[range], inside: Sequence[int], begin: int, limit: int, key: int
 ) -> tuple[list[range], int]:
-    """The two parts of the next piece of sentences that are cut at words, and where the text goes on; maybe no part.
+    """Return the two parts of the next piece of sentences that are cut at words, or none, and where the text continues.
 
     The sentences are those up to the next two that fit an example together.
     """

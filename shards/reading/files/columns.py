@@ -1,7 +1,9 @@
-"""The columns of all shards of a split: rows gathered by number, by a few calls of kernels for all shards together.
+"""Read rows of a split by number, by a few calls of kernels for all shards together.
 
-Every buffer of every record batch is reached from one base address, as an index into one array over the stretch of
-the address space in which they lie.
+Every buffer of every record batch is reached from one base address, as an index into one array over the stretch of the
+address space in which they lie. Kernels read from slices of it, because the compiler sees that an index cannot be
+negative: eight times as fast as indices into the whole memory. Rows are located first and then copied: they are all
+over the memory, and many are waited for at once.
 
 Promise: whatever bytes a mapped file holds, nothing is read outside of the buffers of its columns, and no id comes out
 that the vocabulary does not have: such rows raise Damaged, which names their file.
@@ -10,13 +12,7 @@ Promise: a record batch is compared with its digests once, when its first row is
 before a row comes out, and else on a thread next to the reader. Once one is found to be damaged every call raises
 Damaged, and so does `check_read`, which waits: it returns only if all that was read so far is what was written.
 
-Cost: see `loader.py`.
-
-The kernels that gather rows of a split. Promise and cost: see `columns.py`.
-
-Slices, because the compiler sees that an index cannot be negative: eight times as fast as places in the whole memory.
-Rows are located first and then copied: where they lie comes from all over the memory, and many are waited for at
-once.
+Cost: see `shards.reading.loader`.
 """
 
 import threading
@@ -53,9 +49,16 @@ def locate_lists(
     firsts: Int64s,
     offsets: Int64s,
 ) -> int:
-    """Fill the last three; return the first row whose list is not among its record batch's values, or -1.
+    """Find the lists of some examples. Return the first row with a list outside its record batch's values, or -1.
 
-    bounds: where the offsets of a record batch begin in the memory; counts: its values; starts: its first example
+    memory:        all memory as int32
+    offset_starts: int64 [batches], the start of the offsets of each record batch in `memory`
+    counts:        int64 [batches], the number of values of each record batch
+    batch_starts:  int64 [batches + 1], the first example of each record batch, and the number of all examples
+    examples:      int64 [n], which must be in range
+    batches:       int64 [n], gets the record batch of each example
+    firsts:        int64 [n], gets the number of the list's first value in its record batch
+    offsets:       int64 [n + 1], gets the start of each list in the result
     """
     for row in range(len(examples)):
         low, size = 0, len(batch_starts) - 1
@@ -80,9 +83,10 @@ def locate_lists(
 def gather_lists(
     memory: Any, values: Int64s, limit: int, batches: Int64s, firsts: Int64s, offsets: Int64s, copied: Any
 ) -> int:
-    """Fill `copied`; return the first place of a value that is not below a bound, or -1.
+    """Copy lists from memory. Return the first index in `copied` with a value that is not below `limit`, or -1.
 
-    values: where those of a record batch begin in the memory
+    values: int64 [batches], the start of the values of each record batch in `memory`; the others are as in
+            `locate_lists`
     """
     for row in range(len(batches)):
         source, target = memory[values[batches[row]] + firsts[row] :], copied[offsets[row] : offsets[row + 1]]
@@ -112,9 +116,11 @@ def gather_fixed_width(
     boundary: Int64s,
     labels: Int64s,
 ) -> int:
-    """Fill the last three; return the first row that ends before its boundary, or -1.
+    """Copy each example's id, boundary and label. Return the first row that ends before its boundary, or -1.
 
-    The first three are the memory; `labels` are filled where there is room for them.
+    memory_64, memory_16, memory_8: all memory as numbers of this many bits
+    column_starts:                  int64 [columns, batches], the start of each column in its memory
+    labels:                         int64 [n], or empty if the shards have none
     """
     bad_row = -1
     for row in range(len(examples)):
@@ -131,9 +137,10 @@ def gather_fixed_width(
 
 @kernel
 def gather_bits(memory: Bytes, values: Int64s, batches: Int64s, firsts: Int64s, offsets: Int64s, flags: Bytes) -> None:
-    """Fill `flags` with 0 and 1, eight at a time; bytes written past a row are overwritten by the next.
+    """Copy lists of bits to one byte each, 0 or 1. In Arrow the first bit of a byte is its lowest.
 
-    In Arrow the first bit of a byte is its lowest.
+    flags: uint8 [values + FLAG_PADDING_BYTES]; eight are written at a time, and those past a row are overwritten by the
+           next
     """
     for row in range(len(batches)):
         source, shift = memory[values[batches[row]] + (firsts[row] >> 3) :], np.uint64(firsts[row] & 7)
@@ -153,7 +160,7 @@ _FIXED_WIDTH = {"example_id": np.uint64, "boundary": np.uint16, "label": np.uint
 
 
 class ExampleRows(NamedTuple):
-    """n examples, end to end."""
+    """n examples as they are stored, one after another."""
 
     ids: Ids
     word_starts: Bytes  # one a token
@@ -164,7 +171,7 @@ class ExampleRows(NamedTuple):
 
 
 class _ListColumn(NamedTuple):
-    """A column of lists, by record batch: where its offsets and its values begin in the memory, how many values."""
+    """A column of lists: for each record batch, where its offsets and values begin in memory, and how many it has."""
 
     dtype: Any
     offset_starts: Int64s
@@ -173,7 +180,7 @@ class _ListColumn(NamedTuple):
 
 
 class _ListRows(NamedTuple):
-    """Lists of n rows: the record batch of each, its first value in that, and where it begins end to end."""
+    """The lists of n rows: the record batch of each, its first value there, and where it begins in the result."""
 
     batches: Int64s
     firsts: Int64s
@@ -181,9 +188,12 @@ class _ListRows(NamedTuple):
 
 
 class ExampleColumns:
-    """The columns of a split, to gather from. Raises Damaged where a file is not what its manifest says.
+    """The columns of a split, open for reading rows.
 
-    shards: those to open, ascending; None: all
+    shards: the numbers of the shards to open, ascending; None: all
+
+    Raises Damaged if a file is not laid out as its record says. Its contents are compared with their digests when rows
+    are read.
     """
 
     def __init__(self, shard_set: ShardSet, shards: Sequence[int] | None = None) -> None:
@@ -215,7 +225,14 @@ class ExampleColumns:
         self._has_labels = "label" in names
 
     def read_rows(self, examples: Int64s, with_word_starts: bool) -> ExampleRows:
-        """Examples by number. words: whether word starts are read; where not, all of them are 0"""
+        """Read examples by number, in the given order, also deleted ones.
+
+        examples:         int64 [n]; they must be in open shards, which is not checked
+        with_word_starts: if False, word starts are not read and are all 0
+
+        Raises Damaged if a row lies outside its file's buffers or has an id that is not in the vocabulary. Any other
+        damage is raised here or, once many record batches were read, by a later call: see `check_read`.
+        """
         ids, lists = self._read_values("ids", examples, self._vocab_size)
         num = len(examples)
         example_ids, boundary = np.empty(num, np.uint64), np.empty(num, np.int64)
@@ -229,11 +246,14 @@ class ExampleColumns:
         return ExampleRows(ids, starts, lists.offsets, example_ids, boundary, labels if self._has_labels else None)
 
     def find_lengths(self, examples: Int64s) -> Int64s:
-        """Tokens of examples, without reading them."""
+        """Return the length of each example in tokens: int64 [examples]. The tokens are not read."""
         return np.diff(self._find_lists("ids", examples).offsets)
 
     def read_masks(self, examples: Int64s, rows: ExampleRows) -> Masks:
-        """The static masks of rows."""
+        """Read the static masks of examples. rows: what `read_rows` returned for them
+
+        Raises Damaged if a masked position is past the end of its example.
+        """
         positions, lists = self._read_values("mask_positions", examples, MAX_MASKED_LENGTH)
         replacements, others = self._read_values("mask_ids", examples, self._vocab_size)
         differs = np.diff(lists.offsets) != np.diff(others.offsets)
@@ -246,14 +266,17 @@ class ExampleColumns:
         return Masks(positions, lists.offsets, replacements)
 
     def sample_values(self, name: str, num_values: int) -> list[npt.NDArray[Any]]:
-        """About `most` values of a list column, or all of a shorter one: of record batches at equal distances."""
+        """Return about `num_values` values of a list column; all if it has fewer.
+
+        They are from record batches at equal distances.
+        """
         total = sum(len(batch.column(name).flatten()) for batch in self._batches)
         numbers = np.arange(0, len(self._batches), max(1, total // num_values))
         self._note_read(numbers)
         return [self._batches[number].column(name).flatten().to_numpy() for number in numbers.tolist()]
 
     def check_read(self) -> None:
-        """Wait until all that was read so far is checked. Raises Damaged.
+        """Wait until all that was read so far is checked. Raises Damaged if a file is not what was written.
 
         It is checked here as well as on the thread, so that nothing depends on the thread: a forked process has none.
         """
@@ -263,7 +286,7 @@ class ExampleColumns:
                 self._states[number] = SOUND
 
     def _note_read(self, numbers: Int64s) -> None:
-        """Have record batches checked whose rows are being read. Raises Damaged if one is found to be damaged."""
+        """Have the record batches checked that are being read. Raises Damaged if one is known to be damaged."""
         if self._damage is not None:
             raise self._damage
         new = numbers[self._states[numbers] == UNREAD]
@@ -277,13 +300,14 @@ class ExampleColumns:
             self._thread.start()
 
     def _check_aside(self) -> None:
+        """Check what was read, on the thread, and keep the damage for the next call."""
         try:
             self.check_read()
         except Damaged as damage:
             self._damage = damage
 
     def _find_lists(self, name: str, examples: Int64s) -> _ListRows:
-        """Find where the lists of a column lie."""
+        """Locate the lists of a column for these examples."""
         num, column = len(examples), self._lists[name]
         lists = _ListRows(np.empty(num, np.int64), np.empty(num, np.int64), np.empty(num + 1, np.int64))
         bad_row = locate_lists(
@@ -294,7 +318,10 @@ class ExampleColumns:
         return lists
 
     def _read_values(self, name: str, examples: Int64s, limit: int) -> tuple[Any, _ListRows]:
-        """The lists of a column, all values below a bound, end to end; and where they lie."""
+        """Read the lists of a column, one after another, and return them with their location.
+
+        Raises Damaged if a value is not below `limit`.
+        """
         column, lists = self._lists[name], self._find_lists(name, examples)
         values = np.empty(lists.offsets[-1], column.dtype)
         bad_value = gather_lists(self._view(column.dtype), column.value_starts, limit, *lists, values)
@@ -303,25 +330,27 @@ class ExampleColumns:
         return values, lists
 
     def _read_word_starts(self, lists: _ListRows) -> Bytes:
-        """The flags of the tokens of lists, 0 or 1 each."""
+        """Read one flag per token, 0 or 1."""
         flags = np.empty(lists.offsets[-1] + FLAG_PADDING_BYTES, np.uint8)
         gather_bits(self._view(np.uint8), self._lists["word_starts"].value_starts, *lists, flags)
         return flags[:-FLAG_PADDING_BYTES]
 
     def _refuse(self, row: int, examples: Int64s, problem: str) -> None:
-        """Raise Damaged where `row` is one."""
+        """Raise Damaged for this row, unless it is -1."""
         if row >= 0:
             raise Damaged(self._set.find_path(int(examples[row])), problem)
 
     def _locate_lists(self, name: str) -> _ListColumn:
-        """Locate a list column. Raises Damaged where its buffers do not hold what its record batch says."""
+        """Locate a list column in every record batch."""
         value_type = self._set.schema.field(name).type.value_type
         dtype = np.uint8 if pa.types.is_boolean(value_type) else value_type.to_pandas_dtype()
         counts = np.array([len(batch.column(name).values) for batch in self._batches])
         return _ListColumn(dtype, self._locate(name, 1, np.int32), self._locate(name, 3, dtype), counts)
 
     def _locate(self, name: str, buffer: int, dtype: npt.DTypeLike) -> Int64s:
-        """Return where a column's buffer begins in every record batch, in values of a type from the base on."""
+        """Return where a column's buffer begins in every record batch, counted from the base address in items of this
+        type.
+        """
         columns = [batch.column(name) for batch in self._batches]
         assert all(column.offset == 0 for column in columns), "a file's columns begin where their buffers do"
         buffers = [column.buffers()[buffer] for column in columns]
@@ -330,7 +359,9 @@ class ExampleColumns:
         return starts
 
     def _view(self, item_type: Any) -> npt.NDArray[Any]:
-        """The stretch of the address space that holds all buffers, as values of a type. Between them is nothing."""
+        """Return the memory from the first buffer to the last as items of a type. What is between buffers must not be
+        read.
+        """
         if item_type not in self._memories:
             dtype = np.dtype(item_type)
             shape = (-(-self._size // dtype.itemsize),)
@@ -340,5 +371,5 @@ class ExampleColumns:
 
 
 def _find_first(flags: npt.NDArray[np.bool_]) -> int:
-    """The place of the first flag that is set, or -1."""
+    """Return the index of the first flag that is set, or -1."""
     return int(flags.argmax()) if flags.any() else -1

@@ -1,9 +1,9 @@
-"""Shards near by: the files of an object store that are read now, in a folder of bounded size on this machine.
+"""A local cache for shards in an object store: a folder of bounded size that the processes of a machine share.
 
-Promise: a file that can be seen is whole and matched its digest. All files together take no more room than they
-may; room is made by removing those that no process reads, the least recently used first. The processes of a machine
-share a folder: a reader of a file has a lock on it, one at a time makes room and fetches, and what a killed one left
-unfinished is removed by the next. Locks are the system's, so nothing goes stale.
+Promise: a file that can be seen is whole and matched its digest. All files together take no more bytes than they may;
+if there is no room, files that no process reads are removed, the least recently used first. A reader of a file has a
+lock on it, one process at a time makes room and fetches, and what a killed one left unfinished is removed by the next.
+Locks are the system's, so nothing goes stale.
 
 Cost: each file is fetched once for as long as it stays, and hashed once by each process that reads it.
 """
@@ -36,9 +36,9 @@ _CHUNK_BYTES = 1 << 20
 
 
 class ShardCache:
-    """Files of a store in a folder.
+    """Copies of shard files from a store in a local folder.
 
-    most: bytes that all files in the folder may take together
+    max_bytes: most bytes that all files in the folder may take together
     """
 
     def __init__(self, store: Place, folder: Path, max_bytes: int) -> None:
@@ -47,9 +47,12 @@ class ShardCache:
         self.place = Place(str(folder))
 
     def hold(self, stage_folder: str, parts: Sequence[Part]) -> ExitStack:
-        """Keep shards near by until the result is closed. Raises Damaged, and InputError where there is no room.
+        """Keep shards in the cache until the result is closed, and fetch those that are missing.
 
-        Their records remain: some kilobytes each.
+        Records of parts, some kilobytes each, stay after that.
+
+        Raises Damaged if the store does not hold what was written, and InputError if there is still no room after
+        `MAX_WAIT_SECONDS`.
         """
         with ExitStack() as locks:
             for part in parts:
@@ -62,7 +65,7 @@ class ShardCache:
             return locks.pop_all()
 
     def _open_locked(self, path: str, file: StoredFile) -> BufferedReader:
-        """A file, open and locked."""
+        """Open a file and lock it for reading. Fetch it first if it is missing."""
         opened = self._open_if_sound(path, file)
         if opened is None:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -71,7 +74,7 @@ class ShardCache:
         return opened
 
     def _open_if_sound(self, path: str, file: StoredFile) -> BufferedReader | None:
-        """The file if it is here, locked and sound; one that is not is removed."""
+        """Open and lock a file, if it is in the folder and matches its digest. Remove it if it does not match."""
         local = self._folder / path
         try:
             opened = local.open("rb")
@@ -86,6 +89,7 @@ class ShardCache:
         return None
 
     def _is_sound(self, opened: BufferedReader, path: str, file: StoredFile) -> bool:
+        """Return whether a file matches its digest. Each process hashes a file once."""
         identity = path, os.fstat(opened.fileno()).st_ino
         if identity not in self._verified:
             if hashlib.file_digest(opened, "sha256").hexdigest() != file.sha256:
@@ -94,7 +98,7 @@ class ShardCache:
         return True
 
     def _fetch(self, path: str, file: StoredFile) -> BufferedReader:
-        """The file, fetched. Raises Damaged where the store does not hold what was written."""
+        """Fetch a file, open it and lock it. Raises Damaged if the store does not hold what was written."""
         self._make_room(file.size_bytes)
         try:
             with self.place.create(path) as sink, self._store.open(path) as source:
@@ -109,7 +113,10 @@ class ShardCache:
         return opened
 
     def _make_room(self, bytes_needed: int) -> None:
-        """Remove what nobody reads until there is room for so many bytes; waits for readers to let go."""
+        """Remove files that nobody reads until there is room for these bytes.
+
+        Wait if readers hold too many; raise InputError after `MAX_WAIT_SECONDS`.
+        """
         start = time.monotonic()
         while True:
             paths = [path for path in self._folder.rglob("*") if path.is_file()]
@@ -130,7 +137,7 @@ class ShardCache:
 
 
 def _remove_if_unread(path: Path) -> bool:
-    """Remove a file unless a process has a lock on it."""
+    """Remove a file, unless a process has locked it. Return whether it was removed."""
     with path.open("rb") as file:
         if not try_lock(file):
             return False
@@ -139,9 +146,9 @@ def _remove_if_unread(path: Path) -> bool:
 
 
 class WindowCache:
-    """The windows of a split in use: their files are near, and those of the next one are fetched meanwhile.
+    """The shards of the windows that are being read, in a local folder. The next window is fetched in the background.
 
-    shard_set: in the object store
+    shard_set: a split in an object store
     """
 
     def __init__(self, shard_set: ShardSet, order: WindowedOrder, files: ShardCache) -> None:
@@ -154,14 +161,16 @@ class WindowCache:
         weakref.finalize(self, _release_windows, self._fetches)
 
     def open_columns_for_slots(self, slots: Int64s) -> ExampleColumns:
-        """The columns of the shards of the windows of slots; of no slots those that are open, or the first."""
+        """Return the open columns of the windows in which these slots are. Without slots: those that are open, or the
+        first window.
+        """
         if not len(slots):
             return self._open[1] if self._open is not None else self.open_columns(range(1))
         windows = self._order.find_windows(slots)
         return self.open_columns(range(int(windows.min()), int(windows.max()) + 1))
 
     def open_columns(self, windows: Sequence[int]) -> ExampleColumns:
-        """The columns of the shards of some windows, ascending. Earlier ones are let go."""
+        """Return the open columns of consecutive windows, ascending. Earlier windows are checked and released."""
         if self._open is None or not {*windows} <= {*self._open[0]} or windows[0] > self._open[0][0]:
             self.check_read()
             self._open = None
@@ -177,32 +186,36 @@ class WindowCache:
         return self._open[1]
 
     def check_read(self) -> None:
-        """Wait until what was read of the windows in use is checked. Raises Damaged."""
+        """Wait until what was read of the windows in use is checked.
+
+        Raises Damaged if a file is not what was written.
+        """
         if self._open is not None:
             self._open[1].check_read()
 
     def _start_fetch(self, window: int) -> None:
-        """Have a window's shards fetched, after those that are being fetched."""
+        """Fetch a window's shards on the thread, after those that are being fetched."""
         if window not in self._fetches:
             parts = [self._parts[shard] for shard in self._order.list_shards(window)]
             self._fetches[window] = self._thread.submit(self._files.hold, self._cached_set.manifest.stage_folder, parts)
 
 
 def _release_windows(windows: Mapping[int, Future[ExitStack]]) -> None:
-    """Have the files of windows closed, also of those that are being fetched."""
+    """Close the files of windows. Those still being fetched are closed when they arrive."""
     for window in windows.values():
         window.add_done_callback(lambda finished: None if finished.exception() else finished.result().close())
 
 
 def list_example_files(part: Part) -> list[StoredFile]:
-    """The files of a shard that hold its examples."""
+    """Return the files of a shard that hold its examples."""
     return [file for file in part.files if file.table == "examples"]
 
 
 def compute_bytes_needed(shard_set: ShardSet, window: int | None, batch: int) -> int:
-    """Bytes of a split's shards that are read at once, and next.
+    """Return the bytes of the shards that a reader needs at the same time: for one step and the next window.
 
-    window: shards of a window; None: all are read. batch: slots of a step
+    window: number of shards in a window; None: all shards are needed
+    batch:  slots of a step, which may extend over several windows
     """
     sizes = [sum(file.size_bytes for file in list_example_files(part)) for part in shard_set.parts]
     if window is None:
@@ -212,13 +225,13 @@ def compute_bytes_needed(shard_set: ShardSet, window: int | None, batch: int) ->
 
 
 def check_room(subject: str, bytes_needed: int, window: int | None, max_bytes: int) -> None:
-    """Raise InputError where what is read at once does not go into so many bytes. what: it is of"""
+    """Raise InputError if `bytes_needed` is more than `max_bytes`. subject: what is read; it begins the message"""
     if bytes_needed <= max_bytes:
         return
     if window is None:
         raise InputError(
-            f'{subject} have {bytes_needed:,} bytes, and with training.order = "global" any of them may be read next, but the '
-            f"cache of this machine may hold {max_bytes:,}: raise training.cache_gb to "
+            f'{subject} have {bytes_needed:,} bytes, and with training.order = "global" any of them may be read next, but '
+            f"the cache of this machine may hold {max_bytes:,}: raise training.cache_gb to "
             f"{_format_gigabytes(bytes_needed)}, or set "
             'training.order = "windowed".'
         )
@@ -230,9 +243,9 @@ def check_room(subject: str, bytes_needed: int, window: int | None, max_bytes: i
 
 
 def _format_gigabytes(size: int) -> str:
-    """So many bytes in GB, rounded up.
+    """Format a number of bytes in GB, rounded up.
 
-    >>> _gigabytes(1_230_400_001)
+    >>> _format_gigabytes(1_230_400_001)
     '1.231'
     """
     return f"{-(-size // 10**6) / 1000:g}"

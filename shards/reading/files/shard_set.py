@@ -1,8 +1,8 @@
-"""Reading shards: every example by number, straight from memory-mapped files.
+"""A shard set on disk: every example by number, straight from memory-mapped files.
 
-Promise: opening a shard set reads its manifest and, where there is a delete list, the document columns of its
-shards; nothing else is read until an example is asked for. Deleted examples keep their number, so that a
-forget moves nothing else; `live` says which may be read.
+Promise: opening a shard set reads its manifest and, if documents were deleted, the document columns of its shards;
+nothing else is read until an example is asked for. Deleted examples keep their number, so that a deletion moves nothing
+else; `is_live` says which may be read.
 
 What is read is compared with the digests of its record batch first. `columns.py` reads many examples at once.
 """
@@ -31,7 +31,9 @@ RowKey = tuple[bytes, int, int]  # id, revision, generation whose parts hold the
 
 @dataclass(frozen=True)
 class ShardSet:
-    """The examples of one split, in order of generation and shard."""
+    """The examples of one split, in order of generation and shard. Its store keeps the files as long as this object
+    exists.
+    """
 
     place: Place
     manifest: Manifest
@@ -44,13 +46,13 @@ class ShardSet:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """The shards of this split that hold examples (one document alone finds no partner, and makes none)."""
+        """The shards of this split that hold examples. A shard with a single document may have none."""
         parts = (part for part in self.manifest.parts if part.labels.get("split") == self.split)
         return tuple(part for part in parts if part.count_rows("examples"))
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of a row."""
+        """The Arrow schema of an example."""
         facts = self.manifest.facts
         return build_example_schema(
             choose_id_type(facts["vocab_size"]),
@@ -60,7 +62,7 @@ class ShardSet:
         )
 
     def _read(self, part: Part, columns: Sequence[str], rows: range | None = None) -> pa.Table:
-        """Columns of a shard."""
+        """Read columns of a shard. rows: of the shard; None: all"""
         folder = self.manifest.stage_folder
         return pa.Table.from_batches(read_part_table(self.place, folder, part, "examples", columns, rows))
 
@@ -72,7 +74,10 @@ class ShardSet:
         return int(self._starts[-1])
 
     def __getitem__(self, index: int) -> Example:
-        """The example with this number. Raises IndexError; a deleted one can still be looked at by number."""
+        """Return the example with this number, also if it is deleted.
+
+        Raises IndexError if there is none; numbers are not counted from the end.
+        """
         if not 0 <= index < len(self):
             raise IndexError(f"example {index} of {len(self)}")
         part, row = self.locate_row(index)
@@ -80,14 +85,14 @@ class ShardSet:
 
     @cached_property
     def deleted_rows(self) -> frozenset[RowKey]:
-        """The corpus rows whose examples must not be read."""
+        """The rows of the corpus that were deleted, as (id, revision, generation). Their examples must not be read."""
         batches = read_table(self.place, self.manifest, "deleted", ("id", "revision", "generation"))
         rows = (row for batch in batches for row in batch.to_pylist())
         return frozenset((row["id"], row["revision"], row["generation"]) for row in rows)
 
     @cached_property
     def is_live(self) -> Bools:
-        """For every example, whether it may be read: bool [len]."""
+        """For each example, whether it may be read: bool [examples]."""
         if not self.deleted_rows:
             return np.ones(len(self), bool)
         live = [
@@ -97,27 +102,32 @@ class ShardSet:
         return np.concatenate([np.zeros(0, bool), *live])
 
     def iter_live_examples(self) -> Iterator[Example]:
-        """Live examples in order."""
+        """Yield the live examples in order of their numbers."""
         return (self[int(index)] for index in np.flatnonzero(self.is_live))
 
     def locate_row(self, index: int) -> tuple[Part, int]:
-        """The shard that holds an example, and its row in that."""
+        """Return the shard that holds an example, and its row there. The number must be in range: it is not checked."""
         part = int(np.searchsorted(self._starts, index, side="right")) - 1
         return self.parts[part], index - int(self._starts[part])
 
     def find_first_example(self, shard: int) -> int:
-        """The number of a shard's first example."""
+        """Return the number of a shard's first example."""
         return int(self._starts[shard])
 
     def find_path(self, index: int) -> str:
-        """The file that holds an example, in the store."""
+        """Return the path in the store of the file that holds an example."""
         part, row = self.locate_row(index)
         files = [file for file in part.files if file.table == "examples"]
         ends = np.cumsum([file.content.rows for file in files])
         return f"{self.manifest.stage_folder}/{files[int(np.searchsorted(ends, row, side='right'))].path}"
 
     def find_examples_with_document(self, document: bytes) -> list[int]:
-        """The numbers of all examples that hold a document, as the first or as another."""
+        """Return the numbers of all examples that hold a document, as their first or another.
+
+        document: its id, 16 bytes
+
+        Deleted examples are included. All shards of the split are read.
+        """
         wanted = pa.scalar(document, pa.binary(len(document)))
         numbers: list[int] = []
         for start, part in zip(self._starts[:-1].tolist(), self.parts, strict=True):
@@ -128,7 +138,7 @@ class ShardSet:
 
 
 def _find_live_rows(table: pa.Table, generation: int, deleted: frozenset[RowKey]) -> Bools:
-    """Tell for every row whether none of its documents is deleted."""
+    """Return for each row of a shard whether none of its documents is deleted."""
     gone = [id + revision.to_bytes(8, "little", signed=True) for id, revision, held in deleted if held == generation]
     live = np.ones(table.num_rows, bool)
     if gone:
@@ -140,13 +150,13 @@ def _find_live_rows(table: pa.Table, generation: int, deleted: frozenset[RowKey]
 
 
 def build_row_keys(ids: pa.Array, revisions: pa.Array) -> pa.Array:
-    """Ids and revisions end to end, 24 bytes each."""
+    """Join each id with its revision into a key of 24 bytes."""
     revision_bytes = revisions.to_numpy().astype("<i8").view(np.uint8).reshape(-1, 8)
     return to_fixed_width_column(np.concatenate([to_byte_matrix(ids), revision_bytes], axis=1), ID_BYTES + 8)
 
 
 def to_example(row: pa.Table) -> Example:
-    """The view of a table of one row."""
+    """Convert a table of one row to an example. Its arrays are views of the table."""
     lists = {
         f.name: _read_list(row, f.name)
         for f in row.schema
@@ -160,5 +170,5 @@ def to_example(row: pa.Table) -> Example:
 
 
 def _read_list(row: pa.Table, name: str) -> Any:
-    """The list of a table's one row, as a numpy array."""
+    """Return the list in a column of a one-row table, as a numpy array."""
     return row.column(name).chunk(0).flatten().to_numpy(zero_copy_only=False)

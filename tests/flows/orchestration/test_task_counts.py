@@ -81,7 +81,7 @@ def built(folder: Path, monkeypatch: pytest.MonkeyPatch, workers: int, parts: in
     stage = stage_of("documents", "all", parts)
     run = make_run(folder, workers, lambda function, place, stage, plans, distrusted: call(plans))
     build = StageBuild(run, stage, run.mending.survey(stage))
-    monkeypatch.setattr("flows.orchestration.stages.publish_stage", lambda build, parts: Ended(parts, ""))
+    monkeypatch.setattr("flows.orchestration.stages.publish_and_show", lambda build, parts: Ended(parts, ""))
     published: Any = build_stage(build)
     return [part.name for part in published.value]
 

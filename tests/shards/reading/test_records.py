@@ -15,7 +15,7 @@ from corpora.store.places.place import Place
 from shards.masks.masking import MaskSettings
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
-from shards.reading.records import IGNORED, ExampleRecords, pad_examples
+from shards.reading.records import IGNORED, ExampleRecords, pad_examples, to_records
 from shards.settings import ShardSettings
 
 SEED = 5
@@ -82,6 +82,22 @@ def test_examples_without_masks_guess_every_token(tmp_path: Path) -> None:
     for row, label in zip(rows["input_ids"].tolist(), rows["labels"].tolist(), strict=True):
         assert [a if b else IGNORED for a, b in zip(row, np.array(label) != IGNORED, strict=True)] == label
     assert (rows["labels"] != IGNORED).sum() == len(gathered.ids)
+
+
+def test_no_width_cuts_an_example(sets: dict[str, ShardSet]) -> None:
+    """Fails if a record loses tokens, and with them a label, because it is wider than was asked for."""
+    source = ExampleRecords(sets["whole"], seed=SEED)
+    gathered = source.gather(np.arange(len(source)))
+    longest = gathered.max_length
+    for width in (longest - 1, 1, -1):
+        with pytest.raises(InputError, match=rf"{longest} tokens.*width = {width}"):
+            to_records(gathered, source.format, width)
+        with pytest.raises(InputError, match=rf"width = {width}"):
+            pad_examples(gathered, source.format, width)
+    for width in (0, longest, longest + 1):
+        records = to_records(gathered, source.format, width)
+        assert sum(int((record["labels"] != IGNORED).sum()) for record in records) == len(gathered.masked) > 0
+        assert sum(int(record["attention_mask"].sum()) for record in records) == len(gathered.ids)
 
 
 def test_a_source_is_pickled_without_what_it_has_opened(sets: dict[str, ShardSet]) -> None:
