@@ -230,8 +230,8 @@ def check_room(subject: str, bytes_needed: int, window: int | None, max_bytes: i
         return
     if window is None:
         raise InputError(
-            f'{subject} have {bytes_needed:,} bytes, and with training.order = "global" any of them may be read next, but '
-            f"the cache of this machine may hold {max_bytes:,}: raise training.cache_gb to "
+            f'{subject} have {bytes_needed:,} bytes, and with training.order = "global" any of them may be read next, '
+            f"but the cache of this machine may hold {max_bytes:,}: raise training.cache_gb to "
             f"{_format_gigabytes(bytes_needed)}, or set "
             'training.order = "windowed".'
         )
