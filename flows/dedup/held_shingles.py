@@ -18,7 +18,7 @@ BLOCK_SHINGLES = 1 << 20  # of sets that are given at once, unless one set alone
 
 
 class HeldShingles:
-    """Shingles in a file of `open_scratch_file` in a folder, up to a number of bytes. rows: how many have theirs here"""
+    """Shingles in a file of `open_scratch_file` in a folder, of bounded size. rows: how many have theirs here"""
 
     def __init__(self, file: Any, folder: str, room: int) -> None:
         self._file, self._folder, self._room = file, folder, room
