@@ -35,7 +35,7 @@ from corpora.store.worker_pool import WorkerPool
 from flows.integrity.inventory import find_faults, read_holdings
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe
-from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage
+from flows.run.faults.damage import DamageTracker, run_past_damage
 from flows.run.pipeline import run_recipe
 from flows.run.stage_kinds import STAGES, stage_order
 

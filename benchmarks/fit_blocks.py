@@ -1,4 +1,4 @@
-"""The forests of `corpora.sources.web.main_text.forest`: grown on marked pages, and measured on pages of other domains.
+"""The forests of `corpora.sources.web.main_text.blocks`: grown on marked pages, and measured on pages of other domains.
 
     python -m benchmarks.fit_blocks --kinds pages.tar.xz --news FOLDER [--write]
 
@@ -42,7 +42,10 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Float32s, Float64s, Int64s
 from corpora.sources.web.facts import metas_of
 from corpora.sources.web.main_text.blocks import (
+    FILE,
+    FURTHEST,
     PAGE_COLUMNS,
+    STEPS,
     average_rows,
     choose,
     page_row,
@@ -51,9 +54,7 @@ from corpora.sources.web.main_text.blocks import (
     without_repeats,
 )
 from corpora.sources.web.main_text.features import FEATURES, describe
-from corpora.sources.web.main_text.forest import FILE, FURTHEST, STEPS
-from corpora.sources.web.page import without_headline
-from corpora.sources.web.titles import page_title
+from corpora.sources.web.page import page_title, without_headline
 from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_page
 
 BY_DOMAIN = Path(__file__).with_name("main_text_by_domain.tsv")

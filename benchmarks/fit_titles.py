@@ -1,4 +1,4 @@
-"""The forest of `corpora.sources.web.titles`: grown on pages whose titles people noted, measured on other domains.
+"""The forest of `corpora.sources.web.page`: grown on pages whose titles people noted, measured on other domains.
 
     python -m benchmarks.fit_titles --kinds pages.tar.xz --news FOLDER [--write]
 
@@ -22,7 +22,7 @@ from benchmarks.fit_blocks import FOLDS, arrays_of, domain_of, read_marked, tree
 from benchmarks.pages import Marked, as_told
 from corpora.kernels.arrays import Bools, Float32s
 from corpora.sources.web.facts import metas_of
-from corpora.sources.web.titles import FILE, candidates, describe_titles, what_is_given
+from corpora.sources.web.page import FILE, candidates, describe_titles, what_is_given
 
 TREES = 120
 GROWN = {

@@ -32,7 +32,7 @@ from benchmarks.record import Others, call_of, put_on_record
 from corpora.errors import InputError
 from corpora.judging.steps.clean import CleanSettings, clean
 from corpora.sources.contract import StatCache, Tally, hash_files
-from corpora.sources.python_docs.source import STANDARD_LIBRARY, PythonDocsSource
+from corpora.sources.python_docs import STANDARD_LIBRARY, PythonDocsSource
 
 LEAST_SECONDS = 0.05  # of CPU in one measurement: a call that takes less is repeated
 DOCUMENT_CHARACTERS = 3_000

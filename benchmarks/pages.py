@@ -39,9 +39,9 @@ from typing import Any
 from benchmarks.measuring import figure
 from corpora.errors import InputError
 from corpora.sources.contract import Tally
+from corpora.sources.web.archived_pages import decoded_body, read_response
 from corpora.sources.web.charset import decode_html
 from corpora.sources.web.page import WebPage, extract_page
-from corpora.sources.web.response import decoded_body, read_response
 from corpora.sources.web.tree import PageLimits, Refused, parse_page
 from corpora.sources.web.warc import open_record, parse_head, read_archive
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cloze.shards import Shards, build_shards, open_shards, trace
     from cloze.vocabulary import Vocabulary, load_vocabulary, train_vocabulary
     from corpora.errors import InputError
-    from trainer.launching.launch import TrainingFailed
+    from trainer.launch import TrainingFailed
 
 __all__ = [
     "Documents", "Encoding", "InputError", "Model", "Run", "RunFailed", "Shards", "TrainingFailed", "Vocabulary",
@@ -41,7 +41,7 @@ _MODULES = {
     "cloze.shards": ("Shards", "build_shards", "open_shards", "trace"),
     "cloze.vocabulary": ("Vocabulary", "load_vocabulary", "train_vocabulary"),
     "corpora.errors": ("InputError",),
-    "trainer.launching.launch": ("TrainingFailed",),
+    "trainer.launch": ("TrainingFailed",),
 }
 
 

@@ -40,10 +40,10 @@ from corpora.store.tables import read_table
 from corpora.views import CORPUS
 from flows.command.dedup_display import similar_facts
 from flows.dedup.similar import find_similar
-from flows.recipes.guesses.fields import reading
+from flows.recipes.guessed_fields import reading
 from flows.recipes.lock import Lock, read_lock
+from flows.recipes.privacy import visible
 from flows.recipes.recipe import name_of_folder
-from flows.recipes.settings.privacy import visible
 from flows.recipes.tables import dotted, resolved_path, toml
 from flows.run.faults.skipped_files import leave_out
 from flows.run.inputs.folder_defaults import recipe_of_folder

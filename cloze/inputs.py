@@ -28,9 +28,9 @@ from corpora.sources.contract import split_glob
 from corpora.sources.files.parquet import group_starts, open_parquet
 from corpora.store.places.address import is_object_address
 from corpora.store.tables import read_table
-from flows.recipes.settings.privacy import visible
+from flows.recipes.privacy import visible
 from flows.recipes.store_folders import store_around
-from flows.run.store_address import Artifact, find_artifacts, newest
+from flows.run.addresses import Artifact, find_artifacts, newest
 
 SHOWN = 60  # characters of a value
 ROWS = 10_000  # of a table that are written together

@@ -32,14 +32,14 @@ from corpora.store.settings import bind_settings
 from flows.command.tasks.check import check_data
 from flows.command.tasks.finetune import FinetuneAsked, TaskFiles, finetune_events
 from flows.command.trainer_process import model_folder
-from flows.export.folder import new_folder
-from flows.run.record.example_shares import nothing_said
+from flows.export.exported import new_folder
+from flows.run.record.ledger_balance import nothing_said
 from trainer.build import plan_model, read_events
 from trainer.metrics import Event
 from trainer.settings.model import FAMILIES, ModelSettings
 from trainer.settings.training import TrainingSettings
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.vectors.settings import EmbedSettings
+from trainer.tasks.vectors.vector_files import EmbedSettings
 
 LEARNT = {"max_unusable": FileSettings(path="").max_unusable}  # of rows that are only answered all may be
 

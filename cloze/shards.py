@@ -27,9 +27,9 @@ from corpora.store.places.place import Place
 from corpora.store.settings import EPOCH, check_choice
 from corpora.store.stage import MANIFEST
 from flows.command.trace import document_facts, example_facts
-from flows.export.folder import new_folder
-from flows.run.examples import build_shard_sets
-from flows.run.store_address import Artifact, find_artifacts, newest, vocabulary_artifact
+from flows.export.exported import new_folder
+from flows.run.addresses import Artifact, find_artifacts, newest, vocabulary_artifact
+from flows.run.example_stages import build_shard_sets
 from shards.build import SPLITS
 from shards.reading.epoch_rows import EXAMPLES_PER_BATCH, build_epoch_schema, iter_epoch_batches
 from shards.reading.files.shard_set import ShardSet
@@ -125,7 +125,7 @@ class Shards:
         padded: whether all examples are as wide as the longest may be, so that they can be batched
         Raises InputError for a split without examples, ImportError where torch is not installed.
         """
-        from trainer.reading.datasets import ExampleDataset  # torch is slow to import
+        from trainer.datasets import ExampleDataset  # torch is slow to import
 
         dataset = ExampleDataset(self._set, seed=self._seed, padded=padded)
         dataset.set_epoch(self._epoch)

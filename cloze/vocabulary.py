@@ -17,9 +17,9 @@ from cloze.workspace import Tables, Workspace
 from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
-from flows.recipes.guesses.fitted_defaults import proposed_next_to
+from flows.recipes.guessed_fields import proposed_next_to
 from flows.recipes.recipe import Recipe
-from flows.run.examples import make_vocabularies
+from flows.run.example_stages import make_vocabularies
 from tokenizers_train.build import plan_given_vocabulary, read_vocabulary
 from tokenizers_train.vocabularies.files import CONFIG, ROLES
 from tokenizers_train.vocabularies.vocabulary import Vocabulary as Words

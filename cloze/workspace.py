@@ -31,10 +31,10 @@ from corpora.store.stage import PartPlan, Stage, build_parts, publish_stage
 from corpora.store.worker_pool import WorkerPool
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, recipe_of_tables
-from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage
+from flows.run.faults.damage import DamageTracker, run_past_damage
 from flows.run.policies import ranges
-from trainer.jobs.job import TrainingJob
-from trainer.launching.launch import train
+from trainer.job import TrainingJob
+from trainer.launch import train
 
 Tables = Mapping[str, Any]
 MOST_WORKERS = 4_096

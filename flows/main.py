@@ -64,7 +64,7 @@ def _run() -> int:
 
         return run_command_line(sys.argv[1:], home)
     except InputError as error:
-        from flows.recipes.settings.privacy import printable  # a message may hold a file's name
+        from flows.recipes.privacy import printable  # a message may hold a file's name
 
         print("cloze:", "\n".join(map(printable, str(error).split("\n"))), file=sys.stderr)
         return 2

@@ -26,7 +26,7 @@ from corpora.judging.steps.privacy import PersonalDataSettings, mask_private
 from corpora.judging.steps.selection import index_questions, scores
 from corpora.text.buffers import text_buffers
 from corpora.text.counts.kernels import count
-from corpora.text.ngram_kernels import hash_ngrams
+from corpora.text.ngrams import hash_ngrams
 from corpora.text.sentences.splitter import sentence_offsets
 from shards.schema import build_token_schema, choose_id_type
 from shards.tokens import tokenize_batch
@@ -142,7 +142,7 @@ DOORS: dict[str, Callable[[pa.Array], object]] = {
     ),
     "corpora.judging.steps.selection.scores": lambda texts: scores(texts, QUESTIONS),
     "corpora.text.counts.kernels.count": count,
-    "corpora.text.ngram_kernels.hash_ngrams": lambda texts: hash_ngrams(texts, 3),
+    "corpora.text.ngrams.hash_ngrams": lambda texts: hash_ngrams(texts, 3),
     "shards.tokens.tokenize_batch": _tokenised,
     "tokenizers_train.encoding.encoder.encode_sentences": lambda texts: [
         _encoded(encoder)(texts) for encoder in (WORDPIECE, BYTES, UNIGRAM)

@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks.pages import Marked
 from corpora.sources.web.main_text import blocks
+from corpora.sources.web.main_text.blocks import Forest, chances, read_forest, sum_odds
 from corpora.sources.web.main_text.features import FEATURES
-from corpora.sources.web.main_text.forest import Forest, chances, read_forest, sum_odds
 
 
 @pytest.fixture(scope="module")

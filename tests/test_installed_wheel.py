@@ -9,7 +9,7 @@ import pytest
 from test_release import version
 from wheel_of_checkout import build_wheel, fresh_environment
 
-from flows.run.store_address import find_artifacts
+from flows.run.addresses import find_artifacts
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.server]
 FRIENDLY = "The keeper of the small harbour wrote that the winter tide had carried the boat away number {}. "

@@ -17,7 +17,7 @@ from parsed_sources import nodes_of, sources
 from flows.command import reference
 from flows.command.cli import app
 from flows.command.terminal.help import command_names
-from flows.run.record.listed_runs import ENDED
+from flows.run.record.run_status import ENDED
 
 PAGE = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
 SLOT = "…"

@@ -24,12 +24,12 @@ COMMANDS = {
     "train": "trainer.pretrain",
     "export": "trainer.checkpoints.exporting",
     "finetune": "trainer.tasks.finetuning.finetune",
-    "predict": "trainer.tasks.prediction.predict",
+    "predict": "trainer.tasks.predict",
     "evaluate": "trainer.tasks.evaluate",
-    "fill": "trainer.tasks.prediction.fill",
+    "fill": "trainer.tasks.fill",
     "onnx": "trainer.tasks.onnx",
-    "import": "trainer.huggingface.older",
-    "embed": "trainer.tasks.vectors.retrieve",
+    "import": "trainer.huggingface.checkpoints",
+    "embed": "trainer.tasks.vectors.search",
 }
 
 

@@ -32,16 +32,13 @@ from corpora.store.stage import PartPlan, Stage
 from corpora.store.tables import read_table
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.huggingface.config import tokenizer_files
-from trainer.huggingface.starting import check_special_ids, check_teacher, first_heads
-from trainer.jobs.job import CACHE, JobInput, TrainingJob
-from trainer.jobs.origins import find_origin
-from trainer.jobs.phases import Settled, seen_ledger, settle
-from trainer.jobs.repeats import repeat_warning
-from trainer.jobs.start import Start
-from trainer.launching.launch import train
+from trainer.huggingface.start_model import check_special_ids, check_teacher, first_heads
+from trainer.job import CACHE, JobInput, Settled, TrainingJob, repeat_warning, seen_ledger, settle
+from trainer.launch import train
 from trainer.metrics import METRICS_FILE, read_metrics
 from trainer.settings.model import ModelSettings, model_json
 from trainer.settings.training import TrainingSettings
+from trainer.start_weights import Start, find_origin
 
 BUILD_VERSION = 2
 

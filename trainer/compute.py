@@ -30,7 +30,7 @@ from torch import nn
 
 from corpora.errors import InputError
 from trainer.auto_settings import Computing, Hardware, choice_line, choose, compiler_lacks, padding_reason, weakest
-from trainer.launching.commands import CUBLAS_WORKSPACE
+from trainer.launch import CUBLAS_WORKSPACE
 from trainer.ranks import Ranks
 from trainer.settings.model import ModelSettings
 from trainer.settings.training import TrainingSettings

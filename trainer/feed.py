@@ -30,7 +30,7 @@ from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import GatheredExamples, Loader, SlotReader, Slots, prefetch, to_slot_array
 from shards.reading.mixture import Mixture
 from shards.reading.order import Interleave, apportion, split_slots, take_rank_share
-from trainer.jobs.job import JobInput, TrainingJob, readings
+from trainer.job import JobInput, TrainingJob, readings
 from trainer.learn import MicroBatch, Step, make_step
 from trainer.model.batches import filled, to_batch
 from trainer.ranks import Ranks

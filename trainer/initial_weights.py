@@ -24,15 +24,15 @@ from tokenizers_train.vocabularies.files import collect_ids
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import check_shared, from_huggingface, load, read_weights, with_first_part
 from trainer.huggingface.config import CONFIG, read_config, tokenizer_files
-from trainer.huggingface.embeddings import WEIGHTS, with_rows
-from trainer.huggingface.starting import begun_parts, check_tokens, first_heads, heads_without, of_other_heads
-from trainer.jobs.job import TrainingJob
-from trainer.jobs.start import Start
+from trainer.huggingface.start_model import begun_parts, check_tokens, first_heads, heads_without, of_other_heads
+from trainer.huggingface.vocabulary_rows import WEIGHTS, with_rows
+from trainer.job import TrainingJob
 from trainer.model.distillation import DistilledModel, begin_with
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import Objective, build_model
 from trainer.objectives.contract import ModelPart
 from trainer.settings.model import ModelSettings
+from trainer.start_weights import Start
 
 
 def draw_first_model(job: TrainingJob) -> Objective:

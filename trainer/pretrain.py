@@ -37,7 +37,7 @@ from trainer.evaluation import evaluate_held_out
 from trainer.feed import Feed
 from trainer.huggingface.checkpoints import export
 from trainer.initial_weights import build_initial_model
-from trainer.jobs.job import TrainingJob, readings
+from trainer.job import TrainingJob, readings
 from trainer.learn import STEP_COUNTS, Step, StepResult, TrainState, build_state
 from trainer.metrics import MetricsLog, line, speak
 from trainer.ranks import PeersLost, Ranks, StopSignal, join_process_group

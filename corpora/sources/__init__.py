@@ -3,17 +3,16 @@
     files ─► raw files (name, sha256) ─► slices, cut at fixed places ─► records (prose, key, locator)
                                                                  └────► drops (reason, detail, damaged)
 
-`contract.py` is what every source keeps to, a dataclass with five methods, and what sources share; `registry.py` makes
-a source from a recipe's table; `record_fields.py` knows which fields of a record a recipe may name;
-`passed_over.py` counts the other files where raw files are. Each kind of source
-is a room whose `source.py` is read first, or a file where one is enough:
+`contract.py` is what every source keeps to, a dataclass with five methods, what sources share, and which fields of a
+record a recipe may name; `registry.py` makes a source from a recipe's table; `passed_over.py` counts the other files
+where raw files are. Each kind of source is a room whose `source.py` is read first, or a file where one is enough:
 
     wiki/           `wikipedia`: MediaWiki dumps, and wikitext to prose
     books/          `bookcorpus`: a book per file, .txt or .epub, and what libraries and shops put around it
     web/            `cc-news`: crawl archives, and the main text of their pages
     openwebtext.py  `openwebtext`: pages from tars inside xz, Parquet and JSON lines
     stories.py      `stories`: stories by line, by blank line or by file
-    python_docs/    `python-docs`: the documentation in a Python installation
+    python_docs.py  `python-docs`: the documentation in a Python installation
     files/          `files`: your own files by their endings
     xml/            `xml`: XML of your own, by a map of fields
     bytes/          what they share: bytes unpacked, cut and counted

@@ -4,6 +4,8 @@ A source is one small frozen dataclass with five methods. It knows a format and 
 workers. `records` streams: memory is bounded by one compressed block, one document or the pages of one row group of
 Parquet, never by the file. A record that cannot be read is yielded with a `Drop`, never swallowed; a file that cannot
 be read to its end raises InputError, and is then left out as a whole or ends the run, as its source's `on_damage` says.
+
+The fields of a record that a recipe may name: under which name, or at which path, each is found.
 """
 
 import hashlib
@@ -29,7 +31,7 @@ from corpora.sources.bytes.unchanged import state_of
 from corpora.sources.bytes.zip_members import MemberPath
 from corpora.sources.remarks import Remarks
 from corpora.store.current_record import report_record
-from corpora.store.settings import to_settings_json
+from corpora.store.settings import check_keys, to_settings_json
 
 Defaults = Mapping[str, Mapping[str, Any]]  # tables of steps, in the form that a recipe has them
 SLICE_BYTES = 1_000_000  # where a format that can be cut anywhere is cut: parts are made of slices that meet
@@ -487,3 +489,17 @@ def group_slices(slices: Sequence[Slice], part_bytes: int) -> list[tuple[Slice, 
             groups.append(tuple(group))
             group, size = [], 0
     return [*groups, tuple(group)] if group else groups
+
+
+FIELDS = ("text", "key", "revision", "title", "url", "date", "license", "group")
+MOST_REVISION = (1 << 63) - 1
+
+
+def check_fields(name: str, fields: Mapping[str, Any], allowed: tuple[str, ...] = FIELDS) -> None:
+    """Raise InputError for a field that a record does not have, or an empty name. name: the source's.
+
+    A value that is neither a name nor a list of names is for the source to refuse.
+    """
+    check_keys(fields, allowed, f"Source {name!r}: `fields`")
+    if not all(names and all(names) for names in fields.values() if isinstance(names, (str, list, tuple))):
+        raise InputError(f"Source {name!r}: a name in `fields` is empty. Give it, or leave the field out.")

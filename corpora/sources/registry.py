@@ -27,7 +27,7 @@ SOURCES = {  # imported when a recipe names them
     "cc-news": "corpora.sources.web.source:CcNewsSource",
     "files": "corpora.sources.files.source:FilesSource",
     "openwebtext": "corpora.sources.openwebtext:OpenWebTextSource",
-    "python-docs": "corpora.sources.python_docs.source:PythonDocsSource",
+    "python-docs": "corpora.sources.python_docs:PythonDocsSource",
     "stories": "corpora.sources.stories:StoriesSource",
     "wikipedia": "corpora.sources.wiki.source:WikipediaSource",
     "xml": "corpora.sources.xml.source:XmlSource",

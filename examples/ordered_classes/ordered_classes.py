@@ -14,10 +14,9 @@ import numpy.typing as npt
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import with_first
 from trainer.tasks.formats.records import Unusable, as_label, as_number
-from trainer.tasks.kinds.texts import TextExample, TextTask
-from trainer.tasks.scores.texts import class_scores, correlations
+from trainer.tasks.kinds.texts import TextExample, TextTask, class_scores, correlations
+from trainer.tasks.task import with_first
 
 GRADE = Term("grade")
 

@@ -98,7 +98,7 @@ def find_recipe(
 ) -> "Recipe":
     """Return the same in any process. Raises InputError."""
     from flows.recipes.recipe import read_recipe, shipped_recipe, shipped_recipes
-    from flows.recipes.settings.engine import check_engine
+    from flows.recipes.run_settings import check_engine
     from flows.recipes.tables import read_override, resolved_store
 
     if (name is None) == (source is None):

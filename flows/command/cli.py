@@ -204,8 +204,8 @@ def plan(
     from flows.command.cluster_findings import engine_lines
     from flows.command.plan import estimate, show_plan
     from flows.run.estimates.room import refuse_without_room
-    from flows.run.plan.plan import plan_recipe
-    from flows.run.plan.reach import reach_of
+    from flows.run.plan_reach import reach_of
+    from flows.run.plan_run import plan_recipe
 
     loaded = load_recipe(recipe, source, store, overrides, engine)
     planned = plan_recipe(loaded, _home)
@@ -241,7 +241,7 @@ def preview(
     """
     from flows.command.preview import look_at, preview_source
     from flows.command.terminal.display import show_preview
-    from flows.recipes.guesses.fitted_defaults import chosen_line, fitted_line
+    from flows.recipes.guessed_fields import chosen_line, fitted_line
 
     named = {entry.source.name for entry in load_recipe(recipe).sources}
     folder = Path(source) if source not in named and Path(source).exists() else None
@@ -281,7 +281,7 @@ def new(
 
     Its rules fit a kind of text, or it is the recipe of a published model.
     """
-    from flows.recipes.new_recipe import new_recipe, next_steps
+    from flows.recipes.recipe_templates import new_recipe, next_steps
 
     path = new_recipe(name, template, Path.cwd())
     say(next_steps(path, template))
@@ -321,7 +321,7 @@ def inspect(
     For a store, or a folder in it, the ledger of each artifact.
     """
     from flows.command.inspect import show_artifact
-    from flows.run.store_address import find_artifacts
+    from flows.run.addresses import find_artifacts
 
     artifacts = find_artifacts(address)
     if as_json:
@@ -348,7 +348,7 @@ def trace(
     """
     from flows.command.inspect import show_document_trace, show_example_trace
     from flows.command.trace import document_facts, example_facts
-    from flows.run.store_address import find_artifacts, newest
+    from flows.run.addresses import find_artifacts, newest
 
     if (index is None) == (document is None):
         raise InputError("Give the number of an example, or --document ID (one of the two).")

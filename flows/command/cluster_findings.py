@@ -2,7 +2,7 @@
 
 from corpora.errors import InputError
 from flows.command.doctor import Finding, fail, ok
-from flows.recipes.settings.engine import LOCAL, check_engine
+from flows.recipes.run_settings import LOCAL, check_engine
 
 
 def engine_lines(address: str) -> list[str]:

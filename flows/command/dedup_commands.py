@@ -59,7 +59,7 @@ def dedup(
     *inputs, output = paths
     from flows.command.dedup_display import summary
     from flows.dedup.run import DedupSettings, dedup
-    from flows.export.folder import local_target
+    from flows.export.exported import local_target
 
     settings = DedupSettings(
         threshold=threshold,

@@ -1,6 +1,6 @@
 """`cloze diff`: the differences between two runs, in the figures that every run keeps.
 
-A run is named by its id or a short one (`flows.run.short_ids`), by its folder, or by its store, which stands for its
+A run is named by its id or a short one (`flows.run.addresses`), by its folder, or by its store, which stands for its
 newest completed run. So two runs may be from two stores.
 """
 
@@ -73,8 +73,8 @@ class KeptRun:
 
 def _two_runs(first: str, second: str | None, store: str) -> tuple[KeptRun, KeptRun]:
     """Return the earlier and the later run that two names mean. Raises InputError."""
+    from flows.run.addresses import find_run
     from flows.run.record.figures import run_before
-    from flows.run.short_ids import find_run
 
     place, record = find_run(first, store)
     if second is not None:
@@ -104,8 +104,8 @@ def _kept(place: "Place", record: "RunRecord") -> KeptRun:
 def _heading(before: KeptRun, after: KeptRun) -> Iterator[str]:
     """Yield lines that name the two runs."""
     from flows.command.records_display import when
+    from flows.run.addresses import short_run_ids
     from flows.run.record.run_record import list_runs
-    from flows.run.short_ids import short_run_ids
 
     several = before.place.address != after.place.address
     for role, run in (("before", before), ("after", after)):
@@ -120,7 +120,7 @@ def _table(compared: "Compared", shown: Any) -> "Table":
     from rich.text import Text
 
     from flows.command.terminal.tables import plain_table
-    from flows.recipes.settings.privacy import printable
+    from flows.recipes.privacy import printable
     from flows.report.compared import change_text, figure_text
 
     table = plain_table("figure", "before", "after", "change")

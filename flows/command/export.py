@@ -42,7 +42,7 @@ def export(
     from flows.command.training.checkpoints import export_onnx, export_step, is_model
     from flows.export.export import ExportSettings, choose
     from flows.export.export import export as export_rows
-    from flows.export.folder import local_target
+    from flows.export.exported import local_target
     from flows.export.release_folder import export_release
     from flows.run.record.counts_text import counted
     from flows.run.record.ledger_balance import readable_bytes

@@ -7,12 +7,11 @@ from dataclasses import asdict
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.command.terminal.output import print_json, say
-from flows.maintenance.garbage import Garbage, Policy, garbage, look, unneeded
-from flows.maintenance.removal import clear_store
+from flows.maintenance.garbage import Garbage, Policy, clear_store, garbage, look, unneeded
+from flows.run.addresses import short_folder
 from flows.run.record.counts_text import counted
 from flows.run.record.ledger_balance import readable_bytes
 from flows.run.record.run_record import to_stderr
-from flows.run.store_address import short_folder
 
 OBJECT_DAYS = 7.0  # where readers cannot hold what they read
 SHOWN = 20

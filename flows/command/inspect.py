@@ -18,7 +18,8 @@ from flows.command.terminal.display import (
 )
 from flows.command.trace import trace_document, trace_number
 from flows.recipes.lock import Lock
-from flows.report.drawing.examples import example_masks, labels_of
+from flows.report.masked_example import example_masks, labels_of
+from flows.run.addresses import RUNS, Artifact, split_address, vocabulary_of, whole_run_id
 from flows.run.record.run_record import (
     DamagedRun,
     list_runs,
@@ -29,8 +30,6 @@ from flows.run.record.run_record import (
     to_stderr,
 )
 from flows.run.record.task_scores import scores_of
-from flows.run.short_ids import whole_run_id
-from flows.run.store_address import RUNS, Artifact, split_address, vocabulary_of
 from shards.build import SPLITS
 from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary

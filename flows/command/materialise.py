@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from corpora.errors import InputError
 from corpora.store.settings import check_choice
-from flows.export.folder import local_target, new_folder
+from flows.export.exported import local_target, new_folder
+from flows.run.addresses import Artifact
 from flows.run.record.counts_text import counted
-from flows.run.store_address import Artifact
 from shards.build import SPLITS
 from shards.reading.epoch_rows import build_epoch_schema, iter_epoch_batches
 from shards.reading.files.shard_set import ShardSet

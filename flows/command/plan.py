@@ -9,8 +9,8 @@ from flows.command.terminal.tables import plain_table
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.estimates.figures import Estimates, StageEstimate
-from flows.run.plan.plan import RunPlan
-from flows.run.plan.reach import reach_of
+from flows.run.plan_reach import reach_of
+from flows.run.plan_run import RunPlan
 from flows.run.policies import workers_for
 from flows.run.record.counts_text import readable_seconds
 from flows.run.record.ledger_balance import readable_bytes

@@ -12,7 +12,7 @@ from corpora.judging.samples import sample_records
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.contract import RawFile, Record, Tally, unhashed_files
 from corpora.sources.passed_over import look
-from flows.recipes.guesses.fields import (
+from flows.recipes.guessed_fields import (
     WITHOUT,
     guess_line,
     guess_new,
@@ -22,8 +22,8 @@ from flows.recipes.guesses.fields import (
     without_text,
 )
 from flows.recipes.lock import files_of, read_lock, stores_apart
+from flows.recipes.privacy import visible
 from flows.recipes.recipe import Recipe, SourceEntry
-from flows.recipes.settings.privacy import visible
 from flows.run.inputs.unread_files import looked_lines
 
 REASON, NAME = 400, 60  # characters

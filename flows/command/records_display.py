@@ -13,12 +13,12 @@ from corpora.store.leases import Heartbeat
 from corpora.store.places.place import Place
 from flows.command.terminal.output import print_json, say
 from flows.command.terminal.tables import plain_table
-from flows.recipes.settings.privacy import printable, visible
+from flows.recipes.privacy import printable, visible
 from flows.run.inputs.unread_files import set_aside_in_words
 from flows.run.record.counts_text import counted, progress_text, readable_seconds
 from flows.run.record.ledger_balance import readable_bytes
-from flows.run.record.listed_runs import ListedRun, StoreStatus, new_parts
 from flows.run.record.releases import Release
+from flows.run.record.run_status import ListedRun, StoreStatus, new_parts
 
 NONE = "-"
 WIDE = 110  # characters: a narrower terminal has two costs of a run in one column

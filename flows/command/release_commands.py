@@ -39,7 +39,7 @@ def release(
     """
     from flows.command.records_display import show_entry
     from flows.orchestration.release import PersonsWord, promotion_of, run_at, run_of_recipe
-    from flows.run.short_ids import is_run_id
+    from flows.run.addresses import is_run_id
 
     if "/runs/" in run or (is_run_id(run) and not Path(run).exists()):
         recipe, record = run_at(run, store or "store")
@@ -77,9 +77,9 @@ def releases(
     """
     from corpora.store.places.place import Place
     from flows.command.records_display import release_json, show_releases
+    from flows.run.addresses import short_run_ids
     from flows.run.record.releases import current_release, history, names_of_releases
     from flows.run.record.run_record import list_runs
-    from flows.run.short_ids import short_run_ids
 
     place = Place(store)
     if name is not None:

@@ -33,8 +33,8 @@ def runs(
     was new, how long it took, and what it cost: processor time, bytes written, and the most memory.
     """
     from flows.command.records_display import show_runs
-    from flows.run.record.listed_runs import files_of_runs, run_states
-    from flows.run.short_ids import short_run_ids
+    from flows.run.addresses import short_run_ids
+    from flows.run.record.run_status import files_of_runs, run_states
 
     place, recipe = _store_or_recipe(of)
     states = run_states(place, recipe, limit or None)
@@ -55,7 +55,7 @@ def status(store: StoreAddress = "store", *, as_json: AsJson = False) -> None:
     For each stage of a run: how far it is, how fast, and the time left.
     """
     from flows.command.records_display import status_lines
-    from flows.run.record.listed_runs import store_status
+    from flows.run.record.run_status import store_status
 
     place = _place(store)
     current = store_status(place)

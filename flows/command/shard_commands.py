@@ -34,7 +34,7 @@ def materialise(
     Each example has its ids with the masks put in, the masked positions, and the targets.
     """
     from flows.command.materialise import write_epoch
-    from flows.run.store_address import find_artifacts, newest
+    from flows.run.addresses import find_artifacts, newest
 
     written = write_epoch(newest(find_artifacts(artifact, "shards")), epoch, to, split, seed)
     if as_json:

@@ -12,9 +12,9 @@ from corpora.store.places.place import Place
 from corpora.store.settings import check_choice
 from corpora.store.stage import MANIFEST, read_manifest
 from corpora.store.tables import read_file
+from flows.run.addresses import Artifact
 from flows.run.record.run_record import find_raw_file, recorded_recipe
 from flows.run.stage_kinds import STAGES
-from flows.run.store_address import Artifact
 from shards.build import SPLITS
 from shards.reading.epoch_rows import TracedDocument, find_document, open_corpus, trace_example
 from shards.reading.files.shard_set import ShardSet
@@ -68,7 +68,7 @@ def trace_document(shards: Artifact, id_hex: str) -> tuple[Document, dict[str, l
 
 def example_facts(shards: Artifact, index: int, split: str) -> dict[str, Any]:
     """Return an example with its documents and where their records are, for scripts. Raises InputError."""
-    from flows.run.store_address import vocabulary_of
+    from flows.run.addresses import vocabulary_of
 
     shard_set, traces = trace_number(shards, index, split)
     example, vocabulary = shard_set[index], vocabulary_of(shards)

@@ -20,16 +20,15 @@ from typing import IO, TYPE_CHECKING
 
 from corpora.errors import InputError
 from corpora.lean_process import OWN_CODE
+from flows.run.addresses import Artifact, find_artifacts, is_short, newest
 from flows.run.record.releases import release_address
-from flows.run.store_address import Artifact, find_artifacts, is_short, newest
 from flows.signals import scratch_folder
-from trainer.huggingface.sentences import MODULES
+from trainer.huggingface.sentence_transformers import MODULES
 from trainer.huggingface.todays_form import todays_folder
-from trainer.jobs.start import CONFIG, copy_model, model_files
-from trainer.launching.commands import LOG_LINES, command, environment, events, how_ended, mendable, processes_of
-from trainer.launching.launch import TrainingFailed
+from trainer.launch import LOG_LINES, TrainingFailed, command, environment, events, how_ended, mendable, processes_of
 from trainer.metrics import Event
 from trainer.settings.training import TrainingSettings
+from trainer.start_weights import CONFIG, copy_model, model_files
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

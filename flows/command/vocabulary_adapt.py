@@ -25,8 +25,8 @@ from corpora.sources.contract import RawFile, Tally, split_glob
 from corpora.sources.files.source import FilesSource
 from corpora.store.places.place import Place
 from flows.recipes.store_folders import refuse_store
+from flows.run.addresses import find_artifacts, newest, split_address
 from flows.run.record.releases import release_address
-from flows.run.store_address import find_artifacts, newest, split_address
 from tokenizers_train.adapting import (
     APPEND,
     FILL,

@@ -121,9 +121,9 @@ def adapt(
     from flows.command.trainer_process import model_folder
     from flows.command.vocabulary_adapt import adapt_vocabulary, count_domain, number_wanted
     from flows.command.vocabulary_display import adaptation_display, find_vocabulary
-    from flows.export.folder import new_folder
+    from flows.export.exported import new_folder
     from tokenizers_train.adapting import LETTERS, LETTERS_AND_DIGITS, AdaptSettings
-    from trainer.huggingface.embeddings import adapt_checkpoint, checked_config
+    from trainer.huggingface.vocabulary_rows import adapt_checkpoint, checked_config
 
     if append and fill:
         raise InputError("--append leaves unused slots as they are, and --fill fills them: give one of the two.")

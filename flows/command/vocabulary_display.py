@@ -12,9 +12,9 @@ from rich.text import Text
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.command.terminal.tables import plain_table
-from flows.recipes.settings.privacy import visible
+from flows.recipes.privacy import visible
+from flows.run.addresses import find_artifacts, is_short, newest
 from flows.run.record.releases import release_address
-from flows.run.store_address import find_artifacts, is_short, newest
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.encoding.encoder import Encoder
 from tokenizers_train.measures.measure import compute_overlap, list_longest_pieces, list_ordinary_ids

@@ -17,7 +17,7 @@ from distributed.comm.core import connect
 from distributed.security import Security
 
 from corpora.errors import InputError
-from flows.engines.version_match import Identity, differences, identity
+from flows.engines.worker_checks import Identity, differences, identity
 from flows.run.record.counts_text import counted
 
 CONNECT_SECONDS = 10.0

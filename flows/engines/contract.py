@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 from corpora.generic_types import Result
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
-from trainer.launching.stopping import Stop
+from trainer.launch import Stop
 
 
 class RunEngine(Protocol):

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from corpora.errors import InputError
 from corpora.store.worker_pool import WorkerLimits, WorkerPool
 from flows.engines.contract import RunEngine
-from flows.engines.shared_paths import Sight
-from flows.recipes.settings.engine import LOCAL
+from flows.engines.worker_checks import Sight
+from flows.recipes.run_settings import LOCAL
 from flows.signals import SIGNAL_THREAD, last_word
 
 MAX_FORKS = 8  # of a run that begins; each takes 16 ms of a core, used or not (a process of 230 MB)
@@ -36,7 +36,7 @@ def engine_at_work(
             yield pool
         return
     refuse_without_dask(address)
-    from flows.engines.cluster import Cluster  # Dask is slow to import
+    from flows.engines.dask_cluster import Cluster  # Dask is slow to import
 
     cluster = Cluster(address, limits, tell)
     with last_word(cluster.close):

@@ -4,32 +4,179 @@ Promise: the chain of ancestors is that of the artifact itself, by its parents' 
 not in it. The run is the first one on record that completed with this artifact, so that later runs change nothing.
 Cost: a few columns of the corpus, whose texts are not read; the manifests of the chain, the records of runs up to that
 one.
+
+Files of bounded size from a stream of rows: row groups and files end where the rows say, not where batches do.
+
+Promise: the same rows give the same files, however they were cut into record batches (with one version of pyarrow). A
+file has no more than `file_bytes`, a row group no more than `group_bytes` of rows as they are in memory; a single row
+that is larger has one of its own.
+Cost: that of Parquet's encoding and zstd; each file is read once more for its sha256. Memory: a row group twice.
+
+Makes a folder that appears whole: written next to its place under a hidden name, and renamed when complete.
+
+Promise: a reader of the place sees no folder, an empty one that was there before, or the whole one. An exception and a
+signal leave nothing; what a killed process leaves is removed by the next one that makes the same folder. Only one
+process at a time may make it: a second one is told so, and nothing of the first is touched.
 """
 
+import hashlib
 import re
+import shutil
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from corpora.build import Corpus
 from corpora.errors import InputError
+from corpora.kernels.arrays import Int64s
 from corpora.sources.contract import RawFile
 from corpora.store.ledger import Account
 from corpora.store.manifest import Manifest
+from corpora.store.places.address import is_object_address, normalize_address
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from flows.export.cards.licenses import NOT_STATED
-from flows.export.files import ExportedFile
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
+from flows.run.addresses import Artifact
 from flows.run.record.ledger_balance import edits_of, records_account
 from flows.run.record.run_record import DamagedRun, RunRecord, list_runs, read_run, recorded_lock, recorded_recipe
 from flows.run.stage_kinds import STAGES, stage_order
-from flows.run.store_address import Artifact
+from flows.signals import last_word
+from trainer.complete_folders import ELSEWHERE, check_output, lock_of, put_folder, refusing, unfinished_folder
+
+GROUP_BYTES = 32 << 20
+GROUPS = 8  # row groups that a file holds at least, where there are so many: it ends before one that may not fit
+FOOTER_BYTES = 1 << 16  # left for what a file has besides rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedFile:
+    """A file of an export. path: in its folder; split, rows and row_bytes: of a file of rows"""
+
+    path: str
+    size_bytes: int
+    sha256: str
+    split: str = ""
+    rows: int = 0
+    row_bytes: int = 0
+
+
+class SplitFiles:
+    """The files of one split, written one after another below a folder."""
+
+    def __init__(
+        self, folder: Path, called: str, schema: pa.Schema, file_bytes: int, group_bytes: int = GROUP_BYTES
+    ) -> None:
+        self._folder, self._called, self._schema = folder, called, schema
+        self._file_bytes, self._group_bytes = file_bytes, min(group_bytes, file_bytes // GROUPS)
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_bytes = 0
+        self._files: list[ExportedFile] = []
+        self._sink: pa.NativeFile | None = None
+        self._writer: Any = None
+        self._rows = self._row_bytes = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take rows; full row groups are written."""
+        sizes = row_sizes(batch)
+        first = 0
+        while first < batch.num_rows:
+            reached = np.cumsum(sizes[first:]) + self._pending_bytes
+            fitting = int(np.searchsorted(reached, self._group_bytes, side="right"))
+            if fitting == 0 and not self._pending:
+                fitting = 1
+            self._pending += [batch.slice(first, fitting)] if fitting else []
+            self._pending_bytes += int(sizes[first : first + fitting].sum())
+            first += fitting
+            if first < batch.num_rows:
+                self._write_group()
+
+    def finish(self) -> list[ExportedFile]:
+        """Write what is left; the files under their final names, in order."""
+        if self._pending:
+            self._write_group()
+        self._close()
+        return [replace(file, path=self._named(number, file.path)) for number, file in enumerate(self._files)]
+
+    def _named(self, number: int, path: str) -> str:
+        """Give a file the name that says how many there are."""
+        name = f"data/{self._called}-{number:05}-of-{len(self._files):05}.parquet"
+        (self._folder / path).rename(self._folder / name)
+        return name
+
+    def _write_group(self) -> None:
+        if self._sink is not None and self._sink.tell() + self._pending_bytes + FOOTER_BYTES > self._file_bytes:
+            self._close()
+        if self._sink is None:
+            self._open()
+        table = pa.Table.from_batches(self._pending, self._schema).combine_chunks()
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        self._rows += table.num_rows
+        self._row_bytes += self._pending_bytes
+        self._pending, self._pending_bytes = [], 0
+
+    @property
+    def _path(self) -> str:
+        return f"data/{self._called}-{len(self._files):05}.parquet"
+
+    def _open(self) -> None:
+        (self._folder / "data").mkdir(exist_ok=True)
+        self._sink = pa.OSFile(str(self._folder / self._path), "wb")
+        self._writer = pq.ParquetWriter(
+            self._sink, self._schema, compression="zstd", version="2.6", write_page_checksum=True
+        )
+
+    def _close(self) -> None:
+        if self._sink is None:
+            return
+        self._writer.close()
+        self._sink.close()
+        written = file_at(self._folder, self._path)
+        self._files.append(replace(written, split=self._called, rows=self._rows, row_bytes=self._row_bytes))
+        self._sink, self._rows, self._row_bytes = None, 0, 0
+
+
+def file_at(folder: Path, path: str) -> ExportedFile:
+    """Return a file of a folder, with its size and sha256."""
+    with (folder / path).open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return ExportedFile(path=path, size_bytes=file.tell(), sha256=digest)
+
+
+def row_sizes(batch: pa.RecordBatch) -> Int64s:
+    """Return the bytes of each row, as it is in memory: it depends on the row alone.
+
+    >>> row_sizes(pa.record_batch({"a": ["xyz", None], "b": pa.array([1, 2], pa.int8())})).tolist()
+    [8, 5]
+    """
+    sizes = np.zeros(batch.num_rows, np.int64)
+    for column in batch.columns:
+        for part in _sizes(column):
+            sizes += part
+    return sizes
+
+
+def _sizes(column: pa.Array) -> Iterator[Int64s]:
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        yield pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64) + 4
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        each = 36 if pa.types.is_string(kind.value_type) else max(1, kind.value_type.bit_width // 8)
+        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+        yield lengths.astype(np.int64) * each + 4
+    else:
+        yield np.full(len(column), max(1, kind.bit_width // 8), np.int64)
+
 
 _LANGUAGE = re.compile("[a-z]{2,3}")
 NAMES = ("source", "split", "generation", "language", "license")
@@ -346,3 +493,33 @@ def _first_run(artifact: Artifact) -> RunRecord | None:
                 return record
             other = other or record
     return other
+
+
+def local_target(folder: str) -> Path:
+    """Return the folder to write to. Raises InputError for an address that is not a folder of this machine."""
+    address = normalize_address(folder)
+    if is_object_address(address):
+        raise InputError(f"{address} is an object store: export to a folder on this machine, and copy that there.")
+    return Path(address)
+
+
+@contextmanager
+def scratch_beside(target: Path) -> Iterator[Path]:
+    """Yield an empty folder next to a path, for the time of the block. Raises InputError for what the disk refuses."""
+    with refusing(target, ELSEWHERE), unfinished_folder(target) as scratch:
+
+        def remove() -> None:
+            shutil.rmtree(scratch, ignore_errors=True)
+            lock_of(target).unlink(missing_ok=True)
+
+        with last_word(remove):
+            yield scratch
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """Yield a folder to write to, which is at `target` when the block has ended well. Raises InputError."""
+    check_output(target)
+    with scratch_beside(target) as new:
+        yield new
+        put_folder(new, target)

@@ -23,13 +23,12 @@ from corpora.store.checked_folder import mark_complete
 from corpora.store.manifest import Manifest, StoredFile
 from corpora.store.places.place import Place
 from flows.export.cards.model_card import CARD, CONFIG, UNKNOWN, CardFacts, model_card
-from flows.export.exported import provenance_of
-from flows.export.folder import new_folder
+from flows.export.exported import new_folder, provenance_of
+from flows.run.addresses import Artifact
 from flows.run.record.releases import Release, manifests_of, release_at
 from flows.run.record.task_scores import result_in
 from flows.run.stage_kinds import STAGES
-from flows.run.store_address import Artifact
-from trainer.jobs.start import copy_model, model_files
+from trainer.start_weights import copy_model, model_files
 from trainer.tasks.build import RECORD
 from trainer.tasks.suites.table import SuiteResult
 

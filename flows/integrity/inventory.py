@@ -24,9 +24,8 @@ from corpora.store.manifest import Manifest, Part, compute_fingerprint, is_part_
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
 from corpora.tombstones import Tombstones, read_tombstones
-from flows.run.faults.gc_lock import clearings
+from flows.run.faults.locks import clearings
 from flows.run.record.figures import figures_file, kept_figures
-from flows.run.record.listed_runs import recipe_of
 from flows.run.record.releases import RELEASED, RELEASES, DamagedRelease, Released, read_release, release_entries
 from flows.run.record.run_record import (
     REMOVED,
@@ -37,6 +36,7 @@ from flows.run.record.run_record import (
     recorded_lock,
     recorded_raw_paths,
 )
+from flows.run.record.run_status import recipe_of
 from flows.run.stage_kinds import STAGES
 
 TOMBSTONES = "tombstones.json"

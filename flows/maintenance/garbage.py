@@ -14,24 +14,39 @@ Finished parts that no artifact has are needed until the recipe's newest run has
 recorded run has are not ours to judge, and stay.
 
 Cost: as `read_holdings`, and the records of all runs.
+
+Removes what nobody needs, in an order in which no existing file ever points to a missing one.
+
+    manifests, those first that are made from others ─► records of parts ─► files ─► records of runs
+
+While manifests go, every file that any of them names exists; then only files go that no remaining manifest
+names, and the record of a part before its files, so that what has a record is whole. Killed at any point, the store is
+whole, and the next clean-up continues: what was about to be removed is in the file that the first one announced itself
+with (`flows/run/faults/locks.py`), which stays until it has ended.
+
+A run that begins meanwhile waits; nothing that a running one may use is removed. A reader that takes hold
+of an artifact before its manifest is gone keeps it, and all that it names.
+
+Cost: a call of the file system for each file; on an object store a request.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from corpora.errors import InputError
-from corpora.store.leases import is_held
+from corpora.store.leases import is_held, remove_unless_held
 from corpora.store.manifest import Manifest, is_part_record
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
 from flows.integrity.inventory import read_holdings
-from flows.maintenance.run_records import old_runs
-from flows.run.faults.gc_lock import clearings
-from flows.run.record.listed_runs import ListedRun, names_in_use, run_states
+from flows.maintenance.run_records import old_runs, remove
+from flows.run.addresses import is_of_artifact
+from flows.run.faults.locks import Clearing, clearing, clearings
 from flows.run.record.releases import released_folders
+from flows.run.record.run_record import removal_mark
+from flows.run.record.run_status import ListedRun, names_in_use, run_states
 from flows.run.stage_kinds import stage_order
-from flows.run.store_address import is_of_artifact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,3 +234,53 @@ def with_parents(folders: Collection[str], manifests: Mapping[str, Manifest]) ->
         folders_needed.add(folder)
         left += [parent.folder for parent in manifests[folder].parents]
     return folders_needed
+
+
+Advance = Callable[[int], None]  # bytes freed so far
+
+
+def clear_store(place: Place, policy: Policy, keep_runs: int, advance: Advance = lambda freed: None) -> Garbage:
+    """Remove what nobody needs; returns what is gone. Raises InputError where another clean-up runs, or for damage."""
+    with clearing(place) as turn:
+        seen = look(place, policy)
+        wanted = unneeded(seen)
+        turn.begin([*wanted, *seen.begun])
+        freed = _Freed(place, turn, advance)
+        removed = [folder for folder in wanted if freed.artifact(folder, seen)]
+        gone, runs = garbage(seen, keep_runs, removed), old_runs(place, keep_runs)
+        for path, size in gone.files.items():
+            freed.file(path, size)
+        for run_id, files in runs.items():
+            place.write(removal_mark(run_id), b"")
+            for path, size in {**files, removal_mark(run_id): 0}.items():
+                freed.file(path, size)
+        for path, present in clearings(place).items():
+            if present.is_gone:
+                remove(place, path)
+        return gone
+
+
+class _Freed:
+    """The files removed so far."""
+
+    def __init__(self, place: Place, turn: Clearing, advance: Advance) -> None:
+        self._place, self._turn, self._advance = place, turn, advance
+        self._size_bytes = 0
+
+    def artifact(self, folder: str, seen: Look) -> bool:
+        """Remove the manifest of an artifact, unless a reader holds it."""
+        self._turn.go_on()
+        if not remove_unless_held(self._place, folder):
+            return False
+        self._count(seen.sizes[f"{folder}/manifest.json"])
+        return True
+
+    def file(self, path: str, size: int) -> None:
+        """Remove a file."""
+        self._turn.go_on()
+        remove(self._place, path)
+        self._count(size)
+
+    def _count(self, size: int) -> None:
+        self._size_bytes += size
+        self._advance(self._size_bytes)

@@ -14,9 +14,9 @@ from pathlib import Path
 from corpora.errors import InputError
 from corpora.store.places.files import remove_empty_folders
 from corpora.store.places.place import Place
-from flows.run.record.listed_runs import UNTOLD, files_of_runs, recipe_of, state_of_run
 from flows.run.record.releases import released_runs
 from flows.run.record.run_record import REMOVED, removal_mark
+from flows.run.record.run_status import UNTOLD, files_of_runs, recipe_of, state_of_run
 
 COMPLETED = 10  # completed runs of a recipe that stay, however few records are kept
 FIRST = ("recipe.toml", "running.json", "run.json")

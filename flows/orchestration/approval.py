@@ -23,8 +23,8 @@ from flows.orchestration.pages import escape_braces, in_row, show_once, ui_of
 from flows.orchestration.release import PersonsWord, Promotion
 from flows.orchestration.schedule import shown_in_status
 from flows.orchestration.serve import answering_profile, api_at_work
-from flows.run.record.listed_runs import waiting_path
 from flows.run.record.run_record import now_text
+from flows.run.record.run_status import waiting_path
 
 POLL_SECONDS = 2
 

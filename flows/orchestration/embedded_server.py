@@ -309,7 +309,7 @@ def serve_ui(port: int, tell: Callable[[str], None], once_up: Callable[[Path, st
     once_up: is called with the Prefect home and the address of the API when the server answers
     Raises InputError for a used port or bad database.
     """
-    from flows.recipes.settings.release import RetentionSettings  # not above: the child has no use for it
+    from flows.recipes.run_settings import RetentionSettings  # not above: the child has no use for it
 
     home = Path(os.environ["PREFECT_HOME"]).parent
     prepare_server(home, port, RetentionSettings().history_days, tell)

@@ -26,7 +26,7 @@ from corpora.store.settings import bind_settings
 from flows.orchestration.embedded_server import answers, ask, own_password
 from flows.orchestration.pages import artifact, report_shown
 from flows.orchestration.recording import api_of_profile
-from flows.recipes.settings.privacy import visible
+from flows.recipes.privacy import visible
 
 FOLDER = "late-runs"  # of a Prefect home
 MAX_KEPT = 500

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from corpora.store.stage import Stage
 from flows.orchestration.pages import Living, log
 from flows.orchestration.training_task import Advance
-from flows.run.task_lines import Listener
+from flows.run.record.task_scores import Listener
 from flows.signals import being_stopped, last_word
-from trainer.launching.stopping import Stop
+from trainer.launch import Stop
 from trainer.metrics import Event
 from trainer.tasks.build import TaskJob, learn
 

@@ -19,9 +19,9 @@ from corpora.errors import InputError
 from corpora.generic_types import Tell
 from corpora.store.places.place import Place
 from flows.recipes.recipe import Recipe, read_recipe
-from flows.recipes.settings.notify import notify_of_text
+from flows.recipes.run_settings import notify_of_text
 from flows.run.inputs.unread_files import set_aside_in_words
-from flows.run.record.bounds import bound_of
+from flows.run.record.figures import bound_of
 from flows.run.record.notifications import Notice, is_due, keep_named, named_earlier, notify, settings_at_work
 from flows.run.record.run_record import RunRecord, now_text
 from flows.signals import give_way

@@ -32,11 +32,11 @@ from corpora.store.places.place import Place
 from corpora.store.tables import read_table
 from flows.orchestration.recording import leave, recording
 from flows.orchestration.server_guard import keep_store, report_path
+from flows.recipes.privacy import Privacy
 from flows.recipes.recipe import Recipe
-from flows.recipes.settings.privacy import Privacy
-from flows.report.drawing.lineage import Box, draw_lineage
+from flows.report.lineage_picture import Box, draw_lineage
 from flows.run.pipeline import Outcome
-from flows.run.plan.plan import NEW, UNCHANGED
+from flows.run.plan_run import NEW, UNCHANGED
 from flows.run.policies import SAMPLES, SAMPLES_EACH
 from flows.run.record.counts_text import ASIDE, counted, rows_called, rows_in_words
 from flows.run.record.run_record import FlowRun, StageRecord

@@ -19,7 +19,7 @@ from flows.orchestration.pages import Living
 from flows.recipes.recipe import Recipe
 from flows.run.policies import PROGRESS_SECONDS
 from flows.run.record.counts_text import progress_text
-from flows.run.record.heartbeat import StageProgress
+from flows.run.record.run_status import StageProgress
 from flows.run.stage_kinds import STAGES
 
 

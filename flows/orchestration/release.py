@@ -20,9 +20,9 @@ from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from flows.integrity.inventory import faults_of
 from flows.recipes.recipe import Recipe
-from flows.recipes.settings.release import check_release_name
-from flows.run.record.bounds import crossings_of_run
-from flows.run.record.figures import Figures, figures_before, figures_of_run
+from flows.recipes.run_settings import check_release_name
+from flows.run.addresses import RUNS, find_run
+from flows.run.record.figures import Figures, crossings_of_run, figures_before, figures_of_run
 from flows.run.record.releases import (
     Release,
     Released,
@@ -41,8 +41,6 @@ from flows.run.record.run_record import (
     read_run,
     recorded_recipe,
 )
-from flows.run.short_ids import find_run
-from flows.run.store_address import RUNS
 
 
 class PersonsWord(NamedTuple):

@@ -25,9 +25,9 @@ from flows.orchestration.run_state import RunState, no_advance
 from flows.orchestration.steps import find_unchanged, open_workers, prepare_run, record_failure, release_run, report_run
 from flows.orchestration.unwatched_run import is_watched, run_alone
 from flows.recipes.recipe import Recipe
-from flows.recipes.settings.engine import LOCAL
+from flows.recipes.run_settings import LOCAL
 from flows.run.policies import default_workers
-from flows.run.record.heartbeat import Advance
+from flows.run.record.run_status import Advance
 from flows.signals import give_way, last_word
 
 NOTHING_NEW = "Nothing is to be built."

@@ -25,15 +25,12 @@ from flows.orchestration.recording import KeptPages, api_of_profile
 from flows.orchestration.release import Promotion, promotion_of
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
-from flows.run.faults.rebuild_damaged import DamageTracker
-from flows.run.faults.recipe_lock import change_lock
-from flows.run.faults.unread_records import find_set_aside, unread_lines
+from flows.run.faults.damage import DamageTracker, find_set_aside, unread_lines
+from flows.run.faults.locks import change_lock
 from flows.run.inputs.unread_files import looked_json
 from flows.run.pipeline import Outcome
-from flows.run.record.bounds import crossings_of_run
-from flows.run.record.example_shares import telling_looks, warnings_of
-from flows.run.record.figures import Figures, figures_at_end, figures_before, run_before
-from flows.run.record.heartbeat import Advance, Pulse, StageProgress, names_of
+from flows.run.record.figures import Figures, crossings_of_run, figures_at_end, figures_before, run_before
+from flows.run.record.ledger_balance import telling_looks, warnings_of
 from flows.run.record.run_record import (
     FlowRun,
     RunRecord,
@@ -43,6 +40,7 @@ from flows.run.record.run_record import (
     machine_versions,
     write_run,
 )
+from flows.run.record.run_status import Advance, Pulse, StageProgress, names_of
 from flows.signals import give_way
 
 DRIFTED = "Drifted"  # the state of a run that is complete and crosses a bound of its recipe

@@ -74,7 +74,7 @@ from flows.orchestration.schedule import (
 )
 from flows.orchestration.scheduled_run import GIVEN, PARENT, end_with, entrypoint_of
 from flows.recipes.recipe import Recipe, settle_recipe
-from flows.run.record.listed_runs import schedule_path
+from flows.run.record.run_status import schedule_path
 from flows.signals import TERM_SECONDS, end_children, give_way, last_word, say
 
 

@@ -29,20 +29,20 @@ from corpora.store.worker_pool import PoolClosed, WorkerDied
 from flows.engines.contract import TrainingEngine
 from flows.orchestration.pages import show_ledger, summary
 from flows.orchestration.run_state import RunState
-from flows.run.faults.quarantine import MOST, no_record_to_blame, quarantine_record
+from flows.run.faults.damage import MOST, no_record_to_blame, quarantine_record
 from flows.run.faults.rule_limits import RefusedSources
 from flows.run.faults.skipped_files import leave_damage, leave_out
 from flows.run.inputs.unread_files import with_lost
 from flows.run.pipeline import Outcome, run_recipe
-from flows.run.plan.plan import explain
+from flows.run.plan_run import explain
 from flows.run.policies import RETRIES, ranges
 from flows.run.record.run_record import StageHistory
 from flows.run.stage_kinds import STAGES
 from flows.signals import give_way
 
 if TYPE_CHECKING:
-    from trainer.jobs.job import TrainingJob
-    from trainer.launching.stopping import Stop
+    from trainer.job import TrainingJob
+    from trainer.launch import Stop
     from trainer.metrics import Event
 
 Fault = TypeVar("Fault", bound=Exception)
@@ -259,7 +259,7 @@ def train_stage(build: StageBuild) -> Ended[Manifest]:
         return publish_and_show(build, [])
     if stage.kind == "models":
         from flows.orchestration.training_task import watch_training  # only a run that trains needs the trainer
-        from trainer.launching.launch import train
+        from trainer.launch import train
 
         def train_somewhere(job: "TrainingJob", hear: "Callable[[Event], None]", stop: "Stop") -> None:
             engine = run.pool

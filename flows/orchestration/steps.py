@@ -27,7 +27,7 @@ from corpora.store.settings import PROCESSES
 from corpora.store.stage import Stage
 from corpora.store.worker_pool import WorkerPool
 from flows.engines.open_engine import engine_at_work
-from flows.engines.shared_paths import Sight
+from flows.engines.worker_checks import Sight
 from flows.maintenance.run_records import keep_newest
 from flows.orchestration.late_runs import describe_failure, send_late_run
 from flows.orchestration.notifications import LifeSigns, report_stalls
@@ -38,21 +38,19 @@ from flows.orchestration.run_state import DRIFTED, RunState
 from flows.orchestration.stages import Ended, TaskRunner, build_stages
 from flows.recipes.lock import write_lock
 from flows.recipes.recipe import Recipe, settle_recipe
-from flows.recipes.settings.engine import LOCAL
+from flows.recipes.run_settings import LOCAL
 from flows.run.estimates.room import refuse_plainly_without_room
-from flows.run.faults.gc_lock import wait_for_clearing
-from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage
-from flows.run.faults.recipe_lock import clear_up, recipe_held
+from flows.run.faults.damage import DamageTracker, run_past_damage
+from flows.run.faults.locks import clear_up, recipe_held, wait_for_clearing
 from flows.run.inputs.labelled_files import labelled_lines
 from flows.run.inputs.raw_files import describe_inputs, fetch_inputs, resolve_inputs
 from flows.run.inputs.unread_files import totals_lines
 from flows.run.pipeline import Outcome, run_recipe
-from flows.run.plan.plan import explain
+from flows.run.plan_run import explain
 from flows.run.policies import default_workers, workers_for
 from flows.run.record.figures import keep_figures, recount_figures
-from flows.run.record.heartbeat import Pulse, names_of, unless_begun
-from flows.run.record.listed_runs import follow_schedule
 from flows.run.record.run_record import StageHistory, begin_run, new_run_id, now_text, recipe_file
+from flows.run.record.run_status import Pulse, follow_schedule, names_of, unless_begun
 from flows.signals import give_way, last_word
 
 

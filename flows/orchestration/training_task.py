@@ -19,14 +19,13 @@ from typing import Any
 
 from corpora.store.stage import Stage
 from flows.orchestration.pages import Living, as_address, in_alt, log
-from flows.report.drawing.curves import loss_curve
-from flows.report.model.terms import MAIN, main_term, terms_of, words_of
+from flows.report.plots import MAIN, loss_curve, main_term, terms_of, words_of
 from flows.run.policies import CURVE_SECONDS, DRAW_SHARE, KEPT_EVENTS, METRIC_ROWS, METRIC_SECONDS
 from flows.run.record.counts_text import progress_text
-from flows.run.record.heartbeat import StageProgress
+from flows.run.record.run_status import StageProgress
 from flows.signals import being_stopped, last_word, say
-from trainer.jobs.job import TrainingJob
-from trainer.launching.stopping import Stop
+from trainer.job import TrainingJob
+from trainer.launch import Stop
 from trainer.metrics import METRICS_FILE, Event, read_metrics
 
 DOTTED = (

@@ -11,7 +11,7 @@ from corpora.errors import InputError
 from corpora.judging.batches import NO_TABLE, STEPS
 from corpora.judging.steps.language import KNOWN, UNKNOWN
 from corpora.judging.steps.rules import DETAILS
-from flows.recipes.task_table import TaskEntry
+from flows.recipes.model_and_tasks import TaskEntry
 
 UNKNOWN_LANGUAGE = "unknown"
 OF_SOURCES = ("raw files", "raw records", "documents", "text bytes", "mean bytes a document")

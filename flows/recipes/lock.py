@@ -29,11 +29,10 @@ from corpora.store.manifest import Manifest, compute_fingerprint
 from corpora.store.places.files import replace_file
 from corpora.store.places.pipes import open_file
 from corpora.store.settings import bind_settings
-from flows.recipes.guesses.fields import WITHOUT, Guessed, guess_new, refuse_nothing_left, without_text
-from flows.recipes.guesses.fitted_defaults import Fitted
+from flows.recipes.guessed_fields import WITHOUT, Fitted, Guessed, guess_new, refuse_nothing_left, without_text
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.recipes.store_folders import is_store, is_written, refuse_store
-from trainer.jobs.start import Start
+from trainer.start_weights import Start
 
 VERSION = 2
 

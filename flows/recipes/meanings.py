@@ -12,11 +12,9 @@ from corpora.judging.settings import DocumentsSettings
 from corpora.sources.contract import Source
 from corpora.sources.registry import SOURCES, source_class
 from corpora.store.worker_pool import WorkerLimits
-from flows.recipes.settings.bounds import BoundSettings
-from flows.recipes.settings.notify import NotifySettings
-from flows.recipes.settings.privacy import Privacy
-from flows.recipes.settings.release import ReleaseSettings, RetentionSettings
-from flows.recipes.task_table import TaskSettings
+from flows.recipes.model_and_tasks import TaskSettings
+from flows.recipes.privacy import Privacy
+from flows.recipes.run_settings import BoundSettings, NotifySettings, ReleaseSettings, RetentionSettings
 from shards.settings import ShardSettings
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from trainer.settings.model import ModelSettings

@@ -32,13 +32,19 @@ from corpora.store.settings import (
 )
 from corpora.store.worker_pool import WorkerLimits
 from flows.recipes.figure_names import figure_names
-from flows.recipes.guesses.fitted_defaults import Fitted, proposed_next_to
-from flows.recipes.model_table import OF_START, ModelEntry, read_model_table
-from flows.recipes.settings.bounds import Bound, check_names, read_bounds
-from flows.recipes.settings.engine import LOCAL, check_engine
-from flows.recipes.settings.notify import NotifySettings
-from flows.recipes.settings.privacy import Privacy, printable
-from flows.recipes.settings.release import ReleaseSettings, RetentionSettings
+from flows.recipes.guessed_fields import Fitted, proposed_next_to
+from flows.recipes.model_and_tasks import OF_START, ModelEntry, TaskEntry, read_model_table, read_tasks
+from flows.recipes.privacy import Privacy, printable
+from flows.recipes.run_settings import (
+    LOCAL,
+    Bound,
+    NotifySettings,
+    ReleaseSettings,
+    RetentionSettings,
+    check_engine,
+    check_names,
+    read_bounds,
+)
 from flows.recipes.tables import (
     NAME_BYTES,
     check_name,
@@ -56,7 +62,6 @@ from flows.recipes.tables import (
     toml_lines,
     with_paths,
 )
-from flows.recipes.task_table import TaskEntry, read_tasks
 from shards.settings import ShardSettings, read_shard_settings
 from tokenizers_train.vocabularies.settings import GivenVocabulary, VocabularySettings
 from trainer.settings.training import TrainingSettings

@@ -18,7 +18,7 @@ from corpora.errors import InputError
 from corpora.store.places.address import normalize_address
 from corpora.store.places.place import Place
 from corpora.store.settings import parse_toml, suggest
-from flows.recipes.settings.privacy import printable
+from flows.recipes.privacy import printable
 
 NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has its source's name and more
 

@@ -4,8 +4,9 @@ Promises: one HTML file that loads nothing from any network; the same results gi
 """
 
 from flows.report.templates import environment_of_pages
-from trainer.tasks.suites import comparing, table
-from trainer.tasks.suites.comparing import SuiteComparison
+from trainer.tasks.suites import compare as comparing
+from trainer.tasks.suites import table
+from trainer.tasks.suites.compare import SuiteComparison
 from trainer.tasks.suites.table import SuiteResult
 
 NUMBERS = frozenset("0123456789+-")  # first characters of a cell that is a number

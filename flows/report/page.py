@@ -14,16 +14,15 @@ from corpora.sources.remarks import read_remarks
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from flows.recipes.lock import Lock
-from flows.recipes.settings.privacy import Privacy, without_folders
+from flows.recipes.privacy import Privacy, without_folders
+from flows.report import flow_picture as flow
 from flows.report import front
 from flows.report.compared import change_text, figure_text
-from flows.report.drawing import flow
-from flows.report.drawing.examples import LABELS, labels_of
-from flows.report.drawing.plot import histogram
-from flows.report.model.trained import training_view
-from flows.report.remarks import remarks_on
+from flows.report.front import remarks_on
+from flows.report.masked_example import LABELS, labels_of
+from flows.report.models import task_views, training_view
+from flows.report.plots import histogram
 from flows.report.run import RunView, View
-from flows.report.tasks import task_views
 from flows.report.templates import environment_of_pages
 from flows.report.texts import duplicate_view, example_views, reason_groups
 from flows.report.vocabularies import vocabulary_views
@@ -31,9 +30,8 @@ from flows.run.faults.skipped_files import described, left_out_files
 from flows.run.inputs.unread_files import looked_from_json, looked_lines
 from flows.run.record import ledger_balance as accounts
 from flows.run.record.counts_text import counted, parent_name, readable_moment, readable_seconds, rows_in_words
-from flows.run.record.example_shares import FIGURES_OF_LABELS
 from flows.run.record.figures import num_files
-from flows.run.record.lengths import LengthSample, sample_lengths
+from flows.run.record.ledger_balance import FIGURES_OF_LABELS, LengthSample, sample_lengths
 from flows.run.record.run_record import RunRecord
 
 RECIPE_CHARACTERS = 20_000

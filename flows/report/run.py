@@ -8,10 +8,10 @@ from typing import Any
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from flows.recipes.lock import Lock
-from flows.recipes.settings.privacy import Privacy
+from flows.recipes.privacy import Privacy
 from flows.run.record import ledger_balance as accounts
 from flows.run.record.figures import Figures, figures_of_run, stored_manifests
-from flows.run.record.lengths import LengthSample, sample_lengths
+from flows.run.record.ledger_balance import LengthSample, sample_lengths
 from flows.run.record.run_record import RunRecord
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary

@@ -7,7 +7,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from flows.recipes.settings.privacy import visible
+from flows.recipes.privacy import visible
 
 
 def environment_of_pages() -> Environment:

@@ -33,16 +33,15 @@ from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, read_manifest
 from corpora.views import PartView, list_views, read_view
 from trainer.build import work_folder
-from trainer.jobs.job import JobInput
-from trainer.launching.launch import LOG, ended, run_trainer
-from trainer.launching.stopping import Stop
+from trainer.job import JobInput
+from trainer.launch import LOG, Stop, ended, run_trainer
 from trainer.metrics import Event
 from trainer.tasks.build import model_at
 from trainer.tasks.data import enough_together
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.settings import FinetuneSettings
 from trainer.tasks.vectors.job import EmbedJob
-from trainer.tasks.vectors.settings import EmbedSettings
+from trainer.tasks.vectors.vector_files import EmbedSettings
 
 BUILD_VERSION = 1
 PREDICT, EMBED = "predict", "embed"

@@ -34,16 +34,16 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage
 from corpora.tombstones import Tombstones, read_tombstones
-from flows.recipes.guesses.fields import reading
+from flows.recipes.guessed_fields import reading
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.answers_build import plan_answers
-from flows.run.examples import Perform, build_shard_sets, existing_vocabularies, make_vocabularies
+from flows.run.example_stages import Perform, build_shard_sets, existing_vocabularies, make_vocabularies
 from flows.run.faults.rule_limits import JudgedSource, refuse_bad_sources
 from flows.run.inputs.start_model import begun, find_baseline, fitting, taught
-from flows.run.record.example_shares import nothing_said
+from flows.run.record.ledger_balance import nothing_said
 from flows.run.record.releases import answered_until
-from flows.run.settled import (
+from flows.run.settled_generations import (
     NOTHING,
     NumberedSources,
     SettledGenerations,
@@ -52,9 +52,9 @@ from flows.run.settled import (
     inputs_of,
     published,
 )
-from flows.run.source_plans import documents_plan, from_raw_or_store, readable, source_statistics
+from flows.run.source_stages import documents_plan, from_raw_or_store, readable, source_statistics
 from trainer.build import plan_model
-from trainer.jobs.start import Start
+from trainer.start_weights import Start
 from trainer.tasks.build import plan_tasks
 
 

@@ -12,7 +12,7 @@ from fuzzing import read_all
 from corpora.acquire import publishers as catalogues
 from corpora.judging.steps.contamination import EvaluationSet, read_items
 from corpora.sources.contract import Source
-from corpora.sources.python_docs.source import PythonDocsSource
+from corpora.sources.python_docs import PythonDocsSource
 from corpora.sources.registry import make_source
 from corpora.sources.wiki.wikitext.prose import wikitext_to_text
 

@@ -25,7 +25,7 @@ from corpora.sources.contract import Locator, Record
 from corpora.text.buffers import text_buffers
 from corpora.text.counts.kernels import count
 from corpora.text.sentences.splitter import sentence_offsets, split_sentences
-from flows.report.drawing.differences import compare
+from flows.report.texts import compare
 
 MOJIBAKE = tuple(
     word.encode()

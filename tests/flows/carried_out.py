@@ -11,7 +11,7 @@ ROOMS = (
     "flows/recipes/lock.py",
     "flows/run/faults",
     "flows/run/record",
-    "flows/run/source_plans.py",
+    "flows/run/source_stages.py",
 )
 TO_DO = re.compile(
     r"again|[Bb]ring |[Dd]elete|[Rr]estore|[Rr]aise|[Ss]et |[Gg]ive |[Ww]ait |[Cc]heck |[Cc]opy |[Ff]ix |`cloze"

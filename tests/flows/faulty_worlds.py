@@ -23,7 +23,7 @@ from flows.orchestration.run_recipe import run_recipe
 from flows.orchestration.run_state import RunState
 from flows.recipes.recipe import parse_recipe
 from flows.recipes.tables import read_override
-from flows.run.store_address import find_artifacts
+from flows.run.addresses import find_artifacts
 
 RECIPE = """
 name = "small"

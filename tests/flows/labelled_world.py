@@ -81,7 +81,7 @@ def trainer_here() -> Iterator[None]:
         return iter(())
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("trainer.launching.launch", "trainer.tasks.build"):
+        for module in ("trainer.launch", "trainer.tasks.build"):
             patch.setattr(f"{module}.run_trainer", run)
         for module in ("evaluate", "finetune"):
             patch.setattr(f"flows.command.tasks.{module}.trainer_events", events)

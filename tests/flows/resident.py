@@ -82,10 +82,10 @@ def stay_here() -> None:
     """From now on no process is started for the trainer."""
     import flows.run.answers_build
     import trainer.__main__
-    import trainer.launching.launch
+    import trainer.launch
     import trainer.tasks.build
     from flows.command import trainer_process as models
-    from trainer.launching.commands import events
+    from trainer.launch import events
 
     def trained(arguments: Sequence[str]) -> tuple[int, io.BytesIO]:
         printed = io.StringIO()
@@ -110,7 +110,7 @@ def stay_here() -> None:
             raise InputError(lines.getvalue().decode())
         yield lines, io.BytesIO()
 
-    for module in (trainer.launching.launch, trainer.tasks.build, flows.run.answers_build):
+    for module in (trainer.launch, trainer.tasks.build, flows.run.answers_build):
         module.run_trainer = run
     models.trainer_process = process
 

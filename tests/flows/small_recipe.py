@@ -28,11 +28,11 @@ from corpora.store.stage import PartPlan, Stage, build_parts, publish_stage, rea
 from flows.engines.contract import RunEngine
 from flows.recipes.lock import Lock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe, parse_recipe
-from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage
+from flows.run.faults.damage import DamageTracker, run_past_damage
 from flows.run.pipeline import Outcome, run_recipe
-from flows.run.plan.plan import explain
-from flows.run.record.heartbeat import names_of
+from flows.run.plan_run import explain
 from flows.run.record.run_record import RunRecord, StageRecord
+from flows.run.record.run_status import names_of
 from flows.run.stage_kinds import STAGES, stage_order
 
 RECIPE = """

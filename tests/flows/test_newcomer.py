@@ -19,10 +19,10 @@ PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows")
 MOST_FILES = 3
 REGISTRY, RULES = "corpora/sources/registry.py", "corpora/judging/steps/rules.py"
 FAMILIES, TASKS, CLI = "trainer/settings/model.py", "trainer/tasks/registry.py", "flows/command/cli.py"
-PRIVACY, STATE = "flows/recipes/settings/privacy.py", "flows/orchestration/run_state.py"
+PRIVACY, STATE = "flows/recipes/privacy.py", "flows/orchestration/run_state.py"
 PAGE, PARTS = "flows/report/page.py", "flows/report/parts.html"
-STAGE, REASONS = "corpora/store/stage.py", "flows/run/plan/plan.py"
-SCORES = "trainer/tasks/scores/texts.py"
+STAGE, REASONS = "corpora/store/stage.py", "flows/run/plan_run.py"
+SCORES = "trainer/tasks/kinds/texts.py"
 CARDS = '''"""Cards, a paragraph each."""
 
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from trainer.tasks.kinds.texts import ClassesTask
-from trainer.tasks.scores.texts import errors
+from trainer.tasks.kinds.texts import errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ EDITS: dict[str, list[tuple[str, str, str]]] = {
     ],
     "a section of the report": [
         ("flows/report/notice.py", "", NOTICE),
-        put(PAGE, "from flows.report.remarks", "from flows.report.notice import notice_of\n"),
+        put(PAGE, "from flows.report.front", "from flows.report.notice import notice_of\n"),
         put(PAGE, "        passed_over=passed_over,\n", "        notice=notice_of(run),\n"),
         put(PARTS, '{% call part("in"', '{% call part("notice", "Notice") %}{{ notice }}{% endcall %}\n'),
     ],

@@ -13,7 +13,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from corpora.store.tables import read_table
-from flows.report.drawing.examples import example_masks
+from flows.report.masked_example import example_masks
 from shards.build import plan_shards
 from shards.frequencies import read_frequencies
 from shards.masks.masking import MaskSettings, ShardVocabulary, build_mask_vocabulary, draw_masks, with_frequencies

@@ -20,11 +20,11 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from trainer.build import plan_model
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.huggingface.checkpoints import export
-from trainer.huggingface.starting import adapted, settings_from
-from trainer.jobs.start import WEIGHTS, start_of
+from trainer.huggingface.start_model import adapted, settings_from
 from trainer.model.objective import build_model
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
+from trainer.start_weights import WEIGHTS, start_of
 
 PHASES = (PhaseSettings(steps=4, batch=8),)
 

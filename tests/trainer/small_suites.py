@@ -2,7 +2,7 @@
 
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.settings import FinetuneSettings
-from trainer.tasks.suites.judged import JudgedSplit
+from trainer.tasks.suites.split_scores import JudgedSplit
 from trainer.tasks.suites.suite import SuiteSplit, SuiteTask
 
 FILE = FileSettings(path="test.tsv")

@@ -18,15 +18,15 @@ from trainer.huggingface.checkpoints import Pretrained, load_pretrained
 from trainer.model.encoder import TransformerEncoder
 from trainer.ranks import join_process_group
 from trainer.settings.model import FAMILIES, encoder_shape
-from trainer.tasks.contract import Task
 from trainer.tasks.data import EncodedExamples, FileExamples, encode
 from trainer.tasks.finetuning import finetune as finetuning
 from trainer.tasks.finetuning.finetune import finetune
+from trainer.tasks.folders import RECORD, load_task, task_json, write_task
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.heads.task_model import TaskModel, build_task_model
-from trainer.tasks.prediction.predict import predict
-from trainer.tasks.saving import RECORD, load_task, task_json, write_task
+from trainer.tasks.predict import predict
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings
+from trainer.tasks.task import Task
 from trainer.tasks.text_encoder import TextEncoder
 from trainer.train import Run
 

@@ -30,7 +30,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from shards.settings import ShardSettings
 from trainer.families.contract import ModelInputs, SpecialIds
-from trainer.jobs.job import JobInput, TrainingJob
+from trainer.job import JobInput, TrainingJob
 from trainer.metrics import METRICS_FILE, MetricsLog, read_metrics
 from trainer.settings.model import ModelSettings
 from trainer.settings.phases import PhaseSettings

@@ -21,7 +21,7 @@ from trainer.checkpoints.folders import FOLDER, read_weights, step_of
 from trainer.complete_folders import check_output, new_folder
 from trainer.huggingface.checkpoints import export
 from trainer.huggingface.config import tokenizer_files
-from trainer.jobs.job import JOB, TrainingJob
+from trainer.job import JOB, TrainingJob
 from trainer.metrics import line, speak
 
 

@@ -59,9 +59,9 @@ from corpora.store.checked_folder import (
 from corpora.store.damage import Damaged
 from corpora.store.places.files import flush_folder, to_unfinished_path
 from trainer.auto_settings import Computing
-from trainer.jobs.origins import Origin, content_of
 from trainer.learn import LossScale, TrainState
 from trainer.ranks import Ranks
+from trainer.start_weights import Origin, content_of
 
 FOLDER = "checkpoints"  # of a work folder
 ASIDE = "damaged-"

@@ -18,9 +18,9 @@ from corpora.lean_process import OWN_CODE
 from corpora.store.manifest import compute_fingerprint
 from corpora.store.places.pipes import check_not_pipe
 from trainer.huggingface.config import CONFIG, read_json
-from trainer.huggingface.sentences import MODULES
-from trainer.jobs.job import CACHE
-from trainer.jobs.start import WEIGHTS, sha256_of
+from trainer.huggingface.sentence_transformers import MODULES
+from trainer.job import CACHE
+from trainer.start_weights import WEIGHTS, sha256_of
 
 PICKLED, INDEX = "pytorch_model.bin", ".index.json"
 OLDER_WEIGHTS = (PICKLED, PICKLED + INDEX, WEIGHTS + INDEX)

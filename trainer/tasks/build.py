@@ -31,17 +31,15 @@ from corpora.store.settings import bind_settings, to_settings_json
 from corpora.store.stage import PartPlan, Stage, read_manifest
 from corpora.store.tables import read_table
 from trainer.build import work_folder
-from trainer.jobs.job import CACHE, JOB, JobInput
-from trainer.jobs.start import CONFIG, Start, copy_model, model_files
-from trainer.launching.launch import LOG, ended, run_trainer
-from trainer.launching.stopping import Stop
+from trainer.job import CACHE, JOB, JobInput
+from trainer.launch import LOG, Stop, ended, run_trainer
 from trainer.metrics import METRICS_FILE, Event
+from trainer.start_weights import CONFIG, Start, copy_model, model_files
 from trainer.tasks.data import named_file
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import task_class, task_package
-from trainer.tasks.suites.judged import JudgedSplit, read_judged
-from trainer.tasks.suites.runs import SuiteJob, SuiteRun, bare, check_judged, runs_of
-from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
+from trainer.tasks.suites.split_scores import JudgedSplit, read_judged
+from trainer.tasks.suites.suite import Suite, SuiteJob, SuiteRun, SuiteSplit, SuiteTask, bare, check_judged, runs_of
 from trainer.tasks.suites.table import Found
 
 BUILD_VERSION = 1

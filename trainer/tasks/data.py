@@ -25,9 +25,9 @@ import numpy.typing as npt
 from corpora.errors import InputError
 from corpora.sources.bytes.objects import raw_path
 from corpora.store.ledger import Ledger
-from trainer.tasks.contract import Example, Items, Misfit, Task, TaskItem, Tokens
 from trainer.tasks.formats.reading import ENDINGS, check_columns, read_examples
 from trainer.tasks.formats.records import ID, KEPT, FileSettings, RowCounts, Values, unpacked_ending
+from trainer.tasks.task import Example, Items, Misfit, Task, TaskItem, Tokens
 from trainer.tasks.text_encoder import TextEncoder
 
 TOGETHER = 1_000  # examples that are encoded in one call

@@ -14,18 +14,16 @@ from corpora.errors import InputError
 from corpora.sources.bytes.unchanged import states_of, unchanged
 from trainer.metrics import line, speak
 from trainer.ranks import Ranks, join_process_group
-from trainer.tasks.contract import Prediction, Task
 from trainer.tasks.data import read_file
 from trainer.tasks.finetuning.finetune import finetune
-from trainer.tasks.prediction.predict import FileAnswers, answered, write_answers
-from trainer.tasks.saving import RECORD, Loaded, load_task
+from trainer.tasks.folders import RECORD, Loaded, load_task
+from trainer.tasks.predict import FileAnswers, answered, write_answers
 from trainer.tasks.settings import read_job
 from trainer.tasks.suites.baselines import MAJORITY, baseline_answers
-from trainer.tasks.suites.comparing import difference
-from trainer.tasks.suites.grouped import grouped
-from trainer.tasks.suites.judged import JudgedSplit, judged_fields, write_judged
-from trainer.tasks.suites.runs import SuiteJob, SuiteRun, digest_of
-from trainer.tasks.suites.suite import SuiteSplit
+from trainer.tasks.suites.compare import difference
+from trainer.tasks.suites.split_scores import JudgedSplit, judged_fields, write_judged
+from trainer.tasks.suites.suite import SuiteJob, SuiteRun, SuiteSplit, digest_of, grouped
+from trainer.tasks.task import Prediction, Task
 
 
 def main(arguments: list[str]) -> int:

@@ -19,13 +19,12 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from trainer.ranks import make_single_rank
 from trainer.tasks.data import read_alike
-from trainer.tasks.embeddings import vector_schema, vector_table
+from trainer.tasks.fill import Guesser
+from trainer.tasks.folders import Loaded, load_task
 from trainer.tasks.formats.records import FileSettings, RowCounts
-from trainer.tasks.prediction.fill import Guesser
-from trainer.tasks.prediction.predict import answer_rows, answered
-from trainer.tasks.saving import Loaded, load_task
+from trainer.tasks.predict import answer_rows, answered
 from trainer.tasks.vectors.embed import Embedder, named_texts, vector_rows, windows_of
-from trainer.tasks.vectors.settings import EmbedSettings
+from trainer.tasks.vectors.vector_files import EmbedSettings, vector_schema, vector_table
 
 
 class LoadedModel:

@@ -42,18 +42,17 @@ from corpora.kernels.arrays import Int64s
 from corpora.store.checked_folder import mark_complete
 from trainer.complete_folders import new_folder
 from trainer.huggingface.config import CONFIG
-from trainer.huggingface.sentences import sentence_files
+from trainer.huggingface.sentence_transformers import sentence_files
 from trainer.model.attention import rotate, sides
 from trainer.model.batches import Batch
 from trainer.model.encoder import Layer, SelfAttention, TransformerEncoder
-from trainer.tasks.contract import TaskItem, Tokens
+from trainer.tasks.folders import RECORD, Loaded, StatesModel, read_source
 from trainer.tasks.heads.next_word import NextModel
 from trainer.tasks.heads.tags import TagModel
 from trainer.tasks.heads.task_model import batch_of_items
-from trainer.tasks.heads.vector_steps import pooled, pooled_rows
-from trainer.tasks.heads.vectors import VectorModel
+from trainer.tasks.heads.vectors import VectorModel, pooled, pooled_rows
 from trainer.tasks.kinds.texts import TextTask
-from trainer.tasks.saving import RECORD, Loaded, StatesModel, read_source
+from trainer.tasks.task import TaskItem, Tokens
 from trainer.tasks.text_encoder import TOKENIZER_FILES
 
 Answer = Callable[[Mapping[str, Int64s]], npt.NDArray[Any]]  # the first output for inputs by name

@@ -1,4 +1,4 @@
-"""The tasks by name; what a task is, is in `trainer.tasks.contract`.
+"""The tasks by name; what a task is, is in `trainer.tasks.task`.
 
 A package of your own adds one under the entry point `cloze.tasks`, which is looked for only where a name is not one of
 ours. Its `version` and its package's are in the record of what is fine-tuned.
@@ -14,7 +14,6 @@ from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.store.settings import bind_settings, check_keys
 from trainer.settings.model import family_of
-from trainer.tasks.contract import Task
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.choices import ChoiceTask
 from trainer.tasks.kinds.next_word import NextTask
@@ -22,6 +21,7 @@ from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask
 from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask
 from trainer.tasks.settings import FinetuneSettings
+from trainer.tasks.task import Task
 
 GROUP = "cloze.tasks"
 _OURS = (ClassesTask, NumberTask, TagsTask, SimilarityTask, RetrievalTask, SpanTask, ChoiceTask, NextTask)

@@ -22,7 +22,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int32s
 from tokenizers_train.vocabularies.borders import keep_spaces
 from trainer.families.contract import ModelInputs
-from trainer.huggingface.sentences import Prompt, SentenceFolder, read_sentences
+from trainer.huggingface.sentence_transformers import Prompt, SentenceFolder, read_sentences
 
 TOKENIZER = "tokenizer.json"
 TOKENIZER_FILES = (

@@ -39,8 +39,7 @@ from corpora.store.settings import check_choice, later_field
 from corpora.text.buffers import TextBuffers, text_buffers
 from corpora.text.mojibake import ESCAPED, JOINED, PAIRED, SIGNED, Signs, line_signs, lines_to_mend
 from corpora.text.normal_form import nfc
-from corpora.text.quotes import straighten
-from corpora.text.repair import Repaired, repair
+from corpora.text.repair import Repaired, repair, straighten
 from corpora.text.whitespace import INVISIBLE, LINE_BREAK, tidy, tidy_text
 
 

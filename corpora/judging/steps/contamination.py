@@ -43,8 +43,7 @@ from corpora.kernels.compiling import kernel
 from corpora.sources.files.parquet import all_batches, open_parquet
 from corpora.store.settings import check_range
 from corpora.text.buffers import text_buffers
-from corpora.text.ngram_kernels import find, hash_ngrams, hash_runs, make_slots
-from corpora.text.ngrams import ngram_hash
+from corpora.text.ngrams import find, hash_ngrams, hash_runs, make_slots, ngram_hash
 from corpora.text.normal_form import nfc
 from corpora.text.word_kernels import behind_words, hash_words, most_words
 from corpora.text.words import WORDS_VERSION, WordTables, word_tables, words

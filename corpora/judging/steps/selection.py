@@ -36,8 +36,7 @@ from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import finish
 from corpora.text.buffers import text_buffers
-from corpora.text.ngram_kernels import find, make_slots
-from corpora.text.ngrams import ngram_hash
+from corpora.text.ngrams import find, make_slots, ngram_hash
 from corpora.text.normal_form import nfc
 from corpora.text.shingles import SHINGLE_FACTOR
 from corpora.text.word_kernels import hash_words, most_words

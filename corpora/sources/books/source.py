@@ -27,14 +27,11 @@ from typing import ClassVar, NamedTuple
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.schema import MAX_EXCERPT_CHARACTERS, Locator
-from corpora.sources.books.catalogue import cut_catalogue
 from corpora.sources.books.encoding import decode_text
 from corpora.sources.books.epub import BadBook, LargeBook, LockedBook, read_epub
 from corpora.sources.books.gutenberg import cut_gutenberg, cut_notes
-from corpora.sources.books.lines import paragraphs
-from corpora.sources.books.matter import cut_matter, prose_words
-from corpora.sources.books.notes import cut_footnotes
-from corpora.sources.books.title import title_and_author
+from corpora.sources.books.lines import paragraphs, title_and_author
+from corpora.sources.books.matter import cut_catalogue, cut_footnotes, cut_matter, prose_words
 from corpora.sources.bytes.archives import (
     ByteReader,
     MemberCount,

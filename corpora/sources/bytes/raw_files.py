@@ -23,10 +23,10 @@ import pyarrow as pa
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.sources.bytes.archives import xz_pieces
-from corpora.sources.bytes.encodings.wide import HEAD, wide_encoding
 from corpora.sources.bytes.faults import BadRecord, DamagedBytes, needs_memory, refusing_damage
 from corpora.sources.bytes.objects import named_or_open
 from corpora.sources.bytes.packed_stream import PIECE_BYTES, file_reads
+from corpora.sources.bytes.text_encodings import HEAD, wide_encoding
 from corpora.store.places.pipes import open_file
 
 if TYPE_CHECKING:

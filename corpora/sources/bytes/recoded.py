@@ -12,10 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corpora.errors import InputError
-from corpora.sources.bytes.encodings.legacy import HOW_TO_SAY, SAMPLE, UNKNOWN, UTF_8, WESTERN, text_encoding
-from corpora.sources.bytes.encodings.wide import HEAD, wide_encoding
 from corpora.sources.bytes.faults import refusing_damage
 from corpora.sources.bytes.raw_files import AUTO, open_raw, pass_bytes
+from corpora.sources.bytes.text_encodings import (
+    HEAD,
+    HOW_TO_SAY,
+    SAMPLE,
+    UNKNOWN,
+    UTF_8,
+    WESTERN,
+    text_encoding,
+    wide_encoding,
+)
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

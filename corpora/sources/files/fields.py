@@ -16,7 +16,7 @@ from typing import Any
 from corpora.generic_types import Json
 from corpora.sources.bytes.faults import BadRecord
 from corpora.sources.bytes.raw_files import Line
-from corpora.sources.record_fields import MOST_REVISION
+from corpora.sources.contract import MOST_REVISION
 
 DECODER, SPACES = json.JSONDecoder(), re.compile(r"[ \t\r\n]*")
 DIGITS = re.compile(r"-?[0-9]{1,19}")

@@ -22,13 +22,20 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.schema import Locator
-from corpora.sources.bytes.encodings.legacy import HOW_TO_SAY, UNKNOWN, UTF_8, text_encoding
-from corpora.sources.bytes.encodings.wide import HEAD, marked_encoding, wide_encoding
 from corpora.sources.bytes.endings import is_packed
 from corpora.sources.bytes.faults import BadRecord, refusing_damage
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import AUTO, Line, Lines, decode, open_raw, read_again, read_blocks, read_lines
 from corpora.sources.bytes.recoded import open_lines, read_lines_again, recoded_from
+from corpora.sources.bytes.text_encodings import (
+    HEAD,
+    HOW_TO_SAY,
+    UNKNOWN,
+    UTF_8,
+    marked_encoding,
+    text_encoding,
+    wide_encoding,
+)
 from corpora.sources.bytes.zip_members import MemberPath
 from corpora.sources.contract import (
     SLICE_BYTES,

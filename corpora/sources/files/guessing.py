@@ -30,9 +30,8 @@ from corpora.sources.files import parquet
 from corpora.sources.files.fields import look_up
 from corpora.sources.files.formats import JsonLines, ParquetRows
 from corpora.sources.files.office.sheet_rows import SheetRows
-from corpora.sources.files.rows import OpenQuote
 from corpora.sources.files.source import FilesSource
-from corpora.sources.files.tables import TextTable
+from corpora.sources.files.tables import OpenQuote, TextTable
 
 SAMPLED, HEAD_ROWS, HEAD_BYTES = 64, 200, 400_000
 MOST_COLUMNS, DEEPEST = 5_000, 4

@@ -36,7 +36,16 @@ from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import AUTO, check_encoding
 from corpora.sources.bytes.unchanged import changed_words
 from corpora.sources.bytes.zip_members import BadArchive, MemberPath, member_path, members_of
-from corpora.sources.contract import RawFile, Record, RecordFormat, Slice, Tally, files_accepted, plain_settings
+from corpora.sources.contract import (
+    RawFile,
+    Record,
+    RecordFormat,
+    Slice,
+    Tally,
+    check_fields,
+    files_accepted,
+    plain_settings,
+)
 from corpora.sources.files.endings import (
     ARCHIVE_ENDINGS,
     BOOK_ENDINGS,
@@ -66,7 +75,6 @@ from corpora.sources.files.office.pdf import HOW_TO_INSTALL, LIBRARY, can_read_p
 from corpora.sources.files.office.sheet_rows import SheetRows
 from corpora.sources.files.patents import TextOrPatents
 from corpora.sources.files.tables import TextTable
-from corpora.sources.record_fields import check_fields
 from corpora.sources.xml.presets import OTHER_ROOT, preset_of
 from corpora.store.settings import check_range, later_field
 
@@ -291,10 +299,10 @@ def _is_of_page(folder: Path) -> bool:
 # The module and the class of each, which are imported for a file of that kind: few folders have many kinds.
 PLAIN_FORMATS: Mapping[tuple[str, ...], tuple[str, str]] = {
     ARCHIVE_ENDINGS: ("corpora.sources.web.archived_pages", "ArchivedPages"),
-    WORD_ENDINGS: ("corpora.sources.files.office.documents", "DocxFile"),
-    SLIDE_ENDINGS: ("corpora.sources.files.office.documents", "PptxFile"),
-    PDF_ENDINGS: ("corpora.sources.files.office.documents", "PdfFile"),
+    WORD_ENDINGS: ("corpora.sources.files.office.docx_pptx", "DocxFile"),
+    SLIDE_ENDINGS: ("corpora.sources.files.office.docx_pptx", "PptxFile"),
+    PDF_ENDINGS: ("corpora.sources.files.office.docx_pptx", "PdfFile"),
     PAGE_ENDINGS: ("corpora.sources.files.formats", "PageFile"),
-    MAIL_ENDINGS: ("corpora.sources.files.mail.formats", "MailFile"),
-    (*MAILBOX_ENDINGS, *MAILBOX_NAMES): ("corpora.sources.files.mail.formats", "MailboxFile"),
+    MAIL_ENDINGS: ("corpora.sources.files.mail", "MailFile"),
+    (*MAILBOX_ENDINGS, *MAILBOX_NAMES): ("corpora.sources.files.mail", "MailboxFile"),
 }

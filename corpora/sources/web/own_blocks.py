@@ -13,7 +13,7 @@ from urllib.parse import urljoin, urlsplit
 import numpy as np
 
 from corpora.sources.web.facts import attributes_of
-from corpora.sources.web.main_text.marks import BIT, NOT_SHOWN, marks_of
+from corpora.sources.web.main_text.features import BIT, NOT_SHOWN, marks_of
 from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_page
 
 HIDING = re.compile("hidden|style")

@@ -1,5 +1,6 @@
 """MediaWiki dumps: pages cut out of the bytes, each taken apart alone, its wikitext turned into prose.
 
 dump ─► source.py ─► pages.py ─► wikitext/prose.py ─► a record
-           └─ stream_index.py: which pages are in which bzip2 stream
+
+`pages.py` also reads the index that says which pages are in which bzip2 stream.
 """

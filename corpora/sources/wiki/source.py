@@ -51,14 +51,17 @@ from corpora.sources.contract import (
 from corpora.sources.wiki.pages import (
     HEAD_BYTES,
     CutPage,
+    IndexEntry,
     PageCount,
     PageCutter,
     SiteInfo,
     WikiPage,
+    index_beside,
     parse_head,
     parse_page,
+    read_index,
+    stream_starts,
 )
-from corpora.sources.wiki.stream_index import IndexEntry, index_beside, read_index, stream_starts
 from corpora.sources.wiki.wikitext.hidden import MATH
 from corpora.sources.wiki.wikitext.links import DROPPED_NAMESPACES
 from corpora.sources.wiki.wikitext.prose import (

@@ -12,9 +12,8 @@ from corpora.kernels.arrays import Bytes, Int64s, copy_values
 from corpora.kernels.compiling import kernel
 from corpora.kernels.utf8 import decode, find_start_before
 from corpora.text.codepoints import COMMA, DASH, DIGIT, ENDER, LOWER, PERIOD, QUOTE, SPACE, UPPER, WIDE_ENDER, class_at
-from corpora.text.sentences.languages import COLON, SEMICOLON, SPACED
-from corpora.text.sentences.runs_kernels import ends_wide_at, halves_at, is_wide_at, parts_spaced_at, run_at
-from corpora.text.sentences.signs import (
+from corpora.text.sentences.languages import (
+    COLON,
     INLINE_BULLETS,
     LONG_ASIDE,
     LONG_BLANK,
@@ -22,9 +21,12 @@ from corpora.text.sentences.signs import (
     LONG_LINE,
     RULE,
     RULED,
+    SEMICOLON,
     SHORT_LINE,
     SHORT_RULE,
+    SPACED,
 )
+from corpora.text.sentences.runs_kernels import ends_wide_at, halves_at, is_wide_at, parts_spaced_at, run_at
 from corpora.text.sentences.words import (
     HEAD_CODES,
     abbreviates,

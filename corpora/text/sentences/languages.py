@@ -4,12 +4,80 @@ Promise: a table, of lines of words.tsv, holds what a dictionary of the language
 that open its sentences; not those that open surnames ("De", "La", "Van"). A text of another language, or of one that is
 not certain, is read with `EVERY`: English, and what cannot be taken for a word of another language.
 Cost: made at import, in milliseconds.
+
+Signs that the sentence splitter uses: the words that precede or follow a full stop, marks, and lengths.
+
+Promise: plain facts, read by the definition and by its kernels alike. The words, of English and of other languages,
+are in words.tsv, a line for each language and kind. The English ones have with them the commonest abbreviations of
+other languages' dictionaries. After those of "before small" the full stop is theirs before a small letter; before a
+capital it may end a sentence. A "pronoun" opens a sentence though small, or with no space before it ("Come in.They").
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 
-from corpora.text.sentences.signs import ABBREVIATION, MONTH, WORD_LISTS, WORDS, word_kinds
+# ruff: noqa: RUF001 - typographic marks are the subject here
+
+
+SHORT_LINE = 50  # bytes: books are wrapped at 60 to 80, so a shorter open line is a heading or a verse
+LONG_LINE = 120
+SHORT_TIME = 12  # bytes before "a.m.": no sentence is so short and ends so ("At 5 a.m. Mr. Grey came.")
+LONG_CLAUSE = 90  # bytes: 30 letters of Thai, from which on a space can end a sentence
+LONG_LABEL = 40  # bytes before a colon: what is shorter is a label or a speaker
+LONG_WORD = 4  # letters: a small word as long as this is seldom an abbreviation that no list has
+LONG_ASIDE = 80  # bytes within brackets that can be a sentence
+LONG_QUOTE = 100  # characters: within wide quotes or brackets that open and close so near, nothing ends
+LONG_CITATION = 20  # bytes within the square brackets of a citation
+INLINE_BULLETS = "•‣▪●◦⁃"  # those that part items on one line; a dash or an asterisk has other work there
+REPEATED = "ๆฯ"  # signs of Thai that have spaces around them in a sentence
+QUOTING, JOINING = "とっ", "のをがに、，"  # they go on with what is quoted; these do after a closing mark
+FIRST_QUOTES = '"«“„'  # those that may come before the capital after a colon
+WIDE_OPENERS, WIDE_CLOSERS = "「『（【《〈“", "」』）】》〉”"
+LINKS = ("http://", "https://", "www.")
+LEFT_OUT = ("(...) ", "[...] ", "(…) ", "[…] ")  # open the sentence that they cut
+RULED = "*=_~#-"  # what lines are drawn with
+LONG_BLANK = 40  # shorter lines of underscores are blanks to fill in
+RULE, SHORT_RULE = 8, 3  # so many of one of them part sentences; so many, after a mark that ends one
+
+# What a word of at most eight ASCII bytes says about the full stop after it, or the one before it.
+NEVER_ENDS, BEFORE_NUMBER, BEFORE_STARTER, STARTER = 1, 2, 4, 8
+BEFORE_SMALL, PRONOUN, TITLE, TIME, DAY, SAYING, CRY, MONTH = 16, 32, 64, 128, 256, 512, 1024, 2048
+ABBREVIATION = NEVER_ENDS | BEFORE_NUMBER | BEFORE_STARTER | BEFORE_SMALL | TIME
+_SAYS = {
+    "never ends": NEVER_ENDS, "before number": BEFORE_NUMBER, "before starter": BEFORE_STARTER, "starter": STARTER,
+    "before small": BEFORE_SMALL, "pronoun": PRONOUN, "title": TITLE, "time": TIME, "day": DAY, "saying": SAYING,
+    "cry": CRY, "month": MONTH,
+}  # fmt: skip
+
+
+def read_word_lists() -> dict[str, dict[int, str]]:
+    """Return by language, or "shared" for all but English, the words of each kind, as words.tsv has them."""
+    lists: dict[str, dict[int, str]] = {}
+    for line in files("corpora.text.sentences").joinpath("words.tsv").read_text("utf-8").splitlines():
+        if not line.startswith("#"):
+            code, says, words = line.split("\t")
+            lists.setdefault(code, {})[_SAYS[says]] = words
+    return lists
+
+
+def word_kinds(lists: Mapping[int, str]) -> dict[bytes, int]:
+    """Return each listed word with the sum of what it says; one that begins with no ASCII letter as a capital too.
+
+    Words that lie ahead of a full stop are known by the letters in their first eight bytes.
+    """
+    kinds: dict[bytes, int] = {}
+    for kind, words in lists.items():
+        for word in words.split():
+            for form in {word, word if word[0].isascii() else word[0].upper() + word[1:]}:
+                key = form.encode() if kind & ABBREVIATION else form.encode()[:8].decode(errors="ignore").encode()
+                kinds[key] = kinds.get(key, 0) | kind
+    return kinds
+
+
+WORD_LISTS = read_word_lists()
+WORDS = word_kinds(WORD_LISTS["en"])
+
 
 # What else a language does: "3. Mai" is no end; "I." is an initial; a colon or a semicolon ends before a capital;
 # what an apostrophe joins to a word is not of it, as in "l'Ing."; nouns have capitals, so a colon or semicolon ends

@@ -1,7 +1,7 @@
 """Marks that end a sentence, and what closes on them, read from UTF-8 bytes.
 
-Promise: each kernel says what its twin in `corpora.text.sentences.runs` says, of a text that lies between two places
-of a column; none looks outside them. Cost: each reads the marks, and at wide ones at most 200 characters around them.
+Promise: each kernel says what its twin in `corpora.text.sentences.splitter` says, of a text between two places of a
+column; none looks outside them. Cost: each reads the marks, and at wide ones at most 200 characters around them.
 """
 
 from corpora.kernels.arrays import Bytes, Int64s
@@ -20,8 +20,7 @@ from corpora.text.codepoints import (
     WIDE_ENDER,
     class_at,
 )
-from corpora.text.sentences.languages import NOUNS
-from corpora.text.sentences.signs import (
+from corpora.text.sentences.languages import (
     ABBREVIATION,
     FIRST_QUOTES,
     JOINING,
@@ -30,6 +29,7 @@ from corpora.text.sentences.signs import (
     LONG_LABEL,
     LONG_QUOTE,
     LONG_WORD,
+    NOUNS,
     QUOTING,
     REPEATED,
     STARTER,

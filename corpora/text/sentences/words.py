@@ -29,17 +29,20 @@ from corpora.text.codepoints import (
     pack,
     packed,
 )
-from corpora.text.sentences.languages import ELISION, INITIAL_I, NOUNS, ORDINAL
-from corpora.text.sentences.signs import (
+from corpora.text.sentences.languages import (
     ABBREVIATION,
     BEFORE_NUMBER,
     BEFORE_STARTER,
     CRY,
     DAY,
+    ELISION,
+    INITIAL_I,
     INLINE_BULLETS,
     LONG_WORD,
     MONTH,
     NEVER_ENDS,
+    NOUNS,
+    ORDINAL,
     PRONOUN,
     SAYING,
     SHORT_TIME,

@@ -10,13 +10,12 @@ from corpora.errors import InputError
 from flows.command.tasks.piped import absolute, from_pipe, is_piped
 from flows.command.trainer_process import job_file, model_folder, trainer_events
 from flows.run.record.counts_text import counted
-from flows.run.task_lines import ledger_line
+from flows.run.record.task_scores import ledger_line
 from flows.signals import scratch_folder
 from trainer.metrics import Event
-from trainer.tasks.embeddings import is_vector_file
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.job import EmbedJob
-from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
+from trainer.tasks.vectors.vector_files import EmbedSettings, SearchSettings, is_vector_file
 
 LONGEST = 160  # characters of a text that are shown
 NO_SEARCH = SearchSettings()

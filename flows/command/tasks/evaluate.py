@@ -22,16 +22,15 @@ from flows.command.trainer_process import job_file, model_folder, trainer_events
 from flows.export.cards.model_card import CardFacts, export_with_card, license_choices
 from flows.export.exported import Provenance, provenance_of
 from flows.report.evaluation import evaluation_page
-from flows.run.store_address import find_artifacts, newest
-from flows.run.task_lines import Listener
+from flows.run.addresses import find_artifacts, newest
+from flows.run.record.task_scores import Listener
 from trainer.complete_folders import check_output, refusing
-from trainer.jobs.start import CONFIG
+from trainer.start_weights import CONFIG
 from trainer.tasks.build import RECORD
-from trainer.tasks.suites import comparing
+from trainer.tasks.suites import compare as comparing
 from trainer.tasks.suites import table as tables
-from trainer.tasks.suites.judged import JudgedSplit, read_judged
-from trainer.tasks.suites.runs import SuiteJob, SuiteRun, bare, check_judged, runs_of
-from trainer.tasks.suites.suite import Suite, read_suite
+from trainer.tasks.suites.split_scores import JudgedSplit, read_judged
+from trainer.tasks.suites.suite import Suite, SuiteJob, SuiteRun, bare, check_judged, read_suite, runs_of
 
 TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
 

@@ -14,7 +14,7 @@ from flows.command.tasks.check import checked_first
 from flows.command.tasks.piped import absolute
 from flows.command.trainer_process import job_file, model_folder, trainer_events
 from flows.recipes.tables import setting_value
-from flows.run.task_lines import Listener
+from flows.run.record.task_scores import Listener
 from trainer.metrics import Event
 from trainer.tasks.formats.published import PUBLISHED, published, published_set
 from trainer.tasks.formats.records import KEPT, FileSettings

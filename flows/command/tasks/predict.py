@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flows.command.tasks.piped import from_pipe
 from flows.command.trainer_process import job_file, model_folder, trainer_events
-from flows.run.task_lines import ledger_line
+from flows.run.record.task_scores import ledger_line
 from flows.signals import scratch_folder
 from trainer.metrics import Event
 from trainer.tasks.formats.records import FileSettings

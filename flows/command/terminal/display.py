@@ -18,9 +18,9 @@ from corpora.store.manifest import Manifest
 from flows.command.preview import Passed, Preview
 from flows.command.terminal.output import console
 from flows.command.terminal.tables import plain_table
-from flows.recipes.settings.privacy import printable, visible
+from flows.recipes.privacy import printable, visible
 from flows.recipes.tables import leaves
-from flows.report.drawing.examples import ShownToken, example_in_words, shown_tokens, stored_masks
+from flows.report.masked_example import ShownToken, example_in_words, shown_tokens, stored_masks
 from flows.run.record.counts_text import counted, parent_name, rows_in_words
 from flows.run.record.ledger_balance import Accounts, accounts_of, losses, readable_bytes, size_bytes
 from shards.masks.masking import Masks

@@ -15,11 +15,11 @@ from flows.command.terminal.display import show_ledger
 from flows.command.trainer_process import model_folder, relay
 from flows.orchestration.embedded_server import is_free, server_of_home
 from flows.orchestration.run_state import RunState
-from flows.recipes.demo_contents import SampleComparison, compare_contents, shipped_contents
+from flows.recipes.recipe_templates import SampleComparison, compare_contents, shipped_contents
+from flows.run.addresses import Artifact
 from flows.run.record.counts_text import counted, readable_seconds
 from flows.run.record.figures import stored_manifests
 from flows.run.record.task_scores import result_in, summaries
-from flows.run.store_address import Artifact
 from shards.reading.files.shard_set import ShardSet
 from trainer.build import read_events
 

@@ -14,9 +14,9 @@ from corpora.errors import InputError
 from corpora.store.places.address import is_object_address, normalize_address
 from corpora.store.places.place import Place
 from flows.command.trainer_process import model_folder, trainer_events
+from flows.run.addresses import find_artifacts, newest
 from flows.run.record.releases import release_address
-from flows.run.store_address import find_artifacts, newest
-from trainer.jobs.job import CACHE, JOB
+from trainer.job import CACHE, JOB
 
 MODELS = "models"
 

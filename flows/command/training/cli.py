@@ -37,7 +37,7 @@ def train(
     Run the same command again to resume it.
     """
     from flows.command.training.train import train_file
-    from trainer.launching.commands import Nodes
+    from trainer.launch import Nodes
 
     machines = Nodes(count=nodes, rank=node_rank, rendezvous=rendezvous)
     places = {"store": store, "work": work, "start": start, "teacher": teacher}

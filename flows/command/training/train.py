@@ -18,10 +18,8 @@ from corpora.store.checked_folder import COMPLETE_FILE
 from corpora.store.places.place import Place
 from flows.signals import last_word
 from trainer.huggingface.config import tokenizer_files
-from trainer.jobs.job import TrainingJob
-from trainer.launching.commands import Nodes
-from trainer.launching.launch import train
-from trainer.launching.stopping import Stop
+from trainer.job import TrainingJob
+from trainer.launch import Nodes, Stop, train
 from trainer.metrics import Event
 
 LINE_SECONDS = 2.0  # between two lines of steps

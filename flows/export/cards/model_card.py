@@ -16,12 +16,11 @@ from typing import Any
 
 from flows.export.cards.data_card import templates
 from flows.export.cards.licenses import TAGS
-from flows.export.exported import Exported, Provenance, exported
-from flows.export.folder import new_folder
-from flows.run.store_address import Artifact
+from flows.export.exported import Exported, Provenance, exported, new_folder
+from flows.run.addresses import Artifact
 from trainer.build import read_events
 from trainer.tasks.formats.published import PUBLISHED
-from trainer.tasks.suites.comparing import SuiteComparison, verdict_lines
+from trainer.tasks.suites.compare import SuiteComparison, verdict_lines
 from trainer.tasks.suites.table import (
     HEAD,
     SuiteResult,

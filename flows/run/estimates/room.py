@@ -14,7 +14,7 @@ from corpora.errors import InputError
 from corpora.sources.contract import RawFile
 from corpora.store.places.place import Place
 from flows.recipes.recipe import Recipe
-from flows.recipes.settings.engine import LOCAL
+from flows.recipes.run_settings import LOCAL
 from flows.run.estimates.figures import Estimates
 from flows.run.estimates.rates import DRIVER_BYTES
 from flows.run.policies import default_workers

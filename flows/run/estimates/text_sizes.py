@@ -19,12 +19,12 @@ from corpora.judging.batches import judge_records
 from corpora.judging.documents import in_batches
 from corpora.judging.inputs import read_inputs
 from corpora.sources.contract import SLICE_BYTES, RawFile
-from flows.recipes.guesses.fields import reading
+from flows.recipes.guessed_fields import reading
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.estimates.sampling import SECONDS, SourceSample, sample_source
-from flows.run.plan.plan import Planned
-from flows.run.source_plans import readable
+from flows.run.plan_run import Planned
+from flows.run.source_stages import readable
 from tokenizers_train.words.bert import BertWords
 from tokenizers_train.words.counts import count_words
 

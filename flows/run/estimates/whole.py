@@ -20,12 +20,12 @@ from flows.run.estimates.text_sizes import WORDS_POWER, SourceText, TextSizes, j
 from flows.run.estimates.work import answers_of, tasks_of, training_of
 from flows.run.faults.rule_limits import nothing_left, template_hint
 from flows.run.inputs.start_model import begun
-from flows.run.plan.plan import Planned
+from flows.run.plan_run import Planned
 from flows.run.record.ledger_balance import readable_bytes
 from flows.run.record.releases import answered_until
 from flows.run.stage_kinds import STAGES
 from tokenizers_train.vocabularies.settings import VocabularySettings
-from trainer.jobs.repeats import HELPS, MOST_EPOCHS
+from trainer.job import HELPS, MOST_EPOCHS
 
 USUAL_SIZE = 30_000  # of a vocabulary that is brought
 MUCH_SCRATCH = 1_000_000_000  # bytes that are worth a line

@@ -7,19 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 
-from flows.recipes.model_table import ModelEntry
+from flows.recipes.model_and_tasks import ModelEntry, TaskEntry
 from flows.recipes.recipe import Recipe
-from flows.recipes.task_table import TaskEntry
 from flows.run.answers_build import TOGETHER
 from flows.run.estimates.text_sizes import TextSizes
 from trainer.settings.phases import PhaseSettings, num_tokens
-from trainer.tasks.contract import Task
 from trainer.tasks.data import roles_of, with_format
 from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.registry import read_task
 from trainer.tasks.settings import with_published
 from trainer.tasks.suites.suite import SuiteTask
+from trainer.tasks.task import Task
 
 PARAMETER_BYTES = 16  # weights, gradients, two moments, of 4 bytes
 TORCH_BYTES = 600_000_000

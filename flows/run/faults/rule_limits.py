@@ -31,9 +31,9 @@ from corpora.sources.contract import RawFile, Record, Tally
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.tables import read_table
-from flows.recipes.guesses.template_hint import fitting_template
+from flows.recipes.guessed_fields import fitting_template
+from flows.recipes.privacy import Privacy
 from flows.recipes.recipe import SourceEntry
-from flows.recipes.settings.privacy import Privacy
 from flows.recipes.tables import dotted, toml
 
 SHOWN = 3  # samples of a rule

@@ -31,9 +31,9 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.tables import read_table
 from flows.recipes.lock import LeftOut, Lock, settings_digest, without_files
+from flows.recipes.privacy import DETAIL_CHARACTERS, TITLE_CHARACTERS, visible
 from flows.recipes.recipe import Recipe, SourceEntry
-from flows.recipes.settings.privacy import DETAIL_CHARACTERS, TITLE_CHARACTERS, visible
-from flows.run.faults.recipe_lock import change_lock
+from flows.run.faults.locks import change_lock
 from flows.run.faults.rule_limits import RefusedSources
 from flows.run.record.counts_text import counted
 

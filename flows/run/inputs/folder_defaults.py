@@ -40,12 +40,19 @@ from corpora.sources.contract import RawFile, Record, Source, readable, unhashed
 from corpora.sources.files.endings import BOOK_ENDINGS, TEXT_ENDINGS
 from corpora.sources.files.formats import TextFile, gutenberg_book, names_gutenberg
 from corpora.text.counts.languages import ENGLISH, SPACELESS, terms_of
-from flows.recipes.guesses.fields import guess_new, with_names, without_text
-from flows.recipes.guesses.fitted_defaults import Fitted, with_chosen
-from flows.recipes.guesses.template_hint import MOST_CHARACTERS, fitting_template, num_words
+from flows.recipes.guessed_fields import (
+    MOST_CHARACTERS,
+    Fitted,
+    fitting_template,
+    guess_new,
+    num_words,
+    with_chosen,
+    with_names,
+    without_text,
+)
 from flows.recipes.lock import files_of, read_lock
-from flows.recipes.new_recipe import template_tables
 from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe, resolved_source, shortened, with_overrides
+from flows.recipes.recipe_templates import template_tables
 from flows.recipes.tables import merged_tables, override, toml
 from flows.run.estimates.sampling import sample_source
 from flows.run.faults.rule_limits import texts_before_rules

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from corpora.store.damage import Damaged
 from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
+from flows.recipes.model_and_tasks import TaskEntry
 from flows.recipes.recipe import Recipe
-from flows.recipes.task_table import TaskEntry
 from flows.run.inputs.start_model import find_baseline
 from trainer.tasks.build import asked_of
 

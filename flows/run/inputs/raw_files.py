@@ -19,10 +19,10 @@ from corpora.generic_types import Json, Tell
 from corpora.sources.contract import StatCache
 from corpora.sources.passed_over import Looked
 from corpora.store.places.files import explain_disk_error, replace_file
-from flows.recipes.guesses.fitted_defaults import chosen_line, fitted_line
+from flows.recipes.guessed_fields import chosen_line, fitted_line
 from flows.recipes.lock import ResolvedLock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe
-from flows.run.faults.recipe_lock import recipe_held
+from flows.run.faults.locks import recipe_held
 from flows.run.faults.skipped_files import left_out_lines
 from flows.run.inputs.start_model import find_start, find_teacher
 from flows.run.inputs.unread_files import guess_lines, looked_lines

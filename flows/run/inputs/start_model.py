@@ -18,17 +18,16 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
 from flows.recipes.lock import Lock
-from flows.recipes.model_table import OF_START, TEACHER
+from flows.recipes.model_and_tasks import OF_START, TEACHER, TaskEntry
 from flows.recipes.recipe import Recipe
-from flows.recipes.task_table import TaskEntry
 from flows.run.record.releases import manifests_of, release_address, release_at
 from flows.run.record.run_record import newest_used
 from tokenizers_train.vocabularies.files import FILES
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
-from trainer.huggingface.starting import adapted, settings_from
+from trainer.huggingface.start_model import adapted, settings_from
 from trainer.huggingface.todays_form import todays_folder
-from trainer.jobs.job import CACHE
-from trainer.jobs.start import CONFIG, WEIGHTS, Start, copy_model, model_files, start_of
+from trainer.job import CACHE
+from trainer.start_weights import CONFIG, WEIGHTS, Start, copy_model, model_files, start_of
 
 START = "model.start"
 RESUMES = " A training that has a checkpoint resumes without one: `cloze train` with the job.json in its `work` folder."

@@ -11,10 +11,10 @@ from typing import Any
 from corpora.sources.files.endings import PDF_ENDINGS, REMEDIES
 from corpora.sources.files.office.pdf import HOW_TO_INSTALL, can_read_pdf
 from corpora.sources.passed_over import EMPTY, MOST_NAMES, UNOPENED, FileGroup, Looked
-from flows.recipes.guesses.fields import guess_line, to_guess
+from flows.recipes.guessed_fields import guess_line, to_guess
 from flows.recipes.lock import Lock, ResolvedLock
+from flows.recipes.privacy import TITLE_CHARACTERS, visible
 from flows.recipes.recipe import Recipe
-from flows.recipes.settings.privacy import TITLE_CHARACTERS, visible
 from flows.run.record.counts_text import counted
 from flows.run.record.run_record import SetAside
 

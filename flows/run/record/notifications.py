@@ -33,8 +33,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from corpora.generic_types import Tell
 from corpora.lean_process import OWN_CODE
 from corpora.store.places.place import Place
-from flows.recipes.settings.notify import NotifySettings
-from flows.recipes.settings.privacy import visible
+from flows.recipes.privacy import visible
+from flows.recipes.run_settings import NotifySettings
 from flows.run.record.run_record import now_text
 
 TRIES, WAIT_SECONDS = 3, 2.0  # for an address, and before each further try
@@ -49,7 +49,7 @@ APPRISE_FIELDS = {"version": "", "title": "", "attachments": "", "type": "", "me
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A notice that is sent. event: one of `flows.recipes.settings.notify.EVENTS`; text: all of it, in words"""
+    """A notice that is sent. event: one of `flows.recipes.run_settings.EVENTS`; text: all of it, in words"""
 
     event: str
     recipe: str

@@ -30,10 +30,9 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.files import explain_disk_error
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
-from flows.recipes.settings.privacy import visible
-from flows.recipes.settings.release import check_release_name
-from flows.run.faults.gc_lock import wait_for_clearing
-from flows.run.faults.held_file import held_alone
+from flows.recipes.privacy import visible
+from flows.recipes.run_settings import check_release_name
+from flows.run.faults.locks import held_alone, wait_for_clearing
 from flows.run.record.run_record import RunRecord, now_text, sealed, to_stderr, unsealed
 from flows.run.stage_kinds import STAGES
 

@@ -12,8 +12,7 @@ from source_reading import read, reasons
 from tiers import count_examples
 
 from corpora.errors import InputError
-from corpora.sources.bytes.encodings.legacy import UNKNOWN, text_encoding
-from corpora.sources.bytes.encodings.wide import wide_encoding
+from corpora.sources.bytes.text_encodings import UNKNOWN, text_encoding, wide_encoding
 from corpora.sources.files.source import FilesSource
 
 TEXTS = {

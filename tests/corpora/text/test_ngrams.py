@@ -9,8 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tiers import examples
 
-from corpora.text.ngram_kernels import find, hash_ngrams, make_slots
-from corpora.text.ngrams import ngram_hashes
+from corpora.text.ngrams import find, hash_ngrams, make_slots, ngram_hashes
 
 ALPHABET = "aBzZ09_-.,' \n\tÄßẞσςΣİıǅ½²中國かガｶ゙́हि한\u00ad\u200d\u200b\ufeff\U00020000\U0001f600\U0010ffffȺK\u0345"  # noqa: RUF001
 TEXTS = st.lists(st.text(st.sampled_from(ALPHABET) | st.characters(exclude_categories=["Cs"]), max_size=60), max_size=5)

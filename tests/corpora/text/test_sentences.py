@@ -11,8 +11,7 @@ from labelled_cases import cases_of
 from tiers import examples
 
 from corpora.text.buffers import text_buffers
-from corpora.text.sentences.languages import EVERY, LANGUAGES
-from corpora.text.sentences.signs import WORDS
+from corpora.text.sentences.languages import EVERY, LANGUAGES, WORDS
 from corpora.text.sentences.splitter import sentence_offsets, split_sentences
 
 CASES = cases_of(__file__, "sentences")

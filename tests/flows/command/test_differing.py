@@ -12,9 +12,9 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 from flows.recipes.lock import Lock
+from flows.run.addresses import find_run
 from flows.run.record.figures import COUNT, SHARE, Figure, keep_figures
 from flows.run.record.run_record import RunRecord, StageRecord, write_run
-from flows.run.short_ids import find_run
 
 
 def record(place: Place, run_id: str, documents: int, **changes: Any) -> RunRecord:

@@ -18,7 +18,7 @@ from flows.command.terminal import display, summary
 from flows.command.terminal.display import MOST_BYTES, MOST_LINES, ROWS, show_dropped, show_example, show_ledger
 from flows.command.terminal.summary import ui_hint
 from flows.orchestration.embedded_server import is_free
-from flows.report.drawing.examples import stored_masks
+from flows.report.masked_example import stored_masks
 from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
 

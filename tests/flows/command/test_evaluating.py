@@ -14,8 +14,8 @@ from flows.command.tasks.evaluate import check_asked
 from flows.command.tasks.options import EvaluationAsked
 from flows.command.terminal.help import JSON_KEYS
 from flows.export.cards.model_card import TUNED
-from trainer.tasks.suites.judged import JudgedSplit, write_judged
-from trainer.tasks.suites.runs import SuiteRun, digest_of
+from trainer.tasks.suites.split_scores import JudgedSplit, write_judged
+from trainer.tasks.suites.suite import SuiteRun, digest_of
 
 SUITE = """
 name = "small"

@@ -21,9 +21,9 @@ from flows.command.tasks.finetune import FinetuneAsked, TaskFiles, finetune_mode
 from flows.command.tasks.predict import predict_file
 from flows.command.terminal.help import JSON_KEYS
 from flows.command.trainer_process import model_folder, relay
-from flows.run.task_lines import Listener, progress
-from trainer.jobs.start import model_files
-from trainer.launching.launch import TrainingFailed
+from flows.run.record.task_scores import Listener, progress
+from trainer.launch import TrainingFailed
+from trainer.start_weights import model_files
 from trainer.tasks.formats.records import FileSettings
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")

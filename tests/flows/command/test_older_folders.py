@@ -22,12 +22,11 @@ from flows.recipes.recipe import parse_recipe
 from flows.run.inputs.start_model import find_start
 from trainer.__main__ import main
 from trainer.huggingface import todays_form
-from trainer.huggingface.checkpoints import load, load_pretrained
-from trainer.huggingface.embeddings import unwrapped
-from trainer.huggingface.older import import_checkpoint
+from trainer.huggingface.checkpoints import import_checkpoint, load, load_pretrained
+from trainer.huggingface.vocabulary_rows import unwrapped
 from trainer.initial_weights import read_start_weights
-from trainer.jobs.start import Start, start_of
-from trainer.tasks.saving import read_source
+from trainer.start_weights import Start, start_of
+from trainer.tasks.folders import read_source
 from trainer.tasks.text_encoder import open_tokenizer
 
 PREFIXES = ("", "module.", "_orig_mod.module.", "model.", "net.encoder.")

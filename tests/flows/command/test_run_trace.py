@@ -13,8 +13,8 @@ from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.tables import read_table
 from flows.command.trace import trace_document, trace_number
+from flows.run.addresses import Artifact
 from flows.run.record.run_record import write_run
-from flows.run.store_address import Artifact
 from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
 

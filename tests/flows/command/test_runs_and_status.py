@@ -14,8 +14,8 @@ from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 from flows.command.terminal.output import console
 from flows.recipes.lock import Lock
-from flows.run.record.heartbeat import Pulse, StageProgress, running_path
 from flows.run.record.run_record import Cost, RunRecord, StageRecord, begin_run, read_run, write_run
+from flows.run.record.run_status import Pulse, StageProgress, running_path
 
 BUILT = StageRecord(
     kind="documents", name="pages", folder=f"documents/pages/{24 * '0'}", state="built", reason="new", seconds=1.0,

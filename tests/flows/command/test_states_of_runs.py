@@ -15,8 +15,8 @@ from flows.command.terminal.output import console
 from flows.orchestration.run_state import RunState
 from flows.recipes.lock import Lock
 from flows.report.page import build_page
-from flows.run.record.heartbeat import Pulse
 from flows.run.record.run_record import RunRecord, SetAside, begin_run, write_run
+from flows.run.record.run_status import Pulse
 
 CROSSED = ("documents is 1 document: the bound is min = 2",)
 WITHHELD = ("documents is 1 document and was 9 documents: the bound is fall = 0.1",)

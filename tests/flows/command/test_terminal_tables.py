@@ -8,10 +8,10 @@ from rich.console import Console, RenderableType
 from flows.command.records_display import show_releases, show_runs
 from flows.command.terminal.output import WIDEST
 from flows.command.terminal.tables import fitted_lines, plain_table
-from flows.run.record.listed_runs import ListedRun
+from flows.run.addresses import short_run_ids
 from flows.run.record.releases import Release
 from flows.run.record.run_record import Cost, StageRecord
-from flows.run.short_ids import short_run_ids
+from flows.run.record.run_status import ListedRun
 from trainer.tasks.suites.table import aligned
 
 WIDTHS = (60, 80, 100, 175, WIDEST)

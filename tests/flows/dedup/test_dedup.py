@@ -27,7 +27,8 @@ from corpora.errors import InputError
 from corpora.judging.steps.lines import line_hash
 from corpora.sources.bytes import raw_files
 from corpora.text.shingles import shingle_hashes
-from flows.dedup import columns, held_shingles, output, parts, run, sketches
+from flows.dedup import columns, held_shingles, parts, run, sketches
+from flows.dedup import run as output
 from flows.dedup.run import DedupOutcome, DedupSettings, dedup
 
 LONG = prose(1, 12)

@@ -5,7 +5,7 @@ from pathlib import Path
 from corpora.store.checked_folder import COMPLETE_FILE, describe_files, list_files, write_complete_file
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
-from flows.engines.checkpoint_copies import fetch_copy, keep_copy, remove_copy
+from flows.engines.dask_worker import fetch_copy, keep_copy, remove_copy
 
 
 def build(writer: object, plan: PartPlan) -> object:

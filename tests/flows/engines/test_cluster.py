@@ -22,9 +22,9 @@ from corpora.store.places.place import Place
 from corpora.store.worker_pool import PoolClosed, WorkerDied, WorkerLimits
 from flows.command.cluster_findings import engine_findings, engine_lines
 from flows.engines import connect as connecting
-from flows.engines.cluster import Cluster
+from flows.engines.dask_cluster import Cluster
 from flows.engines.open_engine import engine_at_work, engine_seen
-from flows.engines.shared_paths import Sight
+from flows.engines.worker_checks import Sight
 
 pytestmark = pytest.mark.server
 
@@ -136,7 +136,7 @@ import sys
 from pathlib import Path
 from small_cluster import sleep_in
 from test_cluster import TIGHT, sight_of
-from flows.engines.cluster import Cluster
+from flows.engines.dask_cluster import Cluster
 
 folder = Path(sys.argv[2])
 client = Cluster(sys.argv[1], TIGHT, print)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.engines import version_match as identity
-from flows.engines.version_match import LIBRARIES, differences, program_digest
+from flows.engines import worker_checks as identity
+from flows.engines.worker_checks import LIBRARIES, differences, program_digest
 
 
 @pytest.mark.parametrize("name", ["python", "processor", "program", *LIBRARIES])

@@ -14,7 +14,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, survey_stage
 from corpora.store.worker_pool import WorkerLimits, WorkerPool
 from flows.engines.open_engine import engine_at_work
-from flows.engines.shared_paths import Sight
+from flows.engines.worker_checks import Sight
 
 pytestmark = pytest.mark.server
 

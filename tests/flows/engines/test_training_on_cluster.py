@@ -14,10 +14,10 @@ from small_training import put_store, small_model
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, publish_stage, survey_stage
 from corpora.store.worker_pool import PoolClosed, WorkerLimits
-from flows.engines import training
-from flows.engines.cluster import Cluster
+from flows.engines import dask_cluster as training
+from flows.engines.dask_cluster import Cluster
 from trainer.build import plan_model, work_folder
-from trainer.launching.stopping import Stop
+from trainer.launch import Stop
 from trainer.metrics import Event
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
+from flows.export.cards.data_card import code, fenced, plain, scalar
 from flows.export.cards.licenses import license_address, license_tags, spdx
-from flows.export.cards.markdown import code, fenced, plain, scalar
 from flows.recipes.recipe import parse_recipe
 
 TEXTS = st.one_of(

@@ -19,9 +19,9 @@ from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 from flows.export.cards.data_card import FOLDER
 from flows.export.export import ExportSettings, choose, export
+from flows.run.addresses import Artifact
 from flows.run.record.ledger_balance import records_account
 from flows.run.record.run_record import begin_run, write_run
-from flows.run.store_address import Artifact
 from shards.masks.masking import MaskSettings
 from shards.reading.files.shard_set import ShardSet
 from shards.settings import ShardSettings

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from flows.export.files import ExportedFile, SplitFiles, row_sizes
+from flows.export.exported import ExportedFile, SplitFiles, row_sizes
 
 SCHEMA = pa.schema([("text", pa.large_string()), ("ids", pa.list_(pa.uint16())), ("kept", pa.bool_())])
 

@@ -11,9 +11,9 @@ import pytest
 
 from corpora.errors import InputError
 from flows.dedup.run import DedupSettings, dedup
-from flows.export.folder import new_folder, scratch_beside
+from flows.export.exported import new_folder, scratch_beside
 from trainer import complete_folders
-from trainer.tasks.vectors.parts import vector_parts
+from trainer.tasks.vectors.embed import vector_parts
 
 
 def test_it_is_there_when_the_block_ends_well(tmp_path: Path) -> None:

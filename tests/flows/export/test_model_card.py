@@ -14,7 +14,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, PartWriter, Stage, build_stage
 from flows.export.cards.model_card import CardFacts, export_with_card, model_card
 from flows.export.exported import provenance_of
-from flows.run.store_address import find_artifacts
+from flows.run.addresses import find_artifacts
 from trainer.build import METRICS_TABLE
 from trainer.tasks.suites.table import SuiteResult, SuiteRow
 

@@ -15,7 +15,7 @@ from corpora.store.places.place import Place
 from flows.command.verify import verify_store
 from flows.integrity.inventory import Fault, find_faults, read_holdings
 from flows.run.faults.damage_list import read_damage_list
-from flows.run.faults.gc_lock import clearing
+from flows.run.faults.locks import clearing
 from flows.run.record.releases import current_release
 
 MAY_BE_GONE = {  # what no test can tell from a store that never had it, and why that is so by design

@@ -70,7 +70,7 @@ def test_files_of_the_user_are_not_imported(
 
 def test_a_command_of_the_user_has_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails if a script that a recipe names for notices cannot import what lies next to it."""
-    from flows.recipes.settings.notify import NotifySettings
+    from flows.recipes.run_settings import NotifySettings
     from flows.run.record.notifications import OWN_CODE, Notice, call
 
     monkeypatch.setattr(os, "environ", {**os.environ, **OWN_CODE})

@@ -18,7 +18,7 @@ from corpora.store.places.place import Place
 from flows.environment import prepare
 from flows.orchestration.run_recipe import run_recipe
 from flows.recipes.recipe import Recipe
-from flows.run.record.listed_runs import follow_schedule, schedule_path
+from flows.run.record.run_status import follow_schedule, schedule_path
 
 QUICK = [Cell(fault="noise", new=2, after="replaced"), Cell(fault="cut", new=1, after="deleted")]
 ALL_BAD = [

@@ -15,7 +15,7 @@ from corpora.store.stage import Stage
 from flows.orchestration.flow import STAGE_FAILED
 from flows.orchestration.progress import Progress
 from flows.orchestration.recording import KeptPages, keep_pages
-from flows.run.record.heartbeat import StageProgress
+from flows.run.record.run_status import StageProgress
 
 
 def stage(kind: str, name: str) -> Stage:

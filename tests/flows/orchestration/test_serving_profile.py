@@ -11,8 +11,8 @@ from small_recipe import RECIPE, fill, first_pages, new_world
 from corpora.store.places.place import Place
 from flows.integrity.inventory import faults_of
 from flows.recipes.lock import read_lock, write_lock
+from flows.run.addresses import find_artifacts
 from flows.run.record.run_record import list_runs, read_run
-from flows.run.store_address import find_artifacts
 
 
 @pytest.mark.slow

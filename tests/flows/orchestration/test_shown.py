@@ -29,7 +29,7 @@ from flows.orchestration.pages import (
 )
 from flows.orchestration.pages import picture as lineage_picture
 from flows.orchestration.training_task import curves, earlier_events, event_line, metric_rows, standing
-from flows.report.drawing.lineage import ACROSS, WIDTH, Box, draw_lineage
+from flows.report.lineage_picture import ACROSS, WIDTH, Box, draw_lineage
 
 
 def step(number: int, **more: Any) -> dict[str, Any]:

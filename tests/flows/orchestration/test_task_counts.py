@@ -16,7 +16,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
 from corpora.store.worker_pool import PoolClosed, WorkerDied
 from flows.orchestration.stages import Ended, StageBuild, StageBuilder, build_stage, is_worth_retrying, train_stage
-from flows.run.faults.rebuild_damaged import DamageTracker
+from flows.run.faults.damage import DamageTracker
 from flows.run.stage_kinds import STAGES
 
 

@@ -11,8 +11,8 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from flows.command.terminal.summary import show_sample_comparison
-from flows.recipes.demo_contents import OWN_DOCS, compare_contents, contents_of, shipped_contents
 from flows.recipes.recipe import shipped_recipe
+from flows.recipes.recipe_templates import OWN_DOCS, compare_contents, contents_of, shipped_contents
 
 
 @pytest.fixture(scope="module")

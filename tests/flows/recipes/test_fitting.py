@@ -3,7 +3,7 @@
 import pytest
 from small_recipe import prose
 
-from flows.recipes.guesses.template_hint import fitting_template
+from flows.recipes.guessed_fields import fitting_template
 
 CLAUSES = (
     "WHEREAS the lessor owns the house; the parties hereto agree. Notwithstanding anything herein, either party may "

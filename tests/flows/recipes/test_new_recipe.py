@@ -10,8 +10,8 @@ from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 from corpora.store.places.place import Place
 from flows.recipes.lock import Lock, resolve
-from flows.recipes.new_recipe import new_recipe, next_steps, templates
 from flows.recipes.recipe import read_recipe
+from flows.recipes.recipe_templates import new_recipe, next_steps, templates
 
 SMALL = {
     "vocabulary.size": "300",

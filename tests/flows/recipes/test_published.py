@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.recipes.new_recipe import new_recipe, published
 from flows.recipes.recipe import read_recipe
+from flows.recipes.recipe_templates import new_recipe, published
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from trainer.settings.phases import Schedule
 

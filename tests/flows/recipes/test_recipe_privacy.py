@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.recipes.settings.privacy import Privacy, visible
+from flows.recipes.privacy import Privacy, visible
 
 
 @given(st.text(), st.integers(4, 50))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from corpora.errors import InputError
-from flows.recipes.guesses.fitted_defaults import Fitted, with_chosen
+from flows.recipes.guessed_fields import Fitted, with_chosen
 from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe, with_overrides
 from tokenizers_train.vocabularies.settings import GivenVocabulary, VocabularySettings
 

@@ -5,8 +5,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.report.drawing import differences
-from flows.report.drawing.differences import COMPARED_WORDS, Piece, TextDifferences, compare
+from flows.report import texts as differences
+from flows.report.texts import COMPARED_WORDS, Piece, TextDifferences, compare
 
 few_words = st.lists(st.sampled_from(["a", "grey", "stone", "by", "the", "river,", "Seven"]), max_size=40).map(" ".join)
 

@@ -12,7 +12,7 @@ from lxml import etree
 
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Parent, Part
-from flows.report.drawing.flow import LEAST, MOST_DROPPED, MOST_SOURCES, TALLEST, Flow, draw, run_flow
+from flows.report.flow_picture import LEAST, MOST_DROPPED, MOST_SOURCES, TALLEST, Flow, draw, run_flow
 
 REASONS = [f"parse: reason {number}" for number in range(MOST_DROPPED + 6)]
 counts = st.integers(0, 10**9)

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.report.drawing.plot import ALONE, Plot, around, from_zero, in_ratios, ticks
+from flows.report.plots import ALONE, Plot, around, from_zero, in_ratios, ticks
 
 SPANS = st.tuples(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 

@@ -19,12 +19,11 @@ from corpora.errors import InputError
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
-from flows.report.drawing.examples import example_masks, shown_tokens, stored_masks
-from flows.report.drawing.plot import bin_edges
+from flows.report.masked_example import example_masks, shown_tokens, stored_masks
 from flows.report.page import build_page
+from flows.report.plots import bin_edges
 from flows.report.texts import duplicate_pairs, missing_by_source, read_removals, reasons_of
-from flows.run.record.ledger_balance import Edge, StepAccount
-from flows.run.record.lengths import spread
+from flows.run.record.ledger_balance import Edge, StepAccount, spread
 from shards.masks.masking import MaskSettings, ShardVocabulary, build_mask_vocabulary
 from shards.masks.plain import draw_masks_plain
 from shards.reading.files.shard_set import ShardSet

@@ -11,11 +11,19 @@ from small_recipe import Run, fill, new_world, note, page, prose, text_of
 
 from corpora.store.manifest import Manifest
 from flows.recipes.lock import Lock
-from flows.recipes.settings.privacy import Privacy
+from flows.recipes.privacy import Privacy
 from flows.report.compared import Compared, by_source, change_text, figure_text
-from flows.report.front import FIRST_NOT_READ, LINE_CHARACTERS, growth_view, held_out, learned, not_read, source_table
+from flows.report.front import (
+    FIRST_NOT_READ,
+    LINE_CHARACTERS,
+    growth_view,
+    held_out,
+    learned,
+    not_read,
+    remarks_on,
+    source_table,
+)
 from flows.report.page import build_page
-from flows.report.remarks import remarks_on
 from flows.report.run import RunView
 from flows.run.record.figures import MEAN, SHARE, Change, Figure, compare, figures_of, stored_manifests
 from flows.run.record.ledger_balance import accounts_of

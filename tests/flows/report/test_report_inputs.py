@@ -8,10 +8,10 @@ from rich.console import Console
 from small_recipe import NOTES_AND_LETTERS, Run, letters_world, notes_and_letters
 
 from flows.command.inspect import show_artifact, show_example_trace
-from flows.report.drawing.examples import LABELS
+from flows.report.masked_example import LABELS
 from flows.report.page import build_page
-from flows.run.record.example_shares import FIGURES_OF_LABELS
-from flows.run.store_address import Artifact
+from flows.run.addresses import Artifact
+from flows.run.record.ledger_balance import FIGURES_OF_LABELS
 from shards.inputs import INPUTS
 from shards.reading.files.shard_set import ShardSet
 

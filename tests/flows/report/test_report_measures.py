@@ -7,7 +7,7 @@ import pytest
 from small_recipe import NOTES_AND_LETTERS, Run, keyed_note, letters_world, notes_and_letters, text_of
 
 from corpora.build import Corpus
-from flows.recipes.settings.privacy import Privacy
+from flows.recipes.privacy import Privacy
 from flows.report.page import build_page
 from flows.report.run import RunView
 from flows.report.vocabularies import drift_rows, vocabulary_views

@@ -22,10 +22,10 @@ from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
 from corpora.store.tables import read_table
 from flows.command.terminal.display import show_ledger
-from flows.recipes.settings.privacy import without_folders
-from flows.report.drawing.curves import POINTS, loss_curve, phase_spans, steps_of
-from flows.report.model.trained import judged, result_of, source_shares
+from flows.recipes.privacy import without_folders
+from flows.report.models import judged, result_of, source_shares
 from flows.report.page import build_page
+from flows.report.plots import POINTS, loss_curve, phase_spans, steps_of
 from flows.run.record.ledger_balance import accounts_of, num_tokens
 from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary

@@ -15,8 +15,8 @@ from tiers import LONG, examples
 from corpora.store.manifest import compute_fingerprint
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
+from flows.run.addresses import find_artifacts, split_address
 from flows.run.stage_kinds import STAGES
-from flows.run.store_address import find_artifacts, split_address
 
 PRINT = compute_fingerprint(of="a test")
 ODD = '-a store: [100%] {x} #1? "it\'s" ~ *.é e\u0301 中\U0001f600'

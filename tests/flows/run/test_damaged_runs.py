@@ -15,6 +15,7 @@ from corpora.store.places.place import Place
 from flows.command.inspect import write_report
 from flows.integrity.rebuilt_part import find_stage
 from flows.recipes.lock import Lock
+from flows.run.addresses import Artifact, newest
 from flows.run.record import run_record
 from flows.run.record.run_record import (
     DamagedRun,
@@ -25,7 +26,6 @@ from flows.run.record.run_record import (
     read_run,
     write_run,
 )
-from flows.run.store_address import Artifact, newest
 
 FILES = ("run.json", "raw.json", "recipe.lock")
 OLD, NEW = "20260101T000000000000-small", "20260102T000000000000-small"

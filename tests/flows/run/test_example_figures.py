@@ -8,10 +8,9 @@ from small_shards import put_shards
 
 from corpora.store.places.place import Place
 from corpora.store.tables import read_table
-from flows.recipes.settings.bounds import read_bounds
-from flows.run.record.bounds import crossings
-from flows.run.record.example_shares import lost_share, nothing_said, telling_looks, warnings_of
-from flows.run.record.figures import figures_of
+from flows.recipes.run_settings import read_bounds
+from flows.run.record.figures import crossings, figures_of
+from flows.run.record.ledger_balance import lost_share, nothing_said, telling_looks, warnings_of
 from shards.settings import ShardSettings, read_shard_settings
 
 

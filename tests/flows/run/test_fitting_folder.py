@@ -11,7 +11,7 @@ from small_recipe import prose, run_lock
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 from corpora.store.places.place import Place
-from flows.recipes.guesses.fitted_defaults import Fitted
+from flows.recipes.guessed_fields import Fitted
 from flows.recipes.lock import Lock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe, settle_recipe
 from flows.run.inputs.folder_defaults import recipe_of_folder

@@ -20,7 +20,7 @@ from corpora.store.places.place import Place
 from flows.recipes.lock import Lock, read_lock, resolve, write_lock
 from flows.run.faults.skipped_files import leave_out, left_out_lines
 from flows.run.inputs.unread_files import totals_lines
-from flows.run.plan.plan import plan_run
+from flows.run.plan_run import plan_run
 from flows.run.record.ledger_balance import accounts_of
 
 RECIPE = """

@@ -12,7 +12,7 @@ from corpora.errors import InputError
 from corpora.store.places.files import to_unfinished_path
 from flows.orchestration.steps import prepare_run
 from flows.recipes.lock import read_lock
-from flows.run.faults.recipe_lock import recipe_held
+from flows.run.faults.locks import recipe_held
 from flows.run.inputs import raw_files
 from flows.run.inputs.raw_files import stat_cache
 

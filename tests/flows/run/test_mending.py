@@ -17,8 +17,8 @@ from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, Stage, Survey, publish_stage
-from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage
-from flows.run.plan.plan import plan_run
+from flows.run.faults.damage import DamageTracker, run_past_damage
+from flows.run.plan_run import plan_run
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from corpora.errors import InputError
-from flows.recipes.settings.notify import NotifySettings, notify_of_text
+from flows.recipes.run_settings import NotifySettings, notify_of_text
 from flows.run.record import notifications as notices
 from flows.run.record.notifications import Notice, notify, settings_at_work
 

@@ -11,7 +11,7 @@ from labelled_world import MODEL, TASK, copied, labelled_file, trainer_here, wor
 from small_recipe import KINDS, RECIPE, SHARED_KINDS, Run, World, fill, new_world, page, prose
 
 from corpora.store.places.place import Place
-from flows.run.plan.plan import Planned, plan_run
+from flows.run.plan_run import Planned, plan_run
 from flows.run.stage_kinds import STAGES
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from flows.recipes.recipe import parse_recipe
-from flows.run.plan.reach import reach_of
+from flows.run.plan_reach import reach_of
 
 STRANGER = """
 name = "one"

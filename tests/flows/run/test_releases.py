@@ -11,11 +11,11 @@ from small_recipe import Run
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
-from flows.recipes.settings.release import check_release_name
+from flows.recipes.run_settings import check_release_name
+from flows.run.addresses import find_artifacts
 from flows.run.record import releases as module
 from flows.run.record.releases import Release, add_release, artifacts_of_run, current_release, history, roll_back
 from flows.run.stage_kinds import STAGES
-from flows.run.store_address import find_artifacts
 
 
 def entry(place: Place, run: Run, name: str = "prod", kinds: Collection[str] = STAGES) -> Release:

@@ -9,7 +9,7 @@ from small_recipe import KINDS, PAGE_FILES, Run, World, build_here
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_part
 from flows.integrity.inventory import faults_of
-from flows.run.plan.plan import plan_run
+from flows.run.plan_run import plan_run
 
 LATER = ("verdicts", "corpora", "counts", "vocabularies", "measures", "tokens", "shards")
 

@@ -5,9 +5,8 @@ from small_recipe import RECIPE, Run
 
 from corpora.errors import InputError
 from flows.recipes.recipe import parse_recipe
-from flows.recipes.settings.bounds import read_bounds
-from flows.run.record.bounds import crossings
-from flows.run.record.figures import COUNT, MEAN, SHARE, Figure, Figures, figures_of
+from flows.recipes.run_settings import read_bounds
+from flows.run.record.figures import COUNT, MEAN, SHARE, Figure, Figures, crossings, figures_of
 
 BEFORE = {
     "documents": (1_000, "documents", COUNT),

@@ -14,8 +14,8 @@ from corpora.schema import Document
 from corpora.sources.contract import StatCache
 from corpora.store.places.place import Place
 from flows.recipes.lock import Lock, resolve
-from flows.recipes.new_recipe import new_recipe
 from flows.recipes.recipe import parse_recipe
+from flows.recipes.recipe_templates import new_recipe
 
 pytestmark = pytest.mark.long
 

@@ -8,8 +8,7 @@ from small_recipe import Run
 from corpora.errors import InputError
 from flows.command.trainer_process import model_folder
 from flows.command.vocabulary_display import find_vocabulary
-from flows.run.short_ids import is_run_id, short_run_ids
-from flows.run.store_address import find_artifacts, short_folder, split_address
+from flows.run.addresses import find_artifacts, is_run_id, short_folder, short_run_ids, split_address
 
 
 def test_short_ids_are_unique_and_fit_the_run_alone() -> None:

@@ -33,13 +33,13 @@ from flows.maintenance.garbage import Policy, look, unneeded
 from flows.orchestration.pages import describe_stage
 from flows.report.page import build_page
 from flows.run import pipeline
+from flows.run.addresses import Artifact, find_artifacts
 from flows.run.estimates.whole import estimate_run
-from flows.run.plan.plan import plan_run
+from flows.run.plan_run import plan_run
 from flows.run.record.counts_text import rows_in_words
-from flows.run.record.listed_runs import run_states
 from flows.run.record.releases import Release, add_release, artifacts_of_run
+from flows.run.record.run_status import run_states
 from flows.run.stage_kinds import STAGES, StageKind
-from flows.run.store_address import Artifact, find_artifacts
 
 pytestmark = pytest.mark.slow
 

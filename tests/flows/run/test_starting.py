@@ -21,17 +21,17 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage, read_manifest
 from flows.recipes.lock import Lock, resolve
-from flows.recipes.model_table import OF_START
+from flows.recipes.model_and_tasks import OF_START
+from flows.recipes.privacy import Privacy
 from flows.recipes.recipe import parse_recipe
-from flows.recipes.settings.privacy import Privacy
-from flows.report.model.trained import training_view
+from flows.report.models import training_view
 from flows.report.page import build_page
 from flows.report.run import RunView
 from flows.run.inputs.start_model import begun, find_start
 from flows.run.pipeline import run_recipe
 from flows.run.record.run_record import RunRecord, StageRecord
 from flows.run.stage_kinds import stage_order
-from trainer.jobs.job import TrainingJob
+from trainer.job import TrainingJob
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 

@@ -19,15 +19,14 @@ from corpora.store.tables import read_table
 from flows.command.trainer_process import model_folder
 from flows.export.release_folder import export_release
 from flows.orchestration.release import promotion_of, release_by_itself
-from flows.recipes.settings.bounds import read_bounds
+from flows.recipes.run_settings import read_bounds
 from flows.report.page import build_page
-from flows.run.plan.plan import plan_run
-from flows.run.record.bounds import crossings_of_run
-from flows.run.record.figures import figures_of
-from flows.run.record.heartbeat import names_of
+from flows.run.plan_run import plan_run
+from flows.run.record.figures import crossings_of_run, figures_of
 from flows.run.record.ledger_balance import accounts_of
 from flows.run.record.releases import Release, add_release, artifacts_of_run
 from flows.run.record.run_record import read_run
+from flows.run.record.run_status import names_of
 from trainer.tasks.build import found_in, suite_in
 
 pytestmark = pytest.mark.slow

@@ -21,13 +21,11 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 from flows.integrity.inventory import find_faults, read_holdings
-from flows.maintenance.garbage import Garbage, Policy, garbage, kept_runs, look, unneeded
-from flows.maintenance.removal import clear_store
-from flows.run.faults.gc_lock import clearing, wait_for_clearing
-from flows.run.record.heartbeat import Pulse
-from flows.run.record.listed_runs import run_states, store_status
+from flows.maintenance.garbage import Garbage, Policy, clear_store, garbage, kept_runs, look, unneeded
+from flows.run.faults.locks import clearing, wait_for_clearing
 from flows.run.record.releases import Release, add_release, released
 from flows.run.record.run_record import begin_run, write_run
+from flows.run.record.run_status import Pulse, run_states, store_status
 from shards.reading.files.shard_set import ShardSet
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -136,7 +134,7 @@ KILLED = """
 import os, sys
 from corpora.store.places.place import Place
 from flows.maintenance.garbage import Policy, kept_runs
-from flows.maintenance.removal import clear_store
+from flows.maintenance.garbage import clear_store
 left = int(sys.argv[2])
 delete = Place.delete
 def dying(self, path):

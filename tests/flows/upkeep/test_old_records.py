@@ -10,8 +10,8 @@ from flows.integrity.inventory import find_faults, read_holdings
 from flows.maintenance import run_records as records
 from flows.maintenance.run_records import keep_newest, old_runs
 from flows.recipes.lock import Lock
-from flows.run.record.listed_runs import run_states
 from flows.run.record.run_record import list_runs, write_run
+from flows.run.record.run_status import run_states
 
 
 def put(place: Place, second: int, state: str = "completed", recipe: str = "small") -> str:

@@ -28,10 +28,10 @@ from trainer.model.masked import MaskedModel
 from trainer.model.objective import Objective, build_model, state_below
 from trainer.model.replaced import ReplacedModel
 from trainer.settings.model import FAMILIES, ModelSettings
+from trainer.tasks.fill import fill_masks
+from trainer.tasks.folders import write_task
 from trainer.tasks.heads.task_model import build_task_model
 from trainer.tasks.kinds.texts import ClassesTask
-from trainer.tasks.prediction.fill import fill_masks
-from trainer.tasks.saving import write_task
 
 THREE = ClassesTask(labels=("a", "b", "c"))
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from corpora.errors import InputError
 from tokenizers_train.adapting import Choice, find_old_pieces, with_added_tokens
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
-from trainer.huggingface.embeddings import adapt_checkpoint, has_rows, with_rows
+from trainer.huggingface.vocabulary_rows import adapt_checkpoint, has_rows, with_rows
 from trainer.settings.model import FAMILIES
 
 WORDS = [

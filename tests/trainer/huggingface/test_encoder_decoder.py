@@ -9,9 +9,9 @@ from small_models import write_model
 from small_tasks import exported_model
 
 from trainer.huggingface.checkpoints import load_pretrained
-from trainer.tasks.contract import TaskItem, Tokens
 from trainer.tasks.heads.task_model import batch_of_items, pretrained_encoder
 from trainer.tasks.kinds.next_word import NextTask
+from trainer.tasks.task import TaskItem, Tokens
 from trainer.tasks.text_encoder import TextEncoder, ids_of
 
 

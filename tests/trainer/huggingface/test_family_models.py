@@ -25,9 +25,9 @@ from trainer.huggingface.checkpoints import Pretrained, export
 from trainer.huggingface.config import read_config, settings_of
 from trainer.model.masked import MaskedModel
 from trainer.settings.model import ModelSettings
+from trainer.tasks.folders import write_task
 from trainer.tasks.heads.task_model import build_task_model
 from trainer.tasks.kinds.texts import ClassesTask
-from trainer.tasks.saving import write_task
 
 THREE = ClassesTask(labels=("a", "b", "c"))
 SMALL: dict[str, dict[str, int]] = {"albert": {"layers": 4, "embedding_size": 16}}

@@ -11,8 +11,7 @@ from safetensors.torch import load_file
 from small_tasks import write_model
 
 from corpora.errors import InputError
-from trainer.huggingface.checkpoints import load_pretrained
-from trainer.huggingface.older import import_checkpoint
+from trainer.huggingface.checkpoints import import_checkpoint, load_pretrained
 from trainer.tasks.text_encoder import TextEncoder
 
 

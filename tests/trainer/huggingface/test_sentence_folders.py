@@ -21,16 +21,15 @@ from small_models import write_model
 from small_tasks import new_job, run, write_json_rows, write_rows
 
 from corpora.errors import InputError
-from trainer.huggingface.checkpoints import load_pretrained
-from trainer.huggingface.older import import_checkpoint
-from trainer.huggingface.sentences import MODEL, MODULES, read_sentences
+from trainer.huggingface.checkpoints import import_checkpoint, load_pretrained
+from trainer.huggingface.sentence_transformers import MODEL, MODULES, read_sentences
+from trainer.tasks.folders import read_source
 from trainer.tasks.onnx import INPUTS, export_onnx, opened
-from trainer.tasks.saving import read_source
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.vectors.embed import Embedder
 from trainer.tasks.vectors.job import EmbedJob
-from trainer.tasks.vectors.retrieve import do_job
-from trainer.tasks.vectors.settings import EmbedSettings
+from trainer.tasks.vectors.search import do_job
+from trainer.tasks.vectors.vector_files import EmbedSettings
 
 TEXTS = ("good film", "the plot was very long , and the actor was bad . " * 4, "a", " GOOD  Ünïted Films\n", "x" * 200)
 LENGTH = 14  # tokens after which most folders cut

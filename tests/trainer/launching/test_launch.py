@@ -26,24 +26,27 @@ from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage, survey_stage
 from corpora.store.tables import read_part_table
 from shards.settings import ShardSettings
-from trainer import build, pretrain
+from trainer import build, launch, pretrain
+from trainer import launch as commands
+from trainer import torchrun_agent as agent
 from trainer.build import plan_model, work_folder
-from trainer.jobs.job import TrainingJob
-from trainer.launching import agent, commands, launch
-from trainer.launching.commands import (
+from trainer.job import TrainingJob
+from trainer.launch import (
     ENDED,
     GO_ON,
+    LOG,
     LOG_LINES,
     Nodes,
+    TrainingFailed,
     command,
     environment,
     failure,
     last_words,
     processes_of,
+    train,
     usable_cores,
+    with_local_shards,
 )
-from trainer.launching.copies import with_local_shards
-from trainer.launching.launch import LOG, TrainingFailed, train
 from trainer.metrics import Event
 from trainer.settings.model import ModelSettings
 from trainer.settings.phases import PhaseSettings
@@ -53,8 +56,8 @@ ROOT = Path(__file__).parents[3]
 TRAIN = """
 import sys
 from pathlib import Path
-from trainer.jobs.job import TrainingJob
-from trainer.launching.launch import train
+from trainer.job import TrainingJob
+from trainer.launch import train
 train(TrainingJob.from_json(Path(sys.argv[1]).read_text()), lambda event: print(event["event"], flush=True))
 assert "torch" not in sys.modules
 """
@@ -364,7 +367,7 @@ def test_no_rank_outlives_what_started_it(store: SmallStore, tmp_path: Path, kil
             assert launcher.stdout is not None and launcher.stdout.readline() == b"start\n"
         while len(processes_with(path, "--die-with")) < 2 and launcher.poll() is None:
             time.sleep(0.05)
-        [of_ranks] = processes_with(path, "trainer.launching.agent")
+        [of_ranks] = processes_with(path, "trainer.torchrun_agent")
         os.kill(launcher.pid if killed == "launcher" else of_ranks, signal.SIGKILL)
         deadline = time.monotonic() + 300
         while processes_with(path) and time.monotonic() < deadline:
@@ -422,12 +425,12 @@ def test_commands(tmp_path: Path) -> None:
     """Fails where one rank takes an agent, or several go without."""
     assert command(tmp_path / "job.json", 1)[1:4] == ["-m", "trainer", "--die-with"]
     assert command(tmp_path / "job.json", 3)[1:] == [
-        "-m", "trainer.launching.agent", str(os.getpid()), "3", "train", str(tmp_path / "job.json"),
+        "-m", "trainer.torchrun_agent", str(os.getpid()), "3", "train", str(tmp_path / "job.json"),
     ]  # fmt: skip
     two = Nodes(count=2, rank=1, rendezvous="first:29500")
     for processes in (1, 3):
         agent = command(tmp_path / "job.json", processes, two)
-        assert agent[2] == "trainer.launching.agent" and Nodes.of(agent[-1]) == two
+        assert agent[2] == "trainer.torchrun_agent" and Nodes.of(agent[-1]) == two
     orphan = [sys.executable, "-m", "trainer", "--die-with", "1", "train", "nothing.json"]  # whose parent is not 1
     assert subprocess.run(orphan, cwd=ROOT, check=False).returncode == 1
 

@@ -22,9 +22,9 @@ from corpora.errors import InputError
 from trainer.huggingface.checkpoints import Pretrained, export, load
 from trainer.model.objective import build_model
 from trainer.settings.model import ModelSettings, encoder_shape
+from trainer.tasks.folders import write_task
 from trainer.tasks.heads.task_model import build_task_model
 from trainer.tasks.kinds.texts import ClassesTask
-from trainer.tasks.saving import write_task
 
 THREE = ClassesTask(labels=("a", "b", "c"))
 

@@ -14,7 +14,7 @@ from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from shards.reading.records import IGNORED
 from shards.settings import ShardSettings
-from trainer.reading.datasets import ExampleDataset, PaddedBatches
+from trainer.datasets import ExampleDataset, PaddedBatches
 
 SEED = 42
 

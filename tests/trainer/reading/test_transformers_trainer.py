@@ -13,7 +13,7 @@ from corpora.store.places.place import Place
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from shards.settings import ShardSettings
-from trainer.reading.datasets import ExampleDataset, PaddedBatches
+from trainer.datasets import ExampleDataset, PaddedBatches
 
 
 @pytest.mark.parametrize("kind", ["BertForPreTraining", "BertForMaskedLM"])

@@ -18,8 +18,7 @@ from trainer.tasks.finetuning.held_out import folds_of
 from trainer.tasks.formats.records import KEPT, FileSettings
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.tags import TagsTask
-from trainer.tasks.kinds.texts import ClassesTask
-from trainer.tasks.scores.texts import class_scores, multilabel_scores
+from trainer.tasks.kinds.texts import ClassesTask, class_scores, multilabel_scores
 from trainer.tasks.settings import FinetuneJob
 
 Learnt = tuple[Path, FinetuneJob, dict[str, Any]]

@@ -16,8 +16,7 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, pr
 from tokenizers.pre_tokenizers import PreTokenizer
 
 from tokenizers_train.vocabularies.borders import find_piece_offsets
-from trainer.tasks.encoding.sentences import pieces_of
-from trainer.tasks.encoding.windows import Text, slice_of, token_span
+from trainer.tasks.long_texts import Text, pieces_of, slice_of, token_span
 from trainer.tasks.text_encoder import TextEncoder
 from trainer.tasks.vectors.embed import _pieces
 

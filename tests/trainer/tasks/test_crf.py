@@ -17,11 +17,9 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from corpora.errors import InputError
-from trainer.tasks.heads.tag_chains import NEVER, Chains, LinearChain
-from trainer.tasks.heads.tags import forbidden_tags
-from trainer.tasks.kinds.tag_schemes import may_follow
-from trainer.tasks.kinds.tags import INNER, TagsTask
-from trainer.tasks.saving import MORE, load_task
+from trainer.tasks.folders import MORE, load_task
+from trainer.tasks.heads.tags import NEVER, Chains, LinearChain, forbidden_tags
+from trainer.tasks.kinds.tags import INNER, TagsTask, may_follow
 from trainer.tasks.settings import FinetuneJob
 
 BIO2 = TagsTask(units="spans", crf=True, constrained=True, labels=("O", "B-X", "I-X"), usual="O")

@@ -20,15 +20,15 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary
-from trainer.huggingface.older import import_checkpoint
-from trainer.jobs.start import start_of
+from trainer.huggingface.checkpoints import import_checkpoint
 from trainer.ranks import join_process_group
+from trainer.start_weights import start_of
+from trainer.tasks.fill import fill_masks
 from trainer.tasks.finetuning.finetune import finetune
+from trainer.tasks.folders import MORE, RECORD, check_model, described_weights, load_task, read_source, task_json
 from trainer.tasks.kinds.tags import TagsTask
-from trainer.tasks.prediction.fill import fill_masks
-from trainer.tasks.saving import MORE, RECORD, check_model, described_weights, load_task, read_source, task_json
 from trainer.tasks.vectors.embed import Embedder
-from trainer.tasks.vectors.settings import EmbedSettings
+from trainer.tasks.vectors.vector_files import EmbedSettings
 
 WEIGHTS = "model.safetensors"
 

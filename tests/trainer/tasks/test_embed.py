@@ -18,9 +18,10 @@ from corpora.errors import InputError
 from trainer.complete_folders import alone
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask
-from trainer.tasks.vectors import embed, parts
+from trainer.tasks.vectors import embed
+from trainer.tasks.vectors import embed as parts
 from trainer.tasks.vectors.embed import Embedder, embed_file
-from trainer.tasks.vectors.settings import EmbedSettings
+from trainer.tasks.vectors.vector_files import EmbedSettings
 
 TEXTS = ("good film", "the plot was very long , and the actor was bad .", "a", "the scene", "short")
 

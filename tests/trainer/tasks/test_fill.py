@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from small_models import bert_words, roberta_bytes, write_model
 
 from corpora.errors import InputError
-from trainer.tasks.prediction.fill import fill_masks, main
+from trainer.tasks.fill import fill_masks, main
 
 WEIGHTS = "model.safetensors"
 

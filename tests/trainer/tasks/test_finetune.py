@@ -20,8 +20,7 @@ from corpora.store.checked_folder import COMPLETE_FILE
 from trainer.huggingface.checkpoints import load, load_pretrained
 from trainer.tasks.finetuning.finetune import RECORD, main, with_first_weights
 from trainer.tasks.heads.task_model import batch_of_items, build_task_model
-from trainer.tasks.kinds.texts import ClassesTask
-from trainer.tasks.scores.texts import correlations
+from trainer.tasks.kinds.texts import ClassesTask, correlations
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings
 from trainer.tasks.text_encoder import FIRST, LONGEST, TextEncoder, ids_of, open_tokenizer
 

@@ -18,11 +18,11 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int32s
 from trainer.huggingface.checkpoints import load_pretrained
 from trainer.settings.model import FAMILIES
-from trainer.tasks.contract import TaskItem, Tokens
+from trainer.tasks.folders import load_task
 from trainer.tasks.heads.task_model import batch_of_items, build_task_model
 from trainer.tasks.kinds.next_word import NextTask
-from trainer.tasks.saving import load_task
 from trainer.tasks.settings import FinetuneJob
+from trainer.tasks.task import TaskItem, Tokens
 from trainer.tasks.text_encoder import TextEncoder
 
 

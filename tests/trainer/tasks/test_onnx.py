@@ -17,9 +17,10 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from flows.command.cli import run_command_line
 from trainer.huggingface.checkpoints import load_pretrained
-from trainer.huggingface.sentences import MODES
+from trainer.huggingface.sentence_transformers import MODES
 from trainer.settings.model import FAMILIES
 from trainer.tasks import onnx
+from trainer.tasks.folders import Loaded, read_source
 from trainer.tasks.heads.task_model import build_task_model
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.choices import ChoiceTask
@@ -28,7 +29,6 @@ from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask
 from trainer.tasks.onnx import Graph, PaddedModel, difference, export_onnx, graphs_of, opened, write_files
-from trainer.tasks.saving import Loaded, read_source
 
 THREE = ClassesTask(labels=("a", "b", "c"))
 TAGS = TagsTask(labels=("O", "B-a", "I-a"), usual="O", written="bio2", units="spans")

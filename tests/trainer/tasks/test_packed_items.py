@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.tasks.contract import TaskItem, Tokens
 from trainer.tasks.data import PackedItems
 from trainer.tasks.heads.task_model import shortest_first
+from trainer.tasks.task import TaskItem, Tokens
 
 
 def drawn_items(lengths: Sequence[Sequence[int]], seed: int) -> list[TaskItem]:

@@ -15,16 +15,15 @@ from small_training import on_ranks
 
 from corpora.errors import InputError
 from flows.command.terminal.help import JSON_KEYS
+from trainer.tasks.folders import RECORD
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.heads.task_model import batch_of_items
 from trainer.tasks.heads.vectors import pooled
-from trainer.tasks.kinds.vectors import RetrievalTask
-from trainer.tasks.saving import RECORD
-from trainer.tasks.scores.vectors import ranking_scores
+from trainer.tasks.kinds.vectors import RetrievalTask, ranking_scores
 from trainer.tasks.vectors.embed import Embedder
 from trainer.tasks.vectors.job import EmbedJob
-from trainer.tasks.vectors.retrieve import do_job
-from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
+from trainer.tasks.vectors.search import do_job
+from trainer.tasks.vectors.vector_files import EmbedSettings, SearchSettings
 
 PASSAGES = {
     "a": "good film", "b": "the plot was bad", "c": "a very long scene", "d": "actor , actor", "e": "short"

@@ -16,7 +16,7 @@ from small_tasks import exported_model, said_of
 from trainer.tasks.data import fitted_to, read_file
 from trainer.tasks.formats.published import published
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.kinds.tag_schemes import in_scheme
+from trainer.tasks.kinds.tags import in_scheme
 from trainer.tasks.registry import read_task
 
 Rows = list[dict[str, Any]]

@@ -14,9 +14,16 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from corpora.errors import InputError
-from trainer.tasks.embeddings import VectorFile, VectorRows, VectorsMade, new_vectors, vector_schema, vector_table
 from trainer.tasks.kinds.vectors import similarities
 from trainer.tasks.vectors.search import check_comparable, exact_search
+from trainer.tasks.vectors.vector_files import (
+    VectorFile,
+    VectorRows,
+    VectorsMade,
+    new_vectors,
+    vector_schema,
+    vector_table,
+)
 
 MADE = VectorsMade(
     model="a", by="text", pooling="mean", layers=(2,), combine="", side="first", similarity="cosine", max_length=40

@@ -13,10 +13,10 @@ from small_models import WORDS, write_model
 from small_tasks import encoded_for, exported_model, kept_of, new_job, run, said_of, write_rows
 
 from corpora.errors import InputError
+from trainer.tasks.folders import load_task
 from trainer.tasks.heads.task_model import batch_of_items
+from trainer.tasks.kinds.texts import correlations, means
 from trainer.tasks.kinds.vectors import SimilarityTask, VectorExample, own_ranking
-from trainer.tasks.saving import load_task
-from trainer.tasks.scores.texts import correlations, means
 from trainer.tasks.settings import FinetuneJob
 
 PAIRS = (

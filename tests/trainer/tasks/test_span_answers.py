@@ -20,10 +20,10 @@ from corpora.errors import InputError
 from trainer.huggingface.checkpoints import load_pretrained
 from trainer.settings.model import FAMILIES
 from trainer.tasks.data import EncodedExamples
-from trainer.tasks.encoding.windows import best_spans, deciding
 from trainer.tasks.formats.records import FileSettings, Unusable
-from trainer.tasks.heads.groups import highest_within, log_softmax_within, numbers_of
+from trainer.tasks.heads.task_model import highest_within, log_softmax_within, numbers_of
 from trainer.tasks.kinds.answers import SpanTask
+from trainer.tasks.long_texts import best_spans, deciding
 from trainer.tasks.text_encoder import TextEncoder
 
 # The model.

@@ -20,14 +20,12 @@ from tiers import examples
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import load_pretrained
 from trainer.settings.model import FAMILIES
-from trainer.tasks.contract import TaskItem
-from trainer.tasks.encoding.sentences import MOST_WINDOWS, parts_of, pieces_of
+from trainer.tasks.folders import load_task
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.heads.task_model import batch_of_items
-from trainer.tasks.kinds.tag_schemes import in_scheme, may_follow, scheme_of
-from trainer.tasks.kinds.tags import CHAINS, TaggedSentence, TagsTask
-from trainer.tasks.saving import load_task
-from trainer.tasks.scores.tags import spans_of
+from trainer.tasks.kinds.tags import CHAINS, TaggedSentence, TagsTask, in_scheme, may_follow, scheme_of, spans_of
+from trainer.tasks.long_texts import MOST_WINDOWS, parts_of, pieces_of
+from trainer.tasks.task import TaskItem
 from trainer.tasks.text_encoder import TextEncoder
 
 SMALL = TagsTask(units="spans", labels=("O", "B-X", "I-X"), usual="O")

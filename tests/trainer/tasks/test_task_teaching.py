@@ -17,9 +17,9 @@ from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.ranks import join_process_group
 from trainer.tasks.data import encode, read_file, sha256_of
 from trainer.tasks.finetuning.teacher import taught_by_teacher
+from trainer.tasks.folders import load_task
 from trainer.tasks.heads.texts import TAUGHT
 from trainer.tasks.kinds.texts import TEACHER, ClassesTask, NumberTask, TaughtTask
-from trainer.tasks.saving import load_task
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.text_encoder import TextEncoder
 

@@ -29,11 +29,11 @@ from corpora.errors import InputError
 from trainer.huggingface.checkpoints import load_pretrained
 from trainer.ranks import join_process_group
 from trainer.settings.model import FAMILIES, ModelSettings
+from trainer.tasks.folders import HEADS, RECORD, load_task
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask
 from trainer.tasks.registry import TASKS, read_task
-from trainer.tasks.saving import HEADS, RECORD, load_task
 from trainer.tasks.settings import FinetuneSettings, with_published
 
 

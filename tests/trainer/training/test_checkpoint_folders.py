@@ -24,7 +24,7 @@ from small_training import (
 from corpora.errors import InputError
 from corpora.store.checked_folder import COMPLETE_FILE, list_files
 from trainer.checkpoints.folders import Checkpoints
-from trainer.jobs.job import TrainingJob
+from trainer.job import TrainingJob
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 

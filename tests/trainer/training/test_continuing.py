@@ -11,10 +11,10 @@ from small_training import exported_bytes, flip, of, put_store, said, small_mode
 from corpora.errors import InputError
 from corpora.store.stage import Stage
 from trainer.build import plan_model
-from trainer.jobs.job import TrainingJob, readings
-from trainer.jobs.origins import find_checkpoint
+from trainer.job import TrainingJob, readings
 from trainer.settings.phases import PhaseSettings, Schedule
 from trainer.settings.training import TrainingSettings
+from trainer.start_weights import find_checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 

@@ -12,7 +12,7 @@ from small_training import SmallStore, exported_bytes, flip, small_job, train_he
 from corpora.errors import InputError
 from trainer.checkpoints.exporting import export_checkpoint
 from trainer.checkpoints.folders import Checkpoints, gather_weights
-from trainer.jobs.job import JOB, TrainingJob
+from trainer.job import JOB, TrainingJob
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 

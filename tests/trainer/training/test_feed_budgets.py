@@ -11,7 +11,7 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from trainer.feed import Feed
-from trainer.jobs.job import TrainingJob
+from trainer.job import TrainingJob
 from trainer.learn import STEP_COUNTS, MicroBatch
 from trainer.model.batches import Batch
 from trainer.model.objective import build_model

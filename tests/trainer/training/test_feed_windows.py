@@ -12,7 +12,7 @@ from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from shards.reading.order import step_slots, take_rank_share
 from trainer.feed import Feed
-from trainer.launching.copies import with_local_shards
+from trainer.launch import with_local_shards
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
 

@@ -11,7 +11,7 @@ from corpora.errors import InputError
 from shards.reading.files.shard_set import ShardSet
 from trainer import initial_weights
 from trainer.feed import Feed
-from trainer.jobs.job import TrainingJob
+from trainer.job import TrainingJob
 from trainer.model.objective import Objective
 from trainer.pretrain import describe_examples, has_new_weights
 from trainer.settings.phases import PhaseSettings

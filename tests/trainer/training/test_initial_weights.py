@@ -18,12 +18,12 @@ from tokenizers_train.adapting import Choice, with_added_tokens
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, build_bert_vocabulary
 from trainer.huggingface.checkpoints import load
-from trainer.huggingface.embeddings import adapt_checkpoint
-from trainer.huggingface.starting import adapted, settings_from
+from trainer.huggingface.start_model import adapted, settings_from
+from trainer.huggingface.vocabulary_rows import adapt_checkpoint
 from trainer.initial_weights import build_initial_model, draw_first_model, read_start_weights
-from trainer.jobs.job import TrainingJob
-from trainer.jobs.start import start_of
+from trainer.job import TrainingJob
 from trainer.ranks import Ranks
+from trainer.start_weights import start_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 

@@ -33,7 +33,7 @@ from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from trainer import feed, learn
 from trainer.feed import Feed, find_commonest
-from trainer.jobs.job import TrainingJob
+from trainer.job import TrainingJob
 from trainer.learn import FIRST_SCALE, GROWTH_STEPS, LossScale
 from trainer.model.masked import MaskedModel
 from trainer.ranks import Ranks

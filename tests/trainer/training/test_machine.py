@@ -12,7 +12,7 @@ from small_training import SmallStore, exported_bytes, of, said, small_job, stop
 from trainer.auto_settings import Computing
 from trainer.checkpoints import folders
 from trainer.checkpoints.folders import read_saved
-from trainer.jobs.job import TrainingJob
+from trainer.job import TrainingJob
 from trainer.ranks import Ranks
 from trainer.settings.phases import PhaseSettings
 

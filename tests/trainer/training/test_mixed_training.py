@@ -20,9 +20,7 @@ from shards.reading.loader import Loader
 from shards.settings import ShardSettings
 from trainer.build import plan_model
 from trainer.feed import Feed
-from trainer.jobs.job import TrainingJob, readings
-from trainer.jobs.phases import seen_in, settle
-from trainer.jobs.repeats import SetRead, repeat_warning, train_examples
+from trainer.job import SetRead, TrainingJob, readings, repeat_warning, seen_in, settle, train_examples
 from trainer.pretrain import find_cursor
 from trainer.ranks import Ranks
 from trainer.settings.phases import BatchRamp, PhaseSettings, Quota

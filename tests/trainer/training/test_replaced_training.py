@@ -10,7 +10,7 @@ from small_training import SmallStore, exported_bytes, of, said, small_job, trai
 
 from trainer.checkpoints.exporting import export_checkpoint
 from trainer.huggingface.checkpoints import load
-from trainer.jobs.job import JOB, TrainingJob
+from trainer.job import JOB, TrainingJob
 from trainer.model.objective import build_model
 from trainer.settings.model import FAMILIES
 from trainer.settings.phases import PhaseSettings

@@ -29,9 +29,8 @@ from small_training import (
 )
 
 from trainer.checkpoints.folders import read_saved
-from trainer.jobs.job import TrainingJob
-from trainer.launching.launch import TrainingFailed, train
-from trainer.launching.stopping import Stop
+from trainer.job import TrainingJob
+from trainer.launch import Stop, TrainingFailed, train
 from trainer.metrics import Event
 from trainer.settings.phases import PhaseSettings
 

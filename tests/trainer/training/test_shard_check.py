@@ -10,11 +10,9 @@ from small_training import SmallStore, flip_tokens, on_ranks, put_store, said, s
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from shards.reading.files.columns import ExampleColumns
-from trainer import pretrain
-from trainer.jobs.job import TrainingJob
-from trainer.launching import launch
-from trainer.launching.copies import with_local_shards, without_copy
-from trainer.launching.launch import TrainingFailed, train
+from trainer import launch, pretrain
+from trainer.job import TrainingJob
+from trainer.launch import TrainingFailed, train, with_local_shards, without_copy
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 

@@ -19,7 +19,7 @@ from small_training import (
 from tiers import mostly_long
 from torch.testing import assert_close
 
-from trainer.jobs.job import TrainingJob
+from trainer.job import TrainingJob
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 

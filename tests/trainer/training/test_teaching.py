@@ -16,9 +16,9 @@ from trainer.build import plan_model
 from trainer.huggingface.checkpoints import export
 from trainer.huggingface.config import tokenizer_files
 from trainer.initial_weights import build_initial_model
-from trainer.jobs.job import TrainingJob
-from trainer.jobs.start import Start, start_of
+from trainer.job import TrainingJob
 from trainer.model.objective import build_model, count_parameters
+from trainer.start_weights import Start, start_of
 
 OBJECTIVE = {"kind": "distillation", "teacher": "somewhere"}
 

@@ -14,16 +14,22 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from trainer.tasks.checking.files import CheckedFile, read_checked
-from trainer.tasks.checking.findings import DataFinding, DataReport, finding, percent, shortened
-from trainer.tasks.checking.hints import hint_findings
-from trainer.tasks.checking.kinds import kind_findings
+from trainer.tasks.checking.findings import (
+    CheckedFile,
+    DataFinding,
+    DataReport,
+    finding,
+    percent,
+    read_checked,
+    shortened,
+)
 from trainer.tasks.checking.labels import label_findings, rows_of_names
+from trainer.tasks.checking.per_task import kind_findings
 from trainer.tasks.checking.repeats import repeat_findings
-from trainer.tasks.checking.texts import text_findings
-from trainer.tasks.contract import Task
+from trainer.tasks.checking.texts import hint_findings, text_findings
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import read_task
+from trainer.tasks.task import Task
 
 REASONS = ("null-labels", "label-spellings", "one-class")  # for which a task cannot be learnt
 MOST_CLASSES = 6  # that are counted in the first sentence

@@ -12,11 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from trainer.tasks.checking.files import CheckedFile
-from trainer.tasks.checking.findings import DataFinding, excerpt, percent, quoted, several, share_of, shortened
-from trainer.tasks.contract import Task
+from trainer.tasks.checking.findings import (
+    CheckedFile,
+    DataFinding,
+    excerpt,
+    percent,
+    quoted,
+    several,
+    share_of,
+    shortened,
+)
 from trainer.tasks.formats.records import as_number
-from trainer.tasks.kinds.tag_schemes import OUTSIDE
+from trainer.tasks.kinds.tags import OUTSIDE
+from trainer.tasks.task import Task
 
 NULLS = frozenset({"", "nan", "n/a", "na", "<na>", "#n/a", "null", "nil", "none", "?", "missing", "undefined"})
 MAYBE_MEANT = frozenset({"na", "none", "?", "missing"})  # also names of classes, as "none" is where stances are

@@ -21,8 +21,16 @@ from corpora.duplicates.verify import ShingleSets, build_shingle_sets
 from corpora.kernels.arrays import Bools, Int64s
 from corpora.store.scratch import open_scratch_file
 from corpora.text.words import words
-from trainer.tasks.checking.files import CheckedFile, hash_of
-from trainer.tasks.checking.findings import DataFinding, finding, quoted, several, share_of, shortened
+from trainer.tasks.checking.findings import (
+    CheckedFile,
+    DataFinding,
+    finding,
+    hash_of,
+    quoted,
+    several,
+    share_of,
+    shortened,
+)
 
 NEAR = DuplicateSettings()
 AT_ONCE = 1 << 14  # rows that are signed together

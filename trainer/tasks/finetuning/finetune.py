@@ -45,13 +45,12 @@ from trainer.complete_folders import alone, check_output
 from trainer.compute import settle
 from trainer.huggingface.checkpoints import Pretrained, load_pretrained
 from trainer.huggingface.config import read_json
-from trainer.huggingface.sentences import read_sentences
+from trainer.huggingface.sentence_transformers import read_sentences
 from trainer.learn import Step, TrainState, build_state, make_step
 from trainer.metrics import MetricsLog, line, speak
 from trainer.model.objective import build_model
 from trainer.ranks import Ranks, StopSignal, join_process_group
 from trainer.step_log import StepLine, name_counts
-from trainer.tasks.contract import Task
 from trainer.tasks.data import encode, fitted_to, named_file, read_file
 from trainer.tasks.finetuning.held_out import held_out, judged_by, part_of
 from trainer.tasks.finetuning.record import (
@@ -64,13 +63,14 @@ from trainer.tasks.finetuning.record import (
 )
 from trainer.tasks.finetuning.restarts import EpochScores, TaskData, cut_slots, plan_training, score_epoch
 from trainer.tasks.finetuning.teacher import taught_by_teacher
+from trainer.tasks.folders import RECORD, check_model, usual_length
 from trainer.tasks.heads.task_model import build_task_model, freeze
 from trainer.tasks.kinds.texts import TaughtTask
 from trainer.tasks.kinds.vectors import VectorTask
 from trainer.tasks.registry import read_task
-from trainer.tasks.saving import RECORD, check_model, usual_length
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings, read_job, with_published
 from trainer.tasks.suites.baselines import baseline_scores
+from trainer.tasks.task import Task
 from trainer.train import Phase, Run, split_phases, train
 from trainer.watch import NonFinite
 

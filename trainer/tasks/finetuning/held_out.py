@@ -13,9 +13,9 @@ import xxhash
 
 from corpora.errors import InputError
 from corpora.store.randomness import compute_root
-from trainer.tasks.contract import Task
 from trainer.tasks.data import FileExamples, with_unknown
 from trainer.tasks.settings import FinetuneJob
+from trainer.tasks.task import Task
 
 
 def held_out(task: Task, file: FileExamples, job: FinetuneJob) -> tuple[list[int], list[int]]:

@@ -24,14 +24,14 @@ from trainer.checkpoints.folders import FOLDER, name_of, read_weights
 from trainer.complete_folders import written_json
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, read_json, with_max_length
-from trainer.huggingface.sentences import sentence_files
+from trainer.huggingface.sentence_transformers import sentence_files
 from trainer.metrics import METRICS_FILE
-from trainer.tasks.contract import Task
 from trainer.tasks.data import named_file
 from trainer.tasks.finetuning.restarts import EpochScores, TaskData
+from trainer.tasks.folders import RECORD, described_weights, task_json, write_task, write_vector_files
 from trainer.tasks.kinds.vectors import VectorTask
-from trainer.tasks.saving import RECORD, described_weights, task_json, write_task, write_vector_files
 from trainer.tasks.settings import FinetuneJob
+from trainer.tasks.task import Task
 from trainer.tasks.text_encoder import TOKENIZER_FILES
 
 EXPORT = "export"

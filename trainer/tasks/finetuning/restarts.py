@@ -18,10 +18,10 @@ from trainer.huggingface.checkpoints import Pretrained
 from trainer.learn import STEP_COUNTS, MicroBatch, TrainState
 from trainer.ranks import FIRST_SECONDS, Ranks
 from trainer.settings.training import TrainingSettings
-from trainer.tasks.contract import Task, TaskItem
 from trainer.tasks.data import EncodedExamples, PackedItems
 from trainer.tasks.heads.task_model import TaskModel, answers_of, batch_of_items, shortest_first, void
 from trainer.tasks.settings import FinetuneSettings
+from trainer.tasks.task import Task, TaskItem
 
 SAVE_MINUTES = 5.0  # after which a run is written down within an epoch
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.ranks import Ranks
-from trainer.tasks.contract import Task
 from trainer.tasks.data import EncodedExamples, PackedItems, digest_of, encoded_items
+from trainer.tasks.folders import MORE, Loaded, load_task
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.texts import TEACHER, TaughtTask
-from trainer.tasks.saving import MORE, Loaded, load_task
+from trainer.tasks.task import Task
 from trainer.tasks.text_encoder import TextEncoder
 
 

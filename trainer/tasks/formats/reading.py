@@ -12,26 +12,20 @@ from corpora.errors import InputError
 from corpora.sources.bytes.unchanged import states_of, unchanged
 from corpora.store.places.pipes import check_not_pipe
 from corpora.store.settings import check_choice, suggest
-from trainer.tasks.formats.layouts.choices import CHOICE_ROLES, copa_records, race_records, swag_records
-from trainer.tasks.formats.layouts.conll import (
-    SENTENCE_ROLES,
-    conll_records,
-    conllu_records,
-    iob1_records,
-    looks_like_conll,
-)
-from trainer.tasks.formats.layouts.pubtator import MENTION_ROLES, ncbi_records, pubtator_records
-from trainer.tasks.formats.layouts.retrieval import TEXT_ROLES, beir_records, msmarco_records
-from trainer.tasks.formats.layouts.squad import QUESTION_ROLES, squad_records
-from trainer.tasks.formats.layouts.superglue import (
+from trainer.tasks.formats.question_layouts import (
+    CHOICE_ROLES,
     GROUP_ROLES,
     MARKED_ROLES,
+    QUESTION_ROLES,
+    copa_records,
     multirc_records,
+    race_records,
     record_records,
+    squad_records,
+    swag_records,
     wic_records,
     wsc_records,
 )
-from trainer.tasks.formats.parquet import parquet_records
 from trainer.tasks.formats.records import (
     ID,
     NOT_UTF_8,
@@ -45,13 +39,25 @@ from trainer.tasks.formats.records import (
     opened,
     unpacked_ending,
 )
-from trainer.tasks.formats.sheets import sheet_records
+from trainer.tasks.formats.retrieval import TEXT_ROLES, beir_records, msmarco_records
 from trainer.tasks.formats.tables import (
     comma_records,
     json_line_records,
     json_list_records,
     line_records,
+    parquet_records,
+    sheet_records,
     tab_records,
+)
+from trainer.tasks.formats.tag_layouts import (
+    MENTION_ROLES,
+    SENTENCE_ROLES,
+    conll_records,
+    conllu_records,
+    iob1_records,
+    looks_like_conll,
+    ncbi_records,
+    pubtator_records,
 )
 
 Example = TypeVar("Example")

@@ -17,11 +17,11 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from corpora.errors import InputError
-from corpora.sources.bytes.encodings.wide import HEAD, marked_encoding, wide_encoding
 from corpora.sources.bytes.endings import PACKED_ENDINGS, ZIP_ENDING
 from corpora.sources.bytes.faults import refusing_damage
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import open_raw
+from corpora.sources.bytes.text_encodings import HEAD, marked_encoding, wide_encoding
 from corpora.sources.bytes.zip_members import INNER, BadArchive, member_path, members_of
 from corpora.store.ledger import Account
 from corpora.store.settings import check_range, limit_field

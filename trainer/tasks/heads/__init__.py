@@ -1,5 +1,6 @@
-"""The heads that tasks add to an encoder. A head has the file name of its task in `kinds/`, as its scores in `scores/`.
+"""The heads that tasks add to an encoder. A head has the file name of its task in `trainer.tasks.kinds`, but those
+of answers and choices are in `texts.py`.
 
-`task_model.py` has what all heads share, `groups.py` the softmax of `answers.py` and `choices.py`; `tag_chains.py` has
-the tags of a sentence chosen together, a part of `tags.py`.
+`task_model.py` has what all heads share, and the softmax over groups; `tags.py` also chooses the tags of a sentence
+together.
 """

@@ -4,18 +4,165 @@
 
 Only the points of a batch are read, so neither special tokens nor further pieces of a word have a tag or a loss. With a
 chain (`crf`, in `tag_chains.py`) the outputs of the matrix are its emissions.
+
+Tags of a sentence judged and chosen together, by a linear-chain conditional random field.
+
+A sentence's score is the sum of the emissions of its tags, of the scores of each pair of neighbors, of the first and
+last tag (Lafferty et al. 2001). The loss is minus the logarithm of the share that the right tags have in the scores of
+all, summed over sentences; the answer is what has the highest score, by Viterbi's algorithm.
+
+It is given first pieces of words alone, one after another: neither special tokens nor further pieces are ever between
+two words. Where `forbidden` pairs are given, no sentence with one has a share, and none is an answer.
+
+Points are read sentence by sentence, and step by step without an empty place (`Chains`): sentences are taken longest
+first, so those that are read at a step are the first ones of those at the step before.
+
+Cost of a step with n sentences and C tags: n x C x C; a sentence of T words takes T steps after one another.
 """
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from trainer.huggingface.checkpoints import Pretrained
 from trainer.model.batches import Batch
 from trainer.model.objective import sum_loss
-from trainer.tasks.heads.tag_chains import Chains, Forbidden, LinearChain
 from trainer.tasks.heads.task_model import TaskModel, TokenHead
-from trainer.tasks.kinds.tag_schemes import may_follow
-from trainer.tasks.kinds.tags import CHAINS, INNER, TAG, TagsTask
+from trainer.tasks.kinds.tags import CHAINS, INNER, TAG, TagsTask, may_follow
+
+SPREAD = 0.1  # of first weights, as pytorch-crf's
+NEVER = -1e4  # the score of what is forbidden: its share is zero in float32
+
+# Shapes in the names of tensors: P points, S sentences, n sentences that are read at a step, C tags.
+
+
+class Chains(NamedTuple):
+    """Sentences of different lengths.
+
+    lengths:  int64 [S], points of each sentence
+    order:    int64 [S], the sentences, longest first
+    by_step:  int64 [P], the points: the first of each sentence in that order, the second of those that have one, ...
+    sizes:    how many sentences are read at each step
+    """
+
+    lengths: Tensor
+    order: Tensor
+    by_step: Tensor
+    sizes: list[int]
+
+    @staticmethod
+    def of(lengths: Tensor) -> "Chains":
+        """Return the chains of sentences. lengths: int64 [S], none of them 0"""
+        order = lengths.argsort(descending=True, stable=True)
+        longest_first = lengths[order]
+        steps = torch.arange(int(longest_first[0]) if len(lengths) else 0, device=lengths.device)
+        reads = steps[:, None] < longest_first
+        step, place = reads.nonzero(as_tuple=True)
+        return Chains(lengths, order, (lengths.cumsum(0) - lengths)[order][place] + step, reads.sum(1).tolist())
+
+    @property
+    def ends(self) -> Tensor:
+        """int64 [S]: the last point of each sentence."""
+        return self.lengths.cumsum(0) - 1
+
+
+class Forbidden(NamedTuple):
+    """The forbidden tags: bool [C] as the first tag, bool [C] as the last, bool [C, C] a tag and the next."""
+
+    first: Tensor
+    last: Tensor
+    pairs: Tensor
+
+
+class LinearChain(nn.Module):
+    """Scores of first tags, last tags, and tags that follow each other."""
+
+    forbidden_first: Tensor
+    forbidden_last: Tensor
+    forbidden_pairs: Tensor
+
+    def __init__(self, num_tags: int, forbidden: Forbidden | None = None) -> None:
+        super().__init__()
+        self.start = nn.Parameter(torch.empty(num_tags).uniform_(-SPREAD, SPREAD))
+        self.end = nn.Parameter(torch.empty(num_tags).uniform_(-SPREAD, SPREAD))
+        self.transitions = nn.Parameter(torch.empty(num_tags, num_tags).uniform_(-SPREAD, SPREAD))
+        none = torch.zeros(num_tags, dtype=torch.bool)
+        barred = forbidden or Forbidden(none, none, none.repeat(num_tags, 1))
+        for name, masked in barred._asdict().items():
+            self.register_buffer(f"forbidden_{name}", masked, persistent=False)
+
+    def loss(self, emissions_PC: Tensor, tags_P: Tensor, chains: Chains, inner_S2: Tensor) -> Tensor:
+        """Return the loss of all sentences, summed: float32 [].
+
+        inner_S2: bool [S, 2], whether a sentence continues before its first point, and after its last
+        """
+        if not len(chains.lengths):
+            return emissions_PC.sum() + 0 * sum(each.sum() for each in self.parameters())  # gradients of zero
+        scores = start_SC, end_SC, transitions_CC = self._scores(inner_S2, emissions_PC.dtype)
+        whole_S = _of_last_tags(emissions_PC, chains, scores, lambda paths_nCC: paths_nCC.logsumexp(1)).logsumexp(-1)
+        ends_S = chains.ends
+        begins_S = ends_S + 1 - chains.lengths
+        goes_on_P = torch.ones_like(tags_P, dtype=torch.bool)
+        goes_on_P[ends_S] = False
+        before = goes_on_P.nonzero()[:, 0]
+        score = emissions_PC.gather(1, tags_P[:, None]).sum() + transitions_CC[tags_P[before], tags_P[before + 1]].sum()
+        score = score + start_SC.gather(1, tags_P[begins_S][:, None]).sum()
+        return whole_S.sum() - score - end_SC.gather(1, tags_P[ends_S][:, None]).sum()
+
+    def _scores(self, inner_S2: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the scores of first and last tags [S, C], none where a sentence continues there; of neighbors [C, C].
+
+        dtype: in which they are added up, in any precision of matrices
+        """
+        start_C = self.start.to(dtype).masked_fill(self.forbidden_first, NEVER)
+        end_C = self.end.to(dtype).masked_fill(self.forbidden_last, NEVER)
+        zero = torch.zeros_like(start_C)
+        start_SC, end_SC = (
+            torch.where(inner_S[:, None], zero, of_C)
+            for inner_S, of_C in zip(inner_S2.T, (start_C, end_C), strict=True)
+        )
+        return start_SC, end_SC, self.transitions.to(dtype).masked_fill(self.forbidden_pairs, NEVER)
+
+    def best(self, emissions_PC: Tensor, chains: Chains, inner_S2: Tensor) -> Tensor:
+        """The tags of highest score of each sentence: int64 [P]."""
+        found_P = torch.zeros(len(emissions_PC), dtype=torch.int64, device=emissions_PC.device)
+        if not len(chains.lengths):
+            return found_P
+        came_from = list[Tensor]()
+
+        def highest(paths_nCC: Tensor) -> Tensor:
+            highest_nC, from_nC = paths_nCC.max(1)
+            came_from.append(from_nC)
+            return highest_nC
+
+        scores = self._scores(inner_S2, emissions_PC.dtype)
+        tags_S = _of_last_tags(emissions_PC, chains, scores, highest).argmax(-1)
+        steps = torch.split(chains.by_step, chains.sizes)
+        for points_n, from_nC in zip(reversed(steps[1:]), reversed(came_from), strict=True):
+            reading = len(points_n)
+            found_P[points_n] = tags_S[:reading]
+            tags_S = torch.cat([from_nC.gather(1, tags_S[:reading, None])[:, 0], tags_S[reading:]])
+        found_P[steps[0]] = tags_S
+        return found_P
+
+
+def _of_last_tags(
+    emissions_PC: Tensor, chains: Chains, scores: tuple[Tensor, Tensor, Tensor], merged: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Return the scores of all paths to each last tag as one: [S, C], the longest sentence first.
+
+    scores: as `_scores` returns them; merged: [n, C], of [n, C, C], the paths through a tag and the next, step by step
+    """
+    start_SC, end_SC, transitions_CC = scores
+    first_SC, *later = torch.split(emissions_PC[chains.by_step], chains.sizes)
+    paths_nC, ended = start_SC[chains.order] + first_SC, list[Tensor]()
+    for emitted_nC in later:
+        ended.append(paths_nC[len(emitted_nC) :])
+        paths_nC = merged(paths_nC[: len(emitted_nC), :, None] + transitions_CC) + emitted_nC
+    return torch.cat([paths_nC, *reversed(ended)]) + end_SC[chains.order]
+
 
 # Shapes in the names of tensors: P points, H hidden size, C tags.
 

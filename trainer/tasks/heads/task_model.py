@@ -3,6 +3,10 @@
 `build_task_model` makes it where the task says, `freeze` lets parts of it learn nothing, and `answers_of` asks it for
 its answers to many items, on any number of processes. `batch_of_items` makes a batch of items: their sequences end to
 end, without padding.
+
+Softmax within groups of different sizes that follow one another, without a loop over them.
+
+Shapes in the names of tensors: N values, G groups, A answers of each value.
 """
 
 import importlib
@@ -26,9 +30,9 @@ from trainer.model.masked import Pooler
 from trainer.model.objective import JudgedBatch, Objective, state_below
 from trainer.ranks import Ranks
 from trainer.settings.model import encoder_shape
-from trainer.tasks.contract import Task, TaskItem, check_finite
 from trainer.tasks.data import PackedItems
 from trainer.tasks.settings import frozen_layers
+from trainer.tasks.task import Task, TaskItem, check_finite
 
 EXAMPLES = "examples"  # int64 [items], among the targets: how many sequences each item has
 ITEMS_AT_ONCE = 64  # that a process judges together
@@ -239,3 +243,28 @@ def shortest_first(items: PackedItems, places: Int64s) -> Int64s:
 def void(item: TaskItem) -> TaskItem:
     """An item without a sequence, for a process that has no share of a step; with the targets of a real one."""
     return TaskItem(sequences=(), example=-1, targets={name: values[:0] for name, values in item.targets.items()})
+
+
+def numbers_of(sizes_G: Tensor, num_values: int) -> Tensor:
+    """int64 [N]: to which group each value belongs. num_values: the sum of the sizes"""
+    groups = torch.arange(len(sizes_G), device=sizes_G.device)
+    return torch.repeat_interleave(groups, sizes_G, output_size=num_values)
+
+
+def log_softmax_within(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
+    """[N, A]: of each answer by itself the logarithm of the values' shares in their group."""
+    shifted_NA = logits_NA - _highest(logits_NA.detach(), groups_N, num_groups)
+    sums_GA = logits_NA.new_zeros(num_groups, logits_NA.shape[1]).index_add(0, groups_N, shifted_NA.exp())
+    return shifted_NA - sums_GA.log().gather(0, groups_N[:, None].expand_as(logits_NA))
+
+
+def highest_within(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
+    """[N, A]: whether no other value of its group is higher."""
+    return logits_NA == _highest(logits_NA, groups_N, num_groups)
+
+
+def _highest(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
+    """[N, A]: the highest value of each one's group."""
+    groups_NA = groups_N[:, None].expand_as(logits_NA)
+    highest_GA = logits_NA.new_zeros((num_groups, logits_NA.shape[1]))
+    return highest_GA.scatter_reduce_(0, groups_NA, logits_NA, "amax", include_self=False).gather(0, groups_NA)

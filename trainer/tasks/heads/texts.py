@@ -3,6 +3,15 @@
 BERT's head is its pooler, dropout and a matrix (Devlin et al. 2018, section 4.1), and begins with the pooler that
 pre-training of pairs has learnt, where it has; what other families have is in their rows, and begins with random
 weights.
+
+The head for the begin and end of an answer in a window of text (Devlin et al. 2018, section 4.2).
+
+A vector for beginnings and one for ends: each token's products with them are the logits, and the softmax is over all
+tokens of the window.
+
+One of several texts: a score for each by the head of a whole text, and the softmax over those of a question.
+
+Devlin et al. 2018, section 4.4: a vector whose product with the vector of a choice is its score.
 """
 
 import torch
@@ -12,7 +21,18 @@ from torch import Tensor
 from trainer.huggingface.checkpoints import Pretrained
 from trainer.model.batches import Batch
 from trainer.model.objective import sum_loss
-from trainer.tasks.heads.task_model import ClassHead, TaskModel, text_vectors
+from trainer.tasks.heads.task_model import (
+    EXAMPLES,
+    ClassHead,
+    TaskModel,
+    TokenHead,
+    highest_within,
+    log_softmax_within,
+    numbers_of,
+    text_vectors,
+)
+from trainer.tasks.kinds.answers import END, START, SpanTask
+from trainer.tasks.kinds.choices import CHOICE, ChoiceTask
 from trainer.tasks.kinds.texts import COLUMNS, LABEL, LABELS, NUMBER, TEACHER, TaughtTask, TextTask
 
 # Shapes in the names of tensors: S texts, C classes, N numbers with a text.
@@ -89,3 +109,60 @@ def _from_numbers(answers_S1: Tensor, theirs_S1: Tensor, temperature: float) -> 
 
 LOSSES = {LABEL.name: sum_loss, LABELS.name: _of_each_class, NUMBER.name: _of_numbers}
 TAUGHT = {LABEL.name: _from_classes, LABELS.name: _from_each_class, NUMBER.name: _from_numbers}
+
+
+# Shapes in the names of tensors: T tokens, S windows.
+
+
+class SpanModel(TaskModel):
+    """An encoder with a head on every token. A batch has the targets `start` and `end`: places in each window, [S]."""
+
+    def __init__(self, task: SpanTask, pretrained: Pretrained) -> None:
+        super().__init__(task, pretrained)
+        self.span_head = TokenHead(self.encoder.shape, self.family.span_head, 2)
+        self.begin(self.span_head, self.family.span_head.pooler, pretrained.state)
+
+    def outputs(self, batch: Batch) -> Tensor:
+        """Logits of beginning and end: [T, 2] in float32."""
+        logits_T2: Tensor = self.span_head(self.encoder(batch)).float()
+        return logits_T2
+
+    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Mean of the two cross-entropies of a window, summed, and how many windows have both places right: [1, 2]."""
+        places_S2 = torch.stack([batch.targets[START], batch.targets[END]], 1)
+        places_S2 = places_S2 + batch.boundaries[: len(places_S2), None]
+        windows_T = numbers_of(batch.boundaries.diff(), len(outputs))
+        logs_T2 = log_softmax_within(outputs, windows_T, batch.num_sequences)
+        best_T2 = highest_within(outputs.detach(), windows_T, batch.num_sequences)
+        right = best_T2.gather(0, places_S2).all(1).sum()
+        return torch.stack([torch.stack([-logs_T2.gather(0, places_S2).sum() / 2, right.float()])])
+
+
+# Shapes in the names of tensors: S sequences, Q questions.
+
+
+class ChoiceModel(TaskModel):
+    """An encoder with a head on the first token, or the mean, of every sequence. The target `choice` is int64 [Q]."""
+
+    def __init__(self, task: ChoiceTask, pretrained: Pretrained) -> None:
+        super().__init__(task, pretrained)
+        shape = self.family.choice_head or self.family.class_head
+        self.choice_head = ClassHead(self.encoder.shape, shape, 1)
+        self.begin(self.choice_head, shape, pretrained.state)
+        self.pooling = pretrained.settings.pooling or self.family.pooling
+
+    def outputs(self, batch: Batch) -> Tensor:
+        """A score for each sequence: [S, 1] in float32."""
+        texts_SH = text_vectors(self.encoder(batch), batch, self.pooling)
+        scores_S1: Tensor = self.choice_head(texts_SH).float()
+        return scores_S1
+
+    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Cross-entropy of the questions, summed, and how many have their right choice highest: [1, 2]."""
+        right_Q = batch.targets[CHOICE.name]
+        sizes_Q = batch.targets[EXAMPLES][: len(right_Q)]  # an item without a sequence has no target
+        groups_S = numbers_of(sizes_Q, len(outputs))
+        places_Q = sizes_Q.cumsum(0) - sizes_Q + right_Q
+        logs_Q = log_softmax_within(outputs, groups_S, len(right_Q)).index_select(0, places_Q)
+        best_Q = highest_within(outputs.detach(), groups_S, len(right_Q)).index_select(0, places_Q)
+        return torch.stack([torch.stack([-logs_Q.sum(), best_Q.sum().float()])])

@@ -18,8 +18,8 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import MANY, Answers, Items, Task, TaskItem, Tokens, softmax, with_first
 from trainer.tasks.formats.records import Unusable, as_label, as_text
+from trainer.tasks.task import MANY, Answers, Items, Task, TaskItem, Tokens, softmax, with_first
 from trainer.tasks.text_encoder import FIRST, TextEncoder
 
 CHOICE = Term("choice")
@@ -52,7 +52,7 @@ class ChoiceTask(Task):
     metric: str = ""
 
     kind: ClassVar[str] = "choice"
-    builder: ClassVar[str] = "trainer.tasks.heads.choices:ChoiceModel"
+    builder: ClassVar[str] = "trainer.tasks.heads.texts:ChoiceModel"
     term: ClassVar[Term] = CHOICE
     architecture: ClassVar[str] = "choices"
     optional: ClassVar[frozenset[str]] = frozenset({"question", "level"})

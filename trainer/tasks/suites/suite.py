@@ -21,8 +21,27 @@
 A task whose name is a published set (`trainer.tasks.formats.published`) has that set's kind, files, columns, labels and
 metrics. Every split but that for training is answered; those with labels are judged. `also` names published sets that
 are answered by the model of this task.
+
+Sets whose answers are judged together: MultiRC's options of a question, ReCoRD's candidates for a gap.
+
+MultiRC  f1a over all options; exact: questions whose options are all right (Khashabi et al. 2018, section 4)
+ReCoRD   of a query the candidate that is most surely right; exact match and F1 of its text with the gold ones (Zhang et
+         al. 2018, section 5.1)
+
+A row is a question or a query, for what is drawn together is one. A record's id ends in the number of its option.
+
+The runs of a suite: one for each task and seed, in a folder that its settings name.
+
+    OUTPUT/runs/TASK-SEED-DIGEST/   model/             what was fine-tuned, as `cloze finetune` writes it
+                                    SPLIT.json         the scores of its answers (`judged`)
+                                    SPLIT.jsonl        its answers, a line a record
+
+The digest is of the model, the task, its settings and the bytes of its files: the same question finds what was done,
+another one has a folder of its own. Cost: the model and the files are read once.
 """
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,12 +49,25 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.sources.bytes.objects import raw_path
-from corpora.store.settings import POSITION, bind_settings, check_choice, check_keys, parse_toml, suggest
-from trainer.tasks.contract import Task
+from corpora.store.settings import (
+    POSITION,
+    bind_settings,
+    check_choice,
+    check_keys,
+    parse_toml,
+    suggest,
+    to_settings_json,
+)
+from trainer.tasks.data import named_file, sha256_of
 from trainer.tasks.formats.published import FoundSet, PublishedSet, published, published_set
-from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.registry import field_names, read_task, task_and_settings, task_class
-from trainer.tasks.settings import FinetuneSettings
+from trainer.tasks.formats.reading import read_examples
+from trainer.tasks.formats.records import FileSettings, RowCounts
+from trainer.tasks.kinds.answers import best_match
+from trainer.tasks.kinds.texts import option_scores
+from trainer.tasks.registry import field_names, read_task, task_and_settings, task_class, task_package
+from trainer.tasks.settings import FinetuneJob, FinetuneSettings
+from trainer.tasks.suites.split_scores import MEANS, OPTIONS, VERSION, JudgedSplit, read_judged
+from trainer.tasks.task import Example, Prediction, Task
 
 SHIPPED = Path(__file__).parent / "shipped"
 TRAIN, DEV, TEST = "train", "dev", "test"
@@ -283,3 +315,164 @@ def _file(own: SuiteTaskTable, path: str, root: Path, where: str, split: str) ->
     if not raw_path(str(root / path)).exists():
         raise InputError(f"{where}: there is no {root / path}: give its path from {root}, or another --data FOLDER.")
     return FileSettings(path=str((root / path).resolve()), **{name: getattr(own, name) for name in READ})
+
+
+MULTIRC, RECORD = "superglue/multirc", "superglue/record"
+
+Ids = Sequence[Any]
+
+
+def grouped(
+    name: str, file: FileSettings, ids: Ids, examples: Sequence[Example], predictions: Sequence[Prediction]
+) -> dict[str, Any]:
+    """Return the scores of a set that is judged so, and what a `JudgedSplit` has of its rows; nothing for another.
+
+    predictions: of the classes "0" and "1"
+    """
+    if name == MULTIRC:
+        return _options(ids, examples, predictions)
+    return _candidates(file, ids, predictions) if name == RECORD else {}
+
+
+def question_of(name: Any) -> str:
+    """The question of an option.
+
+    >>> question_of("7.3.0")
+    '7.3'
+    """
+    return str(name).rpartition(".")[0]
+
+
+def _options(ids: Ids, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
+    counts: dict[str, list[float]] = {}
+    for name, example, prediction in zip(ids, examples, predictions, strict=True):
+        wanted, answered = int(example.label), int(prediction.argmax())
+        row = counts.setdefault(question_of(name), [0.0, 0.0, 0.0, 1.0])
+        for place, added in enumerate((wanted and answered, answered, wanted)):
+            row[place] += added
+        row[3] = float(row[3] and wanted == answered)
+    rows = tuple(map(tuple, counts.values()))
+    return {"scores": option_scores(rows), "statistic": OPTIONS, "rows": rows}
+
+
+def _candidates(file: FileSettings, ids: Ids, predictions: Sequence[Prediction]) -> dict[str, Any]:
+    """Score the surest candidate of each query, the first of equal ones, by ReCoRD's texts and gold answers."""
+    best: dict[str, tuple[float, str]] = {}
+    for name, prediction in zip(ids, predictions, strict=True):
+        query, weight = question_of(name), float(prediction[1] - prediction[0])
+        if query not in best or weight > best[query][0]:
+            best[query] = weight, str(name)
+    records = read_examples(replace(file, max_unusable=1.0), RowCounts(), ("id", "answer"), dict, ("gold",))
+    candidates = {str(values["id"]): values for _, values in records}
+    matches = [best_match(candidates[name]["gold"], candidates[name]["answer"]) for _, name in best.values()]
+    rows = tuple((match.f1, match.exact) for match in matches)
+    means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+    names = ("f1", "exact")
+    return {"scores": dict(zip(names, means, strict=True)), "statistic": MEANS, "columns": names, "rows": rows}
+
+
+RUNS, MODEL = "runs", "model"
+DECIDING = ("*.safetensors", "config.json", "tokenizer.json")  # files of a model's folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteRun:
+    """One task learnt from one seed. folder: of the run; job: whose output is in it"""
+
+    task: str
+    seed: int
+    folder: str
+    job: FinetuneJob
+    splits: tuple[SuiteSplit, ...]
+
+    def answers(self, split: SuiteSplit) -> Path:
+        """Return the path of the answers to a split."""
+        return Path(self.folder) / f"{bare(split.name)}.jsonl"
+
+    def judged(self, split: SuiteSplit) -> Path:
+        """The file of how good that is."""
+        return Path(self.folder) / f"{bare(split.name)}.json"
+
+    @property
+    def waiting(self) -> list[SuiteSplit]:
+        """The splits that are still to be answered. Raises InputError where what there is is incomplete."""
+        return [split for split in self.splits if not is_judged(self, split)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteJob:
+    """Runs for one process of the trainer."""
+
+    runs: tuple[SuiteRun, ...]
+
+
+def runs_of(suite: Suite, model: Path, output: Path, first_weights: bool = False) -> Iterator[SuiteRun]:
+    """Task by task, seed by seed. first_weights: the model as it was before any training, as a control"""
+    weights = model_digest(model) + (" from first weights" if first_weights else "")
+    for task in suite.tasks:
+        asked = _asked(task, weights)
+        for seed in suite.seeds:
+            digest = hashlib.sha256(f"{asked}{seed}".encode()).hexdigest()[:12]
+            folder = output / RUNS / f"{bare(task.name)}-{seed}-{digest}"
+            job = FinetuneJob(
+                model=str(model.resolve()),
+                output=str((folder / MODEL).resolve()),
+                task=task.task,
+                training=task.training,
+                evaluation=task.evaluation,
+                settings=replace(task.settings, seed=seed),
+                first_weights=first_weights,
+            )
+            yield SuiteRun(task=task.name, seed=seed, folder=str(folder.resolve()), job=job, splits=task.splits)
+
+
+def is_judged(run: SuiteRun, split: SuiteSplit) -> bool:
+    """Tells whether a split was answered, as it is now, by this version. Raises InputError where that is incomplete."""
+    judged = read_judged(run.judged(split))
+    is_now = judged is not None and (judged.version, judged.sha256) == (VERSION, digest_of(split))
+    return is_now and run.answers(split).is_file()
+
+
+def check_judged(run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> None:
+    """Raise InputError where the answers to a split lack the metric by which it is judged."""
+    if split.labelled and split.metrics[0] not in judged.scores:
+        raise InputError(
+            f"The task {run.task} has no {split.metrics[0]} of {split.name}: name `metrics` of "
+            f"{', '.join(judged.scores)} in its table."
+        )
+
+
+def digest_of(split: SuiteSplit) -> str:
+    """Return the digest of the bytes of its file; for a folder, its name alone."""
+    path = raw_path(split.file.path)
+    return sha256_of(str(path)) if path.is_file() else path.name
+
+
+def model_digest(model: Path) -> str:
+    """Return the digest of a model's files that decide its answers. Raises InputError where it has no weights."""
+    files = [path for pattern in DECIDING for path in sorted(model.glob(pattern))]
+    if not any(path.suffix == ".safetensors" for path in files):
+        raise InputError(
+            f"{model} holds no weights (*.safetensors), so it is not a model: give a model's folder, an artifact of a "
+            "store, a release, or a store."
+        )
+    named = [(path.name, sha256_of(str(path))) for path in files]
+    return hashlib.sha256(json.dumps(named).encode()).hexdigest()
+
+
+def _asked(task: SuiteTask, model: str) -> str:
+    """All that decides what is learnt, but for the seed."""
+    kind = str(task.task["kind"])
+    settings = {name: value for name, value in to_settings_json(task.settings).items() if name != "seed"}
+    files = [named_file(task.training), named_file(task.evaluation)]
+    version = [task_class(kind).version, task_package(kind)]
+    return json.dumps([model, dict(task.task), version, settings, files], sort_keys=True)
+
+
+def bare(name: str) -> str:
+    """A name as part of a file's.
+
+    >>> bare("glue/mnli-mm dev")
+    'glue-mnli-mm-dev'
+    """
+    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)

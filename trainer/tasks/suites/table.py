@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from trainer.tasks.scores.resampling import bootstrap_interval
 from trainer.tasks.suites.baselines import verdict
-from trainer.tasks.suites.judged import JudgedSplit
+from trainer.tasks.suites.split_scores import JudgedSplit, bootstrap_interval
 from trainer.tasks.suites.suite import Suite, SuiteTask
 
 LEVEL = 0.95  # of intervals

@@ -7,17 +7,32 @@ are asked for; of a text that is cut those of what is left. The file appears in 
 resumes after what was written (`vector_parts`), and ends with the same bytes: it reads and cuts the texts again, and
 computes only what is missing. Memory: the model, and the vectors of WINDOW_TOKENS tokens in every layer asked for,
 however long the file is.
+
+Vectors of a long run, part by part: a run that was killed resumes after the last part that it wrote. No torch.
+
+    OUTPUT's unfinished folder/   asked.json       what is asked for, with digests of what is read
+                                  part-0.parquet   a group of rows for each window, with checksums
+
+Promise: only complete parts are used: a damaged one is removed, with those after it, and all are removed where the
+settings differ. The file that is made of them has the same bytes however often the run was ended. One process at a time
+has the folder; it is removed at the end of the run, unless that ended early and has a part.
+Cost: the vectors are on the disk twice, until the file has its name; what is there is read when a run resumes.
 """
 
 import hashlib
+import json
+import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 from tokenizers import Encoding
 from torch import Tensor, nn
@@ -26,25 +41,125 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.sources.bytes.unchanged import states_of, unchanged
 from corpora.store.ledger import Ledger
+from corpora.store.places.files import to_unfinished_path
 from tokenizers_train.vocabularies.borders import find_piece_offsets
+from trainer.complete_folders import alone, refusing, written_json
 from trainer.huggingface.checkpoints import WEIGHTS
-from trainer.huggingface.sentences import Prompt, SentenceFolder
+from trainer.huggingface.sentence_transformers import Prompt, SentenceFolder
 from trainer.metrics import line
 from trainer.model.encoder import TransformerEncoder
-from trainer.tasks.contract import Items, TaskItem, Tokens
 from trainer.tasks.data import digest_at, digest_of, enough_together, together
-from trainer.tasks.embeddings import VectorRows, VectorsMade, new_vectors, vector_schema, vector_table
-from trainer.tasks.formats.layouts.retrieval import check_untagged
+from trainer.tasks.folders import read_source
 from trainer.tasks.formats.reading import check_columns, read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts, as_label, as_text
+from trainer.tasks.formats.retrieval import check_untagged
 from trainer.tasks.heads.task_model import batch_of_items
-from trainer.tasks.heads.vector_steps import pooled
-from trainer.tasks.heads.vectors import VectorModel
+from trainer.tasks.heads.vectors import VectorModel, pooled
 from trainer.tasks.kinds.vectors import SKIPPED
-from trainer.tasks.saving import read_source
+from trainer.tasks.task import Items, TaskItem, Tokens
 from trainer.tasks.text_encoder import TextEncoder
-from trainer.tasks.vectors.parts import VectorParts, vector_parts
-from trainer.tasks.vectors.settings import EmbedSettings
+from trainer.tasks.vectors.vector_files import (
+    EmbedSettings,
+    VectorRows,
+    VectorsMade,
+    new_vectors,
+    vector_schema,
+    vector_table,
+)
+
+ASKED = "asked.json"
+
+
+class VectorParts:
+    """The parts that a run has written so far. windows, rows: those of whole parts"""
+
+    def __init__(self, folder: Path, output: Path, schema: pa.Schema) -> None:
+        self._folder, self._output, self._schema = folder, output, schema
+        self._writer: pq.ParquetWriter | None = None
+        self.windows = self.rows = self._parts = 0
+        while self._keep(self._path(self._parts)):
+            self._parts += 1
+        for path in folder.glob("part-*"):
+            if int(path.stem.removeprefix("part-")) >= self._parts:
+                path.unlink()
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"part-{number}.parquet"
+
+    def _keep(self, path: Path) -> bool:
+        """Count what a part holds; false where it is missing or damaged."""
+        try:
+            sizes = [len(table) for table in _tables(path)]
+        except (pa.ArrowException, OSError):
+            return False
+        self.windows, self.rows = self.windows + len(sizes), self.rows + sum(sizes)
+        return True
+
+    def add(self, rows: pa.Table) -> None:
+        """Add the next window. Raises InputError for a full disk."""
+        with refusing(self._output):
+            if self._writer is None:
+                path = self._path(self._parts)
+                self._writer = pq.ParquetWriter(path, self._schema, compression="none", write_page_checksum=True)
+            self._writer.write_table(rows)
+        self.windows, self.rows = self.windows + 1, self.rows + len(rows)
+
+    def save(self) -> None:
+        """Close what was added since as a part, which is not made again. Raises InputError for a full disk."""
+        if self._writer is not None:
+            with refusing(self._output):
+                self._writer.close()
+            self._parts, self._writer = self._parts + 1, None
+
+    def close(self) -> None:
+        """Save what was added, if the disk takes it."""
+        if self._writer is not None:
+            with suppress(OSError):
+                self._writer.close()
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield the rows of all parts, window by window."""
+        for number in range(self._parts):
+            yield from _tables(self._path(number))
+
+
+def _tables(path: Path) -> Iterator[pa.Table]:
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group, use_threads=False)
+
+
+@contextmanager
+def vector_parts(output: Path, asked: Mapping[str, Any], schema: pa.Schema) -> Iterator[VectorParts]:
+    """Open the parts that the same run left when it ended, or none.
+
+    asked: what must be the same, as JSON. Raises InputError where another process makes the same file.
+    """
+    folder, ended_well = to_unfinished_path(output, is_only_writer=True), False
+    with ExitStack() as own:
+        with refusing(output):
+            own.enter_context(alone(output, "writing"))
+            if _read(folder / ASKED) != json.loads(json.dumps(asked)):
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                written_json(folder / ASKED, asked)
+            parts = VectorParts(folder, output, schema)
+        try:
+            yield parts
+            ended_well = True
+        finally:
+            parts.close()
+            if ended_well or not parts.windows:
+                shutil.rmtree(folder)
+
+
+def _read(path: Path) -> Any:
+    """Return the content of a file of ours; None where it is missing or incomplete."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
 
 TEXTS_AT_ONCE = 256
 WINDOW_TOKENS = 32_768

@@ -3,15 +3,38 @@
     vectors in blocks ─► product with all queries, in float32 ─► the best of each query so far
 
 Memory: a block, its similarities to some hundred queries, and all ids.
+
+The command `embed`: vectors of a file's texts, and with queries the texts most like each, with scores and rows.
+
+    texts, queries ─► vectors (`embed`) ─► the best of each query (`search`) ─► judgements ─► measures; training rows
+
+With queries the prompts of a folder for documents and for queries are put in front, and of a model with two encoders
+each side is read by its own. Queries without judgements are counted and not scored; judged ones without results score 0
+(`scores.vectors`).
 """
 
-from collections.abc import Sequence
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
-from trainer.tasks.embeddings import VectorFile
-from trainer.tasks.kinds.vectors import SIMILARITIES, nearest
-from trainer.tasks.scores.vectors import ranked
+from trainer.complete_folders import write_lines
+from trainer.huggingface.sentence_transformers import DOCUMENT, QUERY
+from trainer.metrics import line, speak
+from trainer.ranks import join_process_group
+from trainer.tasks.formats.records import RowCounts
+from trainer.tasks.formats.retrieval import Judgements, read_judgements
+from trainer.tasks.kinds.vectors import SIMILARITIES, nearest, ranked, ranking_scores
+from trainer.tasks.settings import read_job
+from trainer.tasks.vectors.embed import Embedder, embed_file, named_texts
+from trainer.tasks.vectors.job import EmbedJob
+from trainer.tasks.vectors.vector_files import VectorFile, is_vector_file
 
 Run = dict[str, dict[str, float]]  # for each query the documents found, the best first, and the similarity of each
 
@@ -54,3 +77,123 @@ def check_comparable(corpus: VectorFile, queries: VectorFile) -> str:
             "name another model, or the similarity in its config_sentence_transformers.json."
         )
     return by
+
+
+DEPTH = 100  # documents of a query that are scored, and among which negatives are found
+
+
+def main(arguments: list[str]) -> int:
+    """Run `embed JOB.json`: write, search, report events; return 0. Raises InputError."""
+    job = read_job(EmbedJob, arguments)
+    with join_process_group() as ranks:
+        speak(line({"event": "done", **do_job(job, ranks.device)}))
+    return 0
+
+
+def do_job(job: EmbedJob, device: torch.device) -> dict[str, Any]:
+    """Write the vectors of a file, and search among them if there are queries; return what was done."""
+    facts, vectors, searched = dict[str, Any](), Path(job.output or job.file.path), bool(job.queries.path)
+    if job.output:
+        settings = replace(job.settings, side="second") if searched else job.settings
+        embedder = Embedder.of(Path(job.model), settings, device, DOCUMENT if searched else "")
+        facts = embed_file(embedder, job.file, vectors, speak)
+    elif not is_vector_file(vectors) or not searched:
+        raise InputError(
+            f"{job.file.path}: name the file to write its vectors to (--output FILE.parquet), or give a file of "
+            "vectors and a query (--query)."
+        )
+    return {**facts, **_search(job, vectors, device)} if searched else facts
+
+
+def _search(job: EmbedJob, vectors: Path, device: torch.device) -> dict[str, Any]:
+    """Find what is most like each query; score it, and write rows to learn from; return a summary."""
+    judgements = read_judgements(job.search.judgements) if job.search.judgements else {}
+    read = [*named_texts(job.queries, RowCounts())]
+    queries = {query.id: query.text for query in read}
+    if len(queries) < len(read):
+        raise InputError(f"{job.queries.path} has two queries with the same id: give each one of its own.")
+    if missing := [query for query in judgements if query not in queries]:
+        raise InputError(
+            f"{job.queries.path} lacks {len(missing)} of the {len(judgements)} queries that were judged, the first of "
+            f"them {missing[0]!r}: give the queries of these judgements."
+        )
+    with tempfile.TemporaryDirectory() as scratch:
+        output = Path(scratch) / "queries.parquet"
+        settings = replace(job.settings, side="first", prompt="")
+        embed_file(Embedder.of(Path(job.model), settings, device, QUERY), job.queries, output, speak)
+        asked, corpus = VectorFile(output, "the queries"), VectorFile(vectors)
+        ids, rows = asked.whole()
+        depth = max(job.search.top, DEPTH) if judgements else job.search.top
+        run, documents = exact_search(corpus, ids, rows, check_comparable(corpus, asked), depth)
+    relevant = {name for levels in judgements.values() for name, level in levels.items() if level > 0}
+    texts = _texts(job, {*relevant, *(name for found in run.values() for name in found)})
+    mined = [*_mined(judgements, run, texts)] if job.search.training or job.search.pairs else []
+    for path, lines in (
+        (job.search.training, _training_rows(mined, queries, texts, job.search.negatives)),
+        (job.search.pairs, _pair_rows(mined, queries, texts, job.search.negatives)),
+    ):
+        if path:
+            write_lines(Path(path), lines)
+    return {
+        "queries": len(ids),
+        "documents": len(documents),
+        "unjudged": len(ids) - len(judgements) if judgements else 0,
+        "missing": len(relevant - documents),
+        "scores": ranking_scores(judgements, run) if judgements else {},
+        "results": [
+            {"query": query, "text": queries[query], "documents": _shown(found, texts, job.search.top)}
+            for query, found in run.items()
+        ],
+    }
+
+
+def _shown(found: Mapping[str, float], texts: Mapping[str, str], top: int) -> list[dict[str, Any]]:
+    names = [*found][:top]
+    return [{"id": name, "score": found[name], "text": texts.get(name, "")} for name in names]
+
+
+def _texts(job: EmbedJob, wanted: set[str]) -> dict[str, str]:
+    """Return the texts of some documents; none if the file holds vectors. Raises InputError if rows need them."""
+    if job.output:
+        return {text.id: text.text for text in named_texts(job.file, RowCounts()) if text.id in wanted}
+    if job.search.training or job.search.pairs:
+        raise InputError(f"{job.file.path} holds vectors, but training rows are made of texts: give these.")
+    return {}
+
+
+# Rows to learn from.
+
+Mined = tuple[str, list[str], list[str]]  # a query, its relevant documents, others that were found
+
+
+def _mined(judgements: Judgements, run: Run, texts: Mapping[str, str]) -> Iterator[Mined]:
+    """Yield for each judged query its relevant documents, and the others that were found, the best first.
+
+    Documents that the collection lacks are left out; so are found ones that have the text of a relevant one.
+    """
+    for query, levels in judgements.items():
+        positives = [name for name, level in levels.items() if level > 0 and name in texts]
+        right = {texts[name].strip() for name in positives}
+        negatives = [name for name in run[query] if levels.get(name, 0) <= 0 and texts[name].strip() not in right]
+        if positives:
+            yield query, positives, negatives
+
+
+def _training_rows(
+    mined: list[Mined], queries: Mapping[str, str], texts: Mapping[str, str], number: int
+) -> Iterator[str]:
+    """Yield rows of the task `retrieval`. number: negatives of each relevant document"""
+    for query, positives, negatives in mined:
+        for place, positive in enumerate(positives):
+            some = negatives[place * number :][:number] or negatives[:number]
+            more = {"negative": [texts[name] for name in some]} if some else {}
+            row = {"query": queries[query], "positive": texts[positive], **more, "query_id": query}
+            yield json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def _pair_rows(mined: list[Mined], queries: Mapping[str, str], texts: Mapping[str, str], number: int) -> Iterator[str]:
+    """Yield rows of the task `classes` for a model that reranks. number: negatives of each relevant document"""
+    for query, positives, negatives in mined:
+        for name in [*positives, *negatives[: number * len(positives)]]:
+            row = {"text": queries[query], "second": texts[name], "label": int(name in positives), "query_id": query}
+            yield json.dumps(row, ensure_ascii=False) + "\n"

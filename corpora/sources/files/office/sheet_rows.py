@@ -20,7 +20,7 @@ from corpora.sources.contract import Drop, RawFile, Record, Slice, Tally, damage
 from corpora.sources.files.fields import Fields, find_fields, in_words, settled
 from corpora.sources.files.formats import record_of
 from corpora.sources.files.office.package import LargeDocument, LockedDocument, open_package
-from corpora.sources.files.office.sheets import SheetRow, Worksheet, read_sheets, row_json
+from corpora.sources.files.office.xlsx import SheetRow, Worksheet, read_sheets, row_json
 
 UNPACKED = 100  # times `max_record_bytes`: what all sheets of a workbook may unpack to
 

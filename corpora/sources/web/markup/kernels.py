@@ -16,7 +16,7 @@ import numpy as np
 from corpora.kernels.arrays import Bytes, Int32s, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import ONES, TOP_BITS, load8, trailing_zeros
-from corpora.sources.web.markup.characters import pass_spaces, read_reference, space_width, write_character
+from corpora.sources.web.markup.elements import pass_spaces, read_reference, space_width, write_character
 
 # What a token does to the table: of a start tag, what the first column of `rules` has for its name.
 TEXT, OPEN, CLOSE, INLINE, ASKED, HIDING, INLINE_END, LINKED, UNLINKED, BREAK, RULE, VOID = range(12)

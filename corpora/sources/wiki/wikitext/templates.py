@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from corpora.sources.wiki.wikitext import dates, measures, words
+from corpora.sources.wiki.wikitext import measures, words
+from corpora.sources.wiki.wikitext import words as dates
 from corpora.sources.wiki.wikitext.arguments import (
     HOLE,
     Expansion,

@@ -17,11 +17,10 @@ import re
 from typing import NamedTuple
 
 from corpora.sources.wiki.wikitext.arguments import HOLE, grouped, in_english, in_form, is_number, read_arguments
-from corpora.sources.wiki.wikitext.dates import free_date
-from corpora.sources.wiki.wikitext.dates import in_language as in_language_of
 from corpora.sources.wiki.wikitext.measures import raise_powers, unit_of
 from corpora.sources.wiki.wikitext.wikis import EVERYWHERE, read_wiki, words_before_others
-from corpora.sources.wiki.wikitext.words import in_language, is_language
+from corpora.sources.wiki.wikitext.words import format_date_in_language as in_language_of
+from corpora.sources.wiki.wikitext.words import free_date, in_language, is_language
 
 MAX_BRACKETS = 4  # one inside another
 EXAMPLE_CHARACTERS = 80

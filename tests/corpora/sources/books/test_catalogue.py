@@ -2,7 +2,7 @@
 
 import pytest
 
-from corpora.sources.books.catalogue import cut_catalogue
+from corpora.sources.books.matter import cut_catalogue
 
 PROSE = ["It was late in the evening when the lamp went out, and nobody in the house spoke of it."] * 300
 BURT = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from corpora.sources.books.contents import cut_contents, is_prose
+from corpora.sources.books.matter import cut_contents, is_prose
 
 PROSE = "It was late in the evening when the lamp went out, and nobody in the house spoke of it."
 BOOK = [PROSE] * 150

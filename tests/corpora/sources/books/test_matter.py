@@ -3,8 +3,7 @@
 
 import pytest
 
-from corpora.sources.books.contents import cut_contents
-from corpora.sources.books.matter import cut_back, cut_front, cut_matter, prose_words
+from corpora.sources.books.matter import cut_back, cut_contents, cut_front, cut_matter, prose_words
 
 PROSE = "It was late in the evening when the lamp went out, and nobody in the house spoke of it."
 BOOK = [PROSE] * 400

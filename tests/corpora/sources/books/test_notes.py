@@ -2,7 +2,7 @@
 
 import pytest
 
-from corpora.sources.books.notes import cut_footnotes
+from corpora.sources.books.matter import cut_footnotes
 
 PROSE = ["It was late in the evening, and nobody spoke of it."] * 30
 

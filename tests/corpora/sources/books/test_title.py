@@ -2,7 +2,7 @@
 
 import pytest
 
-from corpora.sources.books.title import title_and_author
+from corpora.sources.books.lines import title_and_author
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from source_reading import read_and_find as read
 from corpora.errors import InputError
 from corpora.sources.bytes.faults import BadRecord
 from corpora.sources.files import formats as files_module
-from corpora.sources.files import rows as files_rows
-from corpora.sources.files.rows import FIELD_START, OpenQuote, parse_row, read_rows, row_ends, row_ends_plain
+from corpora.sources.files import tables as files_rows
 from corpora.sources.files.source import FilesSource
+from corpora.sources.files.tables import FIELD_START, OpenQuote, parse_row, read_rows, row_ends, row_ends_plain
 
 COMMA, QUOTE = ord(","), ord('"')
 

@@ -13,7 +13,7 @@ from source_reading import raw_file, read_and_find, reasons
 from tiers import examples
 
 from corpora.sources.files.guessing import guess_text
-from corpora.sources.files.json_values import PIECE_BYTES, layout_of, read_values
+from corpora.sources.files.json_file import PIECE_BYTES, layout_of, read_values
 from corpora.sources.files.source import FilesSource
 
 ROWS = [{"id": number, "text": f'The ferry {number} was "late" \\ é\n[{{'} for number in range(6)]

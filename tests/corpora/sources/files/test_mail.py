@@ -11,7 +11,7 @@ from source_reading import read, read_and_find
 
 from corpora.errors import InputError
 from corpora.sources.bytes.faults import BadRecord
-from corpora.sources.files.mail.message import read_mail
+from corpora.sources.files.mail import read_mail
 from corpora.sources.files.source import FilesSource
 
 HEAD = b"From: a@example.org\nDate: Mon, 02 Nov 2026 10:00:00 +0100\nSubject: "

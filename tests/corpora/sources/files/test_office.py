@@ -11,9 +11,9 @@ from corpora.sources.bytes.faults import BadRecord
 from corpora.sources.contract import RawFile
 from corpora.sources.files import source as source_module
 from corpora.sources.files.office import pdf as pdf_module
+from corpora.sources.files.office.docx_pptx import read_docx
 from corpora.sources.files.office.package import LargeDocument, LockedDocument
 from corpora.sources.files.office.pdf import can_read_pdf, paragraphs_of, read_pdf
-from corpora.sources.files.office.word import read_docx
 from corpora.sources.files.source import FilesSource
 from corpora.sources.passed_over import FileGroup, Looked
 from flows.run.inputs.unread_files import looked_lines

@@ -11,8 +11,8 @@ from source_reading import raw_file, read_and_find, reasons
 from corpora.errors import InputError
 from corpora.sources.bytes.faults import BadRecord
 from corpora.sources.files.guessing import guess_text
+from corpora.sources.files.office.docx_pptx import read_pptx
 from corpora.sources.files.office.package import LargeDocument
-from corpora.sources.files.office.slides import read_pptx
 from corpora.sources.files.source import FilesSource
 
 MOST = 5_000_000

@@ -20,9 +20,9 @@ from tiers import examples
 
 from corpora.errors import InputError
 from corpora.sources.contract import Source
-from corpora.sources.files import rows as files_rows
-from corpora.sources.files.rows import OpenQuote, read_rows
+from corpora.sources.files import tables as files_rows
 from corpora.sources.files.source import FilesSource
+from corpora.sources.files.tables import OpenQuote, read_rows
 from corpora.sources.wiki.source import WikipediaSource
 
 ROWS = 60

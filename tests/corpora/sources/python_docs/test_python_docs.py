@@ -8,10 +8,10 @@ from labelled_cases import cases_of
 from source_reading import read
 
 from corpora.errors import InputError
+from corpora.sources import python_docs as source_module
 from corpora.sources.contract import QUARANTINED, StatCache, Tally, hash_files
-from corpora.sources.python_docs import source as source_module
-from corpora.sources.python_docs.docstrings import docstring_to_text
-from corpora.sources.python_docs.source import PythonDocsSource, module_units, topic_units
+from corpora.sources.python_docs import PythonDocsSource, module_units, topic_units
+from corpora.sources.python_docstrings import docstring_to_text
 
 METADATA = """Metadata-Version: 2.1
 Name: Toy.Package

@@ -20,7 +20,7 @@ from corpora.sources.contract import (
     Drop,
     Record,
 )
-from corpora.sources.web.response import join_chunks
+from corpora.sources.web.archived_pages import join_chunks
 from corpora.sources.web.source import CcNewsSource
 
 

@@ -7,9 +7,8 @@ import pytest
 from fastwarc.warc import WarcRecord
 
 from corpora.sources.bytes.faults import BadRecord
-from corpora.sources.web.heads import MOST_HEAD_BYTES, read_head, western
-from corpora.sources.web.response import read_response
-from corpora.sources.web.warc import open_record
+from corpora.sources.web.archived_pages import read_response
+from corpora.sources.web.warc import MOST_HEAD_BYTES, open_record, read_head, western
 
 BREAKS = [b"\r\n"] * 5 + [b"\n"] * 3 + [b"\r\r\n", b" \r\n"]
 NAMES = b"Content-Type|content-type|X|| Y|Content-Encoding|A\xff|\x0bZ|\x0cContent-Type\t".split(b"|")

@@ -14,10 +14,10 @@ from corpora.errors import InputError
 from corpora.sources.bytes.faults import BadRecord, DamagedBytes
 from corpora.sources.contract import Tally
 from corpora.sources.web import tree
+from corpora.sources.web.archived_pages import TooLarge, decoded_body, read_response
 from corpora.sources.web.charset import decode_html
-from corpora.sources.web.markup.characters import space_width
+from corpora.sources.web.markup.elements import space_width
 from corpora.sources.web.markup.plain import plain_page
-from corpora.sources.web.response import TooLarge, decoded_body, read_response
 from corpora.sources.web.tree import PageLimits, Refused, Tree, parse_page
 from corpora.sources.web.warc import open_record, read_archive
 

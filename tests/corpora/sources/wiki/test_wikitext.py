@@ -16,9 +16,14 @@ from hypothesis import strategies as st
 from labelled_cases import cases_of
 from tiers import examples, mostly_long
 
-from corpora.sources.wiki.wikitext.lines import MIN_ITEM_WORDS
 from corpora.sources.wiki.wikitext.links import DROPPED_NAMESPACES
-from corpora.sources.wiki.wikitext.prose import is_disambiguation, is_list, is_redirect, wikitext_to_text
+from corpora.sources.wiki.wikitext.prose import (
+    MIN_ITEM_WORDS,
+    is_disambiguation,
+    is_list,
+    is_redirect,
+    wikitext_to_text,
+)
 from corpora.sources.wiki.wikitext.wikis import apparatus_titles
 
 CASES = cases_of(__file__, "kinds")

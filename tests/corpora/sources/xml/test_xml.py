@@ -17,8 +17,7 @@ from tiers import LONG
 
 from corpora.errors import InputError
 from corpora.sources.registry import make_source
-from corpora.sources.xml.fields import TextLayout, date_of, find_all, paragraphs, parse_path, parse_step
-from corpora.sources.xml.source import XmlSource
+from corpora.sources.xml.source import TextLayout, XmlSource, date_of, find_all, paragraphs, parse_path, parse_step
 
 FIELDS = {"text": ["title", "body//p"], "key": "@id", "title": "title", "revision": "rev", "date": "when"}
 

@@ -12,7 +12,7 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.command import materialise
 from flows.command.materialise import write_epoch
-from flows.run.store_address import Artifact
+from flows.run.addresses import Artifact
 from shards.masks.masking import MaskSettings, RateSchedule
 from shards.reading import epoch_rows as materialised
 from shards.reading.files.shard_set import ShardSet

@@ -29,10 +29,10 @@ from served_command import free_port, serving
 from corpora.store.places.place import Place
 from flows.command.reference import reference
 from flows.orchestration.run_recipe import NOTHING_NEW
-from flows.recipes.new_recipe import published, templates
+from flows.recipes.model_and_tasks import TaskSettings
 from flows.recipes.recipe import shipped_recipes
+from flows.recipes.recipe_templates import published, templates
 from flows.recipes.tables import merged_tables, toml
-from flows.recipes.task_table import TaskSettings
 from flows.run.record.run_record import RunRecord, newest_runs
 from trainer.settings.model import FAMILIES, OBJECTIVES
 

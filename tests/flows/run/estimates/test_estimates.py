@@ -14,7 +14,7 @@ from flows.run.estimates import room
 from flows.run.estimates.figures import Estimates, StageEstimate
 from flows.run.estimates.rates import estimate_of
 from flows.run.estimates.whole import estimate_run
-from flows.run.plan.plan import plan_run
+from flows.run.plan_run import plan_run
 from flows.run.record.ledger_balance import num_tokens, size_bytes
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from task_records import read_records
 
 from corpora.errors import InputError
-from trainer.tasks.formats.layouts.conll import bio2
 from trainer.tasks.formats.records import FileSettings, RowCounts, Values
+from trainer.tasks.formats.tag_layouts import bio2
 
 
 def read(path: Path, roles: tuple[str, ...] = ("words", "tags"), **settings: Any) -> tuple[list[Values], RowCounts]:

@@ -17,9 +17,9 @@ from task_records import read_records
 from tiers import LONG, examples
 
 from corpora.errors import InputError
-from trainer.tasks.formats.layouts.retrieval import read_judgements
 from trainer.tasks.formats.reading import FORMATS
 from trainer.tasks.formats.records import FileSettings, RowCounts
+from trainer.tasks.formats.retrieval import read_judgements
 
 ANSWERS = {"answers": [{"text": "Oslo", "answer_start": 3}]}
 QUESTION = {"context": "In Oslo.", "qas": [{"id": "a", "question": "Where?", **ANSWERS}]}

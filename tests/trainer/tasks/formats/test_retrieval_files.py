@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from corpora.errors import InputError
-from trainer.tasks.formats.layouts.retrieval import read_judgements
 from trainer.tasks.formats.records import FileSettings, RowCounts
+from trainer.tasks.formats.retrieval import read_judgements
 from trainer.tasks.vectors.embed import named_texts
 
 DOCUMENTS = [("a", "Wings & flaps at Mach 2 ."), ("b", "Heat")]

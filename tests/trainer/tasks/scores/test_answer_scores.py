@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.tasks.scores.answers import answer_scores, best_match, best_threshold, normalised, optional_answer_scores
+from trainer.tasks.kinds.answers import answer_scores, best_match, best_threshold, normalised, optional_answer_scores
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from trainer.tasks.scores.next_word import bits_per_byte, perplexity
+from trainer.tasks.kinds.next_word import bits_per_byte, perplexity
 
 
 def test_perplexity_by_hand() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from corpora.kernels.arrays import Float64s
-from trainer.tasks.scores.resampling import bootstrap_interval, paired_randomisation
+from trainer.tasks.suites.split_scores import bootstrap_interval, paired_randomisation
 
 
 def test_the_interval_is_scipys() -> None:

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from trainer.tasks.kinds.tag_schemes import in_scheme
-from trainer.tasks.scores.tags import TaggedSpan, span_counts, span_scores, spans_of, token_accuracy
-from trainer.tasks.scores.texts import rates
+from trainer.tasks.kinds.tags import TaggedSpan, in_scheme, span_counts, span_scores, spans_of, token_accuracy
+from trainer.tasks.kinds.texts import rates
 
 
 def test_by_hand() -> None:

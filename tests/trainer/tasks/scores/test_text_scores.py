@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from trainer.tasks.scores.texts import class_scores, correlations, multilabel_scores, option_scores
+from trainer.tasks.kinds.texts import class_scores, correlations, multilabel_scores, option_scores
 
 Pairs = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from corpora.errors import InputError
-from trainer.tasks.scores.vectors import MEASURES, ranked, ranking_scores, ranking_scores_by_query
+from trainer.tasks.kinds.vectors import MEASURE_KINDS, ranked, ranking_scores, ranking_scores_by_query
 
 QRELS = {"q1": {"a": 2, "b": 1, "c": 0, "d": 1}, "q2": {"a": 1}}
 RUN = {"q1": {"c": 4.0, "b": 3.0, "x": 2.0, "a": 1.0}, "other": {"a": 1.0}}
@@ -38,7 +38,7 @@ def test_equal_scores_are_ranked_by_falling_id() -> None:
 
 
 def test_no_relevant_document_scores_nothing() -> None:
-    names = [*MEASURES, "ndcg@1"]
+    names = [*MEASURE_KINDS, "ndcg@1"]
     assert ranking_scores({"q": {"a": 0, "b": -2}}, {"q": {"b": 1.0, "a": 0.5}}, names) == dict.fromkeys(names, 0)
     assert ranking_scores({"q": {"a": 1}}, {"q": {}}, names) == dict.fromkeys(names, 0)
 

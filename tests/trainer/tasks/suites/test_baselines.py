@@ -7,8 +7,17 @@ import numpy as np
 import pytest
 
 from trainer.tasks.registry import read_task
-from trainer.tasks.suites.bag_of_words import WIDTH, bags, features_of, idf_of, linear_answers, ridge
-from trainer.tasks.suites.baselines import baseline_lines, baseline_scores, verdict
+from trainer.tasks.suites.baselines import (
+    WIDTH,
+    bags,
+    baseline_lines,
+    baseline_scores,
+    features_of,
+    idf_of,
+    linear_answers,
+    ridge,
+    verdict,
+)
 
 EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "classes": [{"text": f"{word} {n}", "label": word} for n in range(9) for word in ("good", "bad", "bad")],

@@ -15,9 +15,8 @@ from trainer.tasks.kinds.next_word import NextTask, TextCost
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask, TextExample
 from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask, VectorExample
-from trainer.tasks.scores.resampling import paired_randomisation
-from trainer.tasks.suites.comparing import compared, comparison_lines, holm
-from trainer.tasks.suites.judged import JudgedSplit, judged_fields
+from trainer.tasks.suites.compare import compared, comparison_lines, holm
+from trainer.tasks.suites.split_scores import JudgedSplit, judged_fields, paired_randomisation
 from trainer.tasks.suites.suite import Suite
 from trainer.tasks.suites.table import bounds_of
 

@@ -10,9 +10,8 @@ from small_tasks import sentences, write_rows
 
 from trainer.ranks import join_process_group
 from trainer.tasks.evaluate import evaluate
-from trainer.tasks.suites.judged import read_judged
-from trainer.tasks.suites.runs import SuiteRun, runs_of
-from trainer.tasks.suites.suite import read_suite
+from trainer.tasks.suites.split_scores import read_judged
+from trainer.tasks.suites.suite import SuiteRun, read_suite, runs_of
 
 SUITE = """
 seeds = [1, 2]

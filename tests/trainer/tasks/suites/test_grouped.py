@@ -9,9 +9,8 @@ import pytest
 from trainer.tasks.data import read_file
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import read_task
-from trainer.tasks.suites.grouped import MULTIRC, RECORD, grouped
-from trainer.tasks.suites.judged import JudgedSplit
-from trainer.tasks.suites.suite import read_suite
+from trainer.tasks.suites.split_scores import JudgedSplit
+from trainer.tasks.suites.suite import MULTIRC, RECORD, grouped, read_suite
 
 MULTIRC_LINE = {"idx": 4, "passage": {"text": "A text.", "questions": [
     {"idx": 0, "question": "Who?", "answers": [{"idx": n, "text": f"a{n}", "label": n % 2} for n in range(3)]},

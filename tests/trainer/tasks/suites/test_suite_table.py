@@ -7,7 +7,7 @@ import pytest
 from small_suites import suite_task
 
 from corpora.errors import InputError
-from trainer.tasks.suites.judged import MEANS, JudgedSplit, read_judged, write_judged
+from trainer.tasks.suites.split_scores import MEANS, JudgedSplit, read_judged, write_judged
 from trainer.tasks.suites.suite import Suite
 from trainer.tasks.suites.table import median_run, result_of, table_lines
 

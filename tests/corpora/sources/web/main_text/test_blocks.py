@@ -7,10 +7,18 @@ from hypothesis import strategies as st
 
 from corpora.sources.web.facts import metas_of
 from corpora.sources.web.main_text.blocks import main_text
-from corpora.sources.web.main_text.features import FEATURES, describe, look_at
-from corpora.sources.web.main_text.mark_kernels import carry_down
-from corpora.sources.web.main_text.marks import BIT, MARKS, carried_plain, first_class, marks_of, own_marks
-from corpora.sources.web.main_text.text_kernels import look_plain, may_be_said
+from corpora.sources.web.main_text.features import (
+    BIT,
+    FEATURES,
+    MARKS,
+    carried_plain,
+    describe,
+    first_class,
+    look_at,
+    marks_of,
+    own_marks,
+)
+from corpora.sources.web.main_text.mark_kernels import carry_down, look_plain, may_be_said
 from corpora.sources.web.markup.elements import WrittenAttributes
 from corpora.sources.web.tree import Block, PageLimits, Tree, parse_page
 

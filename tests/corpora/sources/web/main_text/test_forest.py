@@ -6,17 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora.sources.web.facts import metas_of
-from corpora.sources.web.main_text.blocks import PAGE_COLUMNS, average_rows, choose
-from corpora.sources.web.main_text.features import FEATURES, describe
-from corpora.sources.web.main_text.forest import (
+from corpora.sources.web.main_text.blocks import (
     FURTHEST,
+    PAGE_COLUMNS,
     STEPS,
     Forest,
+    average_rows,
     chances,
+    choose,
     read_forest,
     sum_odds,
     sum_plain,
 )
+from corpora.sources.web.main_text.features import FEATURES, describe
 from corpora.sources.web.tree import PageLimits, Tree, parse_page
 
 COLUMNS = 5

@@ -1,0 +1,348 @@
+"""Mail as formats of the kind "files": a `.eml` is a record, and so is each message of a mailbox.
+
+Promises: a record has the subject as its title, the sender's address as its group, and the day; how many attachments
+were left out is in its `meta`. Costs and memory: those of `message.py` and `mailbox.py`.
+
+A mailbox in the format mbox, cut into its messages.
+
+A message begins at a line `From ADDRESS ... TIME ...` at the file's beginning or after a blank line. Such a line inside
+a message begins none where the message's `Content-Length` reaches beyond it and ends where the next one begins. (mboxo,
+mboxrd, mboxcl and mboxcl2, RFC 4155.)
+
+Promises: a message of any length is passed over in bounded memory. A mailbox that does not begin with such a line is
+refused. Cost: one pass over the lines, about 100 MB/s. Memory: one message of at most `max_bytes`.
+
+A message of mail (RFC 5322, MIME) to its text, subject, sender and day.
+
+The text is the plain part, or where there is none the HTML part without its tags; of a message with several such parts
+one after another, all of them. Attachments and pictures are left out and counted. Quoted lines and signatures stay.
+
+Promises: charsets mean what web pages mean by them, and without one that holds a text is UTF-8 or else windows-1252;
+what cannot be decoded becomes U+FFFD and is counted, and so is what the HTML part does not show. A message that nests
+parts deeper than Python's parser can follow is a bad record. Cost: about 20 MB/s. Memory: the message three times.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from email import message_from_bytes
+from email.errors import HeaderParseError, MessageError
+from email.header import decode_header
+from email.message import Message
+from email.utils import parseaddr, parsedate_to_datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from corpora.schema import Locator
+from corpora.sources.bytes.faults import BadRecord, refusing_damage
+from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.raw_files import Line, open_raw, read_again, read_lines
+from corpora.sources.contract import (
+    Drop,
+    RawFile,
+    Record,
+    Slice,
+    Tally,
+    damaged,
+    too_large,
+    unpacked_place,
+    whole_file,
+)
+from corpora.sources.files.formats import WholeFile, meta_of, record_of
+from corpora.sources.web.charset import REPLACEMENT, decode_html
+from corpora.sources.web.own_blocks import ShownText, shown_text
+from corpora.sources.web.tree import PageLimits, Refused
+
+FROM_LINE = re.compile(rb"From \S.*\d\d?:\d\d|From \S+\s*$|From [^\s@]+@\S+\s")
+LENGTH = re.compile(rb"content-length:\s*(\d{1,12})\s*$", re.IGNORECASE)
+ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
+
+
+class NoMailbox(ValueError):
+    """A file whose first line begins no message."""
+
+
+@dataclass(slots=True)
+class _Message:
+    """A message that is being read.
+
+    lines:  so far; None where they are too many bytes
+    begins: places in `lines` where another might begin
+    length: of its body, as its head says; end: the byte after that body; -1: not known
+    """
+
+    start: int
+    stop: int
+    lines: list[Line] | None = field(default_factory=list)
+    begins: list[int] = field(default_factory=list)
+    length: int = -1
+    end: int = -1
+    in_head: bool = True
+
+    def take(self, line: Line, max_bytes: int) -> None:
+        """Add a line."""
+        if not self.in_head and self.length >= 0 and self.end < 0:
+            self.end = line.offset + self.length
+        if self.in_head and line.data is not None:
+            match = LENGTH.match(line.data)
+            self.length = int(match[1]) if match else self.length
+            self.in_head = bool(line.data)
+        self.stop = line.offset + line.length
+        if line.data is None or self.stop - self.start > max_bytes:
+            self.lines = None
+        if self.lines is not None:
+            self.lines.append(line)
+
+    def ends_at(self, offset: int) -> bool:
+        """Return True if its head says that it ends here, a blank line after it or not."""
+        return 0 <= self.end <= offset <= self.end + 2
+
+    def pieces(self, whole: bool) -> Iterator[Line]:
+        """The message, or all that it is where its head is wrong."""
+        if self.lines is None:
+            yield Line(self.start, self.stop - self.start, None)
+            return
+        cuts = [0, *(() if whole else self.begins), len(self.lines)]
+        for first, last in pairwise(cuts):
+            yield _joined(self.lines[first:last])
+
+
+def read_messages(lines: Iterator[Line], max_bytes: int) -> Iterator[Line]:
+    """The messages of a mailbox from its lines; data: None for one of more than `max_bytes`. Raises NoMailbox."""
+    message: _Message | None = None
+    blank = True
+    for line in lines:
+        begins = blank and line.data is not None and FROM_LINE.match(line.data) is not None
+        if message is None and not begins and (line.data is None or line.data.strip()):
+            raise NoMailbox("its first line does not begin with 'From '")
+        if message is not None and begins and message.lines is not None and line.offset < message.end:
+            message.begins.append(len(message.lines))
+        elif begins:
+            if message is not None:
+                yield from message.pieces(message.ends_at(line.offset))
+            message = _Message(line.offset, line.offset)
+        if message is not None:
+            message.take(line, max_bytes)
+        blank = line.data is not None and not line.data
+    if message is not None:
+        yield from message.pieces(message.ends_at(message.stop) or message.ends_at(message.stop + 1))
+
+
+def _joined(lines: list[Line]) -> Line:
+    """Lines of a message with their ends between them."""
+    pieces = [lines[0].data or b""]
+    for before, line in pairwise(lines):
+        pieces += [b"\n" if line.offset - before.offset - before.length == 1 else b"\r\n", line.data or b""]
+    return Line(lines[0].offset, lines[-1].offset + lines[-1].length - lines[0].offset, b"".join(pieces))
+
+
+def message_of(data: bytes) -> bytes:
+    r"""Return a message without the line that it begins with in a mailbox, and without the signs before `From `.
+
+    >>> message_of(b"From a@b Mon Jan  1 10:00:00 2026\nSubject: a\n\n>From the sea")
+    b'Subject: a\n\nFrom the sea'
+    """
+    return ESCAPED.sub(rb"\1", data.partition(b"\n")[2])
+
+
+LIMITS = PageLimits()
+MOST_PARTS = 1_000
+FAULTS = (MessageError, ValueError, LookupError, TypeError, AttributeError, IndexError, RecursionError, OverflowError)
+BLANKS = re.compile(r"\s+")
+ENCRYPTED = frozenset(("application/pkcs7-mime", "application/x-pkcs7-mime", "multipart/encrypted"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mail:
+    """The content of a message. sender: an address; date: YYYY-MM-DD
+
+    left_out: parts; replaced: characters; hidden: blocks that are not shown
+    """
+
+    text: str
+    subject: str | None = None
+    sender: str | None = None
+    date: str | None = None
+    left_out: int = 0
+    replaced: int = 0
+    hidden: int = 0
+    encrypted: bool = False
+
+
+def read_mail(data: bytes) -> Mail:
+    """A message from its bytes. Raises BadRecord."""
+    try:
+        message = message_from_bytes(data)
+        texts, left_out = _texts(message)
+        return Mail(
+            text="\n\n".join(shown.text for shown in texts if shown.text),
+            subject=_header(message, "subject"),
+            sender=parseaddr(_header(message, "from") or "")[1] or None,
+            date=_day(_header(message, "date")),
+            left_out=left_out,
+            replaced=sum(shown.text.count(REPLACEMENT) for shown in texts),
+            hidden=sum(shown.hidden for shown in texts),
+            encrypted=message.get_content_type() in ENCRYPTED,
+        )
+    except FAULTS as error:
+        raise BadRecord(f"a message that cannot be read: {type(error).__name__}: {error}"[:300]) from error
+
+
+def _texts(message: "Message[Any, Any]") -> tuple[list[ShownText], int]:
+    """The texts of a message in order, and the number of parts that are none."""
+    texts: list[ShownText] = []
+    left_out = num_parts = 0
+    waiting = [message]
+    while waiting:
+        part, kind = (waiting.pop(), "")
+        kind = part.get_content_type()
+        num_parts += 1
+        if num_parts > MOST_PARTS:
+            raise BadRecord(f"it has over {MOST_PARTS} parts")
+        inner = part.get_payload() if part.is_multipart() else None
+        if part.get_content_disposition() == "attachment" or (inner is None and not kind.startswith("text/")):
+            left_out += 1
+        elif isinstance(inner, list):
+            chosen = [_best(inner)] if kind == "multipart/alternative" and inner else inner
+            waiting += reversed([each for each in chosen if isinstance(each, Message)])
+        elif kind in ("text/plain", "text/html"):
+            texts.append(_text(part, kind))
+        else:
+            left_out += 1  # a calendar, a style sheet
+    return texts, left_out
+
+
+def _best(parts: list[Any]) -> Any:
+    """Return that of the forms of one text that is plain and holds words; the last that can be read where none is."""
+    plain = [part for part in parts if part.get_content_type() == "text/plain" and _text(part, "text/plain").text]
+    other = [part for part in parts if part.get_content_type() == "text/html" or part.is_multipart()]
+    return (plain or other[-1:] or parts)[0]
+
+
+def _text(part: "Message[Any, Any]", kind: str) -> ShownText:
+    payload = part.get_payload(decode=True)
+    data = payload if isinstance(payload, bytes) else b""
+    charset = str(part.get_content_charset() or "")
+    if kind == "text/html":
+        return html_text(decode_html(data, charset).text)
+    text = decode_html(data, charset).text.replace("\r\n", "\n").replace("\0", "")
+    if str(part.get_param("format") or "").lower() == "flowed":
+        text = _unflowed(text, str(part.get_param("delsp") or "").lower() == "yes")
+    return ShownText(text.strip())
+
+
+def html_text(html: str) -> ShownText:
+    """All text of a page, with blank lines between its blocks. Raises BadRecord for one that is too large or deep."""
+    shown = shown_text(html, LIMITS)
+    if isinstance(shown, Refused):
+        raise BadRecord(f"its page is refused: {shown.reason} {shown.detail}".strip())
+    return shown
+
+
+def _unflowed(text: str, without_space: bool) -> str:
+    """Join the lines that a sender has wrapped (RFC 3676); quoted ones are left as they are.
+
+    >>> _unflowed("The ferry \\nwas late.\\n-- \\nAda", False)
+    'The ferry was late.\\n-- \\nAda'
+    """
+    lines: list[str] = []
+    flows = False
+    for line in text.split("\n"):
+        line = line.removeprefix(" ") if not line.startswith(">") else line
+        if flows and not line.startswith(">") and line != "-- ":
+            lines[-1] = (lines[-1][:-1] if without_space else lines[-1]) + line
+        else:
+            lines.append(line)
+        flows = line.endswith(" ") and line != "-- " and not line.startswith(">")
+    return "\n".join(lines)
+
+
+def _header(message: "Message[Any, Any]", name: str) -> str | None:
+    """A field of the head with its encoded words as text; None where there is none."""
+    value = message.get(name)
+    if value is None:
+        return None
+    try:
+        pieces = decode_header(str(value) if "\ufffd" not in str(value) else _raw(message, name))
+    except (HeaderParseError, ValueError, RecursionError):
+        pieces = [(str(value), None)]
+    text = "".join(piece if isinstance(piece, str) else _decoded(piece, charset) for piece, charset in pieces)
+    return BLANKS.sub(" ", text.replace("\0", "")).strip() or None
+
+
+def _raw(message: "Message[Any, Any]", name: str) -> str:
+    """A field whose bytes are beyond ASCII without being encoded, as UTF-8 or else windows-1252."""
+    raw = next(str(value) for key, value in message.raw_items() if key.lower() == name)
+    return decode_html(raw.encode("utf-8", "surrogateescape")).text
+
+
+def _decoded(piece: bytes, charset: str | None) -> str:
+    """An encoded word's bytes as text; `decode_header` gives plain ones as Latin-1."""
+    if charset is None:
+        return piece.decode("raw-unicode-escape", "replace")
+    return decode_html(piece, charset.partition("*")[0]).text
+
+
+def _day(text: str | None) -> str | None:
+    """The day of a date, as its sender has it; None for what is none."""
+    try:
+        return parsedate_to_datetime(text).date().isoformat() if text else None
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailFile(WholeFile):
+    """A file is a message."""
+
+    def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
+        """The record of a message. Raises BadRecord."""
+        return mail_record(data, message_of(data) if data.startswith(b"From ") else data, locator, tally)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailboxFile:
+    """A file is a mailbox, and each message of it a record."""
+
+    max_record_bytes: int
+
+    def slices(self, file: RawFile) -> list[Slice]:
+        """The whole file."""
+        return [whole_file(file)]
+
+    def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
+        """One record for each message. Raises InputError for a file that cannot be read to its end or is no mailbox."""
+        path, file = raw_path(piece.file.path), piece.file
+        with open_raw(path) as stream, refusing_damage(path):
+            lines = read_lines(stream, 0, None, self.max_record_bytes)
+            try:
+                for message in read_messages(lines, self.max_record_bytes):
+                    tally.records += 1
+                    locator = unpacked_place(file, message.offset, message.length)
+                    if message.data is None:
+                        yield too_large(locator, self.max_record_bytes)
+                        continue
+                    try:
+                        yield mail_record(message.data, message_of(message.data), locator, tally)
+                    except BadRecord as error:
+                        yield damaged(locator, message.data, error)
+            except NoMailbox as error:
+                raise InputError(f"{path} is no mailbox: {error}. Rename it, or take it out of `path`.") from error
+
+    def raw_record(self, file: Path, locator: Locator) -> bytes:
+        """The bytes of a message, with the line that it begins with."""
+        return read_again(file, locator.offset, locator.length)
+
+
+def mail_record(raw: bytes, data: bytes, locator: Locator, tally: Tally) -> Record:
+    """The record of a message. raw: as its file has it. Raises BadRecord."""
+    if drop := tally.enter(locator):
+        return Record(locator=locator, text="", raw=raw, drop=drop)
+    mail = read_mail(data)
+    facts = {"title": mail.subject, "date": mail.date, "group": mail.sender}
+    facts["meta"] = meta_of(attachments=mail.left_out, replaced=mail.replaced, hidden=mail.hidden)
+    if mail.encrypted and not mail.text.strip():
+        return Record(locator=locator, text="", raw=raw, title=mail.subject, drop=Drop("encrypted", "S/MIME or PGP"))
+    return record_of(locator, raw, {"text": mail.text, **facts})

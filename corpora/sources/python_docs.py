@@ -1,0 +1,315 @@
+"""The documentation in a Python installation: docstrings, the language's help topics, packages' descriptions.
+
+Promises: nothing is imported; every module, every class with much documentation of its own, every help
+topic and every description is one record. One document is a module with all it holds, for a docstring alone
+is too short to have a next sentence; a class with over 2,000 characters is a document for itself, so that a
+module of many large classes does not become one text without end.
+Costs: about 5 MB of source a second, two thirds of it in `ast.parse`; a module without triple quotes has no
+docstrings as PEP 257 writes them and is not parsed. Memory: one module's tree.
+"""
+
+import ast
+import importlib.metadata
+import itertools
+import re
+import sys
+import sysconfig
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from email.message import Message
+from email.parser import HeaderParser
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+from corpora.errors import InputError
+from corpora.generic_types import Json
+from corpora.schema import Locator
+from corpora.sources.contract import Defaults, Drop, RawFile, Record, Slice, Tally, whole_file
+from corpora.sources.python_docstrings import docstring_to_text
+
+CLASS_CHARACTERS = 2_000
+MIN_CHARACTERS = 200  # a document with less prose is dropped
+SKIPPED_FOLDERS = frozenset(
+    "test tests _vendor vendored idlelib lib2to3 turtledemo ensurepip pydoc_data lib-dynload site-packages "
+    "dist-packages __pycache__".split()
+)
+SKIPPED_FILES = re.compile(r"test_.*|.*_test\.py|conftest\.py")
+TOPICS = "pydoc_data/topics.py"
+HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # an escape can write one into a docstring
+STANDARD_LIBRARY = "stdlib"
+# The documentation of one function says much that the next one's says, too.
+ALIKE = {f"max_repeated_{n}gram_characters": 1.0 for n in range(5, 11)}
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+class Unit(NamedTuple):
+    """The content of one record: docstrings, and the lines (from 1, both ends) of what they document.
+
+    name: "" for the module, else the class's or topic's. last_line: None for the whole file.
+    """
+
+    name: str
+    docs: list[str]
+    first_line: int = 1
+    last_line: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonDocsSource:
+    """The `[[source]]` table of kind "python-docs".
+
+    packages:         names of installed distributions
+    standard_library: with the standard library
+    """
+
+    kind: ClassVar[str] = "python-docs"
+    version: ClassVar[int] = 2
+    libraries: ClassVar[tuple[str, ...]] = ()
+    defaults: ClassVar[Defaults] = {"rules": {"repetition": ALIKE}}
+
+    name: str = "python-docs"
+    packages: tuple[str, ...] = ()
+    standard_library: bool = True
+
+    def settings(self) -> dict[str, Json]:
+        """Return what determines the bytes of its documents, Python's version included: its parser reads modules."""
+        python = f"{sys.version_info.major}.{sys.version_info.minor}"
+        return {"min_characters": MIN_CHARACTERS, "python": python}
+
+    def files(self) -> list[tuple[str, Path]]:
+        """Modules and METADATA files, as `stdlib/json/__init__.py` or `numpy-2.4.6/numpy/matlib.py`."""
+        modules: dict[str, Path] = dict(_standard_library()) if self.standard_library else {}
+        for package in self.packages:
+            try:
+                modules.update(_distribution_files(importlib.metadata.distribution(package)))
+            except importlib.metadata.PackageNotFoundError as error:
+                raise InputError(
+                    f"Source {self.name!r}: the package {package!r} is not installed. Install it in this environment "
+                    "first."
+                ) from error
+        if not modules:
+            raise InputError(f"Source {self.name!r}: no documentation found. Name other `packages`.")
+        return sorted(modules.items())
+
+    def slices(self, file: RawFile) -> list[Slice]:
+        """The whole file."""
+        return [whole_file(file)]
+
+    def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
+        """A module's record and its large classes', the help topics, or a package's description."""
+        file, data = piece.file, Path(piece.file.path).read_bytes()
+        inner = file.name.partition("/")[2]
+        distribution, license = _origin(file)
+        group, prefix, read = package_of(distribution, inner), module_name(inner), module_units
+        if inner.endswith("/METADATA"):
+            group, prefix, read = distribution, f"description:{distribution}", description_units
+        units, drop = [Unit("", [])], tally.enter(Locator(file=file.name, sha256=file.sha256, length=len(data)))
+        if drop is None:
+            try:
+                prefix, units = ("topic", topic_units(data)) if inner == TOPICS else (prefix, read(data))
+            except (SyntaxError, ValueError) as error:
+                drop = Drop("syntax", str(error))
+        tally.records += len(units)
+        places = zip(_unique_keys(prefix, units), _byte_ranges(data, units), strict=True)
+        for unit, (key, (start, stop)) in zip(units, places, strict=True):
+            locator = Locator(file=file.name, sha256=file.sha256, offset=start, length=stop - start)
+            own = drop or tally.enter(locator)
+            texts = filter(None, map(docstring_to_text, [] if own else unit.docs))
+            text = "\n\n".join(texts)
+            own = own or _too_little(text, bool(unit.docs))
+            yield Record(locator=locator, text=text, key=key, title=key, license=license, group=group, drop=own)
+
+    def raw_record(self, file: Path, locator: Locator) -> bytes:
+        """The lines of a class or topic, or the whole file."""
+        with file.open("rb") as stream:
+            stream.seek(locator.offset)
+            return stream.read(locator.length)
+
+
+def _too_little(text: str, documented: bool) -> Drop | None:
+    if not documented:
+        return Drop("no documentation")
+    return Drop("short", f"{len(text)} characters") if len(text) < MIN_CHARACTERS else None
+
+
+def _standard_library() -> Iterator[tuple[str, Path]]:
+    root = Path(sysconfig.get_paths()["stdlib"])
+    for path in [*_modules(root), root / TOPICS]:
+        inner = path.relative_to(root).as_posix()
+        if path.is_file() and (inner == TOPICS or _is_documented(inner)):
+            yield f"{STANDARD_LIBRARY}/{inner}", path
+
+
+def _modules(folder: Path) -> Iterator[Path]:
+    """The `.py` files of a folder and of its packages, without looking into the folders that are skipped."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            if path.name not in SKIPPED_FOLDERS and path.name.isidentifier():
+                yield from _modules(path)
+        elif path.suffix == ".py":
+            yield path
+
+
+def _distribution_files(distribution: importlib.metadata.Distribution) -> Iterator[tuple[str, Path]]:
+    """The modules and METADATA of a distribution."""
+    files = [file for file in distribution.files or [] if ".." not in file.parts]
+    metadata = next((file for file in files if re.fullmatch(r"[^/]+\.dist-info/METADATA", file.as_posix())), None)
+    if metadata is None:
+        return
+    origin = metadata.parent.name.removesuffix(".dist-info")
+    for file in files:
+        inner = file.as_posix()
+        path = Path(str(distribution.locate_file(file)))
+        if (file == metadata or (file.suffix == ".py" and _is_documented(inner))) and path.is_file():
+            yield f"{origin}/{inner}", path
+
+
+def _is_documented(inner: str) -> bool:
+    """Return True if a file is a module that can be imported under its name, and not a test."""
+    *folders, name = inner.split("/")
+    if SKIPPED_FOLDERS & set(folders) or SKIPPED_FILES.fullmatch(name):
+        return False
+    return all(part.isidentifier() for part in [*folders, name.removesuffix(".py")])
+
+
+def module_units(data: bytes) -> list[Unit]:
+    """The module, then its large classes. Raises SyntaxError, ValueError."""
+    if b'"""' not in data and b"'''" not in data:
+        return [Unit("", [])]
+    tree = _parse(data)
+    module, classes = Unit("", _own_doc(tree)), []
+    for node in _definitions(tree.body):
+        docs = _docs(node)
+        if isinstance(node, ast.ClassDef) and sum(map(len, docs)) > CLASS_CHARACTERS:
+            classes.append(Unit(node.name, docs, node.lineno, node.end_lineno))
+        else:
+            module.docs.extend(docs)
+    return [module, *classes]
+
+
+def _parse(data: bytes) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # escapes that are not ours to fix
+        try:
+            return ast.parse(data)
+        except (MemoryError, RecursionError) as error:  # so the parser says that its stack is full
+            raise SyntaxError("nested too deeply for the parser") from error
+
+
+def _definitions(body: Iterable[ast.stmt]) -> Iterator[Definition]:
+    """The public classes and functions of a body, those under `if`, `else`, `try` and `with` (no `except`) included."""
+    for node in body:
+        if isinstance(node, Definition):
+            if not node.name.startswith("_"):
+                yield node
+        elif isinstance(node, (ast.If, ast.Try, ast.With)):
+            yield from _definitions(node.body)
+            yield from _definitions(getattr(node, "orelse", ()))
+
+
+def _docs(node: Definition) -> list[str]:
+    """The docstring of a definition and, of a class, those of its public members."""
+    docs = _own_doc(node)
+    if isinstance(node, ast.ClassDef):
+        for member in _definitions(node.body):
+            docs.extend(_docs(member))
+    return docs
+
+
+def _own_doc(node: ast.Module | Definition) -> list[str]:
+    doc = ast.get_docstring(node, clean=False)
+    return [] if doc is None else [HALF_CHARACTER.sub("\ufffd", doc)]
+
+
+def description_units(data: bytes) -> list[Unit]:
+    """The description in a METADATA file."""
+    message = HeaderParser().parsestr(data.decode(errors="replace"))
+    description = str(message["Description"] or message.get_payload())
+    return [Unit("", [description] if description.strip() else [])]
+
+
+def topic_units(data: bytes) -> list[Unit]:
+    """The help topics, from the dictionary literal in pydoc's data. Raises SyntaxError, ValueError."""
+    for node in ast.parse(data).body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+            pairs = zip(node.value.keys, node.value.values, strict=True)
+            return [_topic(key, value) for key, value in pairs if key is not None]
+    raise ValueError("it assigns no dictionary of topics")
+
+
+def _topic(key: ast.expr, value: ast.expr) -> Unit:
+    name, text = ast.literal_eval(key), ast.literal_eval(value)
+    return Unit(str(name), [str(text)], key.lineno, value.end_lineno)
+
+
+def module_name(inner: str) -> str:
+    """The dotted name of a module.
+
+    >>> module_name("json/__init__.py"), module_name("json/decoder.py")
+    ('json', 'json.decoder')
+    """
+    return inner.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def package_of(distribution: str, inner: str) -> str:
+    """The group of a module: what documents itself as one, and much alike, so that no split divides it.
+
+    >>> package_of("python", "json/decoder.py"), package_of("numpy", "numpy/linalg/_linalg.py")
+    ('python:json', 'numpy:numpy.linalg')
+    """
+    names = module_name(inner).split(".")
+    return f"{distribution}:{'.'.join(names[: 1 if distribution == 'python' else 2])}"
+
+
+def _unique_keys(prefix: str, units: list[Unit]) -> Iterator[str]:
+    """A key for each unit; what is defined again in the same file gets "#2" and so on."""
+    seen: Counter[str] = Counter()
+    for unit in units:
+        key = f"{prefix}:{unit.name}" if unit.name else prefix
+        seen[key] += 1
+        yield key if seen[key] == 1 else f"{key}#{seen[key]}"
+
+
+def _byte_ranges(data: bytes, units: list[Unit]) -> Iterator[tuple[int, int]]:
+    """The bytes of each unit's lines, lines counted as Python counts them."""
+    lines = data.splitlines(keepends=True) if len(units) > 1 else []
+    starts = [0, *itertools.accumulate(map(len, lines))]
+    for unit in units:
+        whole = unit.last_line is None
+        yield (0, len(data)) if whole else (starts[unit.first_line - 1], starts[unit.last_line or 0])
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _origin(file: RawFile) -> tuple[str, str | None]:
+    """(distribution, license) of a raw file, the license as the METADATA next to it says."""
+    origin, _, inner = file.name.partition("/")
+    if origin == STANDARD_LIBRARY:
+        return "python", "PSF-2.0"
+    root = file.path[: -len(inner)]
+    return _canonical(origin.rpartition("-")[0]), _license(f"{root}{origin}.dist-info/METADATA")
+
+
+@lru_cache(maxsize=4_096)
+def _license(metadata: str) -> str | None:
+    path = Path(metadata)
+    if not path.is_file():
+        return None
+    return license_of(HeaderParser().parsestr(path.read_text(encoding="utf-8", errors="replace")))
+
+
+def license_of(metadata: Message) -> str | None:
+    """The license that a distribution names: as expression, by classifier, or by its first line."""
+    if metadata["License-Expression"]:
+        return str(metadata["License-Expression"])
+    for classifier in metadata.get_all("Classifier") or ():
+        if classifier.startswith("License ::"):
+            return str(classifier.rpartition(" :: ")[2])
+    first = (metadata["License"] or "").strip().partition("\n")[0]
+    return first[:80] or None

@@ -1,0 +1,109 @@
+"""The metadata of an export as Croissant 1.1: JSON-LD that search engines and loaders of data sets read.
+
+Promise: every file with its size and sha256, every column with its type and where it is read from. Dates are those of
+the run's record. `mlcroissant` validates it, and reads records of Parquet files through it.
+"""
+
+import json
+import re
+from importlib.resources import files
+from typing import Any
+
+import pyarrow as pa
+
+from flows.export.cards.data_card import description, meaning
+from flows.export.cards.licenses import NOT_STATED, license_address
+from flows.export.exported import Exported, ExportedFile
+
+CONFORMS = "http://mlcommons.org/croissant/1.1"
+PARQUET = "application/x-parquet"
+_MEDIA = {"parquet": PARQUET, "json": "application/json", "txt": "text/plain", "md": "text/markdown"}
+
+
+def croissant(content: Exported, card: ExportedFile) -> bytes:
+    """Return the document, for the file croissant.json."""
+    record, manifest = content.provenance.record, content.provenance.manifest
+    year = f", year = {{{record.started[:4]}}}" if record is not None else ""
+    key, title = re.sub("[^A-Za-z0-9]+", "-", content.name), re.sub(r"[{}\\]", "", content.name)
+    named = f"note = {{Cloze {manifest.kind}, content {manifest.content}}}"  # by the contents, which identify them
+    fields: dict[str, Any] = {
+        "@context": json.loads((files("flows.export") / "croissant_context.json").read_bytes()),
+        "@type": "sc:Dataset",
+        "conformsTo": CONFORMS,
+        "name": content.name,
+        "description": description(content),
+        "version": f"1.0.0+{manifest.content}",
+        "license": sorted(license_address(name) for name in content.stated or {NOT_STATED}),
+        **({"datePublished": record.started[:10]} if record is not None else {}),
+        **({"inLanguage": content.language_codes} if content.language_codes else {}),
+        "citeAs": f"@misc{{{key}, title = {{{title}}}{year}, {named}}}",
+        "distribution": [
+            *map(file_object, (*content.files, *content.extra, card)),
+            *map(file_set, content.splits),
+        ],
+        "recordSet": [record_set(content, split) for split in content.splits],
+    }
+    return (json.dumps(fields, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def file_object(file: ExportedFile) -> dict[str, Any]:
+    """Return a file, named by its path."""
+    return {
+        "@type": "cr:FileObject",
+        "@id": file.path,
+        "name": file.path,
+        "contentUrl": file.path,
+        "contentSize": f"{file.size_bytes} B",
+        "encodingFormat": _MEDIA.get(file.path.rpartition(".")[2], "application/octet-stream"),
+        "sha256": file.sha256,
+    }
+
+
+def file_set(split: str) -> dict[str, Any]:
+    """Return the files of a split."""
+    return {
+        "@type": "cr:FileSet",
+        "@id": f"{split}-files",
+        "name": f"{split}-files",
+        "description": f"The files of the split {split}.",
+        "encodingFormat": PARQUET,
+        "includes": f"data/{split}-*.parquet",
+    }
+
+
+def record_set(content: Exported, split: str) -> dict[str, Any]:
+    """Return the rows of a split."""
+    return {
+        "@type": "cr:RecordSet",
+        "@id": split,
+        "name": split,
+        "description": f"{content.rows(split):,} rows.",
+        "field": [field_of(field, split) for field in content.schema],
+    }
+
+
+def field_of(field: pa.Field, split: str) -> dict[str, Any]:
+    """Return a column; a list has any number of values."""
+    listed = pa.types.is_list(field.type)
+    return {
+        "@type": "cr:Field",
+        "@id": f"{split}/{field.name}",
+        "name": field.name,
+        **({"description": meaning(field)} if meaning(field) else {}),
+        "dataType": data_type(field.type.value_type if listed else field.type),
+        **({"isArray": True, "arrayShape": "-1"} if listed else {}),
+        "source": {"fileSet": {"@id": f"{split}-files"}, "extract": {"column": field.name}},
+    }
+
+
+def data_type(kind: pa.DataType) -> str:
+    """Return a plain type in the words of schema.org.
+
+    >>> data_type(pa.uint16()), data_type(pa.large_string()), data_type(pa.bool_())
+    ('sc:Integer', 'sc:Text', 'sc:Boolean')
+    """
+    if pa.types.is_boolean(kind):
+        return "sc:Boolean"
+    if pa.types.is_integer(kind):
+        return "sc:Integer"
+    return "sc:Float" if pa.types.is_floating(kind) else "sc:Text"

@@ -1,0 +1,241 @@
+"""The `[model]` table: the settings of a new encoder, or the address of a model to start from, which has its own.
+
+The `[[task]]` tables: what the model learns from labelled examples after its training, and what it answers then.
+
+A table's own keys are those of `TaskSettings`; every other key is a setting of the kind of task or of fine-tuning, as
+`cloze finetune --set` takes it. The names of kinds and of their settings are checked when the recipe is read; the
+labelled files when a run begins (`TaskEntry.suite`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from corpora.errors import InputError
+from corpora.store.settings import bind_settings, check_choice, check_keys, convert_value
+from flows.recipes.tables import named_tables, resolved_path
+from tokenizers_train.vocabularies.settings import GivenVocabulary
+from trainer.objectives.distillation import DistillationObjective
+from trainer.settings.model import ModelSettings
+from trainer.settings.training import TrainingSettings
+from trainer.tasks.checking.findings import check_accepted
+from trainer.tasks.data import roles_of
+from trainer.tasks.formats.published import PUBLISHED, published_set
+from trainer.tasks.formats.reading import FORMATS
+from trainer.tasks.formats.records import ID
+from trainer.tasks.registry import field_names, read_task, task_and_settings
+from trainer.tasks.suites.suite import READ, Suite, check_metrics, check_seeds, read_suite, shipped_suites, suite_task
+from trainer.tasks.task import Task
+
+TEACHER = "model.objective.teacher"
+OF_START = GivenVocabulary(path="")  # the vocabulary of the model that training begins with, wherever that is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelEntry:
+    """`[model]` and `[training]`: the encoder, and how it is trained. `phases`: the sets that each phase reads.
+
+    settings: of the encoder; of an existing model only its address
+    given:    what else the table sets for an existing model
+    folder:   where that model may be on this machine, absolute; "" where it is not on this machine
+    teacher:  the address of the model that it learns from; "" where it has none
+    teacher_folder: where that may be on this machine, likewise
+    """
+
+    settings: ModelSettings
+    training: TrainingSettings
+    phases: tuple[tuple[str, ...], ...]
+    given: Mapping[str, Any] = field(default_factory=dict)
+    folder: str = ""
+    teacher: str = ""
+    teacher_folder: str = ""
+
+    @property
+    def shards(self) -> tuple[str, ...]:
+        """Return every set that is read, once."""
+        return tuple(dict.fromkeys(name for names in self.phases for name in names))
+
+
+def read_model_table(
+    section: Mapping[str, Any], path: Path, training: TrainingSettings, phases: tuple[tuple[str, ...], ...]
+) -> ModelEntry:
+    """Return the table of a recipe at a path, with how its model is trained. Raises InputError."""
+    objective = section.get("objective")
+    teacher = objective.get("teacher", "") if isinstance(objective, Mapping) else ""
+    entry = partial(ModelEntry, training=training, phases=phases)
+    if isinstance(teacher, str) and teacher:
+        entry = partial(entry, teacher=teacher, teacher_folder=_folder(teacher, path))
+    if isinstance(objective, Mapping) and objective.get("kind") == DistillationObjective.kind and teacher == "":
+        raise InputError(
+            f"{TEACHER} is missing: give the folder of a trained model of the same vocabulary, or models/NAME of the "
+            "recipe's store."
+        )
+    if "start" not in section:
+        return entry(settings=bind_settings(ModelSettings, section, "model"))
+    settings = bind_settings(ModelSettings, {"start": section["start"]}, "model")
+    if not settings.start:
+        raise InputError("model.start is empty: give the folder of a model, or leave it out for random weights.")
+    hints = get_type_hints(ModelSettings)
+    check_keys(section, hints, "model")
+    given = {key: convert_value(value, hints[key], f"model.{key}") for key, value in section.items()}
+    del given["start"]
+    return entry(settings=settings, given=given, folder=_folder(settings.start, path))
+
+
+def _folder(address: str, path: Path) -> str:
+    """Return where a model may be on this machine."""
+    return "" if "://" in address else resolved_path(address, path)
+
+
+ANSWERS = ("", "predict", "embed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSettings:
+    """A task that the model learns from labelled examples when its training has ended.
+
+    The other keys of its table are settings of the kind of task and of fine-tuning, as in `cloze finetune --set`.
+
+    task:         a kind of task, or a published set such as "glue/sst2", whose files are in the folder `data`
+    suite:        instead: a file of several tasks, or one that comes with Cloze; `data` is the folder of its files
+    train:        the labelled file to learn from
+    evaluate:     the one by which epochs, seeds and models are judged
+    data:         the folder of a published set, or of a suite's files
+    columns, format, header, max_unusable: how both files are read, as on the command line
+    metrics:      by which it is judged, the first above all; none: those of the kind, or of the set
+    seeds:        it is learnt from each; the folder of the best is kept, the scores of all
+    baseline:     the folder of a model, models/NAME of the store or a release that learns the same, to compare with;
+                  the most frequent class is compared with in any case
+    control:      whether the model from first weights learns it too, so that the report says if pre-training was worth
+                  it
+    answers:      "predict" or "embed": what is made of documents that no released model has answered yet
+    sources:      the sources whose documents are answered; none: all
+    accept:       findings about the labelled files that do not stop a run, by their names in `cloze check`
+    """
+
+    task: str = ""
+    suite: str = ""
+    train: str = ""
+    evaluate: str = ""
+    data: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    format: str = ""
+    header: bool = True
+    max_unusable: float = 0.01
+    metrics: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = (42,)
+    baseline: str = ""
+    control: bool = False
+    answers: str = ""
+    sources: tuple[str, ...] = ()
+    accept: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEntry:
+    """One `[[task]]`.
+
+    name:   what it is called in the recipe, "" where it is the only one without a name
+    given:  settings of the kind of task and of fine-tuning
+    where:  the table in messages
+    baseline_folder: where the baseline may be on this machine, absolute; "" where it is not on this machine
+    """
+
+    name: str
+    settings: TaskSettings
+    given: Mapping[str, Any]
+    where: str
+    baseline_folder: str = ""
+
+    def suite(self) -> Suite:
+        """Return its tasks with their files. Raises InputError where a file is missing."""
+        own = self.settings
+        data = Path(own.data) if own.data else None
+        if own.suite:
+            suite = read_suite(own.suite, data)
+            return replace(suite, seeds=own.seeds) if own.seeds != TaskSettings().seeds else suite
+        name = self.name or own.task
+        set_of = {"set": own.task} if own.task in PUBLISHED else {"kind": own.task}
+        files = {"train": own.train, "dev": own.evaluate}
+        read = {key: getattr(own, key) for key in READ}
+        table = {**set_of, **files, **read, "metrics": list(own.metrics), **self.given}
+        task = suite_task(name, table, data if data is not None else Path(), self.where)
+        return Suite(name=name, seeds=own.seeds, tasks=(task,), average=False)
+
+
+def read_tasks(
+    table: Mapping[str, Any], path: Path, sources: tuple[str, ...], has_model: bool
+) -> tuple[TaskEntry, ...]:
+    """Return the `[[task]]` tables of a recipe at a path. sources: the names of the recipe's. Raises InputError."""
+    if "task" not in table:
+        return ()
+    if not has_model:
+        raise InputError("there is a [[task]] but no [model] that could learn it: add [model] and [training].")
+    return tuple(_entry(*named, path, sources) for named in named_tables(table, "task"))
+
+
+def _entry(name: str, section: Mapping[str, Any], where: str, path: Path, sources: tuple[str, ...]) -> TaskEntry:
+    own_keys = field_names(TaskSettings)
+    own = bind_settings(TaskSettings, {key: value for key, value in section.items() if key in own_keys}, where)
+    given = {key: value for key, value in section.items() if key not in own_keys}
+    check_seeds(where, own.seeds)
+    check_choice(f"{where}.answers", own.answers, ANSWERS)
+    check_accepted(f"{where}.accept", own.accept)
+    for source in own.sources:
+        check_choice(f"{where}.sources", source, sources)
+    if own.suite:
+        _check_suite(own, given, where)
+    else:
+        _check_task(own, given, where)
+    files = {key: getattr(own, key) for key in ("train", "evaluate", "data")}
+    files["suite"] = "" if own.suite in shipped_suites() else own.suite
+    placed: dict[str, Any] = {key: resolved_path(value, path) for key, value in files.items() if value}
+    baseline = "" if not own.baseline or "://" in own.baseline else resolved_path(own.baseline, path)
+    return TaskEntry(name=name, settings=replace(own, **placed), given=given, where=where, baseline_folder=baseline)
+
+
+def _check_suite(own: TaskSettings, given: Mapping[str, Any], where: str) -> None:
+    strange = [key for key in ("task", "train", "evaluate", "format", "columns", "metrics") if getattr(own, key)]
+    if strange := [*strange, *given]:
+        raise InputError(
+            f"{where}.{strange[0]} is given with {where}.suite, whose file says this for each of its tasks: leave out "
+            "one or the other."
+        )
+    if own.answers:
+        raise InputError(f"{where}.answers needs one task, and {where}.suite has several: give that one a [[task]].")
+
+
+def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None:
+    """Raise InputError unless the kind exists, its settings are its own, and all files are named."""
+    if not own.task:
+        raise InputError(f'{where} names no task: give it task = "classes" (or another kind, or a published set), or '
+                         "a suite.")  # fmt: skip
+    is_set = own.task in PUBLISHED
+    kind = published_set(own.task).kind if is_set else own.task
+    table, _ = task_and_settings(kind, given, where, elsewhere=field_names(TaskSettings), without=("seed",))
+    task = read_task(table, where)
+    _check_answers(own.answers, task, where)
+    check_metrics(where, own.metrics, task, published_set(own.task) if is_set else None)
+    check_choice(f"{where}.format", own.format, ("", *FORMATS))
+    for role in own.columns:
+        check_choice(f"{where}.columns", role, (*task.roles, ID))
+    if is_set and (strange := [key for key in ("train", "evaluate", "columns", "format") if getattr(own, key)]):
+        raise InputError(f"{where}.{strange[0]} is given, but {own.task} is read as it is published: leave it out, or "
+                         f"name the kind of task, {kind!r}, in place of the set.")  # fmt: skip
+    needed = ("data",) if is_set else ("train", "evaluate")
+    missing = [key for key in needed if not getattr(own, key)]
+    if missing:
+        raise InputError(f"{where}.{missing[0]} is missing: {own.task!r} needs {' and '.join(needed)}.")
+
+
+def _check_answers(does: str, task: Task, where: str) -> None:
+    """Raise InputError where a task cannot answer documents: it reads more than one text."""
+    needed, _ = roles_of(task, labelled=False)
+    if does == "predict" and needed != ["text"]:
+        reads = f"the task {task.kind!r} reads {' and '.join(needed)}"
+        raise InputError(
+            f'{where}.answers = "predict": {reads}, and a document is one text. Leave it out, or let it make vectors: '
+            'answers = "embed".'
+        )

@@ -1,0 +1,165 @@
+"""`cloze new`: a recipe to start from. Its rules fit a kind of text (`templates/`), or it is that of a published model,
+sources to weights, with the paper's or the authors' numbers (`published/`).
+
+The contents of the shipped samples, published with the program: a demo elsewhere can check that it got the same.
+
+`shipped/demo.contents.json` holds, for each shipped source, the contents of its documents and of its dropped rows.
+`python -m flows.recipes.recipe_templates STORE` writes it again from a store in which the demo has run.
+"""
+
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from corpora.store.manifest import Manifest
+from corpora.store.places.place import Place
+from corpora.store.settings import check_choice
+from corpora.store.stage import list_manifests
+from flows.recipes.tables import recipe_texts
+
+TRAINS = """
+# With enough text, a model; then what it is for. Take the comment signs away.
+# [model]
+# size = "mini"
+#
+# [training]
+# learning_rate = 5e-4
+#
+# [[training.phase]]
+# steps = 10_000
+# batch = 64
+"""
+LEARNS = """
+# What the model is for, once there are labelled files (TSV, CSV, JSON lines or Parquet, with columns text and label):
+# it is fine-tuned from each seed, judged, and answers the documents that are new. A run that crosses no bound is
+# released: encoder, tokenizer and fine-tuned models under one name.
+# [[task]]
+# name = "labels"
+# task = "classes"                # or tags, similarity, retrieval, span, ...; or a published set such as "glue/sst2"
+# train = "labelled/train.tsv"
+# evaluate = "labelled/dev.tsv"
+# seeds = [1, 2, 3]
+# answers = "predict"
+#
+# [bounds]
+# "task labels: gain in accuracy" = { min = 0.1 }     # over the most frequent class
+# "task labels: accuracy" = { worse = 0.05 }          # than what is released, by a paired test
+#
+# [release]
+# name = "prod"
+"""
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+def templates() -> dict[str, str]:
+    """Return the templates for kinds of text by name, as text with `{name}` in it."""
+    return recipe_texts("templates")
+
+
+def published() -> dict[str, str]:
+    """Return the same for published models."""
+    return recipe_texts("published")
+
+
+def template_tables(template: str) -> dict[str, Any]:
+    """Return the tables of a template for a kind of text."""
+    return tomllib.loads(templates()[template].format(name=template))
+
+
+def new_recipe(name: str, template: str, folder: Path) -> Path:
+    """Write NAME.toml into a folder; returns its path. Raises InputError for a file that exists already."""
+    texts = templates() | published()
+    check_choice("--template", template, tuple(texts))
+    if not NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} cannot name a recipe: use letters, digits, - and _, as in `cloze new tickets-2026`."
+        )
+    path = folder / f"{name}.toml"
+    try:
+        with path.open("x", encoding="utf-8") as stream:
+            stream.write(texts[template].format(name=name) + ("" if template in published() else TRAINS) + LEARNS)
+    except FileExistsError as error:
+        raise InputError(
+            f"{path} is there already, and is left as it is. Choose another name, or remove it."
+        ) from error
+    except OSError as error:
+        raise InputError(
+            f"Cannot write {path}: {error.strerror}. Run the command in a folder that you may write."
+        ) from error
+    return path
+
+
+def next_steps(recipe: Path, template: str) -> str:
+    """Return what to do with a recipe that was just written."""
+    if template in published():
+        fetch = f"  cloze fetch {recipe.name}\n" if "\nfetch = " in published()[template] else ""
+        return (
+            f"{recipe.name}: its comments say what to bring under raw/, what is fetched, and whose each number is:\n"
+            f"{fetch}  cloze plan {recipe.name}\n  cloze run {recipe.name}"
+        )
+    return (
+        f"{recipe.name}: put raw files under raw/{recipe.stem}, then look before you build:\n"
+        f"  cloze preview {recipe.stem} --recipe {recipe.name}\n  cloze run {recipe.name}"
+    )
+
+
+FILE = "demo.contents.json"
+OWN_DOCS = "python-docs"  # differ from one Python installation to the next
+
+Contents = Mapping[str, Mapping[str, str]]  # source -> table -> content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleComparison:
+    """Contents of one shipped source, published and built; `differ` names the tables that are not equal."""
+
+    source: str
+    documents: int
+    content: str
+    differ: tuple[str, ...]
+
+
+def contents_of(documents: Iterable[Manifest]) -> dict[str, dict[str, str]]:
+    """Return the contents of the documents of all shipped sources."""
+    shipped = sorted((m for m in documents if m.name != OWN_DOCS), key=lambda manifest: manifest.name)
+    return {m.name: {table: str(content) for table, content in m.tables.items()} for m in shipped}
+
+
+def shipped_contents() -> Contents:
+    """Return the contents that come with the program."""
+    contents: Contents = json.loads((files("flows.recipes") / "shipped" / FILE).read_text(encoding="utf-8"))
+    return contents
+
+
+def compare_contents(documents: Iterable[Manifest], published: Contents) -> list[SampleComparison]:
+    """Compare each published source with what a run made of it."""
+    built = contents_of(documents)
+    return [
+        SampleComparison(
+            source=source,
+            documents=int(tables["documents"].partition(".")[0]),
+            content=built.get(source, {}).get("documents", "nothing"),
+            differ=tuple(table for table in tables if built.get(source, {}).get(table) != tables[table]),
+        )
+        for source, tables in published.items()
+    ]
+
+
+def main(arguments: list[str]) -> None:
+    """Write the published contents from the documents of a store."""
+    place = Place(arguments[0])
+    names = sorted({path.split("/")[1] for path in place.list_files("documents")})
+    manifests = [manifest for name in names for manifest in list_manifests(place, "documents", name)]
+    text = json.dumps(contents_of(manifests), indent=1) + "\n"
+    (Path(__file__).parent / "shipped" / FILE).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,229 @@
+"""`[bounds]`: limits for the figures of a run, for themselves and against the run before.
+
+    [bounds]
+    documents = { min = 1000, fall = 0.1 }
+    "dropped share: *" = { rise_by = 0.05 }
+    "held-out loss" = { max = 4.0, rise = 0.02 }
+    "task sentiment: accuracy" = { min = 0.8, worse = 0.05 }
+
+They decide no bytes and are in no fingerprint: a run that crosses one completes, and is marked.
+
+The engine that builds a recipe's parts: processes of this machine, or the workers of a Dask scheduler.
+
+It decides no bytes and is in no fingerprint.
+
+`[notify]`: whom a run notifies, and of what.
+
+No address is in a recipe, because it is copied into the store and its report: the recipe names the environment variable
+that holds it. None of this decides a byte, so it is in no fingerprint.
+
+The name under which a recipe's runs are released by themselves, and how long their records are kept.
+
+None of it decides bytes, or what is built.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from math import isfinite
+from typing import Any
+
+from corpora.errors import InputError
+from corpora.store.settings import PORT, bind_settings, check_choice, check_range, parse_toml, suggest
+from flows.recipes.tables import check_name, override
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundSettings:
+    """Limits of one figure; the key of its table is the figure's name, with `*` for anything.
+
+    A run that crosses one is complete, and is marked: Drifted in the UI, exit code 1, a notice. At least one is given.
+
+    min, max:         the least and the most that it may be
+    fall, rise:       the most that it may fall or rise against the run before, as a share of what it was
+    fall_by, rise_by: the same in the figure's own unit; of a share (`duplicate share`) 0.05 are five points
+    worse:            of the score of a task: it may not be lower than before where chance alone makes such a difference
+                      less often than this, by a paired test on the same examples (0.05)
+    """
+
+    min: float | None = None
+    max: float | None = None
+    fall: float | None = None
+    rise: float | None = None
+    fall_by: float | None = None
+    rise_by: float | None = None
+    worse: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """One line of `[bounds]`. figure: the name of a figure; `*` in it stands for anything"""
+
+    figure: str
+    settings: BoundSettings
+
+    def is_of(self, name: str) -> bool:
+        """Return whether it limits the figure of that name."""
+        pattern = ".*".join(map(re.escape, self.figure.split("*")))
+        return re.fullmatch(pattern, name, re.DOTALL) is not None
+
+    def can_be_of(self, name: str) -> bool:
+        """Return whether it limits the figure of a name, or one of those that begin so if the name ends in a space."""
+        if not name.endswith(" "):
+            return self.is_of(name)
+        head, star, _ = self.figure.partition("*")
+        return head.startswith(name) or bool(star and name.startswith(head))
+
+
+def check_names(bounds: Sequence[Bound], names: Callable[[], Iterable[str]]) -> None:
+    """Raise InputError for a bound of a figure that no run of its recipe has. names: of figures, as `can_be_of`"""
+    for bound in bounds:
+        if not any(map(bound.can_be_of, names())):
+            known = (f"{name}*" if name.endswith(" ") else name for name in names())
+            raise InputError(
+                f'bounds."{bound.figure}" is of a figure that no run of this recipe has: {suggest(bound.figure, known)}'
+            )
+
+
+def read_bounds(table: Mapping[str, Any]) -> tuple[Bound, ...]:
+    """Return the bounds in a recipe's table. Raises InputError."""
+    return tuple(_bound(figure, section) for figure, section in table.items())
+
+
+def _bound(figure: str, section: Any) -> Bound:
+    where = f'bounds."{figure}"'
+    if not isinstance(section, Mapping) or not section:
+        keys = ", ".join(field.name for field in fields(BoundSettings))
+        raise InputError(
+            f"{where} = {section!r} must be a table of bounds ({keys}), as in {{ min = 1000, fall = 0.1 }}."
+        )
+    settings = bind_settings(BoundSettings, section, where)
+    for field in fields(BoundSettings):
+        value = getattr(settings, field.name)
+        moves = field.name not in ("min", "max")
+        if value is not None and not (isfinite(value) and (value >= 0 or not moves)):
+            further = " from 0 up: it is how much the figure may move" if moves else ""
+            raise InputError(f"{where}.{field.name} = {value} must be a number{further}.")
+    if settings.min is not None and settings.max is not None and settings.min > settings.max:
+        raise InputError(f"{where}: min = {settings.min:g} is more than max = {settings.max:g}.")
+    return Bound(figure=figure, settings=settings)
+
+
+LOCAL = "local"
+_CLUSTER = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
+
+
+def check_engine(engine: Any) -> str:
+    """Return the engine that a value names. Raises InputError.
+
+    >>> check_engine("local"), check_engine("tcp://scheduler:8786")
+    ('local', 'tcp://scheduler:8786')
+    """
+    match = _CLUSTER.fullmatch(engine) if isinstance(engine, str) else None
+    if engine == LOCAL or (match is not None and PORT.is_valid(int(match[3]))):
+        return str(engine)
+    shown = "a text of another form" if isinstance(engine, str) and "@" in engine else repr(engine)
+    raise InputError(
+        f'engine = {shown} is not an engine: use "{LOCAL}", for worker processes here, or the address of a Dask '
+        'scheduler, as in "tcp://scheduler:8786" ("tls://..." where the cluster has certificates).'
+    )
+
+
+EVENTS = ("failure", "stall", "bounds", "damage", "approval")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifySettings:
+    """Notifications that a run failed, stalls, crosses a bound or sets damage aside, or a release waits for approval.
+
+    webhook:         the name of an environment variable with the address: of http, to which a JSON object is posted, or
+                     another that Apprise knows (mailto://, slack://)
+    command:         a program and its arguments, which reads the same JSON object on its standard input
+    on:              of what: failure, stall, bounds, damage, approval
+    stall_seconds:   without a finished part, a record or a step of training after which a run is said to stand still
+    command_seconds: that the command may take
+    """
+
+    webhook: str = ""
+    command: tuple[str, ...] = ()
+    on: tuple[str, ...] = EVENTS
+    stall_seconds: float = 3600.0
+    command_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        if self.webhook and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.webhook):
+            raise InputError(
+                "notify.webhook must be the name of an environment variable that holds the address, as in "
+                'webhook = "CLOZE_WEBHOOK": an address may be a secret, and a recipe is copied into its store.'
+            )
+        if self.command and not self.command[0]:
+            raise InputError("notify.command begins with an empty text: name a program, then its arguments.")
+        for event in self.on:
+            check_choice("notify.on", event, EVENTS)
+        check_range("notify.stall_seconds", self.stall_seconds, 1.0, 1e7)
+        check_range("notify.command_seconds", self.command_seconds, 0.1, 600.0)
+
+    @property
+    def somebody(self) -> bool:
+        """Return whether anybody is notified of anything."""
+        return bool((self.webhook or self.command) and self.on)
+
+
+def notify_of_text(text: str, overrides: Mapping[str, str]) -> NotifySettings:
+    """Return whom to notify of a recipe that cannot be read: its `[notify]` table, whatever the rest says.
+
+    >>> notify_of_text("[shards" + chr(10) + "[notify]" + chr(10) + "webhook = 'HOOK'", {}).webhook
+    'HOOK'
+    """
+    section = re.search(r"^\[notify\].*?(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL)
+    try:
+        table = parse_toml(section[0] if section else "")
+        for key, value in overrides.items():
+            if key.startswith("notify."):
+                override(table, key, value)
+        return bind_settings(NotifySettings, table.get("notify", {}), "notify")
+    except ValueError:
+        return NotifySettings()
+
+
+NO_NAME = "@:?&#"  # of the addresses of releases and stores
+
+
+def check_release_name(key: str, name: str) -> None:
+    """Raise InputError for what cannot name a release. key: under which the name was given"""
+    check_name(key, name)
+    if set(name) & set(NO_NAME) or name != name.strip():
+        raise InputError(f"{key} = {name!r}: the name of a release has none of {NO_NAME}, and no space at its ends.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseSettings:
+    """Release of a run by itself, as `cloze release` does it: its files are verified, and its bounds hold.
+
+    A run that crosses a bound, against the current release of that name, is not released: a person decides, with
+    `cloze release`.
+
+    name: under which complete runs are released; "": none is released by itself
+    """
+
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.name:
+            check_release_name("release.name", self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionSettings:
+    """How much is kept of runs that have ended.
+
+    runs:         records and reports of the recipe in its store, the newest; the last ten completed stay in any case
+    history_days: under `cloze serve` and `cloze ui`, how long the orchestrator's own database keeps runs
+    """
+
+    runs: int = 500
+    history_days: float = 30.0
+
+    def __post_init__(self) -> None:
+        check_range("retention.runs", self.runs, 1, 1e9)
+        check_range("retention.history_days", self.history_days, 0.1, 36_500)

@@ -1,0 +1,250 @@
+"""Addresses that people type: an artifact's folder, a store, the newest shards of a store.
+
+A store is recognized by what it holds: artifacts at KIND/NAME/FINGERPRINT and runs at runs/RUN. The names of the
+folders above it do not matter. `STORE@NAME` is what was released under a name, `STORE@NAME:2` the second entry of its
+history.
+Cost: one listing of what is below the address, and another of the part of it that belongs to a store.
+
+Runs by short ids, as git has them for commits: a unique beginning of the id, or a unique end of its moment.
+
+    20261126T184802483910-news     the id of a run
+    483910                         its short id, which `cloze runs` lists: the last digits of the moment, six or more
+    20261126T18                    its beginning, where no other run began in that hour
+
+What fits several runs is refused, with those that it fits. Cost: a listing of `runs/`.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corpora.errors import InputError
+from corpora.store.manifest import Manifest
+from corpora.store.places.place import Place
+from corpora.store.stage import MANIFEST, read_manifest
+from flows.run.record.releases import Release, manifests_of, release_at
+from flows.run.record.run_record import RunRecord, list_runs, moment_of, newest_runs, newest_used, read_run
+from flows.run.stage_kinds import STAGES
+
+if TYPE_CHECKING:
+    from tokenizers_train.vocabularies.vocabulary import Vocabulary
+
+
+RUNS = "runs"
+_FINGERPRINT = re.compile("[0-9a-f]{24}")
+_SHORT = re.compile("[0-9a-f]{4,23}")
+_DEFAULT = "store"  # in which a short fingerprint by itself is looked up
+_MOST = 5  # artifacts named where a short fingerprint fits several
+_RUN = re.compile(rf"{RUNS}/[^/]+/(run\.json|recipe\.toml)")
+_DEPTH = 3  # of an artifact's folder in its store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """One artifact in a store."""
+
+    place: Place
+    manifest: Manifest
+
+
+def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
+    """Find the artifacts at an address: one artifact's folder, all of a kind or name, or a whole store.
+
+    kind: only artifacts of this kind
+    Raises InputError if there is none.
+    """
+    if (named := release_at(address)) is not None:
+        return _of_release(address, *named, kind)
+    place, inside = split_address(address)
+    paths = sorted(path for path in place.list_files(inside) if is_manifest(path))
+    manifests = [read_manifest(place, path.removesuffix(f"/{MANIFEST}")) for path in paths]
+    artifacts = [Artifact(place=place, manifest=m) for m in manifests if m is not None and kind in (None, m.kind)]
+    if not artifacts:
+        what = f"{kind} artifact" if kind else "artifact"
+        raise InputError(
+            f"There is no {what} at {place.to_address(inside)}: give a store's folder, or an artifact's folder inside "
+            "it (STORE/KIND/NAME/FINGERPRINT); `cloze run` prints where it put things."
+        )
+    return artifacts
+
+
+def _of_release(address: str, place: Place, release: Release, kind: str | None) -> list[Artifact]:
+    """Return the artifacts that a release names, or those of a kind. Raises InputError if it names none."""
+    manifests = [m for m in manifests_of(place, release) if kind in (None, m.kind)]
+    if not manifests:
+        has = ", ".join(f"{artifact.kind}/{artifact.name}" for artifact in release.artifacts)
+        raise InputError(f"{address}: the release has no {kind} artifact; it has {has}.")
+    return [Artifact(place=place, manifest=manifest) for manifest in manifests]
+
+
+def split_address(address: str) -> tuple[Place, str]:
+    """Split an address into (store, path inside it). The last folders, with what is below them, may be a store's.
+
+    The fingerprint of an artifact may be its unique beginning, of four digits or more: `3f2a9c` in the folder `store`,
+    `STORE/3f2a9c`, `STORE/shards/news/3f2a9c`. If no store is found, the whole address is taken for one.
+    Raises InputError if such a beginning fits several artifacts.
+    """
+    whole = Place(address)
+    below = whole.list_files("")
+    if not below and whole.name == MANIFEST:
+        whole = whole.parent
+        below = whole.list_files("")
+    for place, inside in _cuts(whole):
+        paths = (f"{inside}/{path}" if inside else path for path in below)
+        if any(is_of_artifact(path) or _RUN.fullmatch(path) for path in paths):
+            return place, inside
+    return (not below and _at_short_fingerprint(address)) or (whole, "")
+
+
+def is_short(address: str) -> bool:
+    """Tell whether an address may end in the beginning of an artifact's fingerprint.
+
+    >>> is_short("3f2a9c"), is_short("store/shards/news/3f2a9c"), is_short("news"), is_short("s3://bucket/3f2?x=1")
+    (True, True, False, False)
+    """
+    return _SHORT.fullmatch(address.rpartition("/")[2]) is not None
+
+
+def short_folder(folder: str) -> str:
+    """Return an artifact's folder with a short fingerprint, for a list.
+
+    >>> short_folder("shards/news/3f2a9c1b00112233445566ff")
+    'shards/news/3f2a9c1b'
+    """
+    return folder[: len(folder) - 16] if _FINGERPRINT.fullmatch(folder.rpartition("/")[2]) else folder
+
+
+def _at_short_fingerprint(address: str) -> tuple[Place, str] | None:
+    """Return the only artifact whose fingerprint begins as an address ends, None if there is none."""
+    if not is_short(address) or (parent := Place(address).parent).address == Place(address).address:
+        return None
+    place, inside = split_address(parent.address if "/" in address else _DEFAULT)
+    begun = address.rpartition("/")[2]
+    manifests = (path for path in place.list_files(inside) if is_manifest(path))
+    fits = sorted(path.removesuffix(f"/{MANIFEST}") for path in manifests if path.split("/")[2].startswith(begun))
+    if len(fits) > 1:
+        raise InputError(
+            f"{len(fits)} artifacts in {place.to_address(inside)} have a fingerprint that begins with {begun!r}: "
+            f"{', '.join(fits[:_MOST])}{', ...' if len(fits) > _MOST else ''}. Give more of it."
+        )
+    return (place, fits[0]) if fits else None
+
+
+def _cuts(whole: Place) -> Iterator[tuple[Place, str]]:
+    """Yield the ways to cut an address: before none of its folders, before the last, ...; as typed, then resolved."""
+    for place in (whole, whole.without_links):
+        inside = ""
+        for _ in range(_DEPTH + 1):
+            yield place, inside
+            inside = f"{place.name}/{inside}" if inside else place.name
+            place = place.parent
+
+
+def is_manifest(path: str) -> bool:
+    """Tell whether a path in a store is an artifact's manifest."""
+    return is_of_artifact(path) and path.count("/") == _DEPTH and path.endswith(f"/{MANIFEST}")
+
+
+def is_of_artifact(path: str) -> bool:
+    """Tell whether a path in a store is a file of an artifact.
+
+    >>> is_of_artifact(f"models/news/{24 * '0'}/manifest.json"), is_of_artifact("models/news/raw/old/text.txt")
+    (True, False)
+    """
+    kind, *more = path.split("/")
+    return kind in STAGES and len(more) >= _DEPTH and _FINGERPRINT.fullmatch(more[1]) is not None
+
+
+def newest(artifacts: list[Artifact]) -> Artifact:
+    """The artifact of a store that the newest recorded run made or reused; with none on record, the last."""
+    place = artifacts[-1].place
+    return Artifact(place=place, manifest=newest_used(place, [artifact.manifest for artifact in artifacts]))
+
+
+def vocabulary_of(shards: Artifact) -> "Vocabulary":
+    """The vocabulary that a shard set was tokenised with. Raises InputError where it is gone."""
+    from tokenizers_train.build import read_vocabulary  # only a few commands need it
+
+    return read_vocabulary(shards.place, vocabulary_artifact(shards))
+
+
+def vocabulary_artifact(shards: Artifact) -> Manifest:
+    """The artifact of that vocabulary. Raises InputError where it is gone."""
+    parent = next(parent for parent in shards.manifest.parents if parent.role == "vocabularies")
+    manifest = read_manifest(shards.place, f"vocabularies/{parent.name}/{parent.fingerprint}")
+    if manifest is None:
+        raise InputError(
+            f"The vocabulary {parent.name}/{parent.fingerprint} is not in {shards.place.to_address('')} any more, and "
+            "without it token ids say nothing: run the recipe again, and take what it builds."
+        )
+    return manifest
+
+
+SHORTEST = 6  # digits of a short id
+MOST = 5  # runs named where a name fits several
+_RUN_ID = re.compile(r"\d{4,}(T\d*)?(-[^/]*)?")
+
+
+def short_run_ids(run_ids: Sequence[str]) -> Mapping[str, str]:
+    """Return the short id of each run of a store; the whole id if it has no moment, or another run has the same one.
+
+    >>> list(short_run_ids(["20261126T184802483910-a", "20261127T184802483910-b", "20261128T000000772041-c"]).values())
+    ['20261126', '20261127', '772041']
+    """
+    moments = {run_id: run_id.partition("-")[0] for run_id in run_ids if moment_of(run_id) is not None}
+    short = dict(zip(run_ids, run_ids, strict=True))
+    for length in range(SHORTEST, max(map(len, moments.values()), default=0)):
+        fits = Counter(run_id[:length] for run_id in run_ids) + Counter(m[-length:] for m in moments.values())
+        for run_id, moment in moments.items():
+            unique = [text for text in (moment[-length:], run_id[:length]) if fits[text] == 1]
+            if short[run_id] == run_id and unique:
+                short[run_id] = unique[0]
+    return short
+
+
+def is_run_id(text: str) -> bool:
+    """Tell whether a text has the form of a run's id, of its beginning, or of its short id.
+
+    >>> is_run_id("483910"), is_run_id("20261126T18"), is_run_id("news.toml"), is_run_id("2026.toml")
+    (True, True, False, False)
+    """
+    return _RUN_ID.fullmatch(text) is not None
+
+
+def whole_run_id(name: str, place: Place) -> str:
+    """Return the id of the recorded run that a name fits. Raises InputError if it fits none, or several."""
+    run_ids = list_runs(place)
+    fits = [name] if name in run_ids else [run_id for run_id in run_ids if _fits(name, run_id)]
+    if len(fits) == 1:
+        return fits[0]
+    if fits:
+        listed = ", ".join(fits[-MOST:])
+        raise InputError(f"{len(fits)} runs fit {name!r}, the newest: {listed}. Give more of the id.")
+    raise InputError(
+        f"There is no run {name!r} in {place.to_address('')}. `cloze runs` lists those of a store; --store names "
+        "another store, and a run of any store is named by its folder, STORE/runs/RUN."
+    )
+
+
+def _fits(name: str, run_id: str) -> bool:
+    return run_id.startswith(name) or (len(name) >= SHORTEST and run_id.partition("-")[0].endswith(name))
+
+
+def find_run(name: str, store: str) -> tuple[Place, RunRecord]:
+    """Return the run that an id, a short one, a run's folder, or a store means. Raises InputError.
+
+    store: in which ids are looked up
+    """
+    if "/" not in name and not Path(name).is_dir():
+        place = Place(store)
+        return place, read_run(place, whole_run_id(name, place))
+    place, inside = split_address(name)
+    if inside.startswith(f"{RUNS}/"):
+        return place, read_run(place, whole_run_id(inside.split("/")[1], place))
+    newest = next((run for run in newest_runs(place) if run.state == "completed"), None)
+    if newest is None:
+        raise InputError(f"There is no completed run in {place.to_address('')}: `cloze run` records one.")
+    return place, newest

@@ -1,0 +1,357 @@
+"""Repairs damage during a run: the part that holds the damaged file is built again over it, and the run continues.
+
+Reading a damaged file raises `Damaged`, which names it. The run distrusts that file from then on and goes through its
+stages again: the survey of the file's stage finds its part missing, and everything else exists already. The part's
+inputs are checked as they are read, so damage there is treated the same way: first the input is built again, then the
+part. Raw files are not read unless they are what the lock says. What `cloze verify` has listed in the store
+(`damage_list.py`) is distrusted from the start, and taken off the list when it is built again.
+
+A record of a part whose files are whole is written again from them, and builds nothing.
+
+Damage that cannot be repaired ends the run: a file that belongs to no stage of this run, and one that was built again
+and is damaged once more.
+
+Cost: for each damaged file, another survey and plan of all stages; for damaged documents, one reading of their raw
+files.
+
+Quarantine: a record that ends the worker that reads or judges it, time and again, is passed over; the lock says so.
+
+A time or memory limit, or a crash in a library, never decides by itself what is in a corpus, because the next attempt
+may end differently. It ends the worker and so fails the attempt. A record at which every attempt of a task ended goes
+onto the lock's list, which is an input of the run like its raw files: with that lock every machine passes the record
+over and counts it as dropped (parse: quarantined). Take its line out of the lock to have it tried again.
+
+A worker that stalled does not count as an attempt: the pool replaces it and calls again (`corpora.store.worker_pool`).
+
+Records that could not be read: a line for the terminal with how many, the first of them by name, and why.
+
+A damaged, locked or too large file or row is one record that its source drops and counts; no other record is lost by
+it. Cost: nothing without such a record; else the dropped rows of the parts that have the first of them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from pathlib import Path
+from shlex import quote
+
+from corpora.errors import InputError
+from corpora.generic_types import Result
+from corpora.judging.documents import DocumentsJob
+from corpora.judging.statistics_build import StatisticsJob
+from corpora.schema import DROPPED, DroppedDocument, iter_dropped
+from corpora.sources.passed_over import UNOPENED, Looked
+from corpora.store.damage import Damaged, find_digest
+from corpora.store.file_check import rebuild_part_record
+from corpora.store.manifest import Manifest, Part, compute_fingerprint, is_part_record
+from corpora.store.places.place import Place
+from corpora.store.stage import MANIFEST, Stage, Survey, list_contents, read_manifest, survey_stage
+from corpora.store.tables import read_part_table
+from corpora.store.worker_pool import WorkerDied
+from flows.recipes.lock import Lock
+from flows.recipes.privacy import Privacy, visible
+from flows.recipes.recipe import Recipe
+from flows.run.faults.damage_list import read_damage_list, write_damage_list
+from flows.run.faults.locks import change_lock
+from flows.run.faults.skipped_files import left_out_files, sha256_of_raw
+from flows.run.inputs.unread_files import LOST
+from flows.run.record.counts_text import counted
+from flows.run.record.run_record import QUARANTINED, SetAside
+
+
+@dataclass(kw_only=True)
+class DamageTracker:
+    """Tracks the damage in the store of a run: what it met, and what the store's list names.
+
+    tell:       is called with a line about each damaged file
+    distrusted: files that are not built again yet
+    listed:     paths of those that the list names
+    rebuilt:    paths of files that are
+    """
+
+    place: Place
+    tell: Callable[[str], None]
+    distrusted: dict[str, Damaged] = field(default_factory=dict)
+    listed: set[str] = field(default_factory=set)
+    rebuilt: set[str] = field(default_factory=set)
+    _told: set[str] = field(default_factory=set)
+
+    def distrust_listed(self, names: Collection[str]) -> None:
+        """Distrust what the store's list names of artifacts of these names. Raises InputError."""
+        damaged = read_damage_list(self.place)
+        self.listed = {path for path in damaged if path.split("/")[1] in names}
+        self.distrusted |= {path: Damaged(path, damaged[path]) for path in self.listed}
+        if self.listed:
+            files = counted(len(self.listed), "file")
+            self.tell(f"`cloze verify` found {files} damaged. What this recipe makes of them is built again.")
+
+    def distrust(self, fault: Damaged) -> None:
+        """Have a file built again at the next survey of its stage. Raises InputError if that would not repair it."""
+        if fault.path in self.rebuilt:
+            raise InputError(
+                f"{fault.path} was damaged, was built again, and is damaged again: {fault.what}. The disk or the "
+                "memory of this machine is not to be trusted: test both, or run on another machine with another store."
+            ) from fault
+        if fault.path in self.distrusted:
+            raise fault
+        self.distrusted[fault.path] = fault
+        self._tell(fault, "It is built again.")
+
+    def survey(self, stage: Stage) -> Survey:
+        """Survey a stage in the store, without distrusted files. Raises InputError if it cannot be repaired.
+
+        A damaged manifest or record of its own is distrusted from now on; one of another artifact is reported.
+        """
+        survey = survey_stage(self.place, stage, self.distrusted)
+        if self._leave_lost(stage, lost_parts(stage, survey)):
+            survey = survey_stage(self.place, stage, self.distrusted)
+        own = [fault for fault in survey.faults if fault.path.startswith(f"{stage.folder}/")]
+        for fault in own:
+            self.distrust(fault)
+        for fault in survey.faults:
+            self._tell(fault, "It is passed over.")
+        if own:
+            survey = survey_stage(self.place, stage, self.distrusted)
+        if lost := lost_parts(stage, survey):
+            raise InputError(
+                f"{stage.folder}: files of part {lost[0]} are missing or damaged, and the raw files that it was made "
+                "from are gone. Bring them back, then run again."
+            )
+        return survey
+
+    def _leave_lost(self, stage: Stage, names: Collection[str]) -> bool:
+        """Leave listed files of lost parts as they are; return whether there are any. Reading one still ends a run."""
+        manifest = read_manifest(self.place, stage.folder) if names and self.listed else None
+        parts = manifest.parts if manifest is not None else ()
+        paths = {f"{stage.stage_folder}/{path}" for part in parts if part.name in names for path in part.paths}
+        for path in (left := paths & self.listed & self.distrusted.keys()):
+            self._tell(self.distrusted.pop(path), "It stays so, because the raw files that it was made from are gone.")
+        return bool(left)
+
+    def rewrite_records(self, stage: Stage) -> None:
+        """Write distrusted records of parts again that the stage's manifest names and whose files are whole."""
+        wanted = {
+            path for path in self.distrusted if is_part_record(path) and path.startswith(f"{stage.stage_folder}/")
+        }
+        if not wanted or f"{stage.folder}/{MANIFEST}" in self.distrusted:
+            return
+        try:
+            manifest = read_manifest(self.place, stage.folder)
+        except Damaged:
+            return  # the survey meets it, too
+        for part in manifest.parts if manifest is not None else ():
+            assert part.record is not None
+            path = f"{stage.stage_folder}/{part.record.path}"
+            own = replace(part, name=Path(path).stem, record=None)
+            with suppress(Damaged):  # of its files: they are built again, and it with them
+                if path in wanted:
+                    data = rebuild_part_record(self.place, stage.kind, stage.stage_folder, own).to_bytes()
+                    if find_digest(data) == part.record.digest:
+                        self.place.write(path, data)
+                        self._trust({path})
+
+    def faults_of(self, stage: Stage, survey: Survey) -> tuple[Damaged, ...]:
+        """The damage that keeps a stage from being whole."""
+        if survey.manifest is not None:
+            return ()
+        where = stage.stage_folder if survey.damaged else stage.folder  # a manifest may point to older artifacts
+        return tuple(fault for path, fault in self.distrusted.items() if path.startswith(f"{where}/"))
+
+    def refuse_changed_inputs(self, stage: Stage, survey: Survey) -> None:
+        """Stop if damaged parts would be built again from raw files that are not what the lock says.
+
+        Usually a file that was hashed once is trusted by its size and times, but what damaged a store may have changed
+        it. Reads every file once. Raises InputError.
+        """
+        if not survey.damaged and not self.faults_of(stage, survey):
+            return
+        jobs = (plan.job for plan in survey.missing if isinstance(plan.job, DocumentsJob | StatisticsJob))
+        for file in dict.fromkeys(piece.file for job in jobs for piece in job.slices):
+            digest = sha256_of_raw(file.path)
+            if digest != file.sha256:
+                raise InputError(
+                    f"{file.path} has other bytes than {file.name} in the lock: its sha256 is {digest[:12]} and the "
+                    f"lock says {file.sha256[:12]}. Documents in the store are damaged and must be built again from "
+                    "it: get it again, then run again."
+                )
+
+    def trust_rebuilt(self, survey: Survey, manifest: Manifest) -> None:
+        """Trust the files again that were written for a stage, which was published after a survey."""
+        names = {plan.name for plan in survey.missing}
+        folder, built = manifest.stage_folder, [part for part in manifest.parts if part.name in names]
+        written = {f"{folder}/{path}" for part in built for path in part.paths}
+        if survey.damaged or written & self.distrusted.keys():
+            self._share(folder, built, frozenset(written | self.distrusted.keys()))
+        if survey.manifest is None:
+            written.add(f"{manifest.folder}/{MANIFEST}")
+        self._trust(written & self.distrusted.keys())
+
+    def _share(self, folder: str, built: Sequence[Part], stale: frozenset[str]) -> None:
+        """Let all manifests of a stage name parts that were built again, in place of damaged and of older files.
+
+        stale: paths of files that were written again, or are damaged
+        """
+        newer = {part.fingerprint: part for part in built}
+
+        def shared(part: Part) -> Part:
+            new = newer.get(part.fingerprint, part)
+            is_stale = not stale.isdisjoint(f"{folder}/{path}" for path in part.paths)
+            return replace(new, name=part.name) if is_stale and list_contents(new) == list_contents(part) else part
+
+        for path in [path for path in self.place.list_files(folder) if path.endswith(f"/{MANIFEST}")]:
+            with suppress(Damaged):  # a run that needs it meets that
+                manifest = Manifest.from_bytes(self.place.read(path), path)
+                parts = tuple(map(shared, manifest.parts))
+                if parts != manifest.parts:
+                    self.place.write(path, manifest.with_parts(parts).to_bytes(), is_final=True)
+                    left = {f"{folder}/{file}" for part in manifest.parts for file in part.paths}
+                    left -= {f"{folder}/{file}" for part in parts for file in part.paths}
+                    self._trust(left & self.distrusted.keys())
+
+    def _trust(self, paths: Collection[str]) -> None:
+        """Trust files that were written again, and take them off the store's list."""
+        for path in paths:
+            del self.distrusted[path]
+            self.rebuilt.add(path)
+        if self.listed.intersection(paths):
+            left = {path: what for path, what in read_damage_list(self.place).items() if path not in paths}
+            write_damage_list(self.place, left)
+
+    def _tell(self, fault: Damaged, what_follows: str) -> None:
+        if fault.path not in self._told:
+            self._told.add(fault.path)
+            self.tell(f"{fault.path} is damaged: {fault.what}. {what_follows}")
+
+
+def run_past_damage(run: Callable[[], Result], damage: DamageTracker) -> Result:
+    """Run, and run again for each damaged file. Raises what `run` raises, and InputError."""
+    while True:
+        try:
+            return run()
+        except Damaged as fault:
+            damage.distrust(fault)
+
+
+def lost_parts(stage: Stage, survey: Survey) -> list[str]:
+    """Return the damaged parts of a stage that cannot be planned because their raw files are gone."""
+    planned = {part.name for part in stage.parts}
+    return [name for name in survey.damaged if name not in planned]
+
+
+MOST = 20  # in one run; if more records end their workers, the records are not the cause
+
+
+def quarantine_record(recipe: Recipe, lock: Lock, error: WorkerDied, tell: Callable[[str], None]) -> Lock:
+    """Add a record to the quarantine of a lock, also on disk. Raises InputError if that cannot be written."""
+    place = error.record
+    change_lock(recipe.lock_path, tell, lambda on_disk: _with(on_disk, place))
+    tell(f"{described(lock, place)} is in quarantine from now on: {error}")
+    return _with(lock, place)
+
+
+def described(lock: Lock, place: str) -> str:
+    """Describe a record in quarantine.
+
+    >>> described(Lock(), "ab12 -1 300")
+    'The record at byte 300 of a raw file (sha256 ab12)'
+    """
+    digest, stream, offset = place.split(" ")
+    files = (file for generation in lock.generations for files in generation.values() for file in files)
+    name = next((file.name for file in files if file.sha256 == digest), "a raw file")
+    at = f"byte {offset}" if int(stream) < 0 else f"byte {offset} of stream {stream}"
+    return f"The record at {at} of {name} (sha256 {digest[:12]})"
+
+
+def no_record_to_blame(error: WorkerDied) -> str:
+    """Return the message for a task whose attempts ended with no record, or not always the same one, in work."""
+    return (
+        f"{error} Each attempt ended, and no one record is to blame. If memory ran out, run with fewer `--workers`; "
+        "if it was a limit of [workers], raise it; if a step or library of your own crashes, fix it. "
+        "Finished parts are kept, and the same command resumes from there."
+    )
+
+
+def _with(lock: Lock, place: str) -> Lock:
+    return replace(lock, quarantine=tuple(sorted({*lock.quarantine, place})))
+
+
+REASONS = ("damaged", "encrypted", "drm", "too large")  # of the step that parses
+ASIDE = {
+    "damaged": "damaged record",
+    "encrypted": "encrypted record",
+    "drm": "locked record",
+    "quarantined": QUARANTINED,
+}
+NAMED, CHARACTERS = 10, 100  # records, and of why each could not be read
+
+
+NOWHERE = (0, "")  # the place of a file that is in no generation
+
+
+def find_set_aside(
+    lock: Lock, documents: Sequence[Manifest], looked: Mapping[str, Looked], before: Collection[SetAside]
+) -> tuple[SetAside, ...]:
+    """Return what a run goes on without because it cannot be read.
+
+    documents: of all sources and generations; looked: by source, files that are not read
+    before: what the complete run before it went on without
+    """
+    places = lock.places
+    found = [
+        (kind, number, manifest.folder)
+        for manifest in documents
+        for reason, kind in ASIDE.items()
+        if (number := manifest.ledger.find_account("records").outcomes.get(f"dropped: parse: {reason}", 0))
+    ]
+    files = left_out_files(lock, documents)
+    left_out = Counter((file.source, places.get((file.source, file.sha256), NOWHERE)[0]) for file in files)
+    found += [("unreadable file", number, f"{name} {came}") for (name, came), number in left_out.items()]
+    found += [
+        (group.kind, group.number, f"{source} {compute_fingerprint(names=group.names)}")
+        for source, files in looked.items()
+        for group in files.passed_over
+        if group.kind in (*UNOPENED, LOST)
+    ]
+    known = {(each.kind, each.place): each.number for each in before}
+    return tuple(
+        SetAside(kind=kind, number=number, place=place, new=max(0, number - known.get((kind, place), 0)))
+        for kind, number, place in found
+    )
+
+
+def unread_lines(place: Place, documents: Manifest, samples: str) -> list[str]:
+    """Return a line for each reason why records of a source could not be read; none of other stages. Raises Damaged.
+
+    samples: the recipe's `privacy.samples`
+    """
+    if documents.kind != "documents":
+        return []
+    outcomes = documents.ledger.find_account("records").outcomes
+    numbers = {reason: outcomes.get(f"dropped: parse: {reason}", 0) for reason in REASONS}
+    folder = quote(place.to_address(documents.folder))
+    lines = []
+    for reason, number in numbers.items():
+        if number:
+            first = ", ".join(_named(row, samples) for row in islice(_rows(place, documents, reason), NAMED))
+            more = f" and {number - NAMED:,} more" if number > NAMED else ""
+            what = counted(number, f"record is {reason} and left out", f"records are {reason} and left out")
+            lines.append(f"{documents.name}: {what}: {first}{more}. `cloze inspect {folder}` shows them.")
+    return lines
+
+
+def _rows(place: Place, documents: Manifest, reason: str) -> Iterator[DroppedDocument]:
+    """Yield the dropped rows of a reason, from the parts that have some."""
+    with_some = (
+        part
+        for part in documents.parts
+        if part.ledger.find_account("records").outcomes.get(f"dropped: parse: {reason}")
+    )
+    tables = (read_part_table(place, documents.stage_folder, part, "dropped", DROPPED.names) for part in with_some)
+    return (row for row in iter_dropped(chain.from_iterable(tables)) if (row.step, row.reason) == ("parse", reason))
+
+
+def _named(row: DroppedDocument, samples: str) -> str:
+    detail = f" ({visible(row.detail, CHARACTERS)})" if row.detail and samples == "text" else ""
+    return f"{Privacy(samples).where(row.locator)}{detail}"

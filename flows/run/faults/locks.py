@@ -1,0 +1,164 @@
+"""Keeps clean-up of a store (`cloze gc`) and runs and releases that begin out of each other's way.
+
+Each first announces itself in a file of the store, and then looks for the other: if two begin at once, at least one
+sees the other. A run that sees a clean-up waits for its end; a clean-up that sees a run leaves everything that the
+run may use. This needs no lock, so it holds for object stores, and between machines.
+
+Holds a file so that only one process of a machine does something, on a disk that has locks.
+
+A recipe's lock file is read, added to and written by one run at a time; it also clears up after killed runs.
+"""
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.generic_types import Tell
+from corpora.store.leases import MAX_SILENT_SECONDS, Heartbeat, HeartbeatWriter, read_heartbeat
+from corpora.store.places.files import NO_LOCK_ERRORS, hold_lock, remove_abandoned
+from corpora.store.places.place import Place
+from flows.recipes.lock import Lock, read_lock, write_lock
+
+CLEARING = "clearing"  # the folder
+LOOK_SECONDS = 0.5
+
+
+class Clearing:
+    """A clean-up of a store under way. What it removes is in its file, which identifies one that was killed."""
+
+    def __init__(self, place: Place, path: str) -> None:
+        self._folders: Sequence[str] = ()
+        self._heard = time.time()
+        self._presence = HeartbeatWriter(place, path, self._said)
+
+    def begin(self, folders: Sequence[str]) -> None:
+        """Write down which artifacts are removed, before the first is."""
+        self._folders = folders
+        self._presence.write_now()
+
+    def go_on(self) -> None:
+        """Return, unless this process stalled so long that others may consider it dead. Raises InputError then."""
+        if time.time() - self._heard > MAX_SILENT_SECONDS / 2:
+            raise InputError("The clean-up stalled for minutes, and runs may have begun: start it again.")
+
+    def end(self, keep: bool = False) -> None:
+        """End the clean-up. keep: keep its file, because it was not finished"""
+        self._presence.stop(keep)
+
+    @property
+    def begun(self) -> bool:
+        """True if anything may be removed already."""
+        return bool(self._folders)
+
+    def _said(self) -> dict[str, list[str]]:
+        self._heard = time.time()
+        return {"folders": list(self._folders)}
+
+
+@contextmanager
+def clearing(place: Place) -> Iterator[Clearing]:
+    """Let only this process clear a store during the block. Raises InputError if another does.
+
+    A block that fails leaves the file, as a killed process does: the next clean-up finishes its work from it.
+    """
+    path = f"{CLEARING}/{os.getpid()}-{uuid.uuid4().hex[:12]}.json"
+    mine = Clearing(place, path)
+    others = [present for name, present in clearings(place).items() if name != path and not present.is_gone]
+    if others:
+        mine.end()
+        process = others[0].process
+        raise InputError(
+            f"Another `cloze gc` clears {place.to_address('')}: process {process.pid} on {process.host}. Wait for its "
+            "end."
+        )
+    ended = False
+    try:
+        yield mine
+        ended = True
+    finally:
+        mine.end(keep=bool(mine.begun and not ended))
+
+
+def clearings(place: Place) -> dict[str, Heartbeat]:
+    """Return the processes that clear a store, or were killed while they did, by the paths of their files."""
+    clearing_by_path = {
+        path: read_heartbeat(place, path) for path in place.list_files(CLEARING) if path.endswith(".json")
+    }
+    return {path: present for path, present in clearing_by_path.items() if present is not None}
+
+
+def wait_for_clearing(place: Place, tell: Callable[[str], None]) -> bool:
+    """Wait until nobody clears a store; tell whether anybody did. Call it when others can see what must stay."""
+    reported = False
+    while any(not present.is_gone for present in clearings(place).values()):
+        if not reported:
+            tell("A clean-up of this store is under way (`cloze gc`): waiting for its end.")
+            reported = True
+        time.sleep(LOOK_SECONDS)
+    return reported
+
+
+@contextmanager
+def held_alone(
+    file: Path, refusal: Callable[[OSError], InputError], tell: Tell, waiting: str = "", lockless: str = ""
+) -> Iterator[None]:
+    """Hold a file for the time of the block, alone, if its file system has locks. Raises `refusal` of what it answers.
+
+    waiting, lockless: lines for while another process holds the file, and for a file system without locks
+    """
+    with ExitStack() as stack:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(hold_lock(file, lambda: tell(waiting)))
+        except OSError as error:
+            if error.errno not in NO_LOCK_ERRORS:
+                raise refusal(error) from error
+            file.unlink()
+            tell(lockless)
+        yield
+
+
+@contextmanager
+def recipe_held(lock_path: Path | None, tell: Tell) -> Iterator[None]:
+    """Keep other runs of a recipe from its lock during the block, so that no two runs take one file for new.
+
+    Raises InputError if the lock's folder cannot be written.
+    """
+    if lock_path is None:
+        yield
+        return
+
+    def refusal(error: OSError) -> InputError:
+        return InputError(
+            f"Cannot write {lock_path}: {error.strerror}. The lock is next to its recipe: copy the recipe to a folder "
+            "that you may write."
+        )
+
+    waiting = "Another run of this recipe finds its raw files first."
+    lockless = f"The file system of {lock_path.parent} has no locks: run this recipe only once at a time."
+    with held_alone(lock_path.with_name(f".{lock_path.name}.held"), refusal, tell, waiting, lockless):
+        yield
+
+
+def change_lock(lock_path: Path | None, tell: Tell, change: Callable[[Lock], Lock]) -> None:
+    """Change a recipe's lock on disk, if it has one. Raises InputError if that cannot be written."""
+    if lock_path is not None:
+        with recipe_held(lock_path, tell):
+            write_lock(lock_path, change(read_lock(lock_path)))
+
+
+def clear_up(place: Place, home: Path, tell: Callable[[str], None]) -> None:
+    """Remove what killed runs left half-written in a store and in the folder for caches, and report how much it was.
+
+    Files that a live process writes stay, for this recipe or another; an object store has no such files. Costs a
+    listing of the store's files.
+    """
+    left = [*home.glob(".*")]
+    if place.is_local:
+        left += [Path(place.to_full_path(path)) for path in place.list_unfinished("")]
+    if number := remove_abandoned(left):
+        tell(f"Removed {number} unfinished file{'s' * (number > 1)} of runs that were killed.")

@@ -1,0 +1,78 @@
+"""What a recipe reaches besides the text that it reads: programs it runs, folders it writes to, hosts it asks.
+
+A recipe is a program, and may be somebody else's. Promise: everything outside of Cloze that it can start, and every
+folder and host that it names, is listed; nothing is run or asked for that. Code of installed packages is listed by the
+package that it comes from.
+"""
+
+from collections.abc import Iterator, Mapping
+from shlex import join
+from urllib.parse import urlsplit
+
+from corpora.acquire.fetch_table import PUBLISHERS, AcquireSettings, folder_of
+from corpora.sources.registry import kinds, origin
+from corpora.store.places.address import is_object_address, without_password
+from flows.recipes.privacy import printable
+from flows.recipes.recipe import Recipe
+from flows.recipes.run_settings import LOCAL
+from trainer.settings.model import model_json
+from trainer.tasks.registry import task_package
+
+
+def reach_of(recipe: Recipe) -> Mapping[str, list[str]]:
+    """Return what a recipe runs, writes to and asks, in words."""
+    found = {"runs": _runs(recipe), "writes to": _writes(recipe), "asks": _asks(recipe)}
+    return {what: list(dict.fromkeys(map(printable, lines))) for what, lines in found.items()}
+
+
+def _runs(recipe: Recipe) -> Iterator[str]:
+    if recipe.notify.command:
+        yield f"{join(recipe.notify.command)} (notify.command, with your rights)"
+    for entry in recipe.sources:
+        package = origin(entry.source.kind) if entry.source.kind in kinds() else None
+        if package is not None:
+            yield f"{package['distribution']} {package['version']} (source {entry.source.kind})"
+        yield from (f"{step.package} (step {step.step.kind})" for step in entry.documents.steps)
+    if recipe.model is not None and not recipe.model.folder:
+        packages = {key: value for key, value in model_json(recipe.model.settings).items() if key.endswith("_package")}
+        yield from (f"{package} ({key.removesuffix('_package')} of the model)" for key, package in packages.items())
+    for task in recipe.tasks:
+        kind = str(task.settings.task)
+        if kind and "/" not in kind and (package_name := task_package(kind)):
+            yield f"{package_name} (task {kind})"
+
+
+def _writes(recipe: Recipe) -> Iterator[str]:
+    yield f"{recipe.store} (store)"
+    for entry in recipe.sources:
+        if entry.fetch is not None and recipe.path is not None:
+            yield f"{folder_of(entry.fetch, recipe.path.parent)} (fetch of {entry.source.name})"
+
+
+def _asks(recipe: Recipe) -> Iterator[str]:
+    for entry in recipe.sources:
+        if entry.fetch is not None:
+            yield from (f"{host} (fetch of {entry.source.name})" for host in _hosts(entry.fetch))
+    places = [
+        ("store", recipe.store),
+        *((each.source.name, getattr(each.source, "path", "")) for each in recipe.sources),
+    ]
+    yield from (f"{place} ({what})" for what, place in places if is_object_address(str(place)))
+    if recipe.engine != LOCAL:
+        yield f"{recipe.engine} (engine: its workers run the recipe)"
+    if recipe.notify.webhook:
+        yield f"the address in {recipe.notify.webhook} (notify.webhook)"
+
+
+def _hosts(settings: AcquireSettings) -> Iterator[str]:
+    """Yield the hosts that a fetch begins with; a list that is fetched may name others."""
+    published = PUBLISHERS.get(settings.catalogue)
+    base = settings.mirror or published
+    addresses = [base] if base else [*settings.urls, *([settings.list] if settings.list else [])]
+    for address in addresses:
+        if "://" not in str(address):
+            yield f"the hosts that {address} lists"
+            continue
+        yield urlsplit(without_password(str(address).split()[0])).netloc
+        if address == settings.list:
+            yield f"the hosts that {without_password(address)} lists"

@@ -1,0 +1,240 @@
+"""`cloze plan`: what a run would reuse, build and why, without building anything.
+
+The run's own page (`pipeline.run_recipe`) is followed with a performer that only looks. It continues as long as
+there are manifests; what depends on a missing stage cannot be looked at yet, and is listed as following. So
+is what is planned from rows that are lost. Damage on the way is treated as a run would repair it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import takewhile
+from pathlib import Path
+
+from corpora.errors import FileFault
+from corpora.generic_types import Json
+from corpora.store.damage import Damaged
+from corpora.store.manifest import Manifest, stage_folder
+from corpora.store.places.place import Place
+from corpora.store.stage import Stage, Survey, read_manifest
+from flows.recipes.lock import Lock
+from flows.recipes.recipe import Recipe
+from flows.run.example_stages import existing_vocabularies, word_rules
+from flows.run.faults.damage import DamageTracker
+from flows.run.faults.rule_limits import RefusedSources
+from flows.run.faults.skipped_files import leave_damage, leave_out
+from flows.run.inputs.labelled_files import labelled_lines
+from flows.run.inputs.raw_files import describe_inputs, resolve_inputs
+from flows.run.inputs.start_model import begun
+from flows.run.inputs.unread_files import looked_json
+from flows.run.pipeline import run_recipe
+from flows.run.record.counts_text import parent_name
+from flows.run.record.ledger_balance import warnings_of
+from flows.run.record.run_status import follow_schedule, names_of
+from flows.run.source_stages import readable
+from flows.run.stage_kinds import STAGES
+
+NEW, UNCHANGED = "new", "nothing it depends on has changed"  # the reasons of most stages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """Holds what would happen to one stage. `state`: reuse, mend, go on, build, or follows. manifest: if it exists
+
+    notice: what a person should know of it, if it can be said
+    """
+
+    stage: str
+    state: str
+    parts: int
+    missing: int
+    reason: str
+    manifest: Manifest | None = field(default=None, repr=False, compare=False)
+    notice: str = field(default="", compare=False)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return a form for scripts."""
+        return {name: getattr(self, name) for name in ("stage", "state", "parts", "missing", "reason")}
+
+
+class _Unbuilt(Exception):
+    """The plan cannot look further: a stage is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """Holds what a run would do now. notes: on its raw files, in lines; inputs: files that were found."""
+
+    notes: tuple[str, ...]
+    inputs: Mapping[str, Json]
+    stages: tuple[Planned, ...]
+    lock: Lock
+
+
+def plan_recipe(recipe: Recipe, home: Path) -> RunPlan:
+    """Plan what a run would do now, and find new raw files. Builds and writes nothing in the store."""
+    recipe = follow_schedule(recipe)
+    labelled = [*labelled_lines(Place(recipe.store), recipe)]
+    resolved = resolve_inputs(recipe, home)
+    notes = [*describe_inputs(recipe, resolved), *labelled]
+    stages = plan_run(Place(recipe.store), recipe, resolved.lock, notes.append)
+    inputs = looked_json(resolved.looked, recipe.privacy.samples)
+    return RunPlan(notes=tuple(notes), inputs=inputs, stages=tuple(stages), lock=resolved.lock)
+
+
+def plan_run(
+    place: Place, recipe: Recipe, lock: Lock, tell: Callable[[str], None] = lambda line: None
+) -> list[Planned]:
+    """Plan a run of this recipe, stage by stage. Reads manifests, records, verdicts and vocabularies.
+
+    tell: is called with a line about raw files that a run would leave out; the lock on disk is not changed
+    """
+    recipe = replace(recipe, path=None)
+    damage = DamageTracker(place=place, tell=lambda line: None)
+    damage.distrust_listed(names_of(recipe))
+    while True:
+        planned: list[Planned] = []
+        try:
+            run_recipe(place, recipe, lock, partial(_look, place, damage, planned), settle=not damage.distrusted)
+        except _Unbuilt:
+            return planned + _following(recipe, lock, planned)
+        except FileFault as fault:
+            lock = leave_out(recipe, lock, [fault], tell)
+            continue
+        except RefusedSources as refused:
+            lock = leave_damage(recipe, lock, refused, tell)
+            continue
+        except Damaged as fault:
+            if fault.path in damage.distrusted:  # rows that the next stage is planned from
+                return planned + _following(recipe, lock, planned)
+            damage.distrust(fault)
+            continue
+        return planned
+
+
+def _look(place: Place, damage: DamageTracker, planned: list[Planned], stages: Sequence[Stage]) -> list[Manifest]:
+    """Perform stages by looking at them. Raises _Unbuilt if one has no manifest."""
+    manifests = []
+    for stage in stages:
+        entry, manifest = _look_at(place, stage, damage)
+        planned.append(entry)
+        manifests += [manifest] if manifest is not None else []
+    if len(manifests) < len(stages):
+        raise _Unbuilt
+    return manifests
+
+
+def _following(recipe: Recipe, lock: Lock, planned: Sequence[Planned]) -> list[Planned]:
+    """Return what a run comes to after the stages that the plan looked at, in the order of stages."""
+    recipe, _ = begun(recipe, lock)
+    parsed = {entry.stage for entry in planned if entry.stage.startswith("documents/")}
+    sources = [entry for entry in recipe.sources if any(readable(lock, entry, files) for files in lock.generations)]
+    new = [entry for entry in sources if not parsed or f"documents/{entry.source.name}" in parsed]
+    recipe, rules = replace(recipe, sources=tuple(new)), word_rules(recipe, existing_vocabularies(recipe))
+    first = takewhile(lambda entry: entry.stage not in parsed, planned)
+    settled = [m for m in (entry.manifest for entry in first) if m is not None and m.kind == "corpora"]
+    left = len(lock.generations) - sum(manifest.facts["generations"] for manifest in settled)
+    looked = Counter(entry.stage for entry in planned)
+    looked.subtract(manifest.stage_folder for manifest in settled)
+    return [
+        Planned(stage=stage, state="follows", parts=0, missing=0, reason="depends on the above")
+        for kind, described in STAGES.items()
+        for stage in (stage_folder(kind, name) for name in described.artifact_names(recipe, rules))
+        if looked[stage] < (left if described.each_generation else not described.has_many)
+    ]
+
+
+def _look_at(place: Place, stage: Stage, damage: DamageTracker) -> tuple[Planned, Manifest | None]:
+    survey = damage.survey(stage)
+    faults = damage.faults_of(stage, survey)
+    manifest = survey.manifest
+    if survey.damaged and not STAGES[stage.kind].is_planned_from:
+        manifest = read_manifest(place, stage.folder)
+    mend = survey.damaged or faults
+    state = "reuse" if survey.manifest else "mend" if mend else "go on" if survey.done else "build"
+    entry = Planned(
+        stage=stage.stage_folder,
+        state=state,
+        parts=len(survey.done) + len(survey.missing),
+        missing=len(survey.missing),
+        reason=explain(stage, survey, faults),
+        manifest=survey.manifest,
+        notice=" ".join(_notices(stage, manifest)),
+    )
+    return entry, manifest
+
+
+def _notices(stage: Stage, manifest: Manifest | None) -> Iterator[str]:
+    """Yield what a person should know of a stage, or of examples that exist."""
+    if stage.facts.get("notice"):
+        yield f"{stage.stage_folder}: {stage.facts['notice']}"
+    if stage.kind == "shards" and manifest is not None:
+        yield from warnings_of(manifest)
+
+
+def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str:
+    """Explain in one line why this stage is reused, finished, repaired or built.
+
+    faults: the damage that keeps it from being whole
+    """
+    if survey.manifest is not None:
+        generations = survey.manifest.facts.get("generations", 1) if not stage.parts else 1
+        settled = f": {generations} generations are settled" if generations > 1 else ""
+        return f"{UNCHANGED}{settled}"
+    named = ", ".join(f"{fault.path.removeprefix(f'{stage.folder}/')}: {fault.what}" for fault in faults[:3])
+    if survey.damaged:
+        parts = f"files are missing or damaged in parts {', '.join(survey.damaged[:3])}"
+        return f"{parts} ({named})" if named else parts
+    if faults:
+        return f"damaged ({named}); resumes from {len(survey.done)} finished parts"
+    reason = NEW
+    if survey.other_manifests:
+        differences = [difference(stage, other) for other in survey.other_manifests]
+        fewest = min(differences, key=lambda each: sum(map(len, each.values())))
+        reason = "; ".join(f"{what}: {', '.join(items)}" for what, items in fewest.items() if items)
+    if survey.done and not survey.num_reused:
+        return f"{reason}; resumes from {len(survey.done)} finished parts"
+    if survey.num_reused:
+        return f"{reason}; {survey.num_reused} parts stay as they are"
+    return reason
+
+
+def difference(stage: Stage, other: Manifest) -> dict[str, list[str]]:
+    """Return what differs from an existing artifact of the same kind and name, under the words for it."""
+    versions = [
+        f"{name} {other.libraries.get(name, 'none')} -> {version}"
+        for name, version in {**dict.fromkeys(other.libraries, "none"), **stage.libraries}.items()
+        if other.libraries.get(name) != version
+    ]
+    if stage.build_version != other.build_version:
+        versions.append(f"build {other.build_version} -> {stage.build_version}")
+    changed = [parent for parent in stage.parents if parent not in other.parents]
+    stages = [f"{parent.role}/{parent.name}" for parent in changed if parent.role != "raw"]
+    return {
+        "settings": changed_settings(other.settings, stage.settings),
+        "new version": versions,
+        "new data": [parent_name(parent) for parent in changed if parent.role == "raw"],
+        "follows": list(dict.fromkeys(stages)),
+    }
+
+
+def changed_settings(before: Json, after: Json, path: str = "") -> list[str]:
+    """List the dotted keys whose values differ, with both values.
+
+    >>> changed_settings({"a": {"b": 1}}, {"a": {"b": 2}})
+    ['a.b 1 -> 2']
+    """
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        keys = sorted({*before, *after})
+        return [
+            change
+            for key in keys
+            for change in changed_settings(before.get(key), after.get(key), f"{path}.{key}" if path else str(key))
+        ]
+    return [] if before == after else [f"{path} {_short(before)} -> {_short(after)}"]
+
+
+def _short(value: Json) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -1,0 +1,378 @@
+"""Lists past and present runs of a store, and what goes on in it now, by what the processes themselves have written.
+
+Cost: a listing of `runs/`, and a small file for each listed run.
+
+The heartbeat of a run: what it does now, in a file of its store, and what it has cost so far.
+
+`runs/RUN/running.json` exists from before the run looks at anything until its record is written. Nobody who sees it
+may remove what the run may use: everything under its `names`. A run without a record whose process is gone is lost.
+
+Cost: a look at the run's processes once a second, some 0.2 ms for each.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from corpora.errors import InputError
+from corpora.store.leases import Heartbeat, HeartbeatWriter, read_heartbeat
+from corpora.store.places.place import Place
+from corpora.store.processes import list_process_tree, read_cpu_seconds, read_resident_bytes
+from flows.recipes.recipe import Recipe
+from flows.run.record.run_record import (
+    QUARANTINED,
+    Cost,
+    RunRecord,
+    moment_of,
+    readable_runs,
+    to_stderr,
+)
+from flows.run.stage_kinds import STAGES
+from flows.signals import give_way, last_word
+
+if TYPE_CHECKING:
+    from flows.recipes.recipe import Recipe
+
+
+Advance = Callable[[str, int, int], None]
+
+RATE_SECONDS = 2.0  # of progress, before a rate is reported
+
+
+def running_path(run_id: str) -> str:
+    """Return the path in the store where a run reports what it does now."""
+    return f"runs/{run_id}/running.json"
+
+
+def names_of(recipe: "Recipe") -> tuple[str, ...]:
+    """Return the names of the artifacts that a run of a recipe may use or build, of all kinds."""
+    return tuple(sorted({name for kind in STAGES.values() for name in kind.artifact_names(recipe, {})}))
+
+
+@dataclass(kw_only=True)
+class StageProgress:
+    """Progress of a stage: how many of its missing parts, or steps of its training, are done.
+
+    first, begun: how many were done at the first report, and when; earlier ones do not count for the rate
+    """
+
+    parts: int
+    built: int
+    first: int
+    begun: float = field(default_factory=time.monotonic)
+
+    def rate(self, now: float) -> float | None:
+        """Return parts or steps a second; None until there is a rate."""
+        seconds = now - self.begun
+        return (self.built - self.first) / seconds if self.built > self.first and seconds > RATE_SECONDS else None
+
+    def said(self, now: float) -> dict[str, Any]:
+        """Return a form for the run's heartbeat."""
+        rate = self.rate(now)
+        left = None if rate is None else round((self.parts - self.built) / rate)
+        rounded = None if rate is None else float(f"{rate:.3g}")
+        return {"built": self.built, "parts": self.parts, "rate": rounded, "seconds_left": left}
+
+
+@contextmanager
+def unless_begun(pulse: "Pulse") -> Iterator["Pulse"]:
+    """End the heartbeat if the block fails, and let it continue otherwise."""
+    with last_word(pulse.end):
+        try:
+            yield pulse
+        except BaseException:
+            give_way()
+            pulse.end()
+            raise
+
+
+class Pulse:
+    """Reports what a run does while it is under way, and what it costs.
+
+    doing:   what it does outside of stages
+    workers: how many it has now
+    """
+
+    doing = "finds its raw files"
+    workers = 0
+
+    def __init__(self, place: Place, recipe: "Recipe", run_id: str, started: str) -> None:
+        self._facts = {
+            "run_id": run_id,
+            "recipe": recipe.name,
+            "names": names_of(recipe),
+            "started": started,
+        }
+        self._stages: dict[str, StageProgress] = {}
+        self._turn = threading.Lock()
+        self._cpu_before = read_cpu_seconds(list_process_tree(os.getpid()))
+        self._peak = 0
+        self._presence = HeartbeatWriter(place, running_path(run_id), self._said)
+
+    def waiting(self, tell: Callable[[str], None]) -> Callable[[str], None]:
+        """Wrap `tell` so that the heartbeat, too, reports what the run waits for."""
+
+        def both(line: str) -> None:
+            self.doing = line
+            tell(line)
+
+        return both
+
+    def advance(self, stage: str, built: int, parts: int) -> StageProgress:
+        """Record how many of a stage's missing parts are built; with all of them, the stage is done."""
+        with self._turn:
+            progress = self._stages.setdefault(stage, StageProgress(parts=parts, built=built, first=built))
+            progress.built = built
+            if built >= parts:
+                del self._stages[stage]
+            return progress
+
+    def cost(self, bytes_written: int) -> Cost:
+        """Return what the run has cost so far. bytes_written: of the parts that it built"""
+        processes = list_process_tree(os.getpid())
+        self._look(processes)
+        seconds = read_cpu_seconds(processes) - self._cpu_before
+        return Cost(cpu_seconds=round(max(0.0, seconds), 1), bytes_written=bytes_written, peak_bytes=self._peak)
+
+    def end(self) -> None:
+        """End the heartbeat: the run is on record, or never began. May be called again, and from any thread."""
+        self._presence.stop()
+
+    def _look(self, processes: list[int]) -> None:
+        self._peak = max(self._peak, sum(map(read_resident_bytes, processes)))
+
+    def _said(self) -> dict[str, Any]:
+        self._look(list_process_tree(os.getpid()))
+        now = time.monotonic()
+        with self._turn:
+            stages = {stage: progress.said(now) for stage, progress in self._stages.items()}
+        return {**self._facts, "workers": self.workers, "doing": "" if stages else self.doing, "stages": stages}
+
+
+ENDED = ("completed", "failed", "interrupted")
+UNTOLD = frozenset(("recipe.toml", "running.json"))  # one of them, and no record, is a run that has not ended
+
+
+SCHEDULES = "schedules"
+WAITING = "waiting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedRun:
+    """One run. state: as it is on record, or running, or lost: then its process ended without a record.
+
+    record:  None for one that is running or lost
+    present: its last heartbeat, if it has not ended
+    """
+
+    run_id: str
+    recipe: str
+    state: str
+    started: str
+    record: RunRecord | None = None
+    present: Heartbeat | None = None
+
+    @property
+    def outcome(self) -> str:
+        """How it ended, in words, or that it has not."""
+        return ", ".join(self.record.outcome) if self.record is not None else self.state
+
+    @property
+    def number_in_quarantine(self) -> int:
+        """How many records it passed over because they ended worker processes."""
+        aside = self.record.set_aside if self.record is not None else ()
+        return sum(each.number for each in aside if each.kind == QUARANTINED)
+
+    @property
+    def seconds(self) -> float | None:
+        """The time that it took."""
+        return self.record.seconds if self.record is not None else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a form for scripts."""
+        record = self.record
+        cost = record.cost if record is not None else None
+        return {
+            "run_id": self.run_id,
+            "recipe": self.recipe,
+            "state": self.state,
+            "outcome": self.outcome,
+            "started": self.started,
+            "seconds": self.seconds,
+            "workers": record.workers if record is not None else None,
+            "new_parts": new_parts(record) if record is not None else None,
+            **{field.name: getattr(cost, field.name, None) for field in fields(Cost)},
+        }
+
+
+def new_parts(record: RunRecord) -> dict[str, int]:
+    """Count the parts that a run built, by the kind of their stage, in the order of the stages."""
+    parts: dict[str, int] = {}
+    for stage in record.stages:
+        if stage.state == "built":
+            parts[stage.kind] = parts.get(stage.kind, 0) + stage.parts_built
+    return parts
+
+
+def run_states(
+    place: Place, recipe: str | None = None, limit: int | None = None, tell: Callable[[str], None] = to_stderr
+) -> list[ListedRun]:
+    """List a store's runs, newest first. recipe: only its runs; limit: the most to list; tell: is called for damage"""
+    files = files_of_runs(place)
+    ids = [run_id for run_id in sorted(files, reverse=True) if recipe in (None, recipe_of(run_id))]
+    states = (state_of_run(place, run_id, files[run_id], tell) for run_id in ids)
+    return list(islice((state for state in states if state is not None), limit))
+
+
+def state_of_run(
+    place: Place, run_id: str, files: Collection[str], tell: Callable[[str], None] = to_stderr
+) -> ListedRun | None:
+    """Return the run that has these files; None if its record is damaged, or it is not a run."""
+    if "run.json" in files:
+        return _recorded(place, run_id, tell)
+    return _open_run(place, run_id) if UNTOLD & set(files) else None
+
+
+def _recorded(place: Place, run_id: str, tell: Callable[[str], None]) -> ListedRun | None:
+    for record in readable_runs(place, [run_id], tell):
+        return ListedRun(run_id=run_id, recipe=record.recipe, state=record.state, started=record.started, record=record)
+    return None
+
+
+def files_of_runs(place: Place) -> dict[str, dict[str, int]]:
+    """Return the files of each run by its id: their names, with their sizes."""
+    files: dict[str, dict[str, int]] = {}
+    for path, size in place.list_files("runs").items():
+        _, run_id, *name = path.split("/")
+        if name:
+            files.setdefault(run_id, {})["/".join(name)] = size
+    return files
+
+
+def recipe_of(run_id: str) -> str:
+    """Return the name of a run's recipe.
+
+    >>> recipe_of("20261122T201500123456-small-news")
+    'small-news'
+    """
+    return run_id.partition("-")[2]
+
+
+def _open_run(place: Place, run_id: str) -> ListedRun | None:
+    """Return a run that has left no record, or not yet."""
+    present = read_heartbeat(place, running_path(run_id))
+    runs_now = present is not None and not present.is_gone
+    if not runs_now and place.find_size(f"runs/{run_id}/run.json") is not None:  # it has ended since it was listed
+        return _recorded(place, run_id, to_stderr)
+    began = moment_of(run_id)
+    started = began.isoformat(timespec="seconds") if began is not None else ""
+    if present is not None:
+        started = str(present.report.get("started", ""))
+    state = "running" if runs_now else "lost"
+    return ListedRun(run_id=run_id, recipe=recipe_of(run_id), state=state, started=started, present=present)
+
+
+def names_in_use(place: Place, state: ListedRun) -> Sequence[str] | None:
+    """Return the names of the artifacts that a run may have used or built; None if they cannot be determined."""
+    if state.record is not None:
+        return state.record.names
+    if state.present is not None and "names" in state.present.report:
+        return [str(name) for name in state.present.report["names"]]
+    from flows.recipes.recipe import parse_recipe  # only a run without a record needs it
+
+    try:
+        text = place.read(f"runs/{state.run_id}/recipe.toml").decode()
+        return names_of(parse_recipe(text, Path("recipe.toml"), {}))
+    except (FileNotFoundError, UnicodeDecodeError, InputError):
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStatus:
+    """Holds the status of a store.
+
+    running:    runs under way, newest first; what each does is in its `present`
+    lost:       the newest run of a recipe, if its process ended without a record
+    schedules:  reports of the processes that run a recipe on a schedule
+    waiting:    reports of the processes that wait for a person to approve a release
+    ended:      the newest run of a recipe, if it has ended
+    """
+
+    running: tuple[ListedRun, ...]
+    lost: tuple[ListedRun, ...]
+    schedules: tuple[Heartbeat, ...]
+    waiting: tuple[Heartbeat, ...]
+    ended: tuple[ListedRun, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a form for scripts."""
+        return {
+            "running": [_reported(state.present) for state in self.running],
+            "lost": [state.run_id for state in self.lost],
+            "schedules": [*map(_reported, self.schedules)],
+            "waiting": [*map(_reported, self.waiting)],
+            "quarantine": {state.recipe: number for state in self.ended if (number := state.number_in_quarantine)},
+            "ended": [state.to_json() for state in self.ended],
+        }
+
+
+def _reported(present: Heartbeat | None) -> dict[str, Any]:
+    """Return what a live process has reported, and which one it is."""
+    assert present is not None
+    process = {
+        "host": present.process.host,
+        "pid": present.process.pid,
+        "silent_seconds": round(present.silent_seconds, 1),
+    }
+    return {**present.report, **process}
+
+
+def store_status(place: Place) -> StoreStatus:
+    """Return the status of a store; damaged records are told on standard error."""
+    files = files_of_runs(place)
+    newest = {recipe_of(run_id): run_id for run_id in sorted(files)}
+    asked = {run_id for run_id, names in files.items() if "run.json" not in names} | set(newest.values())
+    listed = [state_of_run(place, run_id, files[run_id]) for run_id in sorted(asked, reverse=True)]
+    states = [state for state in listed if state is not None]
+    of_newest = [state for state in states if state.run_id in newest.values()]
+    return StoreStatus(
+        running=tuple(state for state in states if state.state == "running"),
+        lost=tuple(state for state in of_newest if state.state == "lost"),
+        schedules=_present(place, SCHEDULES),
+        waiting=_present(place, WAITING),
+        ended=tuple(state for state in of_newest if state.record is not None),
+    )
+
+
+def schedule_path(name: str) -> str:
+    """Return the path where a process reports that it runs a recipe on a schedule. name: of the recipe"""
+    return f"{SCHEDULES}/{name}.json"
+
+
+def is_on_schedule(place: Place, recipe: str) -> bool:
+    """Return whether a process runs a recipe of a name on a schedule now."""
+    present = read_heartbeat(place, schedule_path(recipe))
+    return present is not None and not present.is_gone
+
+
+def follow_schedule(recipe: Recipe) -> Recipe:
+    """Return a recipe as a schedule runs it, if it is on one: whoever starts a run, the same becomes of its files."""
+    return recipe.on_schedule() if is_on_schedule(Place(recipe.store), recipe.name) else recipe
+
+
+def waiting_path(release: str) -> str:
+    """Return the path where a process reports that it waits for approval of a release. release: its name"""
+    return f"{WAITING}/{release}.json"
+
+
+def _present(place: Place, folder: str) -> tuple[Heartbeat, ...]:
+    """Return the reports of live processes in a folder."""
+    paths = sorted(path for path in place.list_files(folder) if path.endswith(".json"))
+    reports = [read_heartbeat(place, path) for path in paths]
+    return tuple(present for present in reports if present is not None and not present.is_gone)

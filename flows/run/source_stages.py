@@ -1,0 +1,90 @@
+"""Plans what is made of raw files: the documents of each source and generation, and the statistics before them.
+
+Raw files of an older generation may be gone, if the store has what was made of them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from corpora.errors import InputError
+from corpora.judging.documents import plan_documents
+from corpora.judging.inputs import read_inputs
+from corpora.judging.statistics_build import plan_statistics
+from corpora.sources.contract import RawFile
+from corpora.store.manifest import Manifest
+from corpora.store.places.place import Place
+from corpora.store.stage import Stage, survey_stage
+from flows.recipes.guessed_fields import reading
+from flows.recipes.lock import Lock
+from flows.recipes.recipe import Recipe, SourceEntry
+from flows.run.example_stages import Perform
+from flows.run.record.counts_text import counted
+
+
+def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> dict[str, Manifest]:
+    """The statistics that each source needs before its documents, by name, from the source's first generation."""
+    stages = {}
+    for entry in recipe.sources:
+        name = entry.source.name
+        by_generation = ((n, readable(lock, entry, files)) for n, files in enumerate(lock.generations, 1))
+        number, first = next(((n, raw_files) for n, raw_files in by_generation if raw_files), (0, ()))
+        if first and entry.documents.needs_statistics:
+            plan = partial(
+                plan_statistics,
+                reading(entry.source, lock.guessed, number),
+                first,
+                entry.documents,
+                read_inputs(entry.documents),
+                quarantine=lock.quarantine,
+            )
+            stages[name] = from_raw_or_store(place, name, first, plan)
+    return dict(zip(stages, perform(list(stages.values())), strict=True)) if stages else {}
+
+
+def readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]]) -> tuple[RawFile, ...]:
+    """The raw files of a source in a generation, except those that the lock leaves out."""
+    left_out = lock.left_out_of(entry.source)
+    return tuple(file for file in files.get(entry.source.name, ()) if file.sha256 not in left_out)
+
+
+def documents_plan(
+    entry: SourceEntry, lock: Lock, number: int, statistics: Manifest | None = None
+) -> Callable[..., Stage]:
+    """Return what plans the documents stage of one source and generation, with `cut=False` without its parts."""
+    settings = entry.documents
+    return partial(
+        plan_documents,
+        reading(entry.source, lock.guessed, number),
+        lock.generations[number - 1][entry.source.name],
+        settings,
+        quarantine=lock.quarantine,
+        inputs=read_inputs(settings),
+        statistics=statistics,
+        left_out=lock.left_out_of(entry.source),
+    )
+
+
+def from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
+    """Plan a stage that reads raw files. Those of an older generation may be gone if the store has the stage's results.
+
+    plan: makes the stage, with `cut=False` without its parts. Raises InputError where both are gone.
+    """
+    gone = [file.name for file in raw if not file.path]
+    if not gone:
+        return plan()
+    lost = counted(len(gone), "raw file of an older generation is gone", "raw files of an older generation are gone")
+    stage = plan(cut=False)
+    survey = survey_stage(place, stage)
+    for fault in survey.faults:
+        if fault.path.startswith(f"{stage.folder}/"):
+            raise InputError(
+                f"{fault.path} is damaged: {fault.what}. Source {name!r}: {lost} (first: {gone[0]}), from "
+                "which it would be built again. Bring them back, or that file from a copy of the store."
+            ) from fault
+    if survey.manifest is None:
+        raise InputError(
+            f"Source {name!r}: {lost} (first: {gone[0]}), and their "
+            f"{stage.kind} are not in the store with these settings. Bring the files back, or delete the lock next to "
+            "the recipe to start again from the files that are there."
+        )
+    return stage

@@ -1,0 +1,527 @@
+"""A training job: everything that a process needs to train a model, as one JSON file. No torch.
+
+Its `identity` is what decides the weights; the rest is where things are on this machine.
+
+How often a training reads the text of its shard sets: more often than is known to help, or so often that it stops.
+
+An epoch here is one pass over the text of a set: a set with several copies of its documents has as many in itself.
+`HELPS` is what is known of masked text; smaller models and smaller texts were not measured. Raffel et al. 2020 (T5),
+table 9, span corruption over 34 billion tokens: text seen 64 times is nearly as good as new text (GLUE 82.87 for 83.28,
+SQuAD 80.97 for 80.88), 256 times less so (82.62, 79.78), 1,024 times far less (79.55, 76.27), 4,096 times 76.34 and
+70.92. BERT's authors read their text some 40 times (Devlin et al. 2018, A.2); half of the steps gave almost a point
+less of MNLI (C.1).
+
+`MOST_EPOCHS` is where T5 lost 3.7 points of GLUE: what goes beyond is a slip in most cases, and is refused unless
+`max_epochs` allows it.
+
+The phases of a training: the shard sets that each reads, their shares of its slots, and where reading resumes.
+
+`settle` decides it when a model is planned: weights and quotas become whole numbers; quotas, tokens and epochs become
+steps. `readings` of `job.py` repeats it for every process of a job. No torch.
+
+A quota of tokens is a number of slots, by the average length of the set's examples (the shards' ledger has the exact
+number of examples and tokens; a slot whose example was deleted since counts as one). So the number of steps is known
+before the first one, as the learning rate needs; what was actually read is counted (`seen_ledger`). A quota beyond
+an epoch reads the set again, in another order and under other masks, unless `max_epochs` forbids it.
+
+Promise: what was read and what was deleted add up to the slots that the phase gave the set, which follow from the
+settings alone; both are counted over all processes and every resume.
+"""
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
+from pathlib import Path
+from types import MappingProxyType
+
+from corpora.errors import InputError
+from corpora.generic_types import Json
+from corpora.store.checked_folder import COMPLETE_FILE, read_complete_file
+from corpora.store.ledger import Account, Ledger
+from corpora.store.manifest import Manifest
+from corpora.store.places.place import Place
+from corpora.store.settings import bind_settings, to_settings_json
+from corpora.store.stage import read_manifest
+from shards.reading.loader import TALLY_NAMES
+from shards.reading.order import BLOCK_SLOTS, Interleave, compute_first_slots, to_whole_shares
+from trainer.families.contract import ModelInputs
+from trainer.settings.model import ModelSettings, model_json
+from trainer.settings.phases import MOST_STEPS, PhaseSettings, num_tokens
+from trainer.settings.training import TrainingSettings
+from trainer.start_weights import Origin, Start
+
+JOB = "job.json"  # in a model's work folder: the job that is done there
+CACHE = Path("~/.cache/cloze")  # for what is of an object store and must be on this machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobInput:
+    """An artifact of the store: its folder there, and the digest of what it holds."""
+
+    folder: str
+    content: str
+
+    @property
+    def name(self) -> str:
+        """The name of the artifact."""
+        return self.folder.split("/")[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingJob:
+    """One run of the trainer.
+
+    store:  address of the store that holds the shards
+    shards: what the phases read, one after the other; of a mixture every component
+    shares: slots of each component in a period of its phase's mixture; none where no phase has one
+    work:   folder of this machine for checkpoints, metrics, logs and the export; one model has one
+    source: address of the object store from which windows of the train split are fetched as they are read; empty where
+            all shards are in `store`
+    start:  the model whose weights it starts from; None for first ones
+    origin: the checkpoint of another run that this one continues from
+    teacher: the model that it learns from; None where its objective has none
+    """
+
+    name: str
+    store: str
+    shards: tuple[JobInput, ...]
+    vocabulary: JobInput
+    model: ModelSettings
+    training: TrainingSettings
+    inputs: ModelInputs
+    work: str
+    shares: tuple[tuple[int, ...], ...] = ()
+    source: str = ""
+    start: Start | None = None
+    origin: Origin | None = None
+    teacher: Start | None = None
+
+    def __post_init__(self) -> None:
+        assert not self.shares or len(self.shares) == len(self.training.phase), "shares are of all phases, or of none"
+        assert len(self.shards) == sum(self._numbers), "every component of a phase is a shard set"
+
+    @property
+    def _numbers(self) -> list[int]:
+        """Shard sets of each phase."""
+        return [*map(len, self.shares)] if self.shares else [1] * len(self.training.phase)
+
+    def inputs_of(self, phase: int) -> tuple[JobInput, ...]:
+        """The shard sets that a phase reads."""
+        first = sum(self._numbers[:phase])
+        return self.shards[first : first + self._numbers[phase]]
+
+    @property
+    def identity(self) -> dict[str, Json]:
+        """Everything that decides the weights, and must be the same where a run is resumed."""
+        return {
+            "model": model_json(self.model),
+            "training": to_settings_json(self.training),
+            "vocabulary": self.vocabulary.content,
+            "shards": [shards.content for shards in self.shards],
+            **({"shares": [list(shares) for shares in self.shares]} if self.shares else {}),
+            **({"start": self.start.content} if self.start is not None else {}),
+            **({"origin": self.origin.identity} if self.origin is not None else {}),
+            **({"teacher": self.teacher.content} if self.teacher is not None else {}),
+        }
+
+    def to_json(self) -> str:
+        """The job as a JSON document."""
+        return json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False)
+
+    @staticmethod
+    def from_json(data: str) -> "TrainingJob":
+        """The job that `to_json` wrote. Raises InputError for keys and values that a job does not have."""
+        return bind_settings(TrainingJob, json.loads(data), "job")
+
+    def shard_set(self, shards: JobInput) -> Manifest:
+        """One that a phase reads. Raises InputError where the store does not hold what the job was planned for."""
+        manifest = read_manifest(Place(self.store), shards.folder)
+        if manifest is None or manifest.content != shards.content:
+            raise InputError(
+                f"The store {self.store} does not hold the shards {shards.folder} with the content that this training "
+                "was planned for: build them first, or plan the training again."
+            )
+        return manifest
+
+    @property
+    def shard_sets(self) -> list[Manifest]:
+        """Return the shard sets of all phases. Raises InputError as `shard_set` does."""
+        return [self.shard_set(shards) for shards in self.shards]
+
+    @property
+    def elsewhere(self) -> str:
+        """The split whose files are fetched as they are read, and held to their digests then."""
+        return "train" if self.source else ""
+
+    @property
+    def windows(self) -> Path:
+        """The folder for files that are fetched as they are read."""
+        return Path(self.store).parent / "windows"
+
+    @property
+    def export(self) -> Path:
+        """The folder of the finished model."""
+        return Path(self.work) / "export"
+
+    @property
+    def export_folders(self) -> tuple[str, ...]:
+        """The beginning of each model part's path in the export, "" for the export itself."""
+        parts = self.model.objective_settings.parts(self.model.of_family, self.inputs)
+        return tuple(f"{part.folder}/" if part.folder else "" for part in parts)
+
+    def read_export(self) -> dict[str, Json] | None:
+        """Return the facts of the export (steps, parameters, counts, `files`), or None where it is not finished.
+
+        Raises InputError where it is of another model, Damaged where its document is damaged.
+        """
+        if not (self.export / COMPLETE_FILE).exists():
+            return None
+        facts = read_complete_file(self.export)
+        self.refuse_another(str(self.export), facts["identity"])
+        return facts
+
+    def refuse_another(self, path: str, identity: Mapping[str, Json]) -> None:
+        """Raise InputError unless a path holds this model, trained as this job says."""
+        differing = _difference(identity, json.loads(json.dumps(self.identity)))
+        if differing is not None:
+            key, theirs, ours = differing
+            raise InputError(
+                f"{path} belongs to another model: its {key} is {theirs!r}, but here it is {ours!r}. Train in a work "
+                f"folder other than {self.work}, or remove that folder to start over."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The shard sets that a phase reads.
+
+    inputs: the shard sets; several are a mixture
+    shares: slots of each in a period of the mixture
+    begins: slots of each that earlier phases read
+    slots:  of each in this phase
+    """
+
+    inputs: tuple[JobInput, ...]
+    shares: tuple[int, ...]
+    begins: tuple[int, ...]
+    slots: tuple[int, ...]
+
+
+def readings(job: TrainingJob) -> list[Reading]:
+    """Return what each phase reads. A set that an earlier phase read is resumed where that ended."""
+    inputs = [job.inputs_of(phase) for phase in range(len(job.training.phase))]
+    shares = job.shares or ((1,),) * len(inputs)
+    slots = [
+        Interleave(parts).count_before(phase.slots) for parts, phase in zip(shares, job.training.phase, strict=True)
+    ]
+    flat = [one.content for some in inputs for one in some]
+    before = {} if job.origin is None else job.origin.read
+    firsts = compute_first_slots(flat, [number for some in slots for number in some])
+    begins = iter([first + before.get(content, 0) for first, content in zip(firsts, flat, strict=True)])
+    return [
+        Reading(inputs=some, shares=parts, begins=tuple(next(begins) for _ in some), slots=numbers)
+        for some, parts, numbers in zip(inputs, shares, slots, strict=True)
+    ]
+
+
+def _difference(theirs: Json, ours: Json, key: str = "") -> tuple[str, Json, Json] | None:
+    """Return the first place where two documents differ, with both values."""
+    if not isinstance(theirs, dict) or not isinstance(ours, dict):
+        return None if theirs == ours else (key, theirs, ours)
+    for name in [*ours, *(name for name in theirs if name not in ours)]:
+        differing = _difference(theirs.get(name), ours.get(name), f"{key}.{name}" if key else name)
+        if differing is not None:
+            return differing
+    return None
+
+
+HELPS, MOST_EPOCHS = 64, 1_000
+KNOWN = (
+    "Where tokens are masked, 64 passes were nearly as good as new text, 256 and more were worse (Raffel et al. 2020, "
+    "table 9)."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetRead:
+    """A shard set at the end of a phase that reads it.
+
+    phase:    counted from 1
+    slots:    that were read of it until then, those of earlier phases and of a checkpoint included
+    examples: of its training split, `copies` of each document
+    """
+
+    phase: int
+    name: str
+    slots: int
+    examples: int
+    copies: int = 1
+
+    @property
+    def epochs(self) -> float:
+        """The number of times that its examples were read."""
+        return self.slots / max(1, self.examples)
+
+    @property
+    def passes(self) -> float:
+        """The number of times that its text was read."""
+        return self.epochs * self.copies
+
+
+def train_examples(shards: Manifest) -> tuple[int, int]:
+    """Return the examples and tokens of the training split, by the ledger of each shard."""
+    parts = [part for part in shards.parts if part.labels.get("split") == "train"]
+    return sum(part.count_rows("examples") for part in parts), sum(
+        part.ledger.figures["example tokens"] for part in parts
+    )
+
+
+def set_read(phase: int, shards: Manifest, slots: int) -> SetRead:
+    """Return what is read of an artifact until the end of a phase."""
+    examples, copies = train_examples(shards)[0], int(shards.settings.get("copies", 1))
+    return SetRead(phase=phase, name=shards.name, slots=slots, examples=examples, copies=copies)
+
+
+def reads_of(job: TrainingJob) -> Iterator[SetRead]:
+    """Yield every set of every phase of a job. Raises InputError where the store does not hold one."""
+    for number, reading in enumerate(readings(job), 1):
+        for shards, begin, slots in zip(reading.inputs, reading.begins, reading.slots, strict=True):
+            yield set_read(number, job.shard_set(shards), begin + slots)
+
+
+def refuse_repeats(reads: Iterable[SetRead], training: TrainingSettings) -> None:
+    """Raise InputError where a set is read more often than `max_epochs` allows; without one, than `MOST_EPOCHS`."""
+    for read in reads:
+        own = training.phase[read.phase - 1].max_epochs
+        most = training.max_epochs if own is None else own
+        if (read.epochs > most) if most is not None else (read.passes > MOST_EPOCHS):
+            why = (
+                f"its max_epochs is {most:g}" if most is not None else f"without max_epochs {MOST_EPOCHS:,} is the most"
+            )
+            raise InputError(
+                f"At the end of phase {read.phase} the shards {read.name!r} would have been read "
+                f"{read.epochs:,.2f} times ({read.slots:,} slots of {read.examples:,} examples), and {why}: read less "
+                "of them, shorten the phase, add text, or raise max_epochs in [[training.phase]] or [training]."
+            )
+
+
+def repeat_warning(reads: Iterable[SetRead]) -> str:
+    """Return a warning of the set that is read most often, if that is more than is known to help; else ""."""
+    last = {read.name: read for read in reads if read.passes > HELPS}  # at the end of all phases that read it
+    if not last:
+        return ""
+    read = max(last.values(), key=lambda read: read.passes)
+    more = f" (and of {len(last) - 1} more too often)" if len(last) > 1 else ""
+    return (
+        f"The text of the shards {read.name!r} is read {read.passes:,.0f} times{more}. {KNOWN} Add text, or train for "
+        "fewer steps."
+    )
+
+
+_UNIT = re.compile(r"slots of phase (\d+): (.+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """A training whose phases are settled to the slot.
+
+    training: with the steps of each phase
+    shards:   what the phases read, one after the other; of a mixture in the order of contents
+    shares:   of each phase
+    """
+
+    training: TrainingSettings
+    shards: tuple[Manifest, ...]
+    shares: tuple[tuple[int, ...], ...]
+
+    def reads(self, before: Mapping[str, int] = MappingProxyType({})) -> Iterator[SetRead]:
+        """Yield what is read of each set until the end of each phase. before: slots read earlier, by content"""
+        read, left = {**before}, iter(self.shards)
+        for number, (phase, shares) in enumerate(zip(self.training.phase, self.shares, strict=True), 1):
+            for slots in Interleave(shares).count_before(phase.slots):
+                manifest = next(left)
+                read[manifest.content] = read.get(manifest.content, 0) + slots
+                yield set_read(number, manifest, read[manifest.content])
+
+
+def settle(
+    training: TrainingSettings, shards: Sequence[Manifest], before: Mapping[str, int] = MappingProxyType({})
+) -> Settled:
+    """Weights and quotas as shares of slots, quotas as steps.
+
+    shards: what the phases read, one after the other; of a mixture in its order
+    before: slots of each set, by content, that were read before the first phase
+    Raises InputError where a mixture cannot be read so, or a set would be read too often.
+    """
+    left, phases, sets, shares = list(shards), list[PhaseSettings](), list[Manifest](), list[tuple[int, ...]]()
+    for number, phase in enumerate(training.phase, 1):
+        own = [left.pop(0) for _ in phase.mixture or (None,)]
+        if len(own) > 1:
+            _check_mixture(f"phase {number}", own)
+        parts = _parts(f"phase {number}", phase, own)
+        phase = _with_ramp(f"phase {number}", phase, parts, own)
+        steps = _steps(f"phase {number}", phase, parts, own)
+        order = sorted(range(len(own)), key=lambda component: own[component].content)
+        phases.append(replace(phase, steps=steps, tokens=None, epochs=None))
+        sets += [own[component] for component in order]
+        shares.append(to_whole_shares([Fraction(parts[component]) for component in order]))
+    assert not left, "every component of every phase has its shards"
+    settled = Settled(training=replace(training, phase=tuple(phases)), shards=tuple(sets), shares=tuple(shares))
+    refuse_repeats(settled.reads(before), training)
+    return settled
+
+
+def _parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) -> Sequence[Fraction | int]:
+    """The part of each component: its weight, or the slots of its quota. Raises InputError where one is too small."""
+    quotas = zip(phase.quotas, shards, strict=True) if phase.quotas else ()
+    parts: Sequence[Fraction | int] = [_slots_of(what, tokens, manifest) for tokens, manifest in quotas]
+    parts = parts or phase.weights or [1]
+    for part, manifest in zip(parts, shards, strict=True):
+        if part * BLOCK_SLOTS < sum(parts):
+            raise InputError(
+                f"The shards {manifest.name!r} are less than a millionth of the mixture of {what}: leave them out, or "
+                "give them more."
+            )
+    return parts
+
+
+def _with_ramp(
+    what: str, phase: PhaseSettings, parts: Sequence[Fraction | int], shards: Sequence[Manifest]
+) -> PhaseSettings:
+    """The same with the steps of its ramp: the mean batch of which is half way between its first and its last."""
+    ramp = phase.batch_ramp
+    if ramp is None or ramp.steps:
+        return phase
+    tokens = num_tokens("training.phase.batch_ramp.tokens", ramp.tokens or 0)
+    steps = ceil(2 * tokens / _mean_tokens(what, parts, shards) / (ramp.first + phase.batch))
+    return replace(phase, batch_ramp=replace(ramp, steps=steps, tokens=None))
+
+
+def _steps(what: str, phase: PhaseSettings, parts: Sequence[Fraction | int], shards: Sequence[Manifest]) -> int:
+    """Those that the phase has, or as many as its tokens, epochs or quotas take. Raises InputError for too many."""
+    if phase.steps:
+        return phase.steps
+    slots = ceil(sum(parts))
+    if phase.tokens is not None:
+        slots = ceil(num_tokens("training.phase.tokens", phase.tokens) / _mean_tokens(what, parts, shards))
+    if phase.epochs is not None:
+        slots = ceil(Fraction(repr(phase.epochs)) * _some_examples(what, shards[0])[0])
+    steps = phase.steps_of(slots)
+    if steps > MOST_STEPS:
+        raise InputError(f"The length of {what} would take {steps:,} steps: give a smaller one, or a larger batch.")
+    return steps
+
+
+def _mean_tokens(what: str, parts: Sequence[Fraction | int], shards: Sequence[Manifest]) -> Fraction:
+    """Return the tokens of a slot on average."""
+    counts = [_some_examples(what, manifest) for manifest in shards]
+    means = [part * Fraction(held, examples) for part, (examples, held) in zip(parts, counts, strict=True)]
+    return Fraction(sum(means)) / Fraction(sum(parts))
+
+
+def _some_examples(what: str, shards: Manifest) -> tuple[int, int]:
+    """Return the examples and tokens of the training split. Raises InputError where there is none."""
+    examples, held = train_examples(shards)
+    if not examples:
+        raise InputError(_no_example(what, shards))
+    return examples, held
+
+
+def _slots_of(what: str, tokens: int, shards: Manifest) -> int:
+    """The slots in which so many tokens are, on average over the set."""
+    examples, held = _some_examples(what, shards)
+    return ceil(Fraction(tokens * examples, held))
+
+
+def _check_mixture(what: str, shards: Sequence[Manifest]) -> None:
+    """Raise InputError unless sets can be read as one."""
+    for number, manifest in enumerate(shards):
+        if not train_examples(manifest)[0]:
+            raise InputError(_no_example(what, manifest))
+        for other in shards[:number]:
+            if other.content == manifest.content:
+                raise InputError(
+                    f"The shards {other.name!r} and {manifest.name!r} of {what} hold the same examples: name one of "
+                    "them in the mixture, or give one another seed."
+                )
+            if _learnt(other) != _learnt(manifest):
+                raise InputError(
+                    f"The shards {other.name!r} and {manifest.name!r} of {what} cannot be mixed: input = "
+                    f"{other.facts['input']!r} has {_learnt(other)}, input = {manifest.facts['input']!r} has "
+                    f"{_learnt(manifest)}. Give both inputs that teach the same, or read them in phases of their own."
+                )
+
+
+def _learnt(shards: Manifest) -> str:
+    """Return in words what examples teach."""
+    labels, masks = shards.facts["labels"], "no masks" if shards.facts["masking"] == "none" else "masks"
+    return f"{masks} and {f'labels of {labels}' if labels else 'no labels of pairs'}"
+
+
+def _no_example(what: str, shards: Manifest) -> str:
+    return (
+        f"The shards {shards.name!r} of {what} have no example to train on: give them more text, or a smaller held-out "
+        "share, or leave them out of the mixture."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenPart:
+    """The part of a shard set that a phase read.
+
+    name:     of the set's artifact
+    read:     slots that had an example
+    deleted:  slots whose example was deleted
+    tokens:   of what was read, specials included
+    masked:   tokens that were to be guessed
+    examples: of the whole set
+    """
+
+    phase: int
+    name: str
+    read: int
+    deleted: int
+    tokens: int
+    masked: int
+    examples: int
+
+    @property
+    def epochs(self) -> float:
+        """The number of times that as many slots would have read the whole set."""
+        return (self.read + self.deleted) / max(1, self.examples)
+
+
+def seen_ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
+    """Return an account of slots for each phase and shard set, and its tokens. facts: of the export"""
+    accounts, figures = list[Account](), dict[str, int]()
+    for phase, (reading, tallies) in enumerate(zip(readings(job), facts["seen"], strict=True), 1):
+        for shards, slots, counts in zip(reading.inputs, reading.slots, tallies, strict=True):
+            tally = dict(zip(TALLY_NAMES, counts, strict=True))
+            outcomes = {"read": tally["slots"] - tally["deleted"], "deleted": tally["deleted"]}
+            called = f"of phase {phase}: {shards.name}"
+            accounts.append(Account(unit=f"slots {called}", total=slots, outcomes=outcomes))
+            examples, _ = train_examples(job.shard_set(shards))
+            figures |= {f"tokens {called}": tally["tokens"], f"masked tokens {called}": tally["masked"]}
+            figures |= {f"examples {called}": examples}
+    return Ledger(accounts=tuple(accounts), figures=figures)
+
+
+def seen_in(model: Manifest) -> Iterator[SeenPart]:
+    """Yield what the manifest of a model records, phase by phase."""
+    units = ((account, _UNIT.fullmatch(account.unit)) for account in model.ledger.accounts)
+    accounts = [(int(match[1]), match[2], account.outcomes) for account, match in units if match]
+    for phase, name, outcomes in sorted(accounts, key=lambda one: one[:2]):
+        figures, called = model.ledger.figures, f"of phase {phase}: {name}"
+        yield SeenPart(
+            phase=phase,
+            name=name,
+            read=outcomes["read"],
+            deleted=outcomes["deleted"],
+            tokens=figures[f"tokens {called}"],
+            masked=figures[f"masked tokens {called}"],
+            examples=figures[f"examples {called}"],
+        )

@@ -1,0 +1,490 @@
+"""Training as processes of its own: started, listened to, and ended with this one. No torch.
+
+    this process ─► torchrun's agent ─► one rank a GPU          (a single rank is started without the agent)
+
+Promise: when a process of this chain is gone, however it went, those it started are gone within a moment: each has the
+kernel kill it when its parent dies, before it imports anything that takes time. One work folder trains once at a time;
+a second caller waits for the first, and finds the model finished. A model whose export is whole is finished, however
+the processes end after it.
+
+A signal to the first of these processes reaches every rank. Ranks that train end their step, write a checkpoint and
+leave; the agent waits for that as long as it takes, where torchrun by itself kills them after 30 seconds.
+
+How many machines and processes train, by which command, in which environment, and what they print. No torch.
+
+The machines of one training are given by hand, the same command on each, with the number of the machine:
+
+    cloze train JOB --nodes 2 --node-rank 0 --rendezvous first-host:29500
+    cloze train JOB --nodes 2 --node-rank 1 --rendezvous first-host:29500
+
+Every machine has the same number of processes and reads the job's `work` folder at the same path, because each process
+writes its share of a checkpoint there. The first one reports progress. Where one of them ends, all do; the same
+commands again continue from the newest checkpoint.
+
+Their output is events, and a log of the rest, whose end explains a failure.
+
+The shards of an object store as files of this machine, for a training. No torch.
+
+A trainer that runs, here or elsewhere, and its stop from another thread. No torch.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Protocol
+
+from corpora.errors import InputError
+from corpora.lean_process import OWN_CODE
+from corpora.store.checked_folder import check_files
+from corpora.store.damage import Damaged
+from corpora.store.file_check import open_checked_bytes
+from corpora.store.places.files import explain_write_errors, hold_lock
+from corpora.store.places.place import Place
+from corpora.store.settings import PROCESSES
+from corpora.store.stage import MANIFEST, read_manifest
+from shards.reading.files.shard_cache import check_room, compute_bytes_needed
+from shards.reading.files.shard_set import ShardSet
+from trainer.job import CACHE, JOB, TrainingJob, reads_of, refuse_repeats, repeat_warning
+from trainer.metrics import Event
+from trainer.settings.training import TrainingSettings
+
+_ADDRESS = re.compile(r"([^\s:/]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
+CUBLAS_WORKSPACE = ("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # with which cuBLAS adds up in one order
+LOG_LINES = 20  # of the end of the log, reported where training failed
+GO_ON = "The same command continues from the newest checkpoint."
+ENDED = "First to end: rank "
+PREFIX = "trainer: "  # before the paragraph that the trainer ends with
+MENDABLE = 2  # its exit code then
+_OF_AGENT = re.compile(r"[A-Z]\d{4} [\d:.]+ \d+ \S*torch/distributed/")
+_OF_RANK = re.compile(r"\[rank(\d+)\]:")  # as torch begins the lines of a traceback
+CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes:
+    """The machines of a training.
+
+    count:      of machines
+    rank:       the number of this one, from 0
+    rendezvous: HOST:PORT of the first one, at which they find each other; empty for a training of one machine
+    """
+
+    count: int = 1
+    rank: int = 0
+    rendezvous: str = ""
+
+    def __post_init__(self) -> None:
+        PROCESSES.check("--nodes", self.count)
+        if not 0 <= self.rank < self.count:
+            raise InputError(
+                f"--node-rank {self.rank} is not the number of one of {self.count} machines: the first is 0, the last "
+                f"{self.count - 1}."
+            )
+        if self.count > 1 and not _ADDRESS.fullmatch(self.rendezvous):
+            raise InputError(
+                f"--rendezvous {self.rendezvous!r} is not an address: give HOST:PORT of the first of the {self.count} "
+                "machines, with a port that is free there, and give the same on all of them."
+            )
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of the files that each machine but the first has of its own in the work folder.
+
+        >>> Nodes().suffix, Nodes(count=2, rank=1, rendezvous="first:29500").suffix
+        ('', '-node-1')
+        """
+        return f"-node-{self.rank}" if self.rank else ""
+
+    def arguments(self, processes: int) -> list[str]:
+        """Those of torchrun.
+
+        >>> Nodes(count=2, rank=1, rendezvous="first:29500").arguments(8)[:5]
+        ['--nproc-per-node', '8', '--nnodes', '2', '--node-rank']
+        """
+        if self.count == 1:
+            return ["--standalone", "--nproc-per-node", str(processes)]
+        host, _, port = self.rendezvous.rpartition(":")
+        each = ["--nproc-per-node", str(processes), "--nnodes", str(self.count), "--node-rank", str(self.rank)]
+        return [*each, "--master-addr", host.strip("[]"), "--master-port", port]
+
+    def to_text(self) -> str:
+        """Return the machines as one word, for a command line."""
+        return f"{self.count},{self.rank},{self.rendezvous}"
+
+    @staticmethod
+    def of(text: str) -> "Nodes":
+        """Parse what `to_text` wrote.
+
+        >>> Nodes.of(Nodes(count=2, rank=1, rendezvous="first:29500").to_text())
+        Nodes(count=2, rank=1, rendezvous='first:29500')
+        """
+        count, rank, rendezvous = text.split(",", 2)
+        return Nodes(count=int(count), rank=int(rank), rendezvous=rendezvous)
+
+
+ALONE = Nodes()
+
+
+def processes_of(training: TrainingSettings) -> int:
+    """Return the number of processes on this machine: as many as the settings give, else one a GPU, else one."""
+    return training.processes or (num_gpus() if training.device != "cpu" else 0) or 1
+
+
+def environment(training: TrainingSettings, processes: int) -> dict[str, str]:
+    """Return the variables that the trainer is started with; those that the user has set stay.
+
+    Its processes share the cores: with a thread per core each, torch's default, they would get in each other's way.
+    Of a container's share of the processor whole cores count.
+    """
+    threads = max(1, usable_cores() // processes)
+    chosen = {"OMP_NUM_THREADS": str(threads)}
+    if training.deterministic:
+        chosen |= [CUBLAS_WORKSPACE]
+    return {**chosen, **os.environ, **OWN_CODE}
+
+
+def usable_cores(quota: Path = CPU_QUOTA) -> int:
+    """Cores that this process may run on, or fewer where its container is given less time than they have."""
+    cores = len(os.sched_getaffinity(0))
+    granted, period = quota.read_text(encoding="ascii").split() if quota.exists() else ("max", "1")
+    return cores if granted == "max" else max(1, min(cores, int(granted) // int(period)))
+
+
+def num_gpus() -> int:
+    """Return the number of GPUs that torch can use here; a separate process asks it, only where there is a device.
+
+    An interrupt from the keyboard does not reach that process, which would answer it with a traceback.
+    """
+    if not any(re.fullmatch(r"nvidia\d+", path.name) for path in Path("/dev").glob("nvidia*")):
+        return 0
+    ask = [sys.executable, "-c", "import torch; print(torch.cuda.device_count())"]
+    own = {**os.environ, **OWN_CODE}
+    return int(subprocess.run(ask, stdout=subprocess.PIPE, check=True, process_group=0, env=own).stdout)
+
+
+def command(job: Path, processes: int, nodes: Nodes = ALONE, does: str = "train") -> list[str]:
+    """Return the command line of the trainer: alone, or as several ranks under torchrun's agent. does: its command"""
+    if processes == nodes.count == 1:
+        return [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), does, str(job)]
+    agent = [sys.executable, "-m", "trainer.torchrun_agent", str(os.getpid()), str(processes), does, str(job)]
+    return agent if nodes == ALONE else [*agent, nodes.to_text()]
+
+
+# The output.
+
+
+def events(output: IO[bytes], log: IO[bytes]) -> Iterator[Event]:
+    """Yield the events of an output; every other line goes to the log."""
+    for line in output:
+        event = _event(line)
+        if event is None:
+            log.write(line)
+        else:
+            yield event
+
+
+def _event(line: bytes) -> Event | None:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "event" in event else None
+
+
+def lines_after(log: Path, begin: int) -> list[str]:
+    """Return the lines of a log after a byte."""
+    with log.open("rb") as file:
+        file.seek(begin)
+        return file.read().decode("utf-8", errors="replace").splitlines()
+
+
+def mendable(code: int, lines: Sequence[str]) -> InputError | None:
+    """Return the paragraph that a trainer ended with, whose exit code and last lines these are; None if it has none."""
+    if code == MENDABLE and lines and lines[-1].startswith(PREFIX):
+        return InputError(lines[-1].removeprefix(PREFIX))
+    return None
+
+
+def failure(log: Path, begin: int, code: int) -> str:
+    """Return how the trainer ended, the last lines of its log after a byte, and how to continue."""
+    lines = lines_after(log, begin)
+    report = [f"The trainer {how_ended(code)}; the end of its log {log}:", *last_words(lines)]
+    killed = any(how_ended(-signal.SIGKILL) in each for each in (report[0], report[-1]))
+    no_memory = " The system also sends signal 9 where main memory runs out." if killed else ""
+    return "\n".join([*report, f"{GO_ON}{no_memory}"])
+
+
+def last_words(lines: Sequence[str]) -> list[str]:
+    """Return the last lines of a log that explain why training failed.
+
+    Left out: what torchrun's agent notes, and the tracebacks of the ranks that failed because another one had ended.
+    """
+    first = next((line.removeprefix(ENDED).split()[0] for line in lines if line.startswith(ENDED)), None)
+    kept = []
+    for line in lines:
+        of_rank = _OF_RANK.match(line)
+        if not _OF_AGENT.match(line) and (of_rank is None or first in (None, of_rank[1])):
+            kept.append(line)
+    return kept[-LOG_LINES:]
+
+
+def how_ended(code: int) -> str:
+    """An exit code in words.
+
+    >>> how_ended(-6)
+    'was killed by signal 6'
+    """
+    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+
+def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
+    """The job with copies of its shards in a folder, to be mapped into memory; what is there is not fetched again.
+
+    Where the order is windowed, the shards to train on are left where they are: they are fetched as they are read.
+    Raises Damaged where the store does not hold what was written, InputError where the cache is too small for it.
+    """
+    store, copy, window = Place(job.store), Place(str(folder)), job.training.mixed_shards
+    _check_room(job)
+    for shards in job.shards:
+        manifest = read_manifest(store, shards.folder)
+        assert manifest is not None, f"{shards.folder} was planned for and is gone"
+        for part in manifest.parts:
+            assert part.record is not None, "the part of a manifest has a record"
+            record = f"{manifest.stage_folder}/{part.record.path}"
+            copy.write(record, store.read(record))
+            if window is not None and part.labels.get("split") == "train":
+                continue
+            for file in part.files:
+                path = f"{manifest.stage_folder}/{file.path}"
+                if copy.find_size(path) != file.size_bytes:
+                    with copy.create(path) as sink, store.open(path) as source:
+                        shutil.copyfileobj(source, sink)
+                        if sink.sha256() != file.sha256:
+                            raise Damaged(path, "its bytes are not those that were written")
+        copy.write(f"{shards.folder}/{MANIFEST}", manifest.to_bytes())
+    return replace(job, store=str(folder), source="" if window is None else job.store)
+
+
+def _check_room(job: TrainingJob) -> None:
+    """Raise InputError where the shards that are read at once do not go into the cache."""
+    window, most, store = job.training.mixed_shards, job.training.cache_bytes, Place(job.store)
+    for phase, settings in enumerate(job.training.phase):
+        sets = [ShardSet(store, job.shard_set(shards)) for shards in job.inputs_of(phase)]
+        wanted = sum(compute_bytes_needed(shard_set, window, settings.batch) for shard_set in sets)
+        check_room(f"The shards of {store.address} that phase {phase + 1} trains on", wanted, window, most)
+
+
+def without_copy(copies: Place, damage: Damaged) -> InputError:
+    """Remove a damaged copy; return the error to report."""
+    if copies.find_size(damage.path) is not None:
+        copies.delete(damage.path)
+    return InputError(
+        f"The copy {copies.to_full_path(damage.path)} of a shard was damaged and has been removed: {damage.what}. Run "
+        "the same command again: it fetches the shard again and continues from the newest checkpoint."
+    )
+
+
+EVENTS_SECONDS = 2.0  # to hear the last events of a trainer that has ended
+
+
+class TrainerProcess(Protocol):
+    """A trainer that runs, on this machine or another."""
+
+    def terminate(self) -> None:
+        """Tell it to write a checkpoint and leave."""
+
+    def kill(self) -> None:
+        """End it."""
+
+    def wait(self) -> int:
+        """Wait until it is gone."""
+
+
+class Stop:
+    """Stops a training of this process from another thread: the trainer gets a signal and writes a checkpoint."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._lock = threading.Lock()
+        self._process: TrainerProcess | None = None
+        self._ended = threading.Event()
+
+    def __call__(self) -> None:
+        """Tell the trainer, and wait until it is gone."""
+        with self._lock:
+            self.asked = True
+            if self._process is None:
+                return
+            self._process.terminate()
+        self._process.wait()
+        self._ended.wait(EVENTS_SECONDS)
+
+    def started(self, process: TrainerProcess) -> None:
+        """Record that the trainer runs; stop it if a stop was already requested."""
+        with self._lock:
+            self._process = process
+            if self.asked:
+                process.terminate()
+
+    def end(self) -> None:
+        """Kill the trainer, unless it was asked to stop. Wait until it is gone."""
+        assert self._process is not None
+        if not self.asked:
+            self._process.kill()
+        self._process.wait()
+        self._ended.set()
+
+
+LOG = "train.log"
+
+
+class TrainingFailed(Exception):
+    """The trainer ended for a reason that the user cannot fix; the end of its log says which."""
+
+
+def train(
+    job: TrainingJob,
+    on_event: Callable[[Event], None] = lambda event: None,
+    stop: Stop | None = None,
+    nodes: Nodes = ALONE,
+) -> None:
+    """Train until the export is finished; if it already is, with every byte as it was written, do nothing.
+
+    A damaged export is reported as an event, and written again from the newest checkpoint.
+    on_event: called with every event of `trainer.metrics`, on this thread
+    stop:     stops it from another thread; then this raises TrainingFailed
+    nodes:    the machines that train it together, each of which calls this; the first one hears the events
+    Raises InputError with the trainer's own message where the user can fix the problem (Damaged where a shard is not
+    what was written), else TrainingFailed.
+    """
+    work = Path(job.work)
+    with ExitStack() as alone:
+        with explain_write_errors(job.work):
+            work.mkdir(parents=True, exist_ok=True)
+            alone.enter_context(
+                hold_lock(work / f"lock{nodes.suffix}")
+            )  # of several that are to train this model, one does
+        if not _finished(job, on_event):
+            reads = [*reads_of(job)]
+            refuse_repeats(reads, job.training)
+            if warning := repeat_warning(reads):
+                on_event({"event": "warning", "step": 0, "message": warning})
+            here = job if Place(job.store).is_local else with_local_shards(job, CACHE.expanduser() / "shards")
+            path = work / JOB.replace(".", f"{nodes.suffix}.")
+            with explain_write_errors(str(path)):
+                path.write_text(here.to_json(), encoding="utf-8")
+            try:
+                _run(path, job, on_event, stop or Stop(), nodes)
+            except (Damaged, TrainingFailed) as failed:
+                damage = failed if isinstance(failed, Damaged) else _damaged_shard(here)
+                if damage is not None and here is not job:
+                    raise without_copy(Place(here.store), damage) from failed
+                if damage is not None and damage is not failed:
+                    raise damage from failed
+                raise
+
+
+def _damaged_shard(job: TrainingJob) -> Damaged | None:
+    """Return a damaged file of the shards that explains why ranks failed, if any. Reads all of them."""
+    for shards in job.shard_sets:
+        parts = [part for part in shards.parts if not job.elsewhere or part.labels.get("split") != job.elsewhere]
+        for path, file in ((f"{shards.stage_folder}/{file.path}", file) for part in parts for file in part.files):
+            try:
+                with open_checked_bytes(Place(job.store), path, file):
+                    pass
+            except Damaged as damage:
+                return damage
+    return None
+
+
+def _finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:
+    """Tells whether the export is complete. Reads all of it, at 10 GB a second where the system has it in memory."""
+    try:
+        facts = job.read_export()
+        if facts is not None:
+            check_files(job.export, facts["files"])
+    except Damaged as damage:
+        fault = f"The export {job.export} is damaged: {damage.path}: {damage.what}."
+        message = f"{fault} It is written again from the newest checkpoint."
+        on_event({"event": "damaged", "step": job.training.steps, "message": message})
+        return False
+    return facts is not None
+
+
+def _run(path: Path, job: TrainingJob, on_event: Callable[[Event], None], stop: Stop, nodes: Nodes) -> None:
+    """Start the processes and listen to them until they end. Nothing of them outlives this call."""
+    log_path = path.with_name(LOG.replace(".", f"{nodes.suffix}."))
+    with explain_write_errors(str(log_path)):
+        log_path.touch()
+    begin = log_path.stat().st_size
+    code = run_trainer(path, log_path, job.training, on_event, stop, nodes)
+    if code and not _finished(job, on_event):
+        raise TrainingFailed(failure(log_path, begin, code))
+    if code:
+        with log_path.open("a", encoding="utf-8") as log:
+            log.write(f"The trainer {how_ended(code)} after the export was complete: the model is finished.\n")
+
+
+def run_trainer(
+    path: Path,
+    log_path: Path,
+    training: TrainingSettings,
+    on_event: Callable[[Event], None],
+    stop: Stop,
+    nodes: Nodes = ALONE,
+    does: Sequence[str] = ("train",),
+) -> int:
+    """Run a command of the trainer on a job's file in processes of its own until they end; return the exit code.
+
+    log_path: where all is appended that is no event; does: the command, and its arguments after the file
+    Raises InputError with the trainer's own message where the user can fix the problem.
+    """
+    processes = processes_of(training)
+    failures: list[InputError] = []
+    with explain_write_errors(str(log_path)):
+        opened = log_path.open("ab", buffering=0)
+    with opened as log:
+        process = subprocess.Popen(
+            [*command(path, processes, nodes, does[0]), *does[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=environment(training, processes),
+            start_new_session=True,  # an interrupt from the keyboard is ours to answer
+        )
+        assert process.stdout is not None
+        try:
+            stop.started(process)
+            for event in events(process.stdout, log):
+                if event["event"] == "failure":
+                    failures.append(_input_error(event))
+                else:
+                    on_event(event)
+            code = process.wait()
+        finally:
+            stop.end()
+            process.stdout.close()
+    if failures:
+        raise failures[0]
+    return code
+
+
+def ended(log_path: Path, begin: int, code: int) -> Exception:
+    """Return the error of a trainer that ended with an exit code, whose log begins at a byte."""
+    return mendable(code, lines_after(log_path, begin)) or TrainingFailed(failure(log_path, begin, code))
+
+
+def _input_error(event: Event) -> InputError:
+    """Return the error that a rank raised and the user can fix."""
+    if "path" in event:
+        return Damaged(str(event["path"]), str(event["what"]))
+    return InputError(str(event["message"]))

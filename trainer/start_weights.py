@@ -1,0 +1,241 @@
+"""The start of a training in place of first weights: the folder of a model, identified by what it holds. No torch.
+
+    folder ─► its files by name, each with its digest ─► the content, which names the model that is trained from it
+
+The folder's place decides nothing. It is read once more when training begins, and compared; after the first checkpoint
+it is not needed.
+
+Origins: the checkpoint of another run that a training continues from, with weights and optimizer. No torch.
+
+    continue_from = "models/wiki/1a2b3c@90000"  ─►  work/checkpoints/step-00090000  ─►  weights, moments, slots read
+
+The phases of the recipe come after that checkpoint: their steps count from 0 under their own schedule, and reading
+resumes in shards that were read there. The checkpoint's content names the model, not its place.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.generic_types import Json
+from corpora.store.checked_folder import COMPLETE_FILE, check_folder, mark_complete, read_complete_file
+from corpora.store.damage import Damaged
+from corpora.store.manifest import Manifest, StoredFile, compute_fingerprint
+from corpora.store.places.files import hold_lock, to_unfinished_path
+from corpora.store.places.place import Place
+from corpora.store.settings import bind_settings, to_settings_json
+from shards.reading.loader import TALLY_NAMES
+from tokenizers_train.vocabularies.files import FILES
+from trainer.settings.model import ModelSettings, model_json
+from trainer.settings.training import TrainingSettings, decays_begin
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """A model's folder as it is.
+
+    folder: on this machine
+    files:  by name, the sha256 of what makes the model: configuration, weights, tokenizer
+    rows:   of each token that the folder's vocabulary does not have at its place: its id, and those of its pieces there
+    """
+
+    folder: str
+    files: Mapping[str, str]
+    rows: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+    @property
+    def content(self) -> str:
+        """One digest of all files."""
+        return compute_fingerprint(files=dict(self.files))
+
+    def check(self, needed: str = "A training that has a checkpoint does not need it.") -> None:
+        """Raise InputError unless every file is as it was. Reads them, at 1.3 GB a second. needed: how long it is"""
+        for name, digest in self.files.items():
+            path = Path(self.folder) / name
+            if not path.is_file():
+                raise InputError(f"{path} is gone, but the training was to start from it: {_REMEDY} {needed}")
+            if sha256_of(path) != digest:
+                raise InputError(f"{path} has changed since the training was planned: {_REMEDY} {needed}")
+
+
+_REMEDY = "restore the folder as it was; or run the recipe again, which plans a training from its present content."
+
+
+def start_of(folder: Path, digest: "Callable[[Path], str] | None" = None) -> Start:
+    """Return the model in a folder. digest: gives a file's sha256 where it may be known already. Raises InputError."""
+    check_folder(folder)
+    for name in (CONFIG, WEIGHTS):
+        if not (folder / name).is_file():
+            raise InputError(
+                f"{folder} has no {name}, but a training starts from a model as Hugging Face's save_pretrained writes "
+                f"it: {CONFIG}, {WEIGHTS} (one file) and its tokenizer."
+            )
+    names = [name for name in (CONFIG, WEIGHTS, *FILES) if (folder / name).is_file()]
+    names += [f"{below}/{name}" for below in parts_below(folder) for name in (CONFIG, WEIGHTS)]
+    return Start(folder=str(folder), files={name: (digest or sha256_of)(folder / name) for name in names})
+
+
+def parts_below(folder: Path) -> list[str]:
+    """The folders in it that hold a model of their own, as ELECTRA's generator is in one."""
+    return sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}") if path.with_name(WEIGHTS).is_file())
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# The model of an artifact.
+
+
+def model_files(manifest: Manifest) -> dict[str, StoredFile]:
+    """Return a model artifact's files by their path from its configuration; those of its parts are in folders below."""
+    files = [file for part in manifest.parts for file in part.files]
+    configs = [file.path.removesuffix(CONFIG) for file in files if f"/{file.path}".endswith(f"/{CONFIG}")]
+    folder = min(configs, key=len, default="")
+    return {file.path.removeprefix(folder): file for file in files if file.path.startswith(folder)}
+
+
+def copy_model(place: Place, manifest: Manifest, files: Mapping[str, StoredFile], folder: Path) -> None:
+    """Copy an artifact's files to a folder here, all or none; one process at a time does it, and others wait for it.
+
+    Raises Damaged if a file is not what was written.
+    """
+    new = to_unfinished_path(folder, is_only_writer=True)
+    new.parent.mkdir(parents=True, exist_ok=True)
+    with hold_lock(new.with_suffix(".lock")):
+        if folder.is_dir():
+            return
+        shutil.rmtree(new, ignore_errors=True)
+        for name, file in files.items():
+            path = f"{manifest.stage_folder}/{file.path}"
+            (new / name).parent.mkdir(parents=True, exist_ok=True)
+            with place.open(path) as source, (new / name).open("wb") as sink:
+                shutil.copyfileobj(source, sink)
+            if sha256_of(new / name) != file.sha256:
+                raise Damaged(path, "its bytes are not those that were written")
+        mark_complete(new)
+        new.rename(folder)
+
+
+SAME = ("optimizer", "bias_correction", "layer_decay")  # what decides the form of an optimizer's state
+_PLAN = ".metadata"  # of torch's writer: it holds a number that is drawn each time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """A checkpoint to continue from.
+
+    path:    its folder
+    content: a digest of what it holds
+    read:    slots that were read of each shard set, by the set's content
+    """
+
+    path: str
+    content: str
+    read: Mapping[str, int]
+
+    @property
+    def identity(self) -> Json:
+        """The facts that decide the weights."""
+        return {"content": self.content, "read": dict(self.read)}
+
+
+def find_origin(training: TrainingSettings, models: Path, model: ModelSettings, vocabulary: str) -> Origin | None:
+    """Return the checkpoint that `training.continue_from` names; None where it is not given.
+
+    models:     the folder that holds the work folders of the store's models, under `models/NAME/FINGERPRINT`
+    vocabulary: the content of the vocabulary
+    Raises InputError where there is no such checkpoint, or where it is of another model or optimizer.
+    """
+    if not training.continue_from:
+        return None
+    path = find_checkpoint(training.continue_from, models)
+    facts = _facts(path)
+    identity = facts["identity"]
+    if identity["model"] != json.loads(json.dumps(model_json(model))) or identity["vocabulary"] != vocabulary:
+        raise InputError(
+            f"training.continue_from = {training.continue_from!r} has another [model] or another vocabulary, so this "
+            "training cannot continue from it: give both the same ones, or start from its weights alone."
+        )
+    now = to_settings_json(training)
+    for key in SAME:
+        if identity["training"].get(key) != now.get(key):
+            raise InputError(
+                f"training.continue_from = {training.continue_from!r} was trained with another training.{key}, on "
+                "which the state of its optimizer depends: give both the same, or start from its weights alone."
+            )
+    return Origin(path=str(path), content=content_of(facts), read=slots_read(facts))
+
+
+def find_checkpoint(location: str, models: Path) -> Path:
+    """Return the folder of a checkpoint: the one of a step, or the last before a decay of the rate, or the newest.
+
+    location: a folder of a model's artifact, its work folder or a checkpoint of it, with `@STEP` or without; one that
+    begins with `models/` is below `models`. Raises InputError.
+    """
+    address, _, step = location.rpartition("@") if "@" in Path(location).name else (location, "", "")
+    folder = models / address if address.startswith("models/") else Path(address).expanduser()
+    if not step and (folder / COMPLETE_FILE).is_file() and folder.name.startswith("step-"):
+        return folder
+    folders = [folder / below for below in ("work/checkpoints", "checkpoints", ".")]
+    checkpoints = {
+        int(path.name.removeprefix("step-")): path
+        for each in reversed(folders)
+        for path in each.glob("step-*")
+        if path.name.removeprefix("step-").isdigit()
+    }
+    if not checkpoints:
+        raise InputError(
+            f"training.continue_from = {location!r}: {folder} has no checkpoint. Name the artifact or the work folder "
+            "of a model that was trained on this machine, as in models/NAME/FINGERPRINT@STEP."
+        )
+    if step and (not step.isdigit() or int(step) not in checkpoints):
+        raise InputError(
+            f"training.continue_from = {location!r}: {folder} has no checkpoint of step {step}, only of "
+            f"{', '.join(map(str, sorted(checkpoints)))}. Checkpoints before a decay are kept, and the newest "
+            "training.keep_checkpoints."
+        )
+    return checkpoints[int(step)] if step else checkpoints[_default(checkpoints)]
+
+
+def _default(checkpoints: Mapping[int, Path]) -> int:
+    """Return the last step before a decay that has a checkpoint; the newest where there is none."""
+    newest = max(checkpoints)
+    training = bind_settings(TrainingSettings, _facts(checkpoints[newest])["identity"]["training"], "training")
+    return max(decays_begin(training) & checkpoints.keys(), default=newest)
+
+
+def _facts(path: Path) -> dict[str, Json]:
+    """Return the facts of a checkpoint. Raises InputError where it is damaged."""
+    try:
+        return read_complete_file(path)
+    except Damaged as damage:
+        raise InputError(
+            f"The checkpoint {path} to continue from is damaged: {damage.path}: {damage.what}. Use another one, or "
+            "restore this one."
+        ) from damage
+
+
+def content_of(facts: Mapping[str, Json]) -> str:
+    """A digest of what a checkpoint holds: its tensors, its step, and what was read until there."""
+    files = {name: file for name, file in facts["files"].items() if name != _PLAN}
+    held = {"files": files, "step": facts["cursor"]["step"], "read": slots_read(facts)}
+    return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()
+
+
+def slots_read(facts: Mapping[str, Json]) -> dict[str, int]:
+    """Slots of each shard set, by content, that were read up to a checkpoint, by earlier runs as well."""
+    identity = facts["identity"]
+    read = dict(identity.get("origin", {}).get("read", {}))
+    tallies = [component for phase in facts["seen"] for component in phase]
+    for content, tally in zip(identity["shards"], tallies, strict=True):
+        read[content] = read.get(content, 0) + int(tally[TALLY_NAMES.index("slots")])
+    return {content: slots for content, slots in sorted(read.items()) if slots}

@@ -1,0 +1,169 @@
+"""`fill`: the most probable tokens at every mask of a text, by a pre-trained model.
+
+Either spelling of the mask, `[MASK]` or `<mask>`, is taken for any model. Nothing is sampled: the same model and text
+give the same answer.
+"""
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Int32s
+from corpora.store.settings import COUNT
+from trainer.families.contract import ModelInputs
+from trainer.huggingface.checkpoints import load
+from trainer.model.objective import build_model
+from trainer.settings.model import ModelSettings
+from trainer.tasks.folders import check_model
+from trainer.tasks.heads.task_model import batch_of_items
+from trainer.tasks.task import TaskItem, Tokens, check_finite
+from trainer.tasks.text_encoder import TextEncoder, ids_of
+
+MASKS = ("[MASK]", "<mask>")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """A token for a mask. token: as the vocabulary spells it; text: as it reads."""
+
+    id: int
+    token: str
+    text: str
+    probability: float
+
+
+def main(arguments: list[str]) -> int:
+    """`fill MODEL TEXT ... [--top N] [--json | --brief]`: print a table, a JSON document or a line for each text; 0.
+
+    Raises InputError.
+    """
+    parser = argparse.ArgumentParser(prog="fill", description="Words for every [MASK] of a text.")
+    parser.add_argument("model", type=Path, help="folder of a model")
+    parser.add_argument("texts", metavar="text", nargs="+")
+    parser.add_argument("--top", type=int, default=5, help="tokens shown for each mask")
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    parser.add_argument("--brief", action="store_true", help="print a line for each text")
+    asked = parser.parse_args(arguments)
+    shown = as_json if asked.json else as_line if asked.brief else as_table
+    for text in asked.texts:
+        check_asked(text, asked.top)
+    guesser = Guesser(asked.model)
+    for text in asked.texts:
+        print(shown(text, guesser.guesses(text, asked.top)))
+    return 0
+
+
+def fill_masks(folder: Path, text: str, top: int) -> list[list[Guess]]:
+    """Return what a folder's model guesses at the masks of a text. Raises InputError, as `Guesser` does."""
+    check_asked(text, top)
+    return Guesser(folder).guesses(text, top)
+
+
+def check_asked(text: str, top: int) -> None:
+    """Raise InputError for a text without a mask, and for less than one guess."""
+    COUNT.check("--top", top)
+    if not any(mask in text for mask in MASKS):
+        raise InputError(f"The text has no mask: write {MASKS[0]} where a word is to be guessed.")
+
+
+class Guesser:
+    """A pre-trained model, loaded, that guesses masked tokens."""
+
+    def __init__(self, folder: Path) -> None:
+        """Load a folder. Raises InputError if it has no model that guesses."""
+        check_model(folder)
+        settings, self._inputs, state = load(folder)
+        _check_guesses(folder, settings, self._inputs)
+        self._folder, self._encoder = folder, TextEncoder.of(folder, self._inputs, settings.positions)
+        self._model = build_model(settings, self._inputs)
+        self._model.load_state_dict(state)
+
+    def guesses(self, text: str, top: int) -> list[list[Guess]]:
+        """For every mask of the text in turn its `top` most probable tokens, the most probable first.
+
+        Raises InputError for a text without a mask, or longer than the model reads.
+        """
+        check_asked(text, top)
+        ids = _ids(self._encoder, text, self._folder)
+        with torch.inference_mode():
+            masked = np.flatnonzero(ids == self._inputs.special_ids.mask)
+            item = TaskItem(sequences=(Tokens(ids, np.zeros_like(ids)),), example=0, points=masked)
+            logits_MV = self._model.eval()(batch_of_items([item]), answering=True)
+            check_finite(logits_MV.float().numpy())
+            best = logits_MV.float().softmax(-1).topk(min(top, self._inputs.vocab_size))
+        pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        return [[_guess(self._encoder.tokenizer, *pair) for pair in zip(*row, strict=True)] for row in pairs]
+
+
+def _check_guesses(folder: Path, settings: ModelSettings, inputs: ModelInputs) -> None:
+    """Raise InputError for a model that has no head for masked tokens."""
+    here, *others = settings.objective_settings.parts(settings.of_family, inputs)
+    if "masked_head" in here.heads.values():
+        return
+    guessing = [folder / part.folder for part in others if "masked_head" in part.heads.values()]
+    raise InputError(
+        f"The model in {folder} guesses no words: by its training ({settings.objective_settings.kind!r}) it has no "
+        "head for masked tokens. "
+        + (f"Use the one that was trained with it: {guessing[0]}." if guessing else "Give the folder of one that does.")
+    )
+
+
+def _ids(encoder: TextEncoder, text: str, folder: Path) -> Int32s:
+    """The ids of a text, the mask spelt as this tokenizer knows it. Raises InputError."""
+    masking = encoder.inputs.special_ids.mask
+    mask = str(encoder.tokenizer.id_to_token(masking))
+    for spelling in MASKS:
+        text = text.replace(spelling, mask)
+    before = encoder.tokens_cut
+    ids = ids_of(encoder.encode([text])[0])
+    if encoder.tokens_cut > before:
+        raise InputError(
+            f"The text has {len(ids) + encoder.tokens_cut - before} tokens, and the model reads {len(ids)}: shorten it."
+        )
+    if masking not in ids:
+        raise InputError(f"The tokenizer of {folder} does not know {mask} as one token: save the model's own there.")
+    return ids
+
+
+def _guess(tokenizer: Tokenizer, number: int, probability: float) -> Guess:
+    token = tokenizer.id_to_token(number)
+    text = tokenizer.decode([number], skip_special_tokens=False)
+    return Guess(id=number, token=token or "", text=text if token else "", probability=probability)
+
+
+def as_json(text: str, masks: Sequence[Sequence[Guess]]) -> str:
+    """The guesses as one JSON document."""
+    guesses = [[dataclasses.asdict(guess) for guess in mask] for mask in masks]
+    return json.dumps({"text": text, "masks": guesses}, indent=1, ensure_ascii=False)
+
+
+def as_line(text: str, masks: Sequence[Sequence[Guess]]) -> str:
+    """Return the text and the guesses in one line, those of several masks one after another.
+
+    >>> as_line("a [MASK]", [[Guess(id=7, token="dog", text="dog", probability=0.5)]])
+    'a [MASK]  ->  dog 50%'
+    """
+    guesses = (", ".join(f"{_shown(guess.text)} {guess.probability:.0%}" for guess in mask) for mask in masks)
+    return f"{text}  ->  {'; '.join(guesses)}"
+
+
+def as_table(text: str, masks: Sequence[Sequence[Guess]]) -> str:
+    """The guesses as lines for people: probability and token, under the number of the mask."""
+    lines = [text]
+    for number, mask in enumerate(masks, 1):
+        lines += ["", f"mask {number} of {len(masks)}"]
+        lines += [f"  {guess.probability:7.2%}  {_shown(guess.text)}" for guess in mask]
+    return "\n".join(lines)
+
+
+def _shown(text: str) -> str:
+    """A token as it reads, in one line; in quotes where it would not be seen or would do something."""
+    return text.strip() if text.strip().isprintable() and text.strip() else repr(text)

@@ -1,0 +1,237 @@
+"""A fine-tuned model as a folder, and back.
+
+    config.json, model.safetensors    what Hugging Face's class of the task opens; where it has none, the encoder alone
+    task.safetensors                  what that class has no place for, under our names; only where there is something
+    finetune.json                     the task, how it was learnt, and digests of the files of weights
+    complete.json                     digests of all files
+
+A task with vectors also has the files of sentence-transformers (see `trainer.huggingface.sentence_transformers`); only
+there is what follows a pooling. A model with an encoder of its own for passages has no such files, for they know one.
+
+Promise: the folder opens in transformers' class with no key missing or left over, the names of the labels, and equal
+outputs; `load_task` gives the very same model, and `SentenceTransformer(folder).encode` the vectors of `cloze embed`. A
+folder that others wrote is taken as well, where its class is one of a task of ours, or where it says how it makes
+vectors. A file that is not what was written is refused (`corpora/store/checked_folder.py`): a flipped bit gives other
+answers, and no error.
+Cost: 440 MB of weights are compared in 0.1 s (one x86-64 core, 2026-11-23, the file in memory).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from corpora.errors import InputError
+from corpora.generic_types import Json
+from corpora.store.checked_folder import check_files, check_folder, describe_files
+from corpora.store.damage import Damaged
+from corpora.store.settings import to_settings_json
+from trainer.families.contract import ModelInputs
+from trainer.huggingface.checkpoints import (
+    WEIGHTS,
+    Pretrained,
+    checked,
+    huggingface_names,
+    load_pretrained,
+    modern,
+    read_weights,
+    save_tensors,
+    write_model,
+)
+from trainer.huggingface.config import CONFIG, read_config, read_json
+from trainer.huggingface.sentence_transformers import MODULES, SentenceFolder, read_sentences, write_sentences
+from trainer.model.batches import Batch
+from trainer.objectives.contract import ModelPart, Term
+from trainer.settings.model import ModelSettings
+from trainer.tasks.heads.task_model import TaskModel, build_task_model
+from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask, VectorTask
+from trainer.tasks.registry import read_task, task_of_config, task_package, without_former
+from trainer.tasks.task import Task
+
+RECORD = "finetune.json"
+MORE = "task.safetensors"
+AFTER = "after."  # how the names of parameters of what follows a pooling begin
+HEADS: Mapping[str, tuple[str, ...]] = {
+    "encoder": (),
+    "next": ("masked_head",),
+    "classes": ("class_head",),
+    "tags": ("token_head",),
+    "spans": ("span_head",),
+    "choices": ("choice_head",),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A fine-tuned model, and its task.
+
+    max_length: tokens of a sequence in its training, or all that it reads
+    file:       its training file, as `named_file` describes it; nothing where that is unknown
+    """
+
+    task: Task
+    settings: ModelSettings
+    inputs: ModelInputs
+    model: TaskModel
+    max_length: int
+    file: Mapping[str, Any] = field(default_factory=dict)
+
+
+def write_task(
+    folder: Path, state: Mapping[str, Tensor], task: Task, settings: ModelSettings, inputs: ModelInputs
+) -> None:
+    """Write a whole (not a sharded) state."""
+    part = _part(task, settings)
+    write_model(folder, state, settings, inputs, part, task.config())
+    named = {*huggingface_names(state, settings.of_family, part)}
+    named |= {name for name in state if name.startswith(AFTER)}
+    more = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in named}
+    if more:
+        save_tensors(more, folder / MORE)
+
+
+def task_json(task: Task) -> dict[str, Any]:
+    """A task as the record has it, with its former settings in their places."""
+    package = task_package(task.kind)
+    now = {"kind": task.kind, **({"package": package} if package else {}), **to_settings_json(task)}
+    return dict(pair for name in now for pair in ((name, now[name]), *task.former.get(name, {}).items()))
+
+
+def load_task(folder: Path) -> Loaded:
+    """Load the fine-tuned model of a folder. Raises InputError where it holds none, or is damaged."""
+    check_model(folder)
+    record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
+    task, sentences = _task(folder, record), None
+    settings, inputs, *_ = pretrained = load_pretrained(folder, task.causal)
+    if isinstance(task, VectorTask) and (sentences := read_sentences(folder)) is not None:
+        pretrained, task = pretrained._replace(sentences=sentences), task.begun(sentences)
+    model = build_task_model(task, pretrained)
+    names = huggingface_names(model.state_dict(), settings.of_family, _part(task, settings))
+    tensors, whole = modern(read_weights(folder / WEIGHTS)), model.state_dict()
+    more = read_weights(folder / MORE) if (folder / MORE).is_file() else {}
+    heads = {ours: theirs for ours, theirs in names.items() if not ours.startswith("encoder.")}
+    lacking = [each for theirs in heads.values() for each in theirs if each not in tensors]
+    elsewhere = {*names, *more}
+    lacking += [name for name in whole if not name.startswith(AFTER) and name not in elsewhere]
+    if lacking:
+        raise InputError(
+            f"{folder} has no {lacking[0]}, which the task {task.kind!r} needs: it was not fine-tuned for it, or is "
+            "incomplete. Give the folder that `cloze finetune` wrote, with all its files."
+        )
+    read = {ours: checked(tensors, whole[ours], theirs, str(folder / WEIGHTS)) for ours, theirs in heads.items()}
+    read |= {name: checked(more, whole[name], (name,), str(folder / MORE)) for name in more.keys() & whole.keys()}
+    model.load_state_dict({**whole, **read})
+    length = record.get("max_length") or usual_length(sentences, settings.positions)
+    file = record.get("files", {}).get("training", {})
+    return Loaded(task=task, settings=settings, inputs=inputs, model=model, max_length=length, file=file)
+
+
+def usual_length(sentences: SentenceFolder | None, positions: int) -> int:
+    """Return to how many tokens the authors of a folder cut texts; at most all that the model reads."""
+    return min(sentences.max_length or positions, positions) if sentences is not None else positions
+
+
+class NoTask(Task):
+    """What an encoder without a task has in place of one."""
+
+    kind: ClassVar[str] = "encoder"
+    unit: ClassVar[str] = "token"
+
+    def terms(self) -> tuple[Term, ...]:
+        """Return nothing: it learns nothing."""
+        return ()
+
+
+class StatesModel(TaskModel):
+    """An encoder by itself."""
+
+    def outputs(self, batch: Batch) -> Tensor:
+        """Return the vectors of all tokens: [T, H]."""
+        hidden_TH: Tensor = self.encoder(batch)
+        return hidden_TH
+
+
+def read_source(folder: Path) -> Loaded:
+    """Return the model of a folder, with its task or `NoTask`. Raises InputError."""
+    check_model(folder)
+    says = (folder / RECORD, folder / MODULES)
+    if any(path.is_file() for path in says) or task_of_config(read_config(folder / CONFIG)) is not None:
+        return load_task(folder)
+    settings, inputs, *_ = pretrained = load_pretrained(folder)
+    model, length = StatesModel(NoTask(), pretrained), settings.positions
+    return Loaded(task=NoTask(), settings=settings, inputs=inputs, model=model, max_length=length)
+
+
+def _part(task: Task, settings: ModelSettings) -> ModelPart:
+    named = settings.of_family.names.architectures
+    exported = task.exported if task.exported in named else "encoder"
+    config = {"direction": "left", "is_decoder": True} if task.causal and "next" in named else {}
+    return ModelPart("", "encoder", {name: name for name in HEADS[exported]}, exported, config)
+
+
+def _task(folder: Path, record: Mapping[str, Any]) -> Task:
+    if "task" in record:
+        return read_task(without_former(record["task"]), str(folder / RECORD))
+    if (sentences := read_sentences(folder)) is not None:
+        return RetrievalTask() if sentences.similarity == "dot" else SimilarityTask()
+    config = read_config(folder / CONFIG)
+    task = task_of_config(config)
+    if task is None:
+        raise InputError(
+            f"{folder} has no task: its {CONFIG} names {', '.join(config.get('architectures') or ('no class',))}. "
+            "Fine-tune it first (`cloze finetune`), or give a folder that was."
+        )
+    return task
+
+
+# Whether weights are those that were written.
+
+
+def described_weights(folder: Path) -> dict[str, Json]:
+    """The files of weights of a fine-tuned folder, for its record. Reads them."""
+    paths = [folder / MORE, folder / WEIGHTS, *folder.glob(f"*/{WEIGHTS}")]
+    return describe_files(folder, sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file()))
+
+
+def check_model(folder: Path) -> None:
+    """Raise InputError if a file of a model's folder is not what was written, as far as the folder says what was.
+
+    A fine-tuned model that was taken out of its store says so of its weights.
+    """
+    tuned = (folder / RECORD).is_file()
+    if check_folder(folder, other_record=f" and `weights` in {RECORD}" if tuned else "") or not tuned:
+        return
+    recorded = read_json(folder / RECORD).get("weights", {})
+    try:
+        check_files(folder, {name: recorded[name] for name in recorded if (folder / name).is_file()})
+    except (TypeError, KeyError) as error:
+        raise InputError(
+            f"{folder / RECORD}: `weights` is {recorded!r}, which is not what fine-tuning writes there: copy the "
+            "folder again."
+        ) from error
+    except Damaged as error:
+        raise InputError(
+            f"{folder / error.path} is not the file that {RECORD} records: it is damaged, or was changed since. Copy "
+            "the folder again, or fine-tune again; to use a file that was changed on purpose, remove it from "
+            f"`weights` in {RECORD}."
+        ) from error
+
+
+# What the library sentence-transformers opens.
+
+
+def write_vector_files(
+    folder: Path, task: VectorTask, hidden_size: int, max_length: int, state: Mapping[str, Tensor], begun: Pretrained
+) -> None:
+    """Write them next to the encoder. max_length: tokens of a text in its training; begun: with what it began"""
+    as_before = begun.sentences or SentenceFolder(folder=folder, pooling="")
+    sentences = replace(as_before, pooling=task.pooling or "mean", max_length=max_length)
+    for place, path in enumerate(write_sentences(folder, sentences, hidden_size, task.by)):
+        first = f"{AFTER}{place}."
+        tensors = {name.removeprefix(first): tensor for name, tensor in state.items() if name.startswith(first)}
+        if tensors:
+            save_tensors(
+                {name: each.detach().cpu().contiguous() for name, each in tensors.items()}, folder / path / WEIGHTS
+            )

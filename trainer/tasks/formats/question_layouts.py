@@ -1,0 +1,352 @@
+"""Questions on paragraphs with answers that are spans of them: the JSON of SQuAD 1.1 and 2.0.
+
+Promise: every question is given or counted, with its id; an answer is at its offset in the context, in characters from
+0, or the question is not given. Memory: all of the file.
+Cost: 130,000 questions a second (one x86-64 core, 2026-11-23).
+
+Questions with several answers of which one is right: COPA, RACE, SWAG and HellaSwag.
+
+Promise: every question is given with all its choices and the place of the right one from 0, or counted. A file without
+labels (a test set) gives none. Memory: a row of SWAG; of COPA and RACE one file.
+Cost: 95,000 questions of COPA and 130,000 of SWAG a second (one x86-64 core, 2026-11-23).
+
+SuperGLUE's tasks whose files are more than a table: MultiRC, ReCoRD, WiC and WSC, as texts, pairs and groups.
+
+    MultiRC  text: the paragraph; second: question and answer; label; group: the question
+    ReCoRD   text: the passage; second: the query with an entity in its gap; label; group: the query
+    WiC      text, second: two sentences, in each the word between stars; label
+    WSC      text: the text, a noun between stars and the pronoun between number signs; label
+
+BoolQ, CB and RTE are tables, and COPA is in `choices.py`.
+
+Promise: every answer, candidate and pair is given or counted. A file without labels gives none. Memory: one line.
+Cost: 280,000 answers of MultiRC a second (one x86-64 core, 2026-11-23).
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from corpora.errors import InputError
+from trainer.tasks.formats.records import FileSettings, Found, Unusable, Values, Wanted, converted, opened
+from trainer.tasks.formats.tables import comma_records, json_line_records, whole_json
+
+QUESTION_ROLES = ("id", "question", "context", "answers", "impossible")
+Span = tuple[int, str]  # of a context: its first character, its text
+
+
+def squad_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
+    """Yield the questions of a file; their lines are their numbers, from 1."""
+    content, ids = whole_json(settings.path), set[str]()
+    try:
+        paragraphs = [paragraph for article in content["data"] for paragraph in article["paragraphs"]]
+        asked = [(paragraph["context"], each) for paragraph in paragraphs for each in paragraph["qas"]]
+    except (KeyError, TypeError) as error:
+        raise InputError(
+            f'{settings.path} is not SQuAD: that has a list of articles under "data", each with "paragraphs" of '
+            '"context" and "qas".'
+        ) from error
+    for number, (context, each) in enumerate(asked, 1):
+        try:
+            values = _make_squad_question(context, each)
+            if values["id"] in ids:
+                raise Unusable("an id for the second time")
+            ids.add(values["id"])
+            yield number, values
+        except Unusable as error:
+            where = f"question {each['id']!s}" if isinstance(each, dict) and "id" in each else ""
+            yield number, Unusable(str(error), where)
+
+
+def as_answers(value: Any, context: str) -> list[Span]:
+    """Answers as SQuAD has them, as lists of texts and of offsets, or as spans; each is held to its context.
+
+    Raises Unusable.
+
+    >>> as_answers([{"text": "Oslo", "answer_start": 3}], "In Oslo.")
+    [(3, 'Oslo')]
+    >>> as_answers({"text": ["Oslo"], "answer_start": [3]}, "In Oslo.")
+    [(3, 'Oslo')]
+    """
+    try:
+        pairs = (
+            zip(value["answer_start"], value["text"], strict=True)
+            if isinstance(value, dict)
+            else (each if isinstance(each, tuple) else (each["answer_start"], each["text"]) for each in value)
+        )
+        spans = [(start, text) for start, text in dict.fromkeys(pairs)]
+    except (KeyError, TypeError, ValueError) as error:
+        raise Unusable("answers are no texts with answer_start") from error
+    for start, text in spans:
+        if type(start) is not int or not isinstance(text, str) or not text.strip():
+            raise Unusable("answers are no texts with answer_start")
+        if start < 0 or not context.startswith(text, start):
+            raise Unusable("an answer that is not in the context at its place")
+    return spans
+
+
+def _make_squad_question(context: Any, asked: Any) -> dict[str, Any]:
+    """One question by role. Raises Unusable."""
+    if not isinstance(asked, dict) or not isinstance(context, str) or not isinstance(asked.get("question"), str):
+        raise Unusable("no question on a context")
+    name = asked.get("id")
+    if not isinstance(name, str | int):
+        raise Unusable("no id")
+    impossible = asked.get("is_impossible", False)
+    answers = asked.get("answers")
+    spans = [] if impossible or answers is None else as_answers(answers, context)
+    return {
+        "id": str(name),
+        "question": asked["question"],
+        "context": context,
+        "answers": spans if spans or impossible else None,
+        "impossible": bool(impossible),
+    }
+
+
+CHOICE_ROLES = ("id", "context", "question", "choices", "label", "level")
+LETTERS = "ABCDEFGH"
+ENDINGS_OF_SWAG = ("ending0", "ending1", "ending2", "ending3")
+
+
+def copa_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
+    """COPA as its authors publish it (XML), or as SuperGLUE does (`.jsonl`). question: "cause" or "effect"."""
+    if ".jsonl" in Path(settings.path).name:
+        keys = Wanted(("premise", "choice1", "choice2", "question"), ("label", "idx"))
+        return converted(json_line_records(FileSettings(path=settings.path), keys), _copa_of_superglue)
+    return converted(enumerate(_xml_items(settings.path), 1), _copa_item)
+
+
+def _copa_of_superglue(values: Values) -> Values:
+    choices = [values["choice1"], values["choice2"]]
+    return _make_choice_question(values["idx"], values["premise"], values["question"], choices, values["label"])
+
+
+def _copa_item(item: Values) -> Values:
+    right = item.get("most-plausible-alternative")
+    label = None if right is None else int(right) - 1 if right.isdecimal() else right
+    choices = [item.get("a1"), item.get("a2")]
+    return _make_choice_question(item.get("id"), item.get("p"), item.get("asks-for"), choices, label)
+
+
+def _make_choice_question(name: Any, context: Any, question: Any, choices: Any, label: Any, **more: Any) -> Values:
+    """Return a question by role. Raises Unusable."""
+    where = "" if name is None else f"question {name}"
+    if not isinstance(choices, list) or len(choices) < 2:
+        raise Unusable("fewer than two choices", where)
+    if not all(isinstance(choice, str) and choice.strip() for choice in choices):
+        raise Unusable("an empty choice", where)
+    label = None if label == "" else label
+    if label is not None and (type(label) is not int or not 0 <= label < len(choices)):
+        raise Unusable("a label that is none of the choices", where)
+    if not isinstance(context, str):
+        raise Unusable("no context", where)
+    question_id = None if name is None else str(name)
+    return {"id": question_id, "context": context, "question": question, "choices": choices, "label": label, **more}
+
+
+def _xml_items(path: str) -> Iterator[dict[str, str]]:
+    """Yield the attributes and the texts inside of each `item`. Raises InputError."""
+    with opened(path) as stream:
+        try:
+            root = ElementTree.fromstring(stream.buffer.read())
+        except ElementTree.ParseError as error:
+            raise InputError(f"{path} is not XML: {error}. Fix it, or get the file again.") from error
+    for item in root.iter("item"):
+        yield {**item.attrib, **{part.tag: part.text or "" for part in item}}
+
+
+def race_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
+    """The questions of RACE: of one file, or of all `.txt` below a folder in the order of their names.
+
+    level: "middle" or "high"; the line is that of the question in its list, from 1, and `where` names the file
+    """
+    root = Path(settings.path)
+    for file in sorted(root.rglob("*.txt")) if root.is_dir() else [root]:
+        with opened(str(file)) as stream:
+            text = stream.read()
+        try:
+            asked = _race_questions(text, file)
+        except Unusable as error:
+            yield 1, error
+            continue
+        yield from converted(enumerate(asked, 1), lambda values: _make_choice_question(**values))
+
+
+def _race_questions(text: str, file: Path) -> list[Values]:
+    """Return the questions of a file. Raises Unusable."""
+    try:
+        page = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Unusable("a file that is not JSON", file.name) from error
+    try:
+        options, questions, article = page["options"], page["questions"], page["article"]
+        answers = page.get("answers") or [None] * len(questions)
+        asked = list(zip(questions, options, answers, strict=True))
+        name = str(page.get("id", file.name))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        what = "a file without article, questions, options and answers of equal number"
+        raise Unusable(what, file.name) from error
+    level = next((level for level in ("middle", "high") if level in f"{file.parent.name} {name}"), None)
+    return [
+        {
+            "name": f"{name.removesuffix('.txt')}-{number}",
+            "context": article,
+            "question": question,
+            "choices": choices,
+            "label": None if answer is None else LETTERS.find(answer) if isinstance(answer, str) and answer else -1,
+            "level": level,
+        }
+        for number, (question, choices, answer) in enumerate(asked)
+    ]
+
+
+def swag_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
+    """SWAG's `.csv` (a sentence, and four endings of the one that it begins) and HellaSwag's `.jsonl`."""
+    if ".jsonl" in Path(settings.path).name:
+        keys = Wanted(("ctx", "endings"), ("label", "ind"))
+        return converted(json_line_records(FileSettings(path=settings.path), keys), _hellaswag_row)
+    table = FileSettings(path=settings.path, format="csv", header=settings.header)
+    keys = Wanted(("sent1", "sent2", *ENDINGS_OF_SWAG), ("label", "video-id"))
+    return converted(comma_records(table, keys), _swag_row)
+
+
+def _hellaswag_row(values: Values) -> Values:
+    return _make_choice_question(values["ind"], values["ctx"], None, values["endings"], values["label"])
+
+
+def _swag_row(values: Values) -> Values:
+    """Return the first sentence as the context, and the second with each ending as a choice. Raises Unusable."""
+    endings = [values[ending] for ending in ENDINGS_OF_SWAG]
+    label = values.get("label")
+    number = int(label) if isinstance(label, str) and label.isdecimal() else label
+    choices = [f"{values['sent2']} {ending}".strip() for ending in endings if ending.strip()]
+    if len(choices) < len(endings):
+        raise Unusable("an empty choice")
+    return _make_choice_question(values.get("video-id"), values["sent1"], None, choices, number)
+
+
+GROUP_ROLES = ("id", "text", "second", "label", "group", "answer", "gold")
+MARKED_ROLES = ("id", "text", "second", "label")
+WIC_KEYS = ("sentence1", "sentence2", "start1", "end1", "start2", "end2", "idx", "label")
+GAP = "@placeholder"
+HIGHLIGHT = re.compile(r"\s*@highlight\s*")
+
+Rows = Iterator[dict[str, Any] | Unusable]
+
+
+def _lines(
+    settings: FileSettings, _: Wanted, keys: tuple[str, ...], rows: Callable[[Mapping[str, Any]], Rows]
+) -> Iterator[Found]:
+    for line, values in json_line_records(FileSettings(path=settings.path), Wanted(keys)):
+        if isinstance(values, Unusable):
+            yield line, values
+            continue
+        try:
+            records = list(rows(values))
+        except (KeyError, TypeError, AttributeError, ValueError, IndexError):
+            records = [Unusable("a line that lacks what the task has")]
+        for row in records:
+            yield line, row
+
+
+def _label(value: Any) -> str | None:
+    """Return 0, 1, false and true as the names of classes; None where there is no label. Raises TypeError."""
+    if value is None:
+        return None
+    if not isinstance(value, int) or value not in (0, 1):
+        raise TypeError(value)
+    return str(value).lower()
+
+
+def _multirc_answers(values: Mapping[str, Any]) -> Rows:
+    for question in values["passage"]["questions"]:
+        group = f"{values['idx']}.{question['idx']}"
+        for answer in question["answers"]:
+            yield {
+                "id": f"{group}.{answer['idx']}",
+                "text": values["passage"]["text"],
+                "second": f"{question['question']} {answer['text']}",
+                "label": _label(answer.get("label")),
+                "group": group,
+                "answer": answer["text"].strip() or None,  # a few are empty, and all must be answered
+                "gold": None,
+            }
+
+
+def _record_candidates(values: Mapping[str, Any]) -> Rows:
+    passage = values["passage"]["text"]
+    spans = sorted((entity["start"], entity["end"]) for entity in values["passage"]["entities"])
+    entities = list(dict.fromkeys(passage[start : end + 1] for start, end in spans))
+    for asked in values["qas"]:
+        group = f"{values['idx']}.{asked['idx']}"
+        gold = None if asked.get("answers") is None else [answer["text"] for answer in asked["answers"]]
+        if GAP not in asked["query"] or not entities:
+            yield Unusable("a query without @placeholder or candidates", f"query {group}")
+            continue
+        for number, entity in enumerate(entities):
+            yield {
+                "id": f"{group}.{number}",
+                "text": HIGHLIGHT.sub(" ", passage),
+                "second": asked["query"].replace(GAP, entity),
+                "label": None if gold is None else str(int(entity in gold)),
+                "group": group,
+                "answer": entity,
+                "gold": gold,
+            }
+
+
+def _wic_pair(values: Mapping[str, Any]) -> Rows:
+    texts = list[str]()
+    for number in ("1", "2"):
+        text, start, end = values[f"sentence{number}"], values[f"start{number}"], values[f"end{number}"]
+        if not 0 <= start < end <= len(text) or not text[start:end].strip():
+            yield Unusable("a word that is not at its place", f"pair {values['idx']}")
+            return
+        texts.append(_marked(text, [(start, end, "*")]))
+    yield {"id": str(values["idx"]), "text": texts[0], "second": texts[1], "label": _label(values["label"])}
+
+
+def _wsc_text(values: Mapping[str, Any]) -> Rows:
+    text, target = values["text"], values["target"]
+    words = [match.span() for match in re.finditer(r"\S+", text)]
+    marks = list[tuple[int, int, str]]()
+    for number, mark in (("1", "*"), ("2", "#")):
+        first, span_text = target[f"span{number}_index"], target[f"span{number}_text"]
+        place = words[first : first + len(span_text.split())]
+        if not place or _letters(span_text) not in _letters(text[place[0][0] : place[-1][1]]):
+            yield Unusable("a span that is not at its place", f"text {values['idx']}")
+            return
+        start, end = place[0][0], place[-1][1]
+        at = text.lower().find(span_text.strip().lower(), start, end)  # without the comma after it
+        marks.append((start, end, mark) if at < 0 else (at, at + len(span_text.strip()), mark))
+    yield {"id": str(values["idx"]), "text": _marked(text, marks), "second": None, "label": _label(values["label"])}
+
+
+def _letters(text: str) -> str:
+    return "".join(letter for letter in text.lower() if letter.isalnum())
+
+
+def _marked(text: str, marks: list[tuple[int, int, str]]) -> str:
+    """A text with marks around spans of it.
+
+    >>> _marked("It is big.", [(0, 2, "#"), (6, 9, "*")])
+    '#It# is *big*.'
+    """
+    for start, end, mark in sorted(marks, reverse=True):
+        text = f"{text[:start]}{mark}{text[start:end]}{mark}{text[end:]}"
+    return text
+
+
+# Each answer of each question on a paragraph. label: "0" or "1"; group: "PARAGRAPH.QUESTION".
+multirc_records = partial(_lines, keys=("passage", "idx"), rows=_multirc_answers)
+# Each entity of a passage in the gap of each query. answer: the entity; gold: the right ones; label: "0" or "1".
+record_records = partial(_lines, keys=("passage", "qas", "idx"), rows=_record_candidates)
+# Pairs of sentences with a word in common. label: "true" where it means the same.
+wic_records = partial(_lines, keys=WIC_KEYS, rows=_wic_pair)
+# Texts with a noun and a pronoun. label: "true" where the pronoun refers to the noun.
+wsc_records = partial(_lines, keys=("text", "target", "idx", "label"), rows=_wsc_text)

@@ -1,0 +1,272 @@
+"""Sentences of words with tags, as CoNLL's shared tasks and Universal Dependencies publish them.
+
+A word a line, its columns cut at tabs, or at spaces where a line has no tab; blank lines between sentences. Plain files
+have the words in their first column and the tags in the last; a `.conllu` has them in `form` and `upos`, and its
+multiword ranges and empty nodes are passed over. `-DOCSTART-` and `# newdoc` begin a document.
+
+A line of `#`, a space and more is a comment before the first word of a sentence, unless it has as many columns as the
+sentence (then it is a word and its tag); so `#now` is a word. A line whose first column is `#` is a comment before a
+first word that is numbered 1 (GermEval). In a `.conllu` every line that begins with `#` is one.
+
+Promise: every sentence is given or counted, an uneven one with the line that is uneven. Memory: one sentence.
+Cost: 610,000 words a second, of a `.conllu` 400,000 (one x86-64 core, 2026-11-23).
+
+Abstracts with mentions, as PubTator's files and the NCBI disease corpus have them, as sentences of words and tags.
+
+    10192393|t|A common human skin tumour ...          the title
+    10192393|a|WNT signalling ...                      the abstract, one space after the title
+    10192393<tab>15<tab>26<tab>skin tumour<tab>...     a mention: where it is in both, its text, its type
+
+A word is a run of letters and digits, and each other character but spaces is a word. A sentence ends with the title,
+and after `.`, `!` or `?` before a space and anything but a lowercase letter, but never within a mention. Tags are BIO.
+
+Promise: every sentence is given with the place of each word in its document, or counted: where a mention in it does not
+begin and end with words, lies over another, or has another text. Memory: one document.
+Cost: 430,000 words a second (one x86-64 core, 2026-11-23).
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import dropwhile, groupby, islice, pairwise, takewhile
+from typing import Any, NamedTuple
+
+from corpora.errors import InputError
+from trainer.tasks.formats.records import FileSettings, Found, Unusable, Wanted, converted, numbered_lines
+
+SENTENCE_ROLES = ("words", "tags", "document", "id")
+UD_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+MOST_WORDS = 100_000  # of a sentence
+LOOKED_AT = 1_000  # lines of a file whose ending is that of tables
+
+Line = tuple[int, str]  # its number, and its text
+Row = tuple[int, list[str]]  # and its columns
+
+
+def conll_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
+    """The sentences of a file of plain columns. columns: `words` and `tags` by number, from the end if below zero."""
+    words, tags = (_number(settings, role, column) for role, column in (("words", 1), ("tags", -1)))
+    for lines, marks in _read_conll_sentences(settings.path):
+        rows = _without_comments(lines)
+        if rows:
+            yield _sentence(rows, (words, tags), marks)
+
+
+def looks_like_conll(settings: FileSettings) -> bool:
+    """Tells whether a file has a word a line: no head with the column of the words, and a blank line between two."""
+    lines = [line.strip("\r\n") for _, line in islice(numbered_lines(settings.path), LOOKED_AT)]
+    begun = list(dropwhile(lambda line: not line.strip(), lines))
+    return bool(begun) and settings.column("words") not in begun[0].split("\t") and not all(map(str.strip, begun))
+
+
+def iob1_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
+    """The sentences of a file of plain columns with tags of IOB1, as CoNLL-2003's, or of BIO; they become BIO's."""
+    return converted(
+        conll_records(settings, wanted),
+        lambda values: {**values, "tags": None if values["tags"] is None else bio2(values["tags"])},
+    )
+
+
+def conllu_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
+    """The sentences of a `.conllu`. columns: `words` and `tags` by CoNLL-U's names, `upos` or `xpos`, or by number."""
+    words, tags = (_number(settings, role, at, UD_COLUMNS) for role, at in (("words", 2), ("tags", 4)))
+    for lines, marks in _read_conll_sentences(settings.path, comments=True):
+        rows = [(number, line.rstrip("\r\n").split("\t")) for number, line in lines]
+        kept = [row for row in rows if len(row[1]) != len(UD_COLUMNS) or row[1][0].isdecimal()]
+        if kept:
+            sentence = _sentence(kept, (words, tags), marks, len(UD_COLUMNS))
+            yield from converted([sentence], lambda values: {**values, "tags": _known(values["tags"])})
+
+
+def _known(tags: list[str]) -> list[str] | None:
+    """Return tags, or None where one is left open."""
+    return None if "_" in tags else tags
+
+
+def bio2(tags: Sequence[str]) -> list[str]:
+    """Tags of BIO in which every chunk begins with B-, also where they were those of CoNLL-2003's files (IOB1).
+
+    >>> bio2(["I-PER", "I-PER", "O", "I-LOC", "B-LOC", "I-ORG"])
+    ['B-PER', 'I-PER', 'O', 'B-LOC', 'B-LOC', 'B-ORG']
+    """
+    return [
+        f"B-{tag[2:]}" if tag.startswith("I-") and before[2:] != tag[2:] else tag
+        for before, tag in pairwise(["O", *tags])
+    ]
+
+
+def _number(settings: FileSettings, role: str, otherwise: int, names: Sequence[str] = ()) -> int:
+    """The number of a role's column: from 1, or from the end if below zero. Raises InputError."""
+    name = settings.columns.get(role, str(otherwise))
+    if name in names:
+        return names.index(name) + 1
+    if not name.removeprefix("-").isdecimal() or not int(name):
+        raise InputError(
+            f"{settings.path}: {role} = {name!r} is not a column of it: give its number from 1, or from -1 for the "
+            "last."
+        )
+    return int(name)
+
+
+def _read_conll_sentences(path: str, comments: bool = False) -> Iterator[tuple[list[Line], Mapping[str, Any]]]:
+    """Yield the lines of each sentence, and its document and id, None where none is marked. Raises InputError.
+
+    comments: `#` begins one anywhere
+    """
+    lines = list[Line]()
+    document: int | None = None
+    name: str | None = None
+    for number, line in numbered_lines(path):
+        is_document, is_blank = line.startswith("-DOCSTART-"), not line.strip(" \t\r\n")
+        if lines and (is_document or is_blank):
+            yield lines, {"document": document, "id": name}
+            lines, name = [], None
+        is_comment = line.startswith("#") and (comments or not lines)
+        if is_document or (is_comment and line.startswith("# newdoc")):
+            document = (document or 0) + 1
+        elif is_comment and line.startswith("# sent_id"):
+            name = line.partition("=")[2].strip() or None
+        if not is_blank and not is_document and not (comments and is_comment):
+            lines.append((number, line))
+        if len(lines) > MOST_WORDS:
+            raise InputError(
+                f"{path}: the sentence that begins in line {lines[0][0]} has more than {MOST_WORDS:,} words: are "
+                "the blank lines between sentences missing?"
+            )
+    if lines:
+        yield lines, {"document": document, "id": name}
+
+
+def _columns(line: str) -> list[str]:
+    line = line.rstrip("\r\n")
+    return line.split("\t") if "\t" in line else [column for column in line.split(" ") if column]
+
+
+def _without_comments(lines: list[Line]) -> list[Row]:
+    """The lines after those that are comments, as columns."""
+    rows = [(number, _columns(line)) for number, line in lines]
+    width = len(rows[-1][1])
+    if len(rows) > 1 and rows[0][1][0] == "#" and rows[1][1][0] == "1":
+        return rows[1:]
+    comments = len([*takewhile(lambda line: line[1].startswith("# ") and "\t" not in line[1], lines)])
+    if comments < len(rows):
+        comments = next((place for place in range(comments) if len(rows[place][1]) == width), comments)
+    return rows[comments:]
+
+
+def _sentence(lines: list[Row], columns: tuple[int, int], marks: Mapping[str, Any], width: int = 0) -> Found:
+    """Return the words and tags of a sentence; without tags where the file has only one column."""
+    number = lines[0][0]
+    width = width or len(lines[0][1])
+    for line, cells in lines:
+        if len(cells) != width:
+            return line, Unusable("uneven columns", f"{len(cells)} of {width}")
+    if max(map(abs, columns)) > width and not (width == 1 and columns[1] > 1):
+        return number, Unusable(f"fewer than {max(map(abs, columns))} columns")
+    words = _column(lines, columns[0])
+    tags = None if width == 1 else _column(lines, columns[1])
+    for (line, _), word, tag in zip(lines, words, tags or words, strict=True):
+        if tags and " " in tag:
+            return line, Unusable("a tag with blanks in it: a column of texts?")
+        if not word.strip() or not tag.strip():
+            return line, Unusable(f"an empty {'tag' if word.strip() else 'word'}")
+    return number, {"words": words, "tags": tags, **marks}
+
+
+def _column(lines: Sequence[Row], number: int) -> list[str]:
+    return [columns[number - 1 if number > 0 else number] for _, columns in lines]
+
+
+MENTION_ROLES = ("words", "tags", "document", "id", "offsets")
+WORD = re.compile(r"[^\W_]+|[^\w\s]|_")
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^\sa-z])")
+HEAD = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
+
+
+class Mention(NamedTuple):
+    """A span of a document's characters. line: its line in the file."""
+
+    start: int
+    end: int
+    text: str
+    kind: str
+    line: int
+
+
+def pubtator_records(settings: FileSettings, _: Wanted, kind: str = "") -> Iterator[Found]:
+    """The sentences of a file. kind: one name for all types of mentions; "": their own."""
+    for number, lines in enumerate(_documents(settings.path), 1):
+        yield from _split_pubtator_sentences(lines, number, kind)
+
+
+ncbi_records = partial(pubtator_records, kind="Disease")  # as the corpus is scored
+
+
+def _documents(path: str) -> Iterator[list[tuple[int, str]]]:
+    """The lines of each document with their numbers."""
+    for is_blank, lines in groupby(numbered_lines(path), key=lambda each: not each[1].strip()):
+        if not is_blank:
+            yield [(number, line.rstrip("\r\n")) for number, line in lines]
+
+
+def _split_pubtator_sentences(lines: Sequence[tuple[int, str]], number: int, kind: str) -> Iterator[Found]:
+    """Yield the sentences of a document, or the reason there are none."""
+    heads = {match[2]: match for _, line in lines[:2] if (match := HEAD.fullmatch(line))}
+    first = lines[0][0]
+    if len(heads) < 2 or heads["t"][1] != heads["a"][1]:
+        yield first, Unusable("a document without title and abstract")
+        return
+    name, title, abstract = heads["t"][1], heads["t"][3], heads["a"][3]
+    text = f"{title} {abstract}"
+    mentions = list[Mention]()
+    for line, columns in ((line, columns.split("\t")) for line, columns in lines[2:]):
+        if len(columns) < 5:  # a relation between concepts
+            continue
+        if not columns[1].isdecimal() or not columns[2].isdecimal():
+            yield line, Unusable("a document with a mention without place", f"document {name}")
+            return
+        mentions.append(Mention(int(columns[1]), int(columns[2]), columns[3], kind or columns[4], line))
+    mentions.sort()
+    for place, (start, end) in enumerate(_bounds(text, len(title), mentions)):
+        inside = [mention for mention in mentions if start <= mention.start < end]
+        words = [(match.start(), match.end()) for match in WORD.finditer(text, start, end)]
+        try:
+            tags = _tags(text, words, inside)
+        except Unusable as error:
+            yield first if not inside else inside[0].line, Unusable(str(error), error.where or f"document {name}")
+            continue
+        spans = [text[begin:stop] for begin, stop in words]
+        yield first, {"words": spans, "tags": tags, "document": number, "id": f"{name}.{place}", "offsets": words}
+    for mention in mentions:
+        if mention.start >= len(text):
+            yield mention.line, Unusable("a mention beyond its document", f"document {name}")
+
+
+def _bounds(text: str, title: int, mentions: Sequence[Mention]) -> Iterator[tuple[int, int]]:
+    """Yield the begin and end of each sentence that has words."""
+    ends = [title, *(match.start() for match in SENTENCE_END.finditer(text, title + 1)), len(text)]
+    start = 0
+    for end in ends:
+        if any(mention.start < end < mention.end for mention in mentions):
+            continue
+        if WORD.search(text, start, end):
+            yield start, end
+        start = end
+
+
+def _tags(text: str, words: Sequence[tuple[int, int]], mentions: Sequence[Mention]) -> list[str]:
+    """Return a tag for each word. Raises Unusable."""
+    begins = {start: place for place, (start, _) in enumerate(words)}
+    ends = {end: place for place, (_, end) in enumerate(words)}
+    tags = ["O"] * len(words)
+    for mention in mentions:
+        where = f"at character {mention.start}, {mention.text!r}"
+        if text[mention.start : mention.end] != mention.text:
+            raise Unusable("a sentence with a mention whose text is another", where)
+        first, last = begins.get(mention.start), ends.get(mention.end)
+        if first is None or last is None:
+            raise Unusable("a sentence with a mention that begins or ends within a word", where)
+        if any(tag != "O" for tag in tags[first : last + 1]):
+            raise Unusable("a sentence with mentions that overlap", where)
+        tags[first : last + 1] = [f"B-{mention.kind}"] + [f"I-{mention.kind}"] * (last - first)
+    return tags

@@ -1,0 +1,102 @@
+"""Predictions of a fine-tuned model for every record of a file, as lines of JSON; scores where the file has labels.
+
+    MODEL, FILE ─► examples ─► items ─► answers ─► {"line": ..., "label": ..., "probabilities": {...}}
+
+Promise: one line for each record, in the order of the file; one that cannot be used has the reason in place of an
+answer. A file is read as that of training was, where it does not say otherwise; one of another task is refused. A label
+that training did not have counts as a wrong answer.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from corpora.store.ledger import Ledger
+from corpora.store.settings import bind_settings
+from trainer.complete_folders import write_lines
+from trainer.metrics import line, speak
+from trainer.ranks import Ranks, join_process_group
+from trainer.tasks.data import FileExamples, encode, kept_values, read_alike, read_file
+from trainer.tasks.folders import Loaded, load_task
+from trainer.tasks.formats.records import ID, FileSettings, Values
+from trainer.tasks.heads.task_model import answers_of
+from trainer.tasks.task import Prediction, Task
+
+
+class FileAnswers(NamedTuple):
+    """A file's examples, what became of its records, and a model's answer to each."""
+
+    file: FileExamples
+    ledger: Ledger
+    predictions: Sequence[Prediction]
+
+
+def main(arguments: list[str]) -> int:
+    """Run `predict MODEL FILE.json OUTPUT [--labelled]`: write the lines, report an event; return 0. Raises InputError.
+
+    FILE.json: settings of the file to read (`FileSettings`)
+    """
+    parser = argparse.ArgumentParser(prog="predict", description="Answers of a fine-tuned model to a file.")
+    parser.add_argument("model", type=Path, help="folder of a fine-tuned model")
+    parser.add_argument("file", type=Path, help="settings of the file, as JSON")
+    parser.add_argument("output", type=Path, help="file for the lines")
+    parser.add_argument("--labelled", action="store_true", help="the file has labels: report scores as well")
+    asked = parser.parse_args(arguments)
+    file = bind_settings(FileSettings, json.loads(asked.file.read_text(encoding="utf-8")), "file")
+    with join_process_group() as ranks:
+        done = predict(asked.model, file, asked.output, asked.labelled, ranks)
+    speak(line({"event": "done", **done}))
+    return 0
+
+
+def predict(folder: Path, file: FileSettings, output: Path, labelled: bool, ranks: Ranks) -> dict[str, Any]:
+    """Write a line for each record; return a summary, with scores if there are labels. Raises InputError."""
+    loaded = load_task(folder)
+    loaded.model.to(ranks.device)
+    answers = answered(folder, loaded, read_alike(file, loaded.file), labelled, ranks)
+    write_answers(output, loaded.task, answers)
+    examples = answers.file.examples
+    scores = loaded.task.scores(examples, answers.predictions) if labelled else {}
+    return {"examples": len(examples), "task": loaded.task.kind, "scores": scores, "ledger": answers.ledger.to_json()}
+
+
+def answered(folder: Path, loaded: Loaded, file: FileSettings, labelled: bool, ranks: Ranks) -> FileAnswers:
+    """Return the answers of a folder's model to a file. All processes must call it. Raises InputError."""
+    examples = read_file(loaded.task, file, labelled)
+    encoded = encode(loaded.task, examples, loaded.task.text_encoder(folder, loaded.inputs, loaded.max_length))
+    answers, _ = answers_of(loaded.model, loaded.task, encoded.items, ranks)
+    return FileAnswers(examples, encoded.ledger, loaded.task.predictions(encoded.examples, encoded.items, answers))
+
+
+def write_answers(output: Path, task: Task, answers: FileAnswers) -> None:
+    """Write a line of JSON for each record, in one step. Raises InputError if the file cannot be written.
+
+    A number is written with all its digits, so scores of the lines are those of the answers.
+    """
+    write_lines(output, (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in answer_rows(task, answers)))
+
+
+def answer_rows(task: Task, answers: FileAnswers) -> Iterator[dict[str, Any]]:
+    """Yield what is written of each record of a file, in its order: its line and names, and the answer or why none.
+
+    Of a file that is labelled also what `Task.judged` has of an example.
+    """
+    file = answers.file
+    given = zip(file.lines, file.ids, file.kept or repeat({}), file.examples, answers.predictions)  # noqa: B905
+    dropped = {each.number: each for each in file.counts.dropped}
+    for number in range(file.counts.rows):
+        if number in dropped:
+            _, line, reason, names = dropped[number]
+            yield {**_named(line, names.get(ID), kept_values(names)), "unusable": reason}
+        else:
+            line, name, kept, example, prediction = next(given)
+            judged = task.judged(example, prediction) if file.labelled else {}
+            yield {**_named(line, name, kept), **task.row(example, prediction), **judged}
+
+
+def _named(line: int, name: Any, kept: Values) -> dict[str, Any]:
+    """Return how a row is found in its file."""
+    return {"line": line, **({} if name is None else {ID: name}), **({"kept": kept} if kept else {})}

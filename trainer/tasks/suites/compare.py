@@ -1,0 +1,219 @@
+"""Two models on a suite: tests whether they differ by more than chance, on the same examples and over seeds.
+
+On examples: the median runs of the two, by the approximate randomization test (`scores.resampling`), which counts how
+often swapping their answers gives a difference as large. That does not predict another seed. Over seeds: the same
+test of the scores of all runs, paired by seed; with few seeds it can find nothing.
+Where several tasks are compared, one is far apart by chance alone sooner or later: p-values are adjusted for their
+number by Holm's method (1979).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+from corpora.errors import InputError
+from trainer.tasks.suites.split_scores import Comparison, JudgedSplit, paired_randomisation
+from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
+from trainer.tasks.suites.table import SEED, Found, aligned, hundredfold, median_run
+
+LEVEL = 0.05  # below which two models count as different
+PAIRED_SEEDS = 2  # the fewest that are compared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedTask:
+    """A split of a task by its first metric; differences are the first model's score less the second's.
+
+    first, second:   scores of the median runs
+    p:               on examples; None where the metric cannot be drawn again
+    adjusted:        the same by Holm, of all that were compared
+    over_seeds:      of the means over seeds; None where there is one seed
+    """
+
+    task: str
+    split: str
+    metric: str
+    first: float
+    second: float
+    p: float | None
+    adjusted: float | None
+    over_seeds: Comparison | None
+
+    @property
+    def difference(self) -> float:
+        """On the examples of the median runs."""
+        return self.first - self.second
+
+    @property
+    def is_told_apart(self) -> bool:
+        """True if chance alone would hardly make such a difference, for the number of tests."""
+        return self.adjusted is not None and self.adjusted < LEVEL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteComparison:
+    """Two models on a suite, named as they were given.
+
+    seeds:      how many each was learnt from
+    is_control: whether the second is the first from first weights
+    """
+
+    first: str
+    second: str
+    seeds: int
+    tasks: tuple[ComparedTask, ...]
+    is_control: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparison as a JSON document."""
+        tasks = [
+            {**asdict(each), "difference": each.difference, "over_seeds": each.over_seeds and each.over_seeds._asdict()}
+            for each in self.tasks
+        ]
+        return {**asdict(self), "level": LEVEL, "tasks": tasks}
+
+
+def compared(
+    suite: Suite, names: tuple[str, str], first: Found, second: Found, is_control: bool = False
+) -> SuiteComparison:
+    """Compare every split that counts for its task. Raises InputError where the two did not answer the same."""
+    comparisons = [
+        _compared(task, split, suite.seeds, first, second)
+        for task in suite.tasks
+        for split in task.splits
+        if split.averaged and split.labelled
+    ]
+    adjusted = iter(holm([each.p for each in comparisons if each.p is not None]))
+    tasks = tuple(each if each.p is None else replace(each, adjusted=next(adjusted)) for each in comparisons)
+    return SuiteComparison(first=names[0], second=names[1], seeds=len(suite.seeds), tasks=tasks, is_control=is_control)
+
+
+def _compared(task: SuiteTask, split: SuiteSplit, seeds: Sequence[int], first: Found, second: Found) -> ComparedTask:
+    metric = split.metrics[0]
+    one, other = (results[task.name, median_run(task, seeds, results), split.name] for results in (first, second))
+    check_same(f"{task.name} {split.name}", one, other)
+    ours, theirs = ([results[task.name, n, split.name].scores[metric] for n in seeds] for results in (first, second))
+    return ComparedTask(
+        task=task.name,
+        split=split.name,
+        metric=metric,
+        first=one.scores[metric],
+        second=other.scores[metric],
+        p=difference(one, other, metric),
+        adjusted=None,
+        over_seeds=paired_randomisation(ours, theirs, seed=SEED) if len(seeds) >= PAIRED_SEEDS else None,
+    )
+
+
+def difference(one: JudgedSplit, other: JudgedSplit, metric: str) -> float | None:
+    """Return the p of the test whether answers to the same examples differ; None where the metric cannot be drawn."""
+    if not (one.can_draw(metric) and other.can_draw(metric)):
+        return None
+    ours, theirs = one.parts_of_mean(metric), other.parts_of_mean(metric)
+    if ours is not None and theirs is not None:
+        return paired_randomisation(ours, theirs, seed=SEED).p
+    return paired_randomisation(one.table(), other.table(), partial(one.score, metric=metric), seed=SEED).p
+
+
+def check_same(what: str, one: JudgedSplit, other: JudgedSplit) -> None:
+    """Raise InputError where two models did not answer the same examples."""
+    if one.examples != other.examples or len(one.rows) != len(other.rows):
+        raise InputError(
+            f"{what}: one model answered {one.examples:,} examples and the other {other.examples:,} of the same file: "
+            "they can be compared on the same examples alone. Fix the records that one of them could not use."
+        )
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """p-values adjusted for their number (Holm 1979), in the order given.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    order = sorted(range(len(values)), key=lambda place: values[place])
+    adjusted, highest = [0.0] * len(values), 0.0
+    for rank, place in enumerate(order):
+        highest = max(highest, min(1.0, (len(values) - rank) * values[place]))
+        adjusted[place] = highest
+    return adjusted
+
+
+# As text.
+
+HEAD = ("task", "split", "metric", "this", "other", "difference", "p", "p of Holm", "over seeds", "p over seeds")
+
+
+def compared_cells(each: ComparedTask) -> list[str]:
+    """A row of the table as texts."""
+    seeds = each.over_seeds
+    return [
+        each.task,
+        each.split,
+        each.metric,
+        hundredfold(each.first),
+        hundredfold(each.second),
+        f"{100 * each.difference:+.1f}",
+        _p(each.p),
+        _p(each.adjusted),
+        f"{100 * seeds.difference:+.1f}" if seeds else "-",
+        _p(seeds.p if seeds else None),
+    ]
+
+
+def comparison_lines(comparison: SuiteComparison) -> Iterator[str]:
+    """Yield the table for a terminal, and its conclusions in words."""
+    yield f"{comparison.first} (this) and {comparison.second} (other), on the same examples"
+    yield ""
+    yield from aligned([HEAD, *map(compared_cells, comparison.tasks)])
+    yield ""
+    yield from verdict_lines(comparison)
+
+
+def verdict_lines(comparison: SuiteComparison) -> Iterator[str]:
+    """Yield the conclusions from a table of p-values in plain words."""
+    number = sum(each.p is not None for each in comparison.tasks)
+    if comparison.is_control:
+        yield worth_line(comparison)
+    for each in comparison.tasks:
+        if each.is_told_apart:
+            better = comparison.first if each.difference > 0 else comparison.second
+            yield (
+                f"{each.task} {each.split}: {better} is better by {100 * abs(each.difference):.1f} (p "
+                f"{_p(each.adjusted)} after Holm's correction for {number} comparisons)."
+            )
+    alike = [f"{each.task} {each.split}" for each in comparison.tasks if each.p is not None and not each.is_told_apart]
+    if alike:
+        yield (
+            f"Not distinguished at {LEVEL:g}: {', '.join(alike)}. Chance alone makes such differences often enough; "
+            "that does not mean that the two are equal."
+        )
+    if left := [f"{each.task} {each.split}" for each in comparison.tasks if each.p is None]:
+        yield f"Not tested on examples, because their metric cannot be computed from rows: {', '.join(left)}."
+    yield (
+        "p is for the median runs' examples: how often swapping the answers of the two gives a difference as large. "
+        "It does not show what another seed would do."
+    )
+    if comparison.seeds >= PAIRED_SEEDS:
+        yield (
+            f"p over seeds is of the means over {comparison.seeds} seeds, paired by seed: with so many it cannot be "
+            f"below about {2 / 2**comparison.seeds:.2g}."
+        )
+
+
+def worth_line(comparison: SuiteComparison) -> str:
+    """Return whether pre-training was worth it: how often the model is surely better than from first weights."""
+    apart = [each for each in comparison.tasks if each.is_told_apart]
+    better = sum(each.difference > 0 for each in apart)
+    worse, of = len(apart) - better, f"{len(comparison.tasks)} compared"
+    mean = 100 * sum(each.difference for each in comparison.tasks) / max(1, len(comparison.tasks))
+    counts = (
+        f"surely better than from first weights on {better} of {of}, surely worse on {worse}, by {mean:+.1f} on average"
+    )
+    if better > worse:
+        return f"Pre-training was worth it: {counts}."
+    return f"Pre-training was {'harmful' if worse > better else 'not shown to be worth it'}: {counts}."
+
+
+def _p(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}" if value >= 0.0001 else "0.0001"

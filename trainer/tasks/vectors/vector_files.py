@@ -1,0 +1,242 @@
+"""Vectors of texts in a Parquet file: written batch by batch, read in blocks. No torch.
+
+    id       text, the record's own id or its line
+    place    int32, of a word or a token among those of its text; only where a row is one
+    text     the word or token; only there
+    vector   float32 or float16, as many in every row
+
+The schema's metadata records how vectors were made (`VectorsMade`), so that those of two models are not compared.
+
+Promise: the file appears complete, in one step, and the next process removes what a killed one left of it; numbers that
+are not finite are refused when it is written and when it is read. Memory: a batch, or a block.
+
+What `cloze embed` is asked, as the command shows it and as its job has it. Nothing heavy is imported.
+"""
+
+import dataclasses
+import glob
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Float32s
+from corpora.store.places.files import remove_abandoned, replace_file
+from corpora.store.settings import bind_settings
+from trainer.complete_folders import refusing
+
+MADE = b"cloze"  # the key of the metadata
+BLOCK_ROWS = 16_384
+PRECISIONS = {"float32": pa.float32(), "float16": pa.float16()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorsMade:
+    """The way in which vectors were made.
+
+    model:   digest of its weights
+    by:      "text", "word" or "token": what a row is
+    side:    "first" or "second": of a model with two encoders, which one
+    similarity: "cosine" or "dot", or as another library says: how they are to be compared
+    prompt:  what was put before each text; queries and documents have different ones
+    """
+
+    model: str
+    by: str
+    pooling: str
+    layers: tuple[int, ...]
+    combine: str
+    side: str
+    similarity: str
+    max_length: int
+    prompt: str = ""
+
+    def comparable(self) -> tuple[Any, ...]:
+        """Return what two files must have in common to be compared."""
+        return (self.model, self.pooling, self.layers, self.combine, self.similarity)
+
+
+class VectorRows(NamedTuple):
+    """Rows of a file. vectors: [N, H]; places and texts: empty where a row is a text"""
+
+    ids: Sequence[str]
+    vectors: npt.NDArray[Any]
+    places: Sequence[int] = ()
+    texts: Sequence[str] = ()
+
+
+def vector_schema(made: VectorsMade, width: int, precision: str) -> pa.Schema:
+    """Return the schema of vectors of so many numbers."""
+    by_piece = [] if made.by == "text" else [("place", pa.int32()), ("text", pa.string())]
+    schema = pa.schema([("id", pa.string()), *by_piece, ("vector", pa.list_(PRECISIONS[precision], width))])
+    return schema.with_metadata({MADE: json.dumps(dataclasses.asdict(made))})
+
+
+def vector_table(rows: VectorRows, schema: pa.Schema) -> pa.Table:
+    """Return rows as a table. Raises InputError for values that are not finite in the schema's precision."""
+    kind = schema.field("vector").type
+    with np.errstate(over="ignore"):
+        vectors = rows.vectors.astype(kind.value_type.to_pandas_dtype())
+    _check_finite(rows.ids, vectors, "Ask for float32, or fix the model.")
+    columns: dict[str, Any] = {"id": pa.array(rows.ids, pa.string())}
+    if "place" in schema.names:
+        columns |= {"place": pa.array(rows.places, pa.int32()), "text": pa.array(rows.texts, pa.string())}
+    columns["vector"] = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), kind.list_size)
+    return pa.table(columns, schema=schema)
+
+
+@contextmanager
+def new_vectors(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
+    """A file for vectors, there when the block ends well; what writes a table. Raises InputError for a full disk."""
+    with refusing(path):
+        remove_abandoned(path.parent.glob(f".{glob.escape(path.name)}.*"))
+        with (
+            replace_file(path) as new,
+            pq.ParquetWriter(new, schema, compression="none", use_dictionary=False) as writer,
+        ):
+            yield writer.write_table
+
+
+class VectorFile:
+    """A file of vectors, open for reading: from us, or from others with the columns id and vector.
+
+    made: None of a file of others
+    name: what messages call it
+    """
+
+    def __init__(self, path: Path, name: str = "") -> None:
+        """Open the file. name: for one made in passing. Raises InputError where it is not a file of vectors."""
+        self.path, self.name = path, name or str(path)
+        try:
+            self._file = pq.ParquetFile(path)
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{path} cannot be read as Parquet: {str(error).rstrip('.')}.") from error
+        schema = self._file.schema_arrow
+        lacking = [name for name in ("id", "vector") if name not in schema.names]
+        if lacking or not pa.types.is_fixed_size_list(schema.field("vector").type):
+            what = f"has no column {lacking[0]!r}" if lacking else "has vectors of different lengths"
+            raise InputError(f"{path} {what}: give a file that `cloze embed` wrote.")
+        self.width: int = schema.field("vector").type.list_size
+        self.num_rows: int = self._file.metadata.num_rows
+        self.made = _made((schema.metadata or {}).get(MADE))
+
+    def blocks(self, rows: int = BLOCK_ROWS) -> Iterator[tuple[list[str], Float32s]]:
+        """Yield ids and vectors as float32 [N, H], in the file's order. Raises InputError for what is not finite."""
+        try:
+            for batch in self._file.iter_batches(rows, columns=["id", "vector"], use_threads=False):
+                ids = [str(each) for each in batch.column("id").to_pylist()]
+                column = batch.column("vector")
+                if column.null_count:
+                    raise InputError(f"{self.path} has rows without a vector: make it again.")
+                vectors = column.flatten().to_numpy(zero_copy_only=False).reshape(-1, self.width).astype(np.float32)
+                _check_finite(ids, vectors, f"Make {self.path} again.")
+                yield ids, vectors
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{self.path} is damaged: {str(error).rstrip('.')}. Make it again.") from error
+
+    def whole(self) -> tuple[list[str], Float32s]:
+        """Return all rows: for queries."""
+        blocks = [*self.blocks()]
+        ids = [each for some, _ in blocks for each in some]
+        return ids, np.concatenate([np.empty((0, self.width), np.float32), *(vectors for _, vectors in blocks)])
+
+
+def is_vector_file(path: Path) -> bool:
+    """Tells whether a file is Parquet with a column of vectors."""
+    if path.suffix != ".parquet" or not path.is_file():
+        return False
+    try:
+        return "vector" in pq.read_schema(path).names
+    except (pa.ArrowException, OSError):
+        return False
+
+
+def _made(metadata: bytes | None) -> VectorsMade | None:
+    return None if metadata is None else bind_settings(VectorsMade, json.loads(metadata), "how vectors were made")
+
+
+def _check_finite(ids: Sequence[str], vectors: npt.NDArray[Any], remedy: str) -> None:
+    bad = np.flatnonzero(~np.isfinite(vectors).all(1))
+    if len(bad):
+        raise InputError(
+            f"The vector of {ids[int(bad[0])]!r} holds what is no number, or none of {vectors.dtype}, and so do "
+            f"{len(bad) - 1} more: vectors like these cannot be compared. {remedy}"
+        )
+
+
+BY = ("text", "word", "token")
+COMBINED = ("concat", "sum", "mean")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedSettings:
+    """The vectors that are asked for."""
+
+    by: str = "text"
+    """The unit that gets a vector: text, word or token."""
+    layers: tuple[int, ...] = (-1,)
+    """A layer to read: 1 is the first, -1 the last, 0 what enters the first; may be repeated."""
+    combine: str = "concat"
+    """How to combine several layers: concat, sum or mean."""
+    pooling: str = ""
+    """How to pool a text's tokens: mean, cls, max, ...; default: as in training or the folder."""
+    prompt: str = ""
+    """The folder's prompt to put before each text: query, passage, ...; default: its own."""
+    side: str = "first"
+    """second: use the encoder of passages of a model that has two."""
+    precision: str = "float32"
+    """Type of the stored numbers: float32 or float16."""
+    max_length: int | None = None
+    """Cut texts after this many tokens."""
+
+    def __post_init__(self) -> None:
+        from corpora.store.settings import COUNT, check_choice
+        from trainer.tasks.kinds.vectors import check_pooling
+
+        check_choice("by", self.by, BY)
+        check_choice("combine", self.combine, COMBINED)
+        check_pooling(self.pooling)
+        check_choice("side", self.side, ("first", "second"))
+        check_choice("precision", self.precision, ("float32", "float16"))
+        if self.max_length is not None:
+            COUNT.check("max_length", self.max_length)
+        if not self.layers or len({*self.layers}) < len(self.layers):
+            raise InputError("layers: name one or more, each once: -1 is the last.")
+        if self.prompt and self.by != "text":
+            raise InputError("A prompt is put before whole texts: leave it out for words and tokens.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSettings:
+    """What is searched among the vectors."""
+
+    query: str = ""
+    """A query, or a file of queries: find the texts of FILE that are most like each."""
+    top: int = 10
+    """Texts to show for each query."""
+    judgements: str = ""
+    """Which texts are relevant to which query (qrels): report nDCG, MRR, MAP and recall."""
+    training: str = ""
+    """File for rows of the task retrieval, made from the judgments."""
+    pairs: str = ""
+    """File for rows of a model that reranks, made from the judgments."""
+    negatives: int = 1
+    """Irrelevant texts for each relevant one in these rows."""
+
+    def __post_init__(self) -> None:
+        from corpora.store.settings import COUNT, POSITION
+
+        COUNT.check("top", self.top)
+        POSITION.check("negatives", self.negatives)
+        if self.judgements and not self.query:
+            raise InputError("Judgements are of queries, and none are given: name them (--query FILE).")
+        if (self.training or self.pairs) and not self.judgements:
+            raise InputError("Training rows are made from judgements: name these (--judgements FILE).")

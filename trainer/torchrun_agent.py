@@ -1,0 +1,80 @@
+"""torchrun's agent as a process of its own, which starts the ranks of this machine and ends with its parent. No torch.
+
+python -m trainer.torchrun_agent PARENT PROCESSES COMMAND JOB [NODES]
+"""
+
+import importlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from types import FrameType
+
+from corpora.store.processes import exit_now, exit_with_parent, install_handlers, list_children, send_signal
+from trainer.launch import ALONE, ENDED, Nodes, how_ended
+
+LEAVING_SECONDS = 5.0  # for ranks to end after the first one has
+
+
+def run_agent(parent: int, processes: int, does: str, job: str, nodes: Nodes = ALONE) -> int:
+    """Be torchrun's agent: start the ranks on this machine, and end them all when one fails; an exit code.
+
+    A signal to stop is passed to the ranks, which leave by themselves; a second one ends all at once. torchrun is on a
+    thread of its own: it takes signals only on the main thread, and would kill the ranks some time after one. A rank
+    that hangs is killed LEAVING_SECONDS after the first one has ended, where torchrun waits half a minute.
+    """
+    exit_with_parent(parent)
+    pass_signals_on()
+    with ThreadPoolExecutor(1) as torchrun:
+        ended = torchrun.submit(_run_ranks, does, job, nodes.arguments(processes))
+        kill_those_left(ended, processes)
+        return ended.result()
+
+
+def kill_those_left(ended: Future[int], processes: int) -> None:
+    """Until torchrun is done: once all ranks were there, kill those that outlive another one by LEAVING_SECONDS."""
+    met, alone_since = False, None
+    while not wait([ended], timeout=0.5).done:
+        ranks = list_children(os.getpid())
+        met = met or len(ranks) == processes
+        if not met or len(ranks) in (0, processes):
+            alone_since = None
+        elif alone_since is None:
+            alone_since = time.monotonic()
+        elif time.monotonic() - alone_since > LEAVING_SECONDS:
+            for pid in ranks:
+                send_signal(pid, signal.SIGKILL)
+
+
+def pass_signals_on() -> None:
+    """Pass the signals that stop a process to its children, once; without a child it ends."""
+    passed_on: list[int] = []
+
+    def tell(number: int, frame: FrameType | None) -> None:
+        ranks = list_children(os.getpid())
+        if passed_on or not ranks:
+            os._exit(128 + number)  # ranks that are left go with this process
+        passed_on.append(number)
+        for pid in ranks:
+            send_signal(pid, signal.SIGTERM)
+
+    install_handlers(tell)
+
+
+def _run_ranks(does: str, job: str, arguments: Sequence[str]) -> int:
+    agent = importlib.import_module("torch.distributed.run")
+    errors = importlib.import_module("torch.distributed.elastic.multiprocessing.errors")
+    ranks = ["-m", "trainer", "--die-with", str(os.getpid()), does, job]
+    try:
+        agent.main([*arguments, *ranks])
+    except errors.ChildFailedError as error:
+        rank, failed = error.get_first_failure()
+        print(f"{ENDED}{rank} {how_ended(failed.exitcode)}.", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    exit_now(run_agent(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], *map(Nodes.of, sys.argv[5:])))
