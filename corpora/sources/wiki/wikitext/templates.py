@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from corpora.sources.wiki.wikitext import measures, words
-from corpora.sources.wiki.wikitext import words as dates
 from corpora.sources.wiki.wikitext.arguments import (
     HOLE,
     Expansion,
@@ -37,12 +36,12 @@ _FUNCTION = re.compile(r"\s*(formatnum|lc|uc|lcfirst|ucfirst|#expr|#time|#timel)
 
 # What a template shows, by the kind that the files of `wikis/` give it.
 SHOWN_AS: dict[str, Expansion] = {
-    "accidental": words.accidental, "as_of": dates.as_of, "aside": words.aside, "authors": words.authors,
+    "accidental": words.accidental, "as_of": words.as_of, "aside": words.aside, "authors": words.authors,
     "body_height": measures.height, "century": words.century, "century_before": words.century_before,
     "chinese": words.chinese, "circa": words.circa, "convert": measures.convert, "currency": words.currency,
-    "date": dates.event, "dates": words.life, "days": dates.day_first,
-    "death": dates.death, "first": first, "first_three": words.first_three, "floruit": words.floruit,
-    "fraction": words.fraction, "free_date": dates.free_date, "height": words.metres, "hours": words.hours,
+    "date": words.event, "dates": words.life, "days": words.day_first,
+    "death": words.death, "first": first, "first_three": words.first_three, "floruit": words.floruit,
+    "fraction": words.fraction, "free_date": words.free_date, "height": words.metres, "hours": words.hours,
     "interlanguage": words.interlanguage, "joined": words.joined, "language": words.language, "last": words.last,
     "listed": words.listed, "literally": words.literally, "measure": words.measured, "nihongo": words.nihongo,
     "nothing": words.nothing, "number": words.formatted, "old_style": words.old_style, "ordinal": words.ordinal,
@@ -50,7 +49,7 @@ SHOWN_AS: dict[str, Expansion] = {
     "quoted": words.quoted, "reading": words.reading, "reign": words.reign, "roads": words.roads,
     "second": words.second, "ship": words.ship, "ship_class": words.ship_class, "siglo": words.spanish_century,
     "spaced": words.spaced, "superscript": words.superscript, "unknown": words.unknowable, "value": measures.value,
-    "wrapped": words.wrapped, "years_between": dates.years_between,
+    "wrapped": words.wrapped, "years_between": words.years_between,
 }  # fmt: skip
 _NUMBERS = (
     words.measured, words.formatted, words.metres, measures.value, measures.convert, measures.height,
@@ -61,7 +60,7 @@ _NAMESPACES = frozenset(  # of templates, before a name that could do without
     "sablon format şablon templat πρότυπο predložak テンプレート 模板 틀 قالب الگو תבנית साँचा".split()
 )
 _LOOK_BACK = 40
-_DATES = (dates.event, dates.death, dates.free_date, dates.as_of)
+_DATES = (words.event, words.death, words.free_date, words.as_of)
 
 
 @lru_cache(maxsize=64)
@@ -97,7 +96,7 @@ def _local(expansion: Expansion, wiki: str, has_number: bool = False) -> Expansi
     if expansion is words.literally:
         return first
     if expansion in _DATES:
-        return lambda arguments, named: dates.in_language(expansion(arguments, named), wiki)
+        return lambda arguments, named: words.format_date_in_language(expansion(arguments, named), wiki)
     if expansion is words.quoted:
         return lambda arguments, named: in_quotes(expansion(arguments, named), wiki)
     if expansion is words.language:

@@ -19,8 +19,7 @@ from typing import NamedTuple
 from corpora.sources.wiki.wikitext.arguments import HOLE, grouped, in_english, in_form, is_number, read_arguments
 from corpora.sources.wiki.wikitext.measures import raise_powers, unit_of
 from corpora.sources.wiki.wikitext.wikis import EVERYWHERE, read_wiki, words_before_others
-from corpora.sources.wiki.wikitext.words import format_date_in_language as in_language_of
-from corpora.sources.wiki.wikitext.words import free_date, in_language, is_language
+from corpora.sources.wiki.wikitext.words import format_date_in_language, free_date, in_language, is_language
 
 MAX_BRACKETS = 4  # one inside another
 EXAMPLE_CHARACTERS = 80
@@ -209,7 +208,7 @@ def _words(name: str, body: str, place: _Place, wiki: str) -> str | None:
         is_currency = len(arguments) == 1 and _NAMES["currencies"].fullmatch(unit)
         return _number([*arguments, unit] if is_currency else arguments, wiki, hole)
     if _ISO_DATE.fullmatch(shown):
-        return in_language_of(free_date([shown], {}), wiki)
+        return format_date_in_language(free_date([shown], {}), wiki)
     is_code = _CODE.fullmatch(shown) and not (
         place.needed and len(shown) > 1 and (shown.isalpha() or shown[0].isdigit())
     )
@@ -224,7 +223,7 @@ def _number(arguments: list[str], wiki: str, hole: str) -> str:
         if month in (months := form.months.lower().split()):
             return form.date.format(day=number, month=second, number=months.index(month) + 1, year=arguments[2])
         date = free_date(arguments[:3], {})
-        return in_language_of(date, wiki) if not date.startswith(arguments[0] + " " + second) else hole
+        return format_date_in_language(date, wiki) if not date.startswith(arguments[0] + " " + second) else hole
     if _YEAR.fullmatch(number) and _YEAR.fullmatch(second):
         return f"{number}–{second}"
     if not second or is_number(second):

@@ -288,10 +288,9 @@ _AGE = re.compile(r" \(aged [0-9]+\)|^As of |^as of ")
 def format_date_in_language(text: str, wiki: str) -> str:
     """A text with its English dates in the words of a wiki.
 
-    >>> in_language("January 2, 1950", "es"), in_language("May 1950", "de"), in_language("2 May 1950", "ja")
-    ('2 de enero de 1950', 'Mai 1950', '1950年5月2日')
+    >>> format_date_in_language("January 2, 1950", "es"), format_date_in_language("2 May 1950", "ja")
+    ('2 de enero de 1950', '1950年5月2日')
     """
-
     form = read_wiki(wiki)
     months = form.months.split()
 
