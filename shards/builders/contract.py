@@ -98,7 +98,7 @@ class ExampleInput(Protocol):
     labels: ClassVar[str | None]
 
     def check(self, common: Common) -> None:
-        """Raise InputError if the settings do not go together."""
+        """Raise InputError if the settings conflict."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """Build the examples of a shard: all copies, one after another.

@@ -32,7 +32,7 @@ def draw_masks_plain(
     settings: MaskSettings,
     vocabulary: MaskVocabulary,
 ) -> Masks:
-    """Return what `shards.masks.masking.draw_masks` returns for one epoch: the reference implementation, for tests."""
+    """Reference implementation of `shards.masks.masking.draw_masks` for one epoch, for tests."""
     positions: list[Positions] = []
     replacements: list[int] = []
     dtype: npt.DTypeLike = ids.dtype

@@ -310,7 +310,7 @@ def prefetch(items: Iterable[Item], prepare: Callable[[Item], Prepared]) -> Gene
 
 
 def gather_plain(shard_set: ShardSet, seed: int, slots: range) -> GatheredExamples:
-    """Return what `Loader.gather` returns for a global order: the reference implementation, for tests."""
+    """Reference implementation of `Loader.gather` for a global order, for tests."""
     masking = read_mask_settings(shard_set)
     vocabulary = read_mask_vocabulary(shard_set)
     numbered = [(slot, find_example_plain(slot, len(shard_set), seed)) for slot in slots]

@@ -173,7 +173,7 @@ def _copy_in_order(
 def gather_mixture_plain(
     readers: Sequence[SlotReader], components: Sequence[int], inner: Sequence[int]
 ) -> GatheredExamples:
-    """Return what `Mixture.gather` returns: the reference implementation, for tests.
+    """Reference implementation of `Mixture.gather`, for tests.
 
     components: the component of each slot
     inner:      the number of each slot in its component

@@ -202,7 +202,7 @@ def _permute_epoch(positions: Int64s, num_examples: int, bits: int, key: np.uint
 
 
 def find_example_plain(slot: int, num_examples: int, seed: int, purpose: str = "order") -> int:
-    """Return what `GlobalOrder.find_examples` returns for one slot: the reference implementation, for tests."""
+    """Reference implementation of `GlobalOrder.find_examples` for one slot, for tests."""
     epoch, position = divmod(slot, num_examples)
     return permute_plain(position, num_examples, int(fold(compute_address(seed, purpose), epoch)))
 
@@ -319,7 +319,7 @@ def _list_distinct(numbers: Int64s) -> list[int]:
 
 
 def find_windowed_example_plain(slot: int, sizes: Sequence[int], window: int, seed: int) -> int:
-    """Return what `WindowedOrder.find_examples` returns for one slot: the reference implementation, for tests."""
+    """Reference implementation of `WindowedOrder.find_examples` for one slot, for tests."""
     epoch, position = divmod(slot, sum(sizes))
     shards = [find_example_plain(epoch * len(sizes) + n, len(sizes), seed, "shards") for n in range(len(sizes))]
     number = 0
@@ -435,7 +435,7 @@ def _fill_layout(counts: Int64s, components: UInt16s, slot_numbers: Int32s) -> N
 
 
 def lay_out_block_plain(counts: Sequence[int]) -> list[tuple[int, int]]:
-    """Return what `lay_out_block` returns as a pair for each slot: the reference implementation, for tests."""
+    """Reference implementation of `lay_out_block` as a pair for each slot, for tests."""
     total, slots = sum(counts), list[tuple[int, int]]()
     given = [0] * len(counts)
     for slot in range(total):

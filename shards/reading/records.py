@@ -259,7 +259,7 @@ def _write_rows(
 
 
 def to_rows_plain(ids: Ids, offsets: Int64s, masked: MaskedTokens, pad_id: int) -> MaskedRows:
-    """Return what `to_rows` returns: the reference implementation, for tests."""
+    """Reference implementation of `to_rows`, for tests."""
     max_length = max(np.diff(offsets).tolist(), default=0)
     labels = np.full(len(ids), IGNORED)
     labels[masked.flat_positions] = masked.targets

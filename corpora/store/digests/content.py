@@ -104,7 +104,7 @@ def compute_content(table: Table) -> Content:
 
 
 def compute_content_plain(table: Table) -> Content:
-    """Return what `compute_content` returns, row by row: the reference implementation, for tests."""
+    """Reference implementation of `compute_content`, row by row, for tests."""
     return _digest_by_pieces(table, _digest_rows_plain)
 
 

@@ -204,7 +204,7 @@ def _build_ledger(columns: DocumentTokens, plan: Int64s) -> Ledger:
 def build_electra_plain(
     columns: DocumentTokens, own: ElectraInput, common: Common, layout: ExampleLayout
 ) -> BuiltExamples:
-    """Return what `build_electra` returns: the reference implementation, for tests."""
+    """Reference implementation of `build_electra`, for tests."""
     parts, ledgers = [], []
     for copy in range(common.copies):
         planned = [

@@ -192,7 +192,7 @@ def build_pack_ledger(columns: DocumentTokens, pieces: Int64s) -> Ledger:
 def pack_sentences_plain(
     columns: DocumentTokens, settings: PackSettings, *, cls_id: int, sep_id: int
 ) -> tuple[Examples, tuple[Ledger, ...]]:
-    """Return what `pack_sentences` returns: the reference implementation, for tests."""
+    """Reference implementation of `pack_sentences`, for tests."""
     parts, ledgers = [], []
     for copy in range(settings.copies):
         examples = number_examples_plain([_merge_sentences(row) for row in _iter_rows(columns, settings, copy)])

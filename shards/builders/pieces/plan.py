@@ -157,7 +157,7 @@ class PlannedExample(NamedTuple):
 def build_examples_plain(
     columns: DocumentTokens, planned: Sequence[PlannedExample], copy: int, layout: ExampleLayout
 ) -> Examples:
-    """Return what `build_examples` returns: the reference implementation, for tests."""
+    """Reference implementation of `build_examples`, for tests."""
     ids, starts, lengths, boundaries = list[int](), list[int](), list[int](), list[int]()
     documents, num_documents, example_ids = list[int](), list[int](), list[int]()
     for ordinal, pieces in planned:

@@ -261,7 +261,7 @@ class _PlainPair(NamedTuple):
 
 
 def build_sentence_pairs_plain(columns: DocumentTokens, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """Return what `build_sentence_pairs` returns: the reference implementation, for tests."""
+    """Reference implementation of `build_sentence_pairs`, for tests."""
     parts, ledgers, room = [], [], (common.length - PAIR_SPECIALS) // 2
     for copy in range(common.copies):
         keys = dict(zip(PURPOSES, compute_purpose_keys(common, PURPOSES, copy), strict=True))

@@ -117,7 +117,7 @@ def _build_ledger(total: int, placed: int, left_over: int, too_short: int, cuts:
 def build_single_plain(
     columns: DocumentTokens, own: SingleInput, common: Common, layout: ExampleLayout
 ) -> BuiltExamples:
-    """Return what `build_single` returns: the reference implementation, for tests."""
+    """Reference implementation of `build_single`, for tests."""
     room, rows, counts = common.length - SINGLE_SPECIALS, list[list[PlainPiece]](), Counter[str]()
     for document in range(len(columns.keys)):
         start, stop = columns.sentences[columns.documents[document : document + 2]].tolist()

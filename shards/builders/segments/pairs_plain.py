@@ -53,7 +53,7 @@ class PlainExample(NamedTuple):
 def build_pairs_plain(
     columns: DocumentTokens, settings: PairSettings, *, cls_id: int, sep_id: int
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
-    """Return what `build_pairs` returns: the reference implementation, for tests."""
+    """Reference implementation of `build_pairs`, for tests."""
     check_columns(columns)
     documents = list_documents(columns)
     text = PlainText(columns, documents, settings.length - PAIR_SPECIALS)
