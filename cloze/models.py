@@ -39,7 +39,7 @@ from trainer.metrics import Event
 from trainer.settings.model import FAMILIES, ModelSettings
 from trainer.settings.training import TrainingSettings
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.vectors.vector_files import EmbedSettings
+from trainer.tasks.vectors.settings import EmbedSettings
 
 LEARNT = {"max_unusable": FileSettings(path="").max_unusable}  # of rows that are only answered all may be
 

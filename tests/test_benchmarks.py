@@ -131,7 +131,7 @@ def spoil_first(column: pa.Array) -> pa.Array:
 
 SPOILT: dict[ModuleType, tuple[str, Any]] = {
     signatures: (
-        "signatures",
+        "compute_signatures",
         altered(make_signatures, lambda batch: batch._replace(signature=batch.signature ^ np.uint32(1))),
     ),
     clean: ("clean", altered(clean_column, spoil_first)),

@@ -41,7 +41,7 @@ from trainer.tasks.data import enough_together
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.settings import FinetuneSettings
 from trainer.tasks.vectors.job import EmbedJob
-from trainer.tasks.vectors.vector_files import EmbedSettings
+from trainer.tasks.vectors.settings import EmbedSettings
 
 BUILD_VERSION = 1
 PREDICT, EMBED = "predict", "embed"

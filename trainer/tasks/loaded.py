@@ -24,7 +24,8 @@ from trainer.tasks.folders import Loaded, load_task
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.predict import answer_rows, answered
 from trainer.tasks.vectors.embed import Embedder, named_texts, vector_rows, windows_of
-from trainer.tasks.vectors.vector_files import EmbedSettings, vector_schema, vector_table
+from trainer.tasks.vectors.settings import EmbedSettings
+from trainer.tasks.vectors.vector_files import vector_schema, vector_table
 
 
 class LoadedModel:

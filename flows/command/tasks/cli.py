@@ -159,7 +159,7 @@ def embed(
     With relevance judgments, also score the results and make training rows.
     """
     from flows.command.tasks.embed import embed_texts
-    from trainer.tasks.vectors.vector_files import EmbedSettings, SearchSettings
+    from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
 
     tell, given = teller(as_json or output is None), search or SearchSettings()
     facts = embed_texts(model, reading.of(file), asked or EmbedSettings(), output, tell, given, teller(as_json))

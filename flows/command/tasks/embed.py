@@ -15,7 +15,8 @@ from flows.signals import scratch_folder
 from trainer.metrics import Event
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.job import EmbedJob
-from trainer.tasks.vectors.vector_files import EmbedSettings, SearchSettings, is_vector_file
+from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
+from trainer.tasks.vectors.vector_files import is_vector_file
 
 LONGEST = 160  # characters of a text that are shown
 NO_SEARCH = SearchSettings()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from flows.command.arguments import Share
-from trainer.tasks.vectors.vector_files import EmbedSettings, SearchSettings
+from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
 
 if TYPE_CHECKING:
     from trainer.tasks.formats.records import FileSettings

@@ -81,7 +81,7 @@ def test_what_is_not_compiled_is_compiled_next_to_the_work(tmp_path: Path, monke
     begun, closed = Event(), Event()
 
     class Pool:
-        workers = 1
+        num_workers = 1
 
         def __init__(self, workers: int) -> None:
             pass

@@ -11,7 +11,7 @@ from flows.command.cli import run_command_line
 from flows.command.tasks.embed import found_lines, is_query
 from flows.command.tasks.piped import from_pipe
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.vectors.vector_files import SearchSettings
+from trainer.tasks.vectors.settings import SearchSettings
 
 
 def test_a_search_is_told_in_lines() -> None:

@@ -51,7 +51,7 @@ def make_run(folder: Path, workers: int, call: Any = None) -> Any:
     place = Place(str(folder / "store"))
     return SimpleNamespace(
         place=place, mending=DamageTracker(place=place, tell=print), stages={}, manifests={},
-        pool=SimpleNamespace(workers=workers), advancing=threading.RLock(), call=call,
+        pool=SimpleNamespace(num_workers=workers), advancing=threading.RLock(), call=call,
         progress=SimpleNamespace(begin=lambda stage, missing: None), advance=lambda stage, built, parts: None,
         end_stage=lambda *ended: None, put_last=lambda folder: None,
     )  # fmt: skip

@@ -198,7 +198,7 @@ def test_a_file_that_is_damaged_again_ends_the_run(whole: Run, monkeypatch: pyte
             flip(place, path)
         return manifest
 
-    monkeypatch.setattr("small_recipe.publish", publish_and_lose)
+    monkeypatch.setattr("small_recipe.publish_stage", publish_and_lose)
     with pytest.raises(InputError, match=r"was built again, and is damaged again: .*disk or the memory") as caught:
         again(whole)
     assert path in str(caught.value)

@@ -29,7 +29,7 @@ from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.vectors.embed import Embedder
 from trainer.tasks.vectors.job import EmbedJob
 from trainer.tasks.vectors.search import do_job
-from trainer.tasks.vectors.vector_files import EmbedSettings
+from trainer.tasks.vectors.settings import EmbedSettings
 
 TEXTS = ("good film", "the plot was very long , and the actor was bad . " * 4, "a", " GOOD  Ünïted Films\n", "x" * 200)
 LENGTH = 14  # tokens after which most folders cut

@@ -28,7 +28,7 @@ from trainer.tasks.finetuning.finetune import finetune
 from trainer.tasks.folders import MORE, RECORD, check_model, described_weights, load_task, read_source, task_json
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.vectors.embed import Embedder
-from trainer.tasks.vectors.vector_files import EmbedSettings
+from trainer.tasks.vectors.settings import EmbedSettings
 
 WEIGHTS = "model.safetensors"
 

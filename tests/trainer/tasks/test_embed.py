@@ -21,7 +21,7 @@ from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask
 from trainer.tasks.vectors import embed
 from trainer.tasks.vectors import embed as parts
 from trainer.tasks.vectors.embed import Embedder, embed_file
-from trainer.tasks.vectors.vector_files import EmbedSettings
+from trainer.tasks.vectors.settings import EmbedSettings
 
 TEXTS = ("good film", "the plot was very long , and the actor was bad .", "a", "the scene", "short")
 

@@ -23,7 +23,7 @@ from trainer.tasks.kinds.vectors import RetrievalTask, ranking_scores
 from trainer.tasks.vectors.embed import Embedder
 from trainer.tasks.vectors.job import EmbedJob
 from trainer.tasks.vectors.search import do_job
-from trainer.tasks.vectors.vector_files import EmbedSettings, SearchSettings
+from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
 
 PASSAGES = {
     "a": "good film", "b": "the plot was bad", "c": "a very long scene", "d": "actor , actor", "e": "short"

@@ -58,14 +58,8 @@ from trainer.tasks.heads.vectors import VectorModel, pooled
 from trainer.tasks.kinds.vectors import SKIPPED
 from trainer.tasks.task import Items, TaskItem, Tokens
 from trainer.tasks.text_encoder import TextEncoder
-from trainer.tasks.vectors.vector_files import (
-    EmbedSettings,
-    VectorRows,
-    VectorsMade,
-    new_vectors,
-    vector_schema,
-    vector_table,
-)
+from trainer.tasks.vectors.settings import EmbedSettings
+from trainer.tasks.vectors.vector_files import VectorRows, VectorsMade, new_vectors, vector_schema, vector_table
 
 ASKED = "asked.json"
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from corpora.errors import InputError
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.vectors.vector_files import EmbedSettings, SearchSettings
+from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
