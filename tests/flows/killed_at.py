@@ -12,8 +12,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from shutil import copytree
 
 from corpora.duplicates.build import plan_verdicts
 from corpora.duplicates.candidates import Input, SplitSettings
@@ -58,8 +60,20 @@ def counted(work: Callable[[], object], last: int) -> int:
     return calls
 
 
+def compile_kernels(kind: str, folder: str) -> None:
+    """Do the work once in a copy of a folder: where kernels are compiled, more functions are called than later."""
+    with tempfile.TemporaryDirectory() as copy:
+        copytree(folder, copy, dirs_exist_ok=True)
+        if (child := os.fork()) == 0:
+            os.chdir(copy)
+            WORK[kind]()
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
 def main(kind: str, folders: list[str]) -> list[tuple[int, int]]:
     """Return of each process its exit status, negative if it was killed, and its memory."""
+    compile_kernels(kind, folders[0])
     reading, writing = os.pipe()
     ends, whole = list[tuple[int, int]](), -1
     for number, folder in enumerate(folders):
