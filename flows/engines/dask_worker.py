@@ -22,8 +22,8 @@ Each event goes to the listener as a message of the scheduler. Where the task is
 killed, or lost the scheduler) the trainer is stopped, and the worker is free when the checkpoint is written. The
 part is built here as well, so that the machine of the run needs nothing of a model on an object store.
 
-Checkpoints are in the work folder next to the model; of a store that is no folder, on this machine and as a copy there
-(`checkpoint_copies.py`).
+Checkpoints are in the work folder next to the model; of a store that is no folder, on this machine and as a copy
+there.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The export, step by step: rows to files, the vocabulary next to them, the card and the metadata, all or nothing.
 
-Promise: the same artifact in the same store gives the same bytes. The folder appears when all of it is written
-(`folder.py`). A damaged artifact, a full disk or a folder that cannot be written end as one error.
+Promise: the same artifact in the same store gives the same bytes. The folder appears when all of it is written. A
+damaged artifact, a full disk or a folder that cannot be written end as one error.
 Memory: a row group, a record batch, and the counts of documents.
 
 The rows of an export: only live ones, with columns that other tools know and a meaning for each.

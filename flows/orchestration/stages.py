@@ -9,8 +9,8 @@ What a task does is a function of this file, which returns an `Ended`. `flow.py`
 `unwatched_run.py` calls the function on a thread. The store decides what is done, so both build the same.
 
 A record that ends its worker and a damaged file do not end the run: it goes through its stages again, without the
-record (`run/faults/quarantine.py`), without the file if it is a raw one (`run/faults/skipped_files.py`), or with the
-file built again (`run/faults/rebuild_damaged.py`).
+record (`run/faults/damage.py`), without the file if it is a raw one (`run/faults/skipped_files.py`), or with the
+file built again (`run/faults/damage.py`, too).
 """
 
 import time

@@ -1,7 +1,7 @@
 """Mail as formats of the kind "files": a `.eml` is a record, and so is each message of a mailbox.
 
 Promises: a record has the subject as its title, the sender's address as its group, and the day; how many attachments
-were left out is in its `meta`. Costs and memory: those of `message.py` and `mailbox.py`.
+were left out is in its `meta`. Costs and memory: those of messages and mailboxes (below).
 
 A mailbox in the format mbox, cut into its messages.
 

@@ -8,7 +8,7 @@ who release at once write two entries, and the one that is later in order counts
 an object store, which has no locks, two may have the same number and differ by the digest in their names. The run that
 was promoted has a copy of each entry, by which an entry that is gone is missed and can be restored.
 
-`STORE@NAME` and `STORE@NAME:2` are addresses of what was released (`store_address.py`). What an entry names stays in
+`STORE@NAME` and `STORE@NAME:2` are addresses of what was released (`addresses.py`). What an entry names stays in
 the store (`released_folders`). A damaged entry is never passed over: an older release would come back by accident.
 
 Cost: a listing of `releases/`, and a small file for each entry that is read.

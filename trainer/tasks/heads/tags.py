@@ -3,7 +3,7 @@
     encoder ─► matrix ─► softmax, or a chain
 
 Only the points of a batch are read, so neither special tokens nor further pieces of a word have a tag or a loss. With a
-chain (`crf`, in `tag_chains.py`) the outputs of the matrix are its emissions.
+chain (`crf`) the outputs of the matrix are its emissions.
 
 Tags of a sentence judged and chosen together, by a linear-chain conditional random field.
 

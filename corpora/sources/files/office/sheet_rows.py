@@ -4,7 +4,7 @@ A row is known as JSON, one field for each column: that is its raw record, and w
 number of the sheet in the workbook and of the row in the sheet, as Excel shows it.
 
 Promises: a workbook that cannot be read to its end, or needs a password, raises InputError; a sheet without a column
-for the text gives drops that are no damage, and so do hidden rows and sheets. Costs and memory: those of `sheets.py`.
+for the text gives drops that are no damage, and so do hidden rows and sheets. Costs and memory: those of `xlsx.py`.
 """
 
 from collections.abc import Iterator
