@@ -95,7 +95,7 @@ def run_recipe(
     """Build everything that a recipe asks for, stage by stage. What the store has already is not built again.
 
     tell:   is called with a line about rules that drop much of a source that is too small to stop for
-    settle: earlier generations are taken as they are, where the store holds a corpus of them whole (`settled_generations.py`)
+    settle: earlier generations are taken as they are if the store holds a corpus of them (`settled_generations.py`)
     """
     recipe, start = begun(recipe, lock)
     existing = existing_vocabularies(recipe)

@@ -1,7 +1,7 @@
 """A model's folder in today's form: itself, or of an older one a copy that is made once. No torch.
 
     folder ─► one model.safetensors, a tokenizer.json, a model type? ─► itself
-              else its content ─► ~/.cache/cloze/older/CONTENT, which `python -m trainer import` writes (`checkpoints.py`)
+              else its content ─► ~/.cache/cloze/older/CONTENT, by `python -m trainer import` (`checkpoints.py`)
 
 Promise: the copy is a function of the folder's content, and so is what is made with it. Cost: of an older folder its
 files are read each time, at 1.3 GB a second; the copy needs as much room as its weights.
