@@ -1,8 +1,8 @@
 r"""JSON as a format: a `.json` is an array of records, an object around one, one record, or one after another.
 
-Promises: a file in which each line is an object is read as JSON lines. A text alone is a record. A value that is no JSON
-is a damaged drop that says why; one of any length is passed over in bounded memory. Costs and memory: those of cutting
-(below), and the parser's.
+Promises: a file in which each line is an object is read as JSON lines. A text alone is a record. A value that is not
+JSON is a damaged drop that says why; one of any length is passed over in bounded memory. Costs and memory: those of
+cutting (below), and the parser's.
 
 Cuts the values of a JSON file out of its bytes: an array of them, an array inside an object, or one after another.
 
