@@ -54,8 +54,7 @@ BATCH_ROWS = 4_096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardJob:
-    """Input of the task that builds one shard: the documents of one corpus update and split with a shuffle hash in
-    [first, last].
+    """Input of the task that builds one shard from the documents of one corpus update.
 
     Attributes:
         tokens: The artifact with the tokenized corpus.
@@ -63,8 +62,8 @@ class ShardJob:
             merged.
         generation: The corpus update that added the documents, counted from 1.
         split: "train" or "held-out".
-        first: Lowest shuffle hash of the shard.
-        last: Highest shuffle hash of the shard.
+        first: Lowest shuffle hash of the shard's documents.
+        last: Highest shuffle hash of the shard's documents.
         settings: Settings of the shard set.
         vocabulary: Number of tokens and special tokens of the vocabulary.
     """
@@ -162,8 +161,9 @@ def _plan_split(
     loaded_vocabulary: Vocabulary,
     settings: ShardSettings,
 ) -> Iterator[PartPlan]:
-    """Plan the shards of one corpus update and split, as equal ranges of the shuffle hash. Yields nothing without
-    documents.
+    """Plan the shards of one corpus update and split, as equal ranges of the shuffle hash.
+
+    Nothing is yielded if there are no documents.
     """
     total = sum(part.ledger.figures[f"{split} tokens"] for part in parts)
     documents = sum(part.ledger.figures[f"{split} documents"] for part in parts)
@@ -262,8 +262,16 @@ def to_example_table(
     vocabulary: ShardVocabulary,
     mask_vocabulary: MaskVocabulary,
 ) -> pa.Table:
-    """Convert examples to an Arrow table with the schema of the shard. If the settings ask for static masks, draw them
-    here.
+    """Convert examples to an Arrow table with the schema of the shard.
+
+    Static masks are drawn here if the settings ask for them.
+
+    Args:
+        built: The examples.
+        documents: The documents from which they were built.
+        settings: Settings of the shard set.
+        vocabulary: Number of tokens and special tokens of the vocabulary.
+        mask_vocabulary: Vocabulary tables for static masks.
     """
     id_type, examples = choose_id_type(vocabulary.size), built.examples
     is_static = settings.masking.kind == "static"

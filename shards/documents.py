@@ -281,8 +281,9 @@ def sort_documents(rows: TokenRows) -> ShardDocuments:
 
 
 def select_documents_plain(table: pa.Table, selection: DocumentSelection) -> ShardDocuments:
-    """Reference implementation of `read_documents` with Arrow's own functions, for tests. `table` has all rows of a
-    corpus update.
+    """Reference implementation of `read_documents` with Arrow's own functions, for tests.
+
+    `table` has all rows of a corpus update.
     """
     keys, held_out = table.column("shuffle"), table.column("held_out")
     first, last = pa.scalar(selection.first, pa.uint64()), pa.scalar(selection.last, pa.uint64())

@@ -46,10 +46,9 @@ def list_parts(tokens: Manifest, generation: int, sources: Sequence[str]) -> tup
 
 
 def list_counted_parts(tokens: Manifest, sources: Sequence[str]) -> tuple[Part, ...]:
-    """Return the tokenized parts from which frequencies are counted: those of the first corpus update with training
-    documents.
+    """Return the tokenized parts of the first corpus update with training documents of these sources.
 
-    The result is empty if no update has training documents of these sources.
+    Token frequencies are counted in these parts. The result is empty if there are no training documents.
     """
     for generation in sorted({int(part.labels["generation"]) for part in tokens.parts}):
         parts = list_parts(tokens, generation, sources)

@@ -59,8 +59,8 @@ class ShardSettings:
         return Common(self.length, self.copies, self.seed)
 
     def to_json(self) -> dict[str, Json]:
-        """Return everything that determines the examples as JSON, including the versions of the input and of its
-        package.
+        """Return everything that determines the examples, including the version of the input and of the package it is
+        from.
 
         The package is left out for built-in inputs.
         """

@@ -113,8 +113,7 @@ def to_surface_rows(counts: Int64s) -> pa.Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurfaceAccuracy:
-    """How well a classifier guesses the labels of segment pairs from surface features, such as their lengths, without
-    the words.
+    """How well labels of segment pairs can be guessed without the words, from surface features such as lengths.
 
     Attributes:
         accuracy: Share of correct guesses. It is about one half if the features say nothing and both labels are equally
@@ -134,8 +133,10 @@ class SurfaceAccuracy:
 
 
 def measure_surface_accuracy(splits: Mapping[str, pa.Table]) -> SurfaceAccuracy | None:
-    """Fit a logistic regression of labels on surface features of the examples, and return its accuracy on other
-    examples.
+    """Measure how well a logistic regression on surface features, such as segment lengths, guesses the labels.
+
+    It is fitted on the training split and evaluated on the held-out split. If that has fewer than `MIN_JUDGED_EXAMPLES`
+    examples, it is evaluated on a quarter of the training split and fitted on the rest.
 
     Args:
         splits: For "train" and "held-out", the rows from `to_surface_rows` of all shards. A missing split counts as

@@ -127,8 +127,7 @@ def sort_rows(table: pa.Table) -> pa.RecordBatch:
 
 
 def split_into_batches(lengths: Int64s) -> Iterator[range]:
-    """Split rows into record batches of about `BATCH_TOKENS` tokens, without dividing a document. Return their row
-    ranges.
+    """Return the row ranges of record batches of about `BATCH_TOKENS` tokens each. No document is divided.
 
     A new batch begins at the first row that starts past the next multiple of `BATCH_TOKENS` tokens.
 
@@ -157,9 +156,7 @@ def get_encoder(place: Place, vocabulary: ManifestAddress) -> Encoder:
 
 
 def _count_by_split(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
-    """Return the ledger figures of the training and held-out splits. `unknown` is the id of the unknown token, or -1
-    without one.
-    """
+    """Return the ledger figures of both splits. `unknown` is the id of the unknown token, or -1 if there is none."""
     totals, held_out = _count_contents(rows, unknown), _count_contents(rows.filter(rows.column("held_out")), unknown)
     train = {name: count - held_out[name] for name, count in totals.items()}
     return {
@@ -213,8 +210,8 @@ def tokenize_batch(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, s
 
 
 def compute_shuffle_keys(ids: list[bytes], seed: int) -> UInt64s:
-    """Return the shuffle hash of each document, computed from the first 8 bytes of its id and the seed: uint64
-    [documents].
+    """Return the shuffle hash of each document: uint64 [documents], a function of the seed and the first 8 bytes of the
+    id.
 
     Args:
         ids: Document ids, 16 bytes each.
@@ -272,9 +269,7 @@ def build_merged_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 class _SortedReader:
-    """Reads a table sorted by shuffle hash in consecutive ranges. `pending` has the rows read from disk but not yet
-    returned.
-    """
+    """Reads a table sorted by shuffle hash in consecutive ranges. `pending` has rows that are not yet returned."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches

@@ -32,7 +32,9 @@ class DocumentTokens(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """n training examples, ordered by copy (zero-based pass over the documents)."""
+    """n training examples, ordered by copy: all examples of the first pass over the documents, then those of the
+    second, ...
+    """
 
     ids: Ids  # flat, with their special tokens
     offsets: Int64s  # [n + 1], into ids
@@ -86,12 +88,11 @@ class BuiltExamples(NamedTuple):
 
 
 class ExampleInput(Protocol):
-    """Interface of an input: a frozen dataclass that turns documents into examples. Increase `version` whenever its
-    output changes.
+    """Interface of an input: a frozen dataclass that turns documents into training examples.
 
     Attributes:
         kind: Name of the input in a recipe.
-        version: Version of the output.
+        version: Version of the output. Increase it whenever the output changes.
         masked: Whether the model predicts masked tokens. If False, `[shards.masking]` must be `none`.
         segments: Number of segments: 1, or 2 for `[CLS] A [SEP] B [SEP]`.
         labels: What the label of an example means: "next-sentence", "sentence-order" or another name; None without
@@ -108,7 +109,7 @@ class ExampleInput(Protocol):
         """Raise InputError if the settings of the input conflict with the shared settings."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Build the examples of one shard, once per copy.
+        """Build the examples of one shard, `common.copies` times with different random choices.
 
         The result must depend on the arguments only. Random choices must be functions of `common.seed` and the
         documents' keys.
@@ -117,4 +118,7 @@ class ExampleInput(Protocol):
             columns: The documents of the shard.
             common: Settings shared by all inputs.
             vocabulary: The number of tokens, and the ids of special tokens by role, such as "cls" and "sep".
+
+        Returns:
+            The examples of all copies, copy 0 first, with one ledger (an account of every token) per copy.
         """

@@ -55,8 +55,7 @@ def mask_examples(
     targets: Ids,
     mask_offsets: Int64s,
 ) -> None:
-    """Mask examples in place: overwrite the chosen tokens in `ids`, and write their positions and original ids to the
-    outputs.
+    """Mask examples in place: overwrite the chosen tokens in `ids` with what the model sees.
 
     The arguments up to `rates` are those of `mask_tokens`, with one epoch and one rate per example. Those from
     `is_special` to `aliases` are the fields of `MaskVocabulary`.
@@ -163,9 +162,7 @@ def _choose_tokens(row: Ids, is_special: Bytes, num: int, num_masks: int, key: n
 
 @kernel
 def _choose_if_free(row: Ids, is_special: Bytes, position: np.uint64, chosen: UInt64s) -> int:
-    """Set the bit of a position, unless it is already set or the token is special. Return 1 if the bit was set,
-    otherwise 0.
-    """
+    """Set the bit of a position, unless it is already set or the token is special. Return 1 if it was set, else 0."""
     word, bit = position >> _6, position & _63
     is_free = (~(chosen[word] >> bit) & _1) & (np.uint64(is_special[row[position]]) ^ _1)
     chosen[word] |= is_free << bit
@@ -264,7 +261,7 @@ def _build_units(
 
 @kernel
 def _find_special_positions(row: Ids, is_special: Bytes, positions: UInt64s) -> int:
-    """Write the positions of the special tokens, followed by the length of the example. Return the number of special
+    """Write the positions of special tokens, followed by the length of the example. Return the number of special
     tokens.
     """
     num = _0
@@ -279,8 +276,7 @@ def _find_special_positions(row: Ids, is_special: Bytes, positions: UInt64s) -> 
 def _split_words_into_units(
     first: np.uint64, end: np.uint64, lengths: UInt64s, key: np.uint64, units: UInt64s, num_units: np.uint64
 ) -> np.uint64:
-    """Append units of random lengths that together contain the words in [first, end). Return the number of units so
-    far.
+    """Split the words in [first, end) into units of random lengths and append them. Return the number of units so far.
 
     If `lengths` (see `to_length_bounds`) is empty, every unit is one word.
     """

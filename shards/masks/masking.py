@@ -200,9 +200,7 @@ class MaskSettings:
 
 
 class VocabularyLike(Protocol):
-    """What masking needs to know about a vocabulary: its size, and the ids of special tokens by role ("mask", "pad",
-    ...).
-    """
+    """What masking needs to know about a vocabulary: its size, and the ids of special tokens by role ("mask", ...)."""
 
     @property
     def size(self) -> int: ...
@@ -269,11 +267,10 @@ def build_mask_vocabulary(vocabulary: VocabularyLike) -> MaskVocabulary:
 
 
 def with_frequencies(vocabulary: MaskVocabulary, counts: Int64s) -> MaskVocabulary:
-    """Return a vocabulary that draws random tokens in proportion to their frequency, by the alias method (Walker 1977,
-    Vose 1991).
+    """Return a vocabulary that draws random replacement tokens in proportion to their frequency.
 
-    Probabilities are exact to 2^-32. If no ordinary token occurs, the vocabulary is returned unchanged. This takes one
-    microsecond per token.
+    It uses the alias method (Walker 1977, Vose 1991); probabilities are exact to 2^-32. If no ordinary token occurs,
+    the vocabulary is returned unchanged. This takes one microsecond per token.
 
     Args:
         vocabulary: The vocabulary.
@@ -388,9 +385,7 @@ def _draw_chunk(
     vocabulary: MaskVocabulary,
     rates: npt.ArrayLike,
 ) -> tuple[UInt16s, Int64s, Ids]:
-    """Mask a copy of the ids. Return the positions within each example, the number of masks per example, and the
-    replacements.
-    """
+    """Mask a copy of the ids. Return positions within the examples, the number of masks of each, and replacements."""
     seen = ids.copy()
     positions, _, mask_offsets = mask_tokens(
         seen, offsets, word_starts, example_ids, epochs, settings, vocabulary, rates
@@ -408,7 +403,7 @@ def _encode_settings(settings: MaskSettings, mask_id: int) -> KernelSettings:
 
 
 def to_kind_bounds(settings: MaskSettings) -> tuple[int, int]:
-    """Return the bounds that a 32-bit random number is compared with to decide how a chosen token is replaced.
+    """Return two bounds that decide by a 32-bit random number how a chosen token is replaced.
 
     Below the first bound the token becomes [MASK], below the second a random token; otherwise it stays. Shares are
     exact to 2^-32.
@@ -418,8 +413,7 @@ def to_kind_bounds(settings: MaskSettings) -> tuple[int, int]:
 
 
 def to_length_bounds(settings: MaskSettings) -> UInt64s:
-    """Return the bounds that a 32-bit random number is compared with to decide the length of an n-gram: uint64 [longest
-    - 1].
+    """Return the bounds that decide the length of an n-gram by a 32-bit random number: uint64 [longest - 1].
 
     The n-gram has more than k words if the number is at least the k-th bound. Probabilities are exact to 2^-32.
     """

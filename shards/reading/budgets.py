@@ -44,9 +44,7 @@ class MicroBatchPlan(NamedTuple):
     ranks: int
 
     def list_micro_batches(self, rank: int) -> list[Int64s]:
-        """Return the examples of each micro-batch of one process: int64 arrays of indices into the step, longest
-        example first.
-        """
+        """Return the examples of each micro-batch of one process, as indices into the step, longest example first."""
         own_slots = self.longest_first[self.bins[self.longest_first] % self.ranks == rank]
         numbers = self.bins[own_slots] // self.ranks
         by_number = np.argsort(numbers, kind="stable")
@@ -54,8 +52,8 @@ class MicroBatchPlan(NamedTuple):
 
 
 class BatchShape(NamedTuple):
-    """Size of a micro-batch: the numbers of tokens, sequences and masked tokens, and the tokens of its longest
-    sequence.
+    """Size of a micro-batch: number of tokens, sequences and masked tokens, and length of the longest sequence in
+    tokens.
     """
 
     num_tokens: int
@@ -176,7 +174,7 @@ def _is_roomier(room: Int64s, one: int, other: int) -> bool:
 
 
 def plan_micro_batches_plain(lengths: list[int], ranks: int, budget: int) -> tuple[list[int], list[int]]:
-    """Return the capacities and bins of `plan_micro_batches`: the reference implementation, for tests."""
+    """Reference implementation of `plan_micro_batches`, for tests. Returns the capacities and the bins."""
     parts, left = 0, sum(lengths)
     while True:
         parts += -(-NUM_SHAPES * left // (ranks * budget)) if parts or left else 1

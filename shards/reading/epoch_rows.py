@@ -60,7 +60,7 @@ def iter_epoch_batches(shard_set: ShardSet, epoch: int, seed: int | None = None)
 
     Raises:
         InputError: `seed` is None and the mask rate depends on the step, because the step of an example depends on the
-        seed. It is raised when the first batch is requested.
+            seed. It is raised when the first batch is requested.
         Damaged: A shard is damaged or was changed. It is raised at the latest after the last batch.
     """
     schedule = read_mask_settings(shard_set).schedule
@@ -111,8 +111,10 @@ def _to_lists(offsets: Int32s | Int64s, values: object) -> pa.Array:
 
 
 def count_lost_neighbors(shards: ShardSet, part: Part) -> tuple[int, int]:
-    """Return the number of a shard's examples that contain both deleted and other documents, and the number of all its
-    examples.
+    """Count the examples of a shard that contain both deleted and other documents.
+
+    Returns:
+        This number, and the number of all examples of the shard.
     """
     generation = int(part.labels["generation"])
     deleted = [
@@ -161,8 +163,7 @@ def open_corpus(place: Place, shards: Manifest) -> Corpus:
 
 
 def trace_example(shard_set: ShardSet, index: int) -> list[TracedDocument]:
-    """Return the documents of an example, in the order in which the example contains them. Deleted examples are traced
-    as well.
+    """Return the documents of an example, in the order in which it contains them. Deleted examples are traced as well.
 
     Raises:
         IndexError: `index` is out of range or negative.
@@ -189,16 +190,16 @@ def _trace_document(role: str, corpus: Corpus, id: bytes, revision: int, generat
 def find_document(
     corpus: Corpus, id: bytes, revision: int | None = None, generation: int | None = None
 ) -> Document | None:
-    """Return a document's row in the corpus, or None if the corpus does not contain it. Deleted documents are found as
-    well.
-
-    If several parts of the corpus contain the document, the row is from the last one.
+    """Find a document's row in the corpus, including deleted rows.
 
     Args:
         corpus: The corpus to search. The ids of all its parts are read.
         id: The document's id, 16 bytes.
         revision: Revision of the document; None accepts any.
         generation: The corpus update (counted from 1) that added the row; None searches all.
+
+    Returns:
+        The row from the last part that contains the document, or None if there is none.
     """
     wanted = pa.scalar(id, pa.binary(len(id)))
     newest: tuple[PartView, int] | None = None

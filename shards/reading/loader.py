@@ -96,13 +96,15 @@ class GatheredExamples:
 
 
 class SlotReader(Protocol):
-    """Reads training examples by slot, a position in the endless training order. Implemented by `Loader` for one shard
-    set and by `Mixture` for several.
+    """Reads training examples by slot, a position in the endless training order.
+
+    Implemented by `Loader` for one shard set and by `Mixture` for several.
     """
 
     def __len__(self) -> int:
-        """Return the number of slots, counted from slot 0, in which no example occurs twice; 0 if there are no
-        examples.
+        """Return how many slots, counted from slot 0, can be read before an example occurs again.
+
+        The result is 0 if there are no examples.
         """
 
     def gather(self, slots: Slots) -> GatheredExamples:
@@ -115,10 +117,11 @@ class SlotReader(Protocol):
         """Wait until all data read so far has been verified. Raises Damaged if a shard is damaged or was changed."""
 
     def locate_examples(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """Return the shard set (uint16 [slots]) and the index of the example in that shard set (int64 [slots]) for each
-        slot.
+        """Return which example is at each slot.
 
-        The shard set is its index in the mixture; 0 if there is only one.
+        Returns:
+            The index of the shard set in the mixture (uint16 [slots], 0 if there is only one), and the index of the
+            example in that shard set (int64 [slots]).
         """
 
     def sample_token_counts(self, num_tokens: int) -> Int64s:
@@ -190,7 +193,7 @@ class Loader:
 
         Raises:
             Damaged: A shard is damaged or was changed. Once many record batches have been read, verification runs in
-            the background, and the error may come from a later call; see `check_read`.
+                the background, and the error may come from a later call; see `check_read`.
         """
         numbers = to_slot_array(slots)
         examples, epochs = self._order.find_examples(numbers), self._order.find_epochs(numbers)
@@ -226,9 +229,11 @@ class Loader:
         return lengths if self._is_live is None else lengths * self._is_live[examples]
 
     def locate_examples(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """Return the index of the example at each slot (int64 [slots]), after an array of zeros (uint16 [slots]).
+        """Return which example is at each slot.
 
-        The zeros say that all examples are in the first and only shard set; see `SlotReader.locate_examples`.
+        Returns:
+            Zeros (uint16 [slots]), because there is only one shard set, and the indices of the examples (int64
+            [slots]).
         """
         numbers = to_slot_array(slots)
         return np.zeros(len(numbers), np.uint16), self._order.find_examples(numbers)
@@ -320,8 +325,7 @@ def read_mask_vocabulary(shard_set: ShardSet) -> MaskVocabulary:
 
 
 def prefetch(items: Iterable[Item], prepare: Callable[[Item], Prepared]) -> Generator[Prepared, None, None]:
-    """Yield `prepare(item)` for each item, in order. One thread prepares the next item while the caller uses the
-    current one.
+    """Yield `prepare(item)` for each item, in order, while a thread already prepares the next item.
 
     An exception raised by `prepare` is raised here when its item is due.
     """

@@ -51,8 +51,10 @@ class Mixture:
         return low
 
     def locate_slots(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """Return the index of the shard set (uint16 [slots]) and the slot within that shard set (int64 [slots]) for
-        each slot.
+        """Return which slot of which shard set each slot of the mixture is.
+
+        Returns:
+            The index of the shard set (uint16 [slots]), and the slot within that shard set (int64 [slots]).
         """
         components, inner = self._interleave.locate_slots(to_slot_array(slots))
         return components, inner + self._first_slots[components]
@@ -78,15 +80,19 @@ class Mixture:
         return lengths
 
     def check_read(self) -> None:
-        """Wait until all data read so far from all shard sets has been verified. Raises Damaged if a shard is damaged
-        or was changed.
+        """Wait until all data read so far from all shard sets has been verified.
+
+        Raises:
+            Damaged: A shard is damaged or was changed.
         """
         for reader in self._readers:
             reader.check_read()
 
     def locate_examples(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """Return the index of the shard set (uint16 [slots]) and the example's index in it (int64 [slots]) for each
-        slot.
+        """Return which example is at each slot.
+
+        Returns:
+            The index of the shard set (uint16 [slots]), and the index of the example in that shard set (int64 [slots]).
         """
         components, inner = self.locate_slots(slots)
         examples = np.zeros(len(inner), np.int64)

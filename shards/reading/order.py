@@ -154,8 +154,7 @@ def split_slots(slots: range, size: int, num_pieces: int) -> list[range]:
 
 
 def compute_first_slots(sets: Sequence[Hashable], num_slots: Sequence[int]) -> list[int]:
-    """Return the slot at which each training phase begins. A phase continues after the last phase that read the same
-    data.
+    """Return the slot at which each training phase begins. It continues after the last phase with the same data.
 
     Args:
         sets: The data that each phase reads.
@@ -224,9 +223,7 @@ def find_example_plain(slot: int, num_examples: int, seed: int, purpose: str = "
 
 
 def permute_plain(position: int, num_examples: int, key: int) -> int:
-    """Return the image of `position` under a key's permutation of [0, num_examples). Reference implementation, for
-    tests.
-    """
+    """Reference implementation of the permutation of [0, num_examples) for one position, for tests."""
     bits = (num_examples - 1).bit_length()
     right_bits = bits - bits // 2
     left_mask, right_mask = (1 << bits // 2) - 1, (1 << right_bits) - 1
@@ -291,9 +288,7 @@ class WindowedOrder:
         return slots // self._num_examples
 
     def find_windows(self, slots: Int64s) -> Int64s:
-        """Return the index of the window (group of shards) of each slot: int64 [slots]. Windows are counted through all
-        epochs.
-        """
+        """Return the index of the window (group of shards) of each slot: int64 [slots], counted through all epochs."""
         epochs = self.find_epochs(slots)
         positions, windows = slots - epochs * self._num_examples, np.empty_like(slots)
         for epoch in _list_distinct(epochs):
@@ -388,8 +383,10 @@ class Interleave:
         self._layouts = OrderedDict[int, BlockLayout]()
 
     def locate_slots(self, slots: Int64s) -> tuple[UInt16s, Int64s]:
-        """Return the index of the shard set (uint16 [slots]) and the slot within that shard set (int64 [slots]) for
-        each slot.
+        """Return which slot of which shard set each slot of the mixture is.
+
+        Returns:
+            The index of the shard set (uint16 [slots]), and the slot within that shard set (int64 [slots]).
         """
         periods, positions = np.divmod(slots, self.period)
         blocks = positions // self._block
@@ -415,10 +412,10 @@ class Interleave:
         )
 
     def _count_before_block(self, position: int) -> list[int]:
-        """Return how many of the first `position` slots of a period belong to each shard set. `position` must be the
-        start of a block.
+        """Return how many of the first `position` slots of a period belong to each shard set.
 
-        Each count differs from the exact share of `position` by less than one.
+        `position` must be the start or end of a block. Each count differs from the exact share of `position` by less
+        than one.
         """
         sums = [position * total // self.period for total in self._cumulative_shares]
         return [above - below for below, above in pairwise(sums)]
@@ -449,9 +446,7 @@ def lay_out_block(counts: Int64s) -> BlockLayout:
 
 @kernel
 def _fill_layout(counts: Int64s, components: UInt16s, slot_numbers: Int32s) -> None:
-    """Fill `components` and `slot_numbers` (see `BlockLayout`) by giving each slot to the shard set with the earliest
-    deadline.
-    """
+    """Fill both arrays of a `BlockLayout` by giving each slot to the shard set with the earliest deadline."""
     num_slots, num = len(components), len(counts)
     num_given, earliest, due = np.zeros(num, np.int64), np.zeros(num, np.int64), np.zeros(num, np.int64)
     for component in range(num):

@@ -147,8 +147,8 @@ class ExampleRecords:
         return {"_cached_slots": None, **{name: getattr(self, name) for name in names}}
 
     def __repr__(self) -> str:
-        """Describe what the record indices depend on. Grain refuses to resume from a checkpoint if this text has
-        changed.
+        """Return a text of everything that record indices depend on. Grain only resumes from a checkpoint with the same
+        text.
         """
         asked = {**self.identity, "epochs": self.epochs, "first": self.first, "padded": self.padded, "len": len(self)}
         return f"ExampleRecords({', '.join(f'{name}={value!r}' for name, value in asked.items())})"
@@ -169,8 +169,7 @@ class ExampleRecords:
         )
 
     def gather(self, numbers: Int64s) -> GatheredExamples:
-        """Return the examples with these record indices in the loader's format, after the data read so far has been
-        verified.
+        """Return the examples with these record indices as one batch, after verifying all data read so far.
 
         Args:
             numbers: int64 [n], indices of records. They must not be negative. Indices past the last epoch continue into
@@ -208,9 +207,7 @@ class ExampleRecords:
         return self.num_live == len(self.shard_set)
 
     def _list_live_slots(self, epoch: int) -> Int64s:
-        """Return the slots of an epoch whose examples are not deleted, ascending. The result for the last epoch is
-        cached.
-        """
+        """Return the slots of an epoch without those of deleted examples, ascending. The last result is cached."""
         if self._cached_slots is None or self._cached_slots[0] != epoch:
             size = len(self.shard_set)
             slots = np.arange(epoch * size, (epoch + 1) * size, dtype=np.int64)

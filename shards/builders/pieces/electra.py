@@ -77,8 +77,7 @@ def plan_electra(
     single: float,
     pieces: Int64s,
 ) -> int:
-    """Plan the examples of one copy: write their pieces (runs of one document's tokens) to `pieces`. Return the number
-    of pieces.
+    """Plan the examples of one copy and return the number of their pieces (runs of one document's tokens).
 
     Args:
         word_starts: uint8 [tokens], 1 if the token begins a word
@@ -90,7 +89,8 @@ def plan_electra(
         length: Maximum length of an example in tokens, including special tokens.
         short: Probability that an example is shorter, with a random target length.
         single: Probability that an example has only one segment, although it has several sentences.
-        pieces: int64 [at least the number of pieces, PIECE_WIDTH], output; it is not bounds-checked
+        pieces: int64 [at least the number of pieces, PIECE_WIDTH], output: one row per piece, in order; it is not
+            bounds-checked
     """
     num, example = 0, 0
     for document in range(len(documents) - 1):
@@ -118,8 +118,9 @@ def plan_electra(
 
 @kernel
 def _draw_target(key: np.uint64, length: int, short: float) -> int:
-    """Draw the target length of an example: `length`, or with probability `short` a random number in [MIN_TARGET,
-    length].
+    """Draw the target length of an example in tokens.
+
+    It is `length`, or with probability `short` a random number in [MIN_TARGET, length].
     """
     return MIN_TARGET + draw_below_one(key, 1, length - MIN_TARGET + 1) if draw_uniform_one(key, 0) < short else length
 
@@ -182,12 +183,12 @@ class ElectraInput:
         """Accept all settings, because none of them conflict."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Build ELECTRA's examples of one shard, once per copy. See `ExampleInput.build`."""
+        """Build ELECTRA's examples of one shard, `common.copies` times. See `ExampleInput.build`."""
         return build_electra(columns, self, common, ExampleLayout.from_vocabulary(vocabulary, 2))
 
 
 def build_electra(columns: DocumentTokens, own: ElectraInput, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """Build ELECTRA's examples of one shard with the kernel, once per copy.
+    """Build ELECTRA's examples of one shard with the kernel, `common.copies` times with different random choices.
 
     Args:
         columns: The documents of the shard.
@@ -210,8 +211,9 @@ def build_electra(columns: DocumentTokens, own: ElectraInput, common: Common, la
 
 
 def _build_ledger(columns: DocumentTokens, plan: Int64s) -> Ledger:
-    """Build the ledger of one copy, with the numbers of one-segment examples and of examples that end inside a
-    sentence.
+    """Build the ledger (an account of every token) of one copy.
+
+    It also counts the examples with one segment and the examples that end inside a sentence.
     """
     lasts = np.diff(plan[:, EXAMPLE], append=-1) != 0
     ends = plan[lasts, END]

@@ -63,8 +63,7 @@ def plan_packs(
     crosses: bool,
     pieces: Int64s,
 ) -> int:
-    """Plan the examples of one copy: write their pieces (runs of one document's tokens) to `pieces`. Return the number
-    of pieces.
+    """Plan the examples of one copy and return the number of their pieces (runs of one document's tokens).
 
     Args:
         word_starts: uint8 [tokens], 1 if the token begins a word
@@ -73,7 +72,8 @@ def plan_packs(
         order: int64 [documents], the order in which the documents are packed
         room: Maximum number of tokens in an example, without its first and last special token.
         crosses: Whether an example may continue from one document into the next.
-        pieces: int64 [at least the number of pieces, PIECE_WIDTH], output; it is not bounds-checked
+        pieces: int64 [at least the number of pieces, PIECE_WIDTH], output: one row per piece, in order; it is not
+            bounds-checked
     """
     num, example, num_tokens, is_open = 0, -1, 0, False
     for document in order:
@@ -136,7 +136,7 @@ class FullSentencesInput:
         """Accept all settings, because none of them conflict."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Pack the sentences of one shard into examples, once per copy. See `ExampleInput.build`."""
+        """Pack the sentences of one shard into examples, `common.copies` times. See `ExampleInput.build`."""
         own = PackSettings(length=common.length, crosses=self.crosses, copies=common.copies, seed=common.seed)
         ids = vocabulary.special_ids
         return BuiltExamples(*pack_sentences(columns, own, cls_id=ids["cls"], sep_id=ids["sep"]))
@@ -153,7 +153,8 @@ class DocSentencesInput(FullSentencesInput):
 def pack_sentences(
     columns: DocumentTokens, settings: PackSettings, *, cls_id: int, sep_id: int
 ) -> tuple[Examples, tuple[Ledger, ...]]:
-    """Pack whole sentences into examples, once per copy. A sentence is only cut if it is longer than an example.
+    """Pack whole sentences into examples, `settings.copies` times. A sentence is only cut if it is longer than an
+    example.
 
     Args:
         columns: The documents of the shard.
@@ -162,7 +163,7 @@ def pack_sentences(
         sep_id: Id of the [SEP] token.
 
     Returns:
-        The examples of all copies, and one checked ledger per copy.
+        The examples of all copies, and one checked ledger (an account of every token) per copy.
     """
     check_columns(columns)
     plans = [_plan_copy(columns, settings, copy) for copy in range(settings.copies)]
@@ -182,7 +183,9 @@ def draw_document_order(columns: DocumentTokens, seed: int, copy: int) -> Int64s
 
 
 def _plan_copy(columns: DocumentTokens, settings: PackSettings, copy: int) -> Int64s:
-    """Plan the examples of one copy: int64 [pieces, PIECE_WIDTH]."""
+    """Return the plan of one copy: int64 [pieces, PIECE_WIDTH], one row for each run of one document's tokens in one
+    example.
+    """
     room = settings.length - PACK_SPECIALS
     cap = len(columns.sentences) + 2 * (len(columns.ids) // room + 1)  # a sentence's, and two cuts for each room
     pieces = np.empty((cap, PIECE_WIDTH), np.int64)
@@ -192,8 +195,9 @@ def _plan_copy(columns: DocumentTokens, settings: PackSettings, copy: int) -> In
 
 
 def build_pack_ledger(columns: DocumentTokens, pieces: Int64s) -> Ledger:
-    """Build and check the ledger of one copy. Its figure `cut_sentences` counts the pieces that begin inside a
-    sentence.
+    """Build and check the ledger (an account of every token) of one copy.
+
+    Its figure `cut_sentences` counts the pieces that begin inside a sentence.
     """
     placed = int((pieces[:, END] - pieces[:, START]).sum())
     outcomes = {"placed": placed, "truncated": 0, "left_over": 0}

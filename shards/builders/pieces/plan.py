@@ -117,7 +117,7 @@ def count_placed(pieces: Int64s) -> int:
 
 
 def build_copy_ledger(total: int, placed: int, left_over: int, figures: Mapping[str, int]) -> Ledger:
-    """Build and check the ledger of one copy, an account of what became of every token.
+    """Build and check the ledger (an account of every token) of one copy.
 
     Args:
         total: Number of tokens in the documents.

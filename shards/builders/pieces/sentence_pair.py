@@ -155,8 +155,9 @@ FIGURES = ("borrowed", "next", "random", "length_gap", "odd_sentences", "without
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentencePairInput:
-    """Two sentences, the second being the one after the first or one from another document, as in RoBERTa's
-    SENTENCE-PAIR+NSP.
+    """Sentence pairs for next sentence prediction, as in RoBERTa's SENTENCE-PAIR+NSP.
+
+    The second sentence is the one after the first, or one from another document.
     """
 
     kind: ClassVar[str] = "sentence-pair"
@@ -169,12 +170,12 @@ class SentencePairInput:
         """Accept all settings, because none of them conflict."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Build sentence pairs from the documents of one shard, once per copy. See `ExampleInput.build`."""
+        """Build the sentence pairs of one shard, `common.copies` times. See `ExampleInput.build`."""
         return build_sentence_pairs(columns, common, ExampleLayout.from_vocabulary(vocabulary, 2, has_labels=True))
 
 
 def build_sentence_pairs(columns: DocumentTokens, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """Build sentence pairs with the kernels, once per copy. Label 1 means that B is from another document.
+    """Build sentence pairs with the kernels, `common.copies` times. Label 1 means that B is from another document.
 
     Args:
         columns: The documents of the shard.
@@ -208,18 +209,21 @@ def _list_pairs(columns: DocumentTokens, copy: int, addresses: UInt64s, room: in
 
 
 def _list_couples(pairs: Int64s, example_ids: UInt64s, order_key: np.uint64) -> Int64s:
-    """Return matched sentence pairs that may exchange their second sentences: int64 [couples, 2], indices of pairs."""
+    """Return which sentence pairs may exchange their second sentences: int64 [couples, 2], indices of two matched
+    pairs.
+    """
     order = np.lexsort((fold(order_key, example_ids), pairs[:, B_END] - pairs[:, B_START], pairs[:, SURFACE]))
     couples = np.empty((len(pairs) // 2, 2), np.int64)
     return couples[: match_pairs(order, pairs, couples)].copy()
 
 
 def _draw_exchanges(first_ids: UInt64s, label_key: np.uint64) -> Bools:
-    """Draw which couples exchange their second sentences: bool [couples]. Of each two consecutive couples exactly one
-    does.
+    """Draw for each two matched sentence pairs whether they exchange their second sentences: bool [couples].
+
+    Of each two consecutive matches exactly one does, so that labels are balanced.
 
     Args:
-        first_ids: uint64 [couples], the example id of the first pair of each couple
+        first_ids: uint64 [couples], the example id of the first pair of each match
         label_key: Random key of the labels.
     """
     coins = np.repeat(draw_below(fold(label_key, first_ids[::2]), 0, 2) == 1, 2)[: len(first_ids)]
@@ -228,8 +232,9 @@ def _draw_exchanges(first_ids: UInt64s, label_key: np.uint64) -> Bools:
 
 
 def _assign_partners(num_pairs: int, couples: Int64s, exchanges: Bools) -> Int64s:
-    """Return for each pair the index of the pair whose second sentence it gets (possibly its own), or -1 if it is left
-    out.
+    """Return for each pair the index of the pair that provides its second sentence: int64 [pairs].
+
+    This is the pair itself, or the one with which it exchanges. It is -1 for a pair without a match, which is left out.
     """
     partners = np.full(num_pairs, -1, np.int64)
     ones, others = couples[:, 0], couples[:, 1]
@@ -247,7 +252,7 @@ def _build_plan(pairs: Int64s, kept: Int64s, partners: Int64s) -> Int64s:
 
 
 def _build_ledger(columns: DocumentTokens, pairs: Int64s, partners: Int64s, counts: Int64s) -> Ledger:
-    """Build the ledger of one copy. It contains these figures besides the tokens:
+    """Build the ledger (an account of every token) of one copy, with these figures:
 
     borrowed:        number of tokens of second sentences that are from another document
     next, random:    number of examples with the label 0 and 1
@@ -333,7 +338,7 @@ def _iter_pairs_plain(
 
 
 def _assign_partners_plain(pairs: list[_PlainPair], order: np.uint64, label: np.uint64) -> list[_PlainPair | None]:
-    """Return for each pair the pair whose second sentence it gets (possibly its own), or None if it is left out."""
+    """Return for each pair the pair that provides its second sentence (possibly itself), or None if it is left out."""
     partners = dict[int, _PlainPair]()
     waiting, couples = list[_PlainPair](), list[tuple[_PlainPair, _PlainPair]]()
     for pair in sorted(pairs, key=lambda pair: (pair.surface, len(pair.b), int(fold(order, pair.example_id)))):

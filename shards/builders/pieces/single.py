@@ -97,14 +97,13 @@ class SingleInput:
         check_range("shards.min_tokens", self.min_tokens, 1, common.length - SINGLE_SPECIALS)
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Build one example from each document of a shard, or several from a long one, once per copy. See
-        `ExampleInput.build`.
-        """
+        """Build one or more examples from each document of a shard, `common.copies` times. See `ExampleInput.build`."""
         return build_single(columns, self, common, ExampleLayout.from_vocabulary(vocabulary))
 
 
 def build_single(columns: DocumentTokens, own: SingleInput, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """Build single-document examples with the kernel, once per copy. The copies have the same text but different ids.
+    """Build single-document examples with the kernel, `common.copies` times. Copies have the same text but different
+    ids.
 
     Args:
         columns: The documents of the shard.

@@ -67,7 +67,7 @@ class SegmentPairInput:
         """Accept all settings, because none of them conflict."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Build next sentence prediction examples of one shard, once per copy. See `ExampleInput.build`."""
+        """Build next sentence prediction examples of one shard, `common.copies` times. See `ExampleInput.build`."""
         own = PairSettings(
             length=common.length,
             short_sequence_probability=self.short_sequence_probability,
@@ -102,7 +102,7 @@ class PairSettings:
 def build_pairs(
     columns: DocumentTokens, settings: PairSettings, *, cls_id: int, sep_id: int
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
-    """Build segment pairs for next sentence prediction, once per copy.
+    """Build segment pairs for next sentence prediction, `settings.copies` times with different random choices.
 
     Args:
         columns: The documents of the shard.
@@ -111,8 +111,8 @@ def build_pairs(
         sep_id: Id of the [SEP] token.
 
     Returns:
-        The pairs of all copies, and one checked ledger per copy. A ledger has the account `tokens`, the figures in
-        `FIGURES`, and a histogram of the lengths of the documents that random segments are from.
+        The pairs of all copies, and one checked ledger (an account of every token) per copy. A ledger also has the
+        figures in `FIGURES` and a histogram of the lengths of the documents that random segments are from.
     """
     planned = plan_pairs(columns, settings)
     return write_pairs(columns, planned.plans, cls_id=cls_id, sep_id=sep_id), tuple(planned.ledgers)
@@ -136,7 +136,7 @@ def plan_pairs(columns: DocumentTokens, settings: PairSettings) -> PlannedSegmen
 
 
 def build_pair_ledger(columns: DocumentTokens, counts: Sequence[int], partners: Int64s) -> Ledger:
-    """Build and check the ledger of one copy.
+    """Build and check the ledger (an account of every token) of one copy.
 
     Args:
         columns: The documents of the shard.

@@ -123,10 +123,9 @@ def _find_chunk(
     cut_key: np.uint64,
     partner_key: np.uint64,
 ) -> tuple[int, int, int, bool]:
-    """Find the next chunk, the run of a document's text that becomes an example, and text of another document to
-    replace its B.
+    """Find the text of the next example, and a text of another document that can replace its segment B.
 
-    A is the text from `start` to the start of B.
+    A begins at `start` and ends at the start of B. The other text has the same length as B.
 
     Returns:
         The start and end of B, the start of the other text, and whether a sentence is cut. If no example can be made,
@@ -173,11 +172,14 @@ def _split(
     end: int,
     key: np.uint64,
 ) -> tuple[int, int]:
-    """Return the first sentence of B and the sentence after its last, so that another document has a run of the same
-    length.
+    """Cut several sentences into A and B, so that another document has whole sentences with as many tokens as B.
 
     A random cut is tried first, then the other cuts in cyclic order, then all of them again without the last sentence,
-    and so on. If none works, the result is the sentence after the first cut, and -1.
+    and so on.
+
+    Returns:
+        The index of the first sentence of B, and the index after its last. If nothing works, the sentence after the
+        first cut that was tried, and -1.
     """
     drawn = draw_below_one(key, 0, end - first - 1)
     for stop in range(end, first + 1, -1):
@@ -200,11 +202,13 @@ def _cut_head(
     last_end: int,
     key: np.uint64,
 ) -> tuple[int, int]:
-    """Find a B that begins with a sentence and ends inside it, at `last_end` or before, and a text of another document
-    like it.
+    """Find a B that begins with a sentence and ends inside it, for which another document has a similar text of the
+    same length.
 
-    The longest B is tried first, then half of it, and so on. Returns the end of B and the start of the other text; the
-    latter is -1 if none is found.
+    The longest B that ends at `last_end` or before is tried first, then half of it, and so on.
+
+    Returns:
+        The end of B, and the start of the other text. The latter is -1 if none is found.
     """
     stop = find_last_word(word_starts, start, last_end)
     while stop > 0:
@@ -231,7 +235,7 @@ def _halve(
     cut_key: np.uint64,
     key: np.uint64,
 ) -> tuple[int, int, int, bool]:
-    """Return what `_find_chunk` returns, for text inside a single sentence: B begins at a word in it.
+    """Return what `_find_chunk` returns for text inside a single sentence, so that B begins at a word in it.
 
     The word start nearest to a random position is tried first. As long as no other document has a text like B, B is
     halved.

@@ -103,8 +103,9 @@ class PlainText:
         return [min(len(entry[0]), self.limit + 1) for entry in order], order
 
     def _list_runs(self) -> dict[tuple[int, bool], list[tuple[int, int]]]:
-        """Return all runs of whole sentences as {(length, whether it ends its document): [(document, first token),
-        ...]}.
+        """List all runs of consecutive whole sentences by length and by whether they end their document.
+
+        Each run is a pair (index of its document, position of its first token).
         """
         runs: dict[tuple[int, bool], list[tuple[int, int, int]]] = {}
         for number, document in enumerate(self.documents):
@@ -122,8 +123,9 @@ class PlainText:
         }
 
     def plan(self, anchor: int, copy: int, settings: PairSettings, counts: Counter[str]) -> Iterator[PlainExample]:
-        """Yield the segment pairs of one document in one copy. `counts` is incremented in place by the outcome of each
-        token.
+        """Yield the segment pairs of one document in one copy.
+
+        `counts` is incremented in place, by the names in OUTCOMES and FIGURES.
         """
         rest, ordinal = [*self.documents[anchor]], 0
         while rest:
@@ -157,7 +159,7 @@ class PlainText:
         return next(holding)
 
     def _find_chunk(self, anchor: int, rest: Sequence[range], target: int, cut_key: int, key: int) -> Chunk:
-        """Return the chunk at the beginning of the rest of a document."""
+        """Return the next chunk (the text of the next example) of a document. `rest` has its remaining sentences."""
         whole = range(rest[0].start, rest[-1].stop)
         if len(self.documents) == 1:
             return Chunk(whole, range(0), reason="without_partner")
@@ -194,10 +196,9 @@ class PlainText:
         return cut or Chunk(range(a.start, rest[size - 1].stop), range(0), reason="without_partner")
 
     def _cut_head(self, anchor: int, a: range, most: range, key: int) -> Chunk | None:
-        """Return a chunk of `a` and the beginning of `most`, or None if no beginning matches a text of another
-        document.
+        """Return a chunk of `a` and the beginning of `most`, or None if no other document has a similar text.
 
-        The longest is tried first, then half of it, and so on.
+        The longest beginning is tried first, then half of it, and so on.
         """
         words = self._list_word_starts(most)
         while words:
@@ -253,13 +254,15 @@ class PlainText:
 
 
 def draw_target_plain(key: int, limit: int, short: float) -> int:
-    """Draw the target length of a chunk: `limit`, or with probability `short` a random number in [2, limit]."""
+    """Draw the target length of a chunk (the text of one example) in tokens.
+
+    It is `limit`, or with probability `short` a random number in [2, limit].
+    """
     return 2 + int(draw_below(key, 1, limit - 1)) if draw_uniform(key, 0) < short else limit
 
 
 def count_sentences_plain(rest: Sequence[range], limit: int, target: int) -> int:
-    """Return the number of sentences in a chunk: two if they fit into `limit` tokens, and more while they fit into
-    `target`.
+    """Return the number of sentences in a chunk: two if they fit into `limit` tokens, more if all fit into `target`.
 
     A chunk of three or more sentences leaves its last one to the next chunk if that would otherwise have a single
     sentence.

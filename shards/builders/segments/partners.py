@@ -59,8 +59,8 @@ def count_runs(
         keys: uint64 [documents], the hash of each document
         max_length: Maximum number of tokens in a run.
         one_in: Only runs that begin with one in this many sentences, chosen by hash, are counted; 1 counts all.
-        counts: int64 [2 * max_length + 2], incremented in place: at 2 * length for a run inside its document, and at 2
-            * length + 1 for a run that ends it
+        counts: int64 [2 * max_length + 2], incremented in place. Runs of k tokens are counted at index 2k if they end
+            inside their document, and at 2k + 1 if they end it.
     """
     for document in range(len(documents) - 1):
         begin, last = documents[document], documents[document + 1]
@@ -142,9 +142,7 @@ def draw_run(
 
 @kernel
 def _find_first_at_least(values: Int32s, low: int, high: int, least: int) -> int:
-    """Return the first index in [low, high) with a value of at least `least`, or `high` if there is none. `values` must
-    be ascending.
-    """
+    """Return the first index in [low, high) with a value of at least `least`, or `high`. `values` must be ascending."""
     while low < high:
         middle = (low + high) // 2
         if values[middle] < least:

@@ -25,7 +25,13 @@ PAIR_SPECIALS = 3
 
 
 class PlannedSegments(NamedTuple):
-    """The planned examples of each copy: a plan (int64 [examples, PLAN_WIDTH]) and a checked ledger per copy."""
+    """The planned examples of each copy.
+
+    Attributes:
+        plans: One plan per copy: int64 [examples, PLAN_WIDTH], the positions of both segments and the values of other
+            columns.
+        ledgers: One checked ledger (an account of every token) per copy.
+    """
 
     plans: list[Int64s]
     ledgers: list[Ledger]

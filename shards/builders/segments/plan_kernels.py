@@ -15,13 +15,16 @@ A_START, A_LENGTH, B_START, B_LENGTH, ANCHOR, OTHER, ORDINAL, LABEL, EXAMPLE_ID,
 
 @kernel
 def draw_target(key: np.uint64, limit: int, short: float) -> int:
-    """Draw the target length of a chunk: `limit`, or with probability `short` a random number in [2, limit]."""
+    """Draw the target length of a chunk (the text of one example) in tokens.
+
+    It is `limit`, or with probability `short` a random number in [2, limit].
+    """
     return 2 + draw_below_one(key, 1, limit - 1) if draw_uniform_one(key, 0) < short else limit
 
 
 @kernel
 def find_chunk_end(sentences: Int64s, start: int, first: int, last: int, limit: int, target: int) -> int:
-    """Return the index of the sentence after a chunk, the run of one document's text that becomes an example.
+    """Return the index of the sentence after a chunk, which is the part of a document that becomes one example.
 
     The chunk contains at least the rest of sentence `first`. A second sentence is added if both fit into `limit`
     tokens, and more as long as all fit into `target` tokens. A chunk of three or more sentences leaves its last one to

@@ -85,15 +85,17 @@ MAX_ROUNDS, MIN_RATIO, MIN_COUNT, RARE_ONE_IN, COMMON_ONE_IN = 8, 4, 10, 50, 100
 
 
 def find_kept_sentences(columns: DocumentTokens, room: int) -> Int64s:
-    """Return which sentences of each document to use: int64 [documents, 2], the index of the first and the index after
-    the last.
+    """Find the sentences to use from each document, leaving out those with which many documents begin or end.
 
-    Sentences with which many documents begin or end, such as greetings, are left out, because they give the order away.
-    Every document keeps at least one sentence.
+    Such sentences, for example greetings, would give the order of two segments away. Every document keeps at least one
+    sentence.
 
     Args:
         columns: The documents of the shard.
         room: Maximum number of tokens in both segments together.
+
+    Returns:
+        int64 [documents, 2], the index of the first sentence to use, and the index after the last
     """
     sentences, chunks = columns.sentences, len(columns.ids) // room + 1
     lengths = np.diff(sentences)
@@ -133,9 +135,7 @@ def _find_telling(looks: Sequence[Int64s], ends: Int64s) -> Bools:
 
 
 def find_kept_sentences_plain(columns: DocumentTokens, room: int) -> list[list[range]]:
-    """Reference implementation of `find_kept_sentences`. Returns the kept sentences of each document as ranges of
-    tokens.
-    """
+    """Reference implementation of `find_kept_sentences`, for tests. Returns the kept sentences as ranges of tokens."""
     ids = columns.ids.tolist()
     sentences = [range(*bounds) for bounds in pairwise(columns.sentences.tolist())]
     documents = [sentences[first:last] for first, last in pairwise(columns.documents.tolist())]
@@ -305,7 +305,7 @@ class SentenceOrderInput:
         """Accept all settings, because none of them conflict."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Build sentence order prediction examples of one shard, once per copy. See `ExampleInput.build`."""
+        """Build sentence order prediction examples of one shard, `common.copies` times. See `ExampleInput.build`."""
         ids, planned = vocabulary.special_ids, plan_sentence_orders(columns, common, self.short_sequence_probability)
         return to_built_examples(columns, planned, common.length - PAIR_SPECIALS, cls_id=ids["cls"], sep_id=ids["sep"])
 
@@ -338,7 +338,7 @@ def plan_sentence_orders(columns: DocumentTokens, common: Common, short: float) 
 
 
 def build_order_ledger(total: int, counts: Sequence[int], num_alike: int) -> Ledger:
-    """Build and check the ledger of one copy.
+    """Build and check the ledger (an account of every token) of one copy.
 
     Args:
         total: Number of tokens in the documents.
@@ -357,8 +357,9 @@ def build_order_ledger(total: int, counts: Sequence[int], num_alike: int) -> Led
 def build_sentence_orders_plain(
     columns: DocumentTokens, common: Common, *, short: float, cls_id: int, sep_id: int
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
-    """Reference implementation of `plan_sentence_orders`, for tests. Returns the examples of all copies and a ledger
-    per copy.
+    """Reference implementation of `plan_sentence_orders`, for tests.
+
+    Unlike it, this also writes the tokens. `short` is the probability of a shorter example.
     """
     check_columns(columns)
     examples: list[PlainExample] = []

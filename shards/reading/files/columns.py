@@ -49,11 +49,7 @@ def locate_lists(
     firsts: Int64s,
     offsets: Int64s,
 ) -> int:
-    """Locate the lists of some examples in a list column. Return -1, or the index of the first example with invalid
-    offsets.
-
-    Invalid means that the list lies outside the values of its record batch. The outputs are only complete if the result
-    is -1.
+    """Locate the lists of some examples in a list column, and check that they lie within the column's values.
 
     Args:
         memory: int32, a view of all mapped memory
@@ -65,6 +61,10 @@ def locate_lists(
         batches: int64 [n], output: the record batch of each example
         firsts: int64 [n], output: the index of the list's first value within its record batch
         offsets: int64 [n + 1], output: the start of each list when all lists are concatenated
+
+    Returns:
+        -1, or the index in `examples` of the first list outside its record batch's values. In that case the outputs
+        must not be used.
     """
     for row in range(len(examples)):
         low, size = 0, len(batch_starts) - 1
@@ -89,8 +89,7 @@ def locate_lists(
 def gather_lists(
     memory: Any, values: Int64s, limit: int, batches: Int64s, firsts: Int64s, offsets: Int64s, copied: Any
 ) -> int:
-    """Concatenate lists into `copied`. Return -1, or the first index in `copied` with a value that is not below
-    `limit`.
+    """Concatenate lists and check that their values are below `limit`.
 
     Args:
         memory: A view of all mapped memory as items of the column's type.
@@ -100,6 +99,9 @@ def gather_lists(
         firsts: int64 [n], the index of each list's first value within its record batch, from `locate_lists`
         offsets: int64 [n + 1], the start of each list in `copied`, from `locate_lists`
         copied: [values], output
+
+    Returns:
+        -1, or the first index in `copied` with a value that is not below `limit`.
     """
     for row in range(len(batches)):
         source, target = memory[values[batches[row]] + firsts[row] :], copied[offsets[row] : offsets[row + 1]]
@@ -129,10 +131,7 @@ def gather_fixed_width(
     boundary: Int64s,
     labels: Int64s,
 ) -> int:
-    """Copy each example's id, first-segment length and label. Return -1, or the first example shorter than its first
-    segment.
-
-    All examples are copied in either case.
+    """Copy each example's id, first-segment length and label, and check that no first segment exceeds its example.
 
     Args:
         memory_64, memory_16, memory_8: Views of all mapped memory as integers of 64, 16 and 8 bits.
@@ -144,6 +143,10 @@ def gather_fixed_width(
         example_ids: uint64 [n], output
         boundary: int64 [n], output: the number of tokens of the first segment
         labels: int64 [n], output; may be empty if the shards have no labels
+
+    Returns:
+        -1, or the index in `examples` of the first example that is shorter than its first segment. All are copied
+        anyway.
     """
     bad_row = -1
     for row in range(len(examples)):
@@ -160,8 +163,7 @@ def gather_fixed_width(
 
 @kernel
 def gather_bits(memory: Bytes, values: Int64s, batches: Int64s, firsts: Int64s, offsets: Int64s, flags: Bytes) -> None:
-    """Concatenate lists of bits into `flags`, one byte (0 or 1) per bit. As in Arrow, the lowest bit of a byte comes
-    first.
+    """Concatenate lists of bits, one byte (0 or 1) per bit. As in Arrow, the lowest bit of a byte comes first.
 
     Args:
         memory: uint8, a view of all mapped memory
@@ -201,9 +203,7 @@ class ExampleRows(NamedTuple):
 
 
 class _ListColumn(NamedTuple):
-    """Location of a list column in memory: for each record batch the start of its offsets and values, and the number of
-    values.
-    """
+    """Location of a list column in memory, with the number of values in each record batch."""
 
     dtype: Any
     offset_starts: Int64s
@@ -212,9 +212,7 @@ class _ListColumn(NamedTuple):
 
 
 class _ListRows(NamedTuple):
-    """Location of n lists: the record batch of each, the index of its first value there, and its start in the
-    concatenation.
-    """
+    """Location of n lists: the record batch, the index of the first value in it, and the start after concatenation."""
 
     batches: Int64s
     firsts: Int64s
@@ -269,7 +267,7 @@ class ExampleColumns:
 
         Raises:
             Damaged: A row lies outside its file's buffers or contains an id that is not in the vocabulary. Other damage
-            is raised here or, once many record batches have been read, by a later call; see `check_read`.
+                is raised here or, once many record batches have been read, by a later call; see `check_read`.
         """
         ids, lists = self._read_values("ids", examples, self._vocab_size)
         num = len(examples)
@@ -313,10 +311,10 @@ class ExampleColumns:
         return Masks(positions, lists.offsets, replacements)
 
     def sample_values(self, name: str, num_values: int) -> list[npt.NDArray[Any]]:
-        """Return about `num_values` values of a list column, from evenly spaced record batches, as one array per record
-        batch.
+        """Return about `num_values` values of a list column, as one array for each record batch that was sampled.
 
-        If the column has fewer values, all are returned. `num_values` must be positive.
+        The record batches are evenly spaced. If the column has fewer values, all are returned. `num_values` must be
+        positive.
         """
         total = sum(len(batch.column(name).flatten()) for batch in self._batches)
         numbers = np.arange(0, len(self._batches), max(1, total // num_values))
@@ -397,8 +395,12 @@ class ExampleColumns:
         return _ListColumn(dtype, self._locate(name, 1, np.int32), self._locate(name, 3, dtype), counts)
 
     def _locate(self, name: str, buffer: int, dtype: npt.DTypeLike) -> Int64s:
-        """Return the start of a column's buffer in each record batch: int64 [batches], in items of `dtype` from the
-        base address.
+        """Return the start of a column's buffer in each record batch: int64 [batches], counted in items of `dtype`.
+
+        Args:
+            name: Name of the column.
+            buffer: Index of the buffer in the Arrow column.
+            dtype: Type of the buffer's items.
         """
         columns = [batch.column(name) for batch in self._batches]
         assert all(column.offset == 0 for column in columns), "a file's columns begin where their buffers do"
@@ -408,9 +410,7 @@ class ExampleColumns:
         return starts
 
     def _view(self, item_type: Any) -> npt.NDArray[Any]:
-        """Return all memory between the first and the last buffer as an array of `item_type`. Gaps between buffers must
-        not be read.
-        """
+        """Return all memory from the first to the last buffer as an array. Gaps between buffers must not be read."""
         if item_type not in self._memories:
             dtype = np.dtype(item_type)
             shape = (-(-self._size // dtype.itemsize),)

@@ -61,8 +61,7 @@ class ShardCache:
 
         Raises:
             Damaged: A file in the store is missing, damaged or was changed.
-            InputError: Other processes still use so much of the cache after `MAX_WAIT_SECONDS` that the files do not
-            fit.
+            InputError: Locked files still leave too little space in the cache after `MAX_WAIT_SECONDS`.
         """
         with ExitStack() as locks:
             for part in parts:
@@ -111,9 +110,7 @@ class ShardCache:
         return True
 
     def _fetch(self, path: str, file: StoredFile) -> BufferedReader:
-        """Fetch a file from the store, open it and lock it. Raises Damaged if it is missing or does not match its
-        digest.
-        """
+        """Fetch a file from the store and lock it. Raises Damaged if it is missing or does not match its digest."""
         self._make_room(file.size_bytes)
         try:
             with self.place.create(path) as sink, self._store.open(path) as source:
@@ -161,8 +158,9 @@ def _remove_if_unread(path: Path) -> bool:
 
 
 class WindowCache:
-    """Keeps the current windows (groups of shards that are read together) in a local folder and fetches the next one
-    ahead.
+    """Keeps the current windows (groups of shards that are read together) in a local folder.
+
+    The next window is fetched in the background.
 
     Args:
         shard_set: A split in an object store.
@@ -217,8 +215,10 @@ class WindowCache:
         return self._open[1]
 
     def check_read(self) -> None:
-        """Wait until all data read from the open windows has been verified. Raises Damaged if a file is damaged or was
-        changed.
+        """Wait until all data read from the open windows has been verified.
+
+        Raises:
+            Damaged: A file is damaged or was changed.
         """
         if self._open is not None:
             self._open[1].check_read()
@@ -242,8 +242,7 @@ def list_example_files(part: Part) -> list[StoredFile]:
 
 
 def compute_bytes_needed(shard_set: ShardSet, window: int | None, batch: int) -> int:
-    """Return the maximum size of the shards that must be cached at the same time: those of a step and of the next
-    window.
+    """Return the maximum size of the shards that must be cached at the same time, for a step and the next window.
 
     Args:
         shard_set: The split to read.

@@ -34,6 +34,11 @@ class ShardSet:
     """The examples of one split of a shard set, ordered by corpus update and shard.
 
     While this object exists, the store does not delete the files.
+
+    Attributes:
+        place: The store.
+        manifest: Description of the shard set.
+        split: "train" or "held-out".
     """
 
     place: Place
@@ -75,8 +80,11 @@ class ShardSet:
         return int(self._starts[-1])
 
     def __getitem__(self, index: int) -> Example:
-        """Return the example with this index, even if it is deleted. Raises IndexError if it is out of range or
-        negative.
+        """Return the example with this index, even if it is deleted.
+
+        Raises:
+            IndexError: `index` is out of range or negative.
+            Damaged: The file is damaged or was changed.
         """
         if not 0 <= index < len(self):
             raise IndexError(f"example {index} of {len(self)}")
@@ -85,8 +93,7 @@ class ShardSet:
 
     @cached_property
     def deleted_rows(self) -> frozenset[RowKey]:
-        """The deleted rows of the corpus, as (document id, revision, generation), the last being the corpus update that
-        added them.
+        """The deleted rows of the corpus, as (document id, revision, number of the corpus update that added the row).
 
         Examples that contain these documents must not be used.
         """
@@ -110,9 +117,7 @@ class ShardSet:
         return (self[int(index)] for index in np.flatnonzero(self.is_live))
 
     def locate_row(self, index: int) -> tuple[Part, int]:
-        """Return the shard that contains an example, and the example's row in that shard. `index` is not
-        bounds-checked.
-        """
+        """Return the shard that contains an example, and its row in that shard. `index` is not bounds-checked."""
         part = int(np.searchsorted(self._starts, index, side="right")) - 1
         return self.parts[part], index - int(self._starts[part])
 
@@ -128,8 +133,9 @@ class ShardSet:
         return f"{self.manifest.stage_folder}/{files[int(np.searchsorted(ends, row, side='right'))].path}"
 
     def find_examples_with_document(self, document: bytes) -> list[int]:
-        """Return the indices of all examples that contain a document, including deleted examples. This reads all shards
-        of the split.
+        """Return the indices of all examples that contain a document, including deleted examples.
+
+        All shards of the split are read.
 
         Args:
             document: The document's id, 16 bytes.
