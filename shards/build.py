@@ -54,9 +54,18 @@ BATCH_ROWS = 4_096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardJob:
-    """One shard: the documents of a generation and split with a shuffle hash in [first, last].
+    """Input of the task that builds one shard from the documents of one corpus update.
 
-    source: the artifact that holds their rows: `tokens`, or the one into which its parts were merged
+    Attributes:
+        tokens: The artifact with the tokenized corpus.
+        source: The artifact from which the documents are read: `tokens`, or the artifact into which its parts were
+            merged.
+        generation: The corpus update that added the documents, counted from 1.
+        split: "train" or "held-out".
+        first: Lowest shuffle hash of the shard's documents.
+        last: Highest shuffle hash of the shard's documents.
+        settings: Settings of the shard set.
+        vocabulary: Number of tokens and special tokens of the vocabulary.
     """
 
     tokens: ManifestAddress
@@ -71,7 +80,7 @@ class ShardJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrequenciesJob:
-    """How often each token occurs, by which random ids are drawn."""
+    """Input of the task that counts token frequencies, which are the probabilities of random replacement tokens."""
 
     tokens: ManifestAddress
     sources: tuple[str, ...]
@@ -80,7 +89,7 @@ class FrequenciesJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedJob:
-    """The corpus with the deleted rows that no reader of the shards may show."""
+    """Input of the task that copies the corpus's list of deleted rows, whose examples must not be used any more."""
 
     corpus: ManifestAddress
 
@@ -94,12 +103,16 @@ def plan_shards(
     name: str | None = None,
     merged: Manifest | None = None,
 ) -> Stage:
-    """Plan the stage that writes the examples of all generations.
+    """Plan the stage that turns the tokenized corpus into training examples, for all corpus updates.
 
-    vocabulary:        the artifact of the vocabulary
-    loaded_vocabulary: the same vocabulary, read
-    name:              name of the artifact, if one corpus has several shard sets; None: the name of the corpus
-    merged:            the artifact of `plan_merges`, if some generation has many parts
+    Args:
+        corpus: The corpus.
+        tokens: The artifact of the tokenized corpus.
+        vocabulary: The artifact of the vocabulary.
+        loaded_vocabulary: The same vocabulary, loaded.
+        settings: Settings of the shard set.
+        name: Name of the artifact, to tell several shard sets of one corpus apart. Default: the name of the corpus.
+        merged: The artifact of the stage from `plan_merges`, or None if that returned None.
     """
     settings_json = settings.to_json()
     plans: list[PartPlan] = []
@@ -148,7 +161,10 @@ def _plan_split(
     loaded_vocabulary: Vocabulary,
     settings: ShardSettings,
 ) -> Iterator[PartPlan]:
-    """Plan the shards of one generation and split: equal ranges of the shuffle hash; none without documents."""
+    """Plan the shards of one corpus update and split, as equal ranges of the shuffle hash.
+
+    Nothing is yielded if there are no documents.
+    """
     total = sum(part.ledger.figures[f"{split} tokens"] for part in parts)
     documents = sum(part.ledger.figures[f"{split} documents"] for part in parts)
     if not documents:
@@ -177,14 +193,14 @@ def _plan_split(
 
 
 def _compute_frequency_key(tokens: Manifest, settings: ShardSettings) -> str:
-    """Return a fingerprint of the tokens that are counted."""
+    """Return a fingerprint of the tokenized parts from which frequencies are counted."""
     return compute_fingerprint(tokens=[part.content for part in list_counted_parts(tokens, settings.sources)])
 
 
 def build_shards_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Write a shard, the counts of tokens, or the list of deleted rows.
+    """Run one task of the stage: write a shard, the token frequencies, or the list of deleted rows.
 
-    Deleted rows are listed by document, so deleting one needs no shard read.
+    Deleted rows are listed by document, so that a deletion does not require reading the shards.
     """
     if isinstance(plan.job, DeletedJob):
         return _write_deleted(writer, plan.job)
@@ -218,7 +234,7 @@ def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
 
 
 def _build_mask_vocabulary(place: Place, job: ShardJob) -> MaskVocabulary:
-    """Build the vocabulary tables for static masks, with the frequencies of tokens if the settings ask for them."""
+    """Build the vocabulary tables for static masks, with token frequencies if the settings ask for them."""
     mask_vocabulary, masking = build_mask_vocabulary(job.vocabulary), job.settings.masking
     if masking.kind != "static" or masking.random != "frequency":
         return mask_vocabulary
@@ -226,9 +242,10 @@ def _build_mask_vocabulary(place: Place, job: ShardJob) -> MaskVocabulary:
 
 
 def read_shard_documents(place: Place, job: ShardJob) -> ShardDocuments:
-    """Read the documents of a shard in canonical order, by (shuffle, id).
+    """Read the documents of a shard, ordered by (shuffle hash, id).
 
-    Raises Damaged if a file is not what was written.
+    Raises:
+        Damaged: A file is damaged or was changed.
     """
     manifest = read_manifest_at(place, job.source)
     parts = list_parts(manifest, job.generation, job.settings.sources)
@@ -245,7 +262,17 @@ def to_example_table(
     vocabulary: ShardVocabulary,
     mask_vocabulary: MaskVocabulary,
 ) -> pa.Table:
-    """Convert examples to rows of the shard's schema. Static masks are drawn if the settings ask for them."""
+    """Convert examples to an Arrow table with the schema of the shard.
+
+    Static masks are drawn here if the settings ask for them.
+
+    Args:
+        built: The examples.
+        documents: The documents from which they were built.
+        settings: Settings of the shard set.
+        vocabulary: Number of tokens and special tokens of the vocabulary.
+        mask_vocabulary: Vocabulary tables for static masks.
+    """
     id_type, examples = choose_id_type(vocabulary.size), built.examples
     is_static = settings.masking.kind == "static"
     columns = {
@@ -276,7 +303,7 @@ def to_example_table(
 
 
 def _draw_static_masks(examples: Examples, settings: MaskSettings, mask_vocabulary: MaskVocabulary) -> Masks:
-    """Draw the masks of each copy. They equal the dynamic masks of the epoch with the copy's number."""
+    """Draw the mask of each example. The masks of copy n equal the dynamic masks of epoch n."""
     return draw_masks(
         examples.ids, examples.offsets, examples.word_starts, examples.example_id,
         examples.copy.astype(np.uint64), settings, mask_vocabulary,
@@ -288,7 +315,7 @@ def _to_lists(offsets: Int64s, values: pa.Array) -> pa.Array:
 
 
 def _write_deleted(writer: PartWriter, job: DeletedJob) -> Ledger:
-    """Write the rows that the corpus lost since their shards were written: their examples are never read again."""
+    """Write the list of rows deleted from the corpus. Examples that contain them must not be used any more."""
     corpus, written = read_manifest_at(writer.place, job.corpus), 0
     with writer.create_table("deleted", DELETED) as sink:
         for batch in read_table(writer.place, corpus, "deleted", DELETED.names):
@@ -299,7 +326,7 @@ def _write_deleted(writer: PartWriter, job: DeletedJob) -> Ledger:
 
 
 def _write_frequencies(writer: PartWriter, job: FrequenciesJob) -> Ledger:
-    """Count the tokens, and write the counts by which the masks of all generations are drawn."""
+    """Count the tokens and write the counts, which masks use to draw random tokens."""
     counts = count_tokens(writer.place, job.tokens, job.sources, job.vocab_size)
     with writer.create_table("frequencies", FREQUENCIES) as sink:
         sink.write(to_frequency_rows(counts))

@@ -36,12 +36,14 @@ from shards.schema import build_token_schema
 
 @kernel
 def copy_lists(values: Any, offsets: Int64s, rows: Int64s, targets: Int64s, copied: Any) -> None:
-    """Copy the lists of some rows into one array.
+    """Concatenate some rows of a list column into one array.
 
-    values:  the column's values, lists one after another
-    offsets: int64 [rows of the column + 1], the bounds of each list in `values`
-    rows:    int64 [n], the rows to copy
-    targets: int64 [at least n], the start of each list in `copied`
+    Args:
+        values: The column's values, one list after another.
+        offsets: int64 [rows of the column + 1], the start of each list in `values`
+        rows: int64 [n], indices of the rows to copy
+        targets: int64 [at least n], the start of each copied list in `copied`
+        copied: Output.
     """
     for number in range(len(rows)):
         first, last = offsets[rows[number]], offsets[rows[number] + 1]
@@ -51,9 +53,17 @@ def copy_lists(values: Any, offsets: Int64s, rows: Int64s, targets: Int64s, copi
 
 @kernel
 def copy_bits(bits: Bytes, bits_before: int, offsets: Int64s, rows: Int64s, targets: Int64s, copied: Bytes) -> None:
-    """Copy the lists of bits of some rows into one array, one byte for each bit. The first bit of a byte is its lowest.
+    """Concatenate some rows of a list column of bits into one array, one byte (0 or 1) per bit.
 
-    bits_before: number of bits in `bits` before the column's first value; the other arguments are as in `copy_lists`
+    As in Arrow, the lowest bit of a byte comes first.
+
+    Args:
+        bits: uint8, the buffer with the column's bits
+        bits_before: Number of bits in the buffer before the column's first value.
+        offsets: int64 [rows of the column + 1], the start of each list, in bits after `bits_before`
+        rows: int64 [n], indices of the rows to copy
+        targets: int64 [at least n], the start of each copied list in `copied`
+        copied: uint8, output
     """
     for number in range(len(rows)):
         first, last = bits_before + offsets[rows[number]], bits_before + offsets[rows[number] + 1]
@@ -68,9 +78,13 @@ TOKEN_COLUMNS = ("shuffle", "id", "revision", "held_out", "ids", "word_starts", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentSelection:
-    """Which documents a shard holds: shuffle hashes from `first` to `last` (both included), one split, some sources.
+    """Selects the documents of a shard by shuffle hash, split and source.
 
-    sources: names of sources; empty for all
+    Attributes:
+        first: Lowest shuffle hash.
+        last: Highest shuffle hash.
+        held_out: Whether to select the held-out split; otherwise the training split.
+        sources: Names of sources; empty selects all.
     """
 
     first: int = 0
@@ -80,7 +94,7 @@ class DocumentSelection:
 
 
 class ShardDocuments(NamedTuple):
-    """The documents of a shard in canonical order, by (shuffle, id), with the id and revision of each."""
+    """The documents of a shard, ordered by (shuffle hash, id), with the id and revision of each."""
 
     tokens: DocumentTokens
     ids: Bytes  # [documents, ID_BYTES]
@@ -88,7 +102,7 @@ class ShardDocuments(NamedTuple):
 
 
 class TokenRows(NamedTuple):
-    """Rows of token parts as flat arrays: rows chosen from one record batch, or the rows of several, joined."""
+    """Rows of tokenized documents as flat arrays. The tokens and sentences of all rows are concatenated."""
 
     shuffle: UInt64s  # [rows]
     ids: Bytes  # [rows, ID_BYTES]
@@ -103,15 +117,20 @@ class TokenRows(NamedTuple):
 def read_documents(
     place: Place, stage_folder: str, parts: Iterable[Part], selection: DocumentSelection, id_type: pa.DataType
 ) -> ShardDocuments:
-    """Read the documents of one shard from the parts of its generation.
+    """Read the documents of one shard, ordered by (shuffle hash, id).
 
-    stage_folder: folder of the parts' artifact
-    id_type:      Arrow type of token ids
+    The last record batch of each part is cached per thread if its rows extend past the range, up to `MAX_CACHED_BYTES`
+    in total. So a thread that reads adjacent ranges in ascending order unpacks each cached batch only once.
 
-    A thread that reads one range after another unpacks each record batch once: the last batch of each part is cached if
-    later ranges continue in it, up to `MAX_CACHED_BYTES` in total.
+    Args:
+        place: The store.
+        stage_folder: Folder of the artifact with the tokenized documents.
+        parts: Parts of this artifact that may contain the documents.
+        selection: Which documents to read.
+        id_type: Arrow type of the token ids.
 
-    Raises Damaged if a part is not what was written.
+    Raises:
+        Damaged: A part is damaged or was changed.
     """
     cached, free_bytes = getattr(_cache, "batches", {}), MAX_CACHED_BYTES
     _cache.batches = {}
@@ -133,7 +152,7 @@ _cache = threading.local()
 
 
 class UnpackedBatch(NamedTuple):
-    """The rows of a record batch that are of the selected split and sources, in their order."""
+    """The rows of a record batch that belong to the selected split and sources, in file order."""
 
     rows_in_part: range  # of all rows of the batch in its part
     last_key: int  # the shuffle hash of its last row
@@ -143,11 +162,11 @@ class UnpackedBatch(NamedTuple):
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of memory of the rows, without offsets."""
+        """Memory used by the rows in bytes, without the offsets."""
         return sum(column.nbytes for column in self.rows)
 
     def select_between(self, first: int, last: int) -> TokenRows:
-        """Return the rows with a shuffle hash in [first, last]: a copy, unless these are all rows."""
+        """Return the rows with a shuffle hash in [first, last]. The arrays are copies, unless all rows are selected."""
         rows, keys = self.rows, self.rows.shuffle
         start = int(np.searchsorted(keys, np.uint64(first), "left"))
         stop = int(np.searchsorted(keys, np.uint64(last), "right"))
@@ -170,10 +189,15 @@ class UnpackedBatch(NamedTuple):
 def _iter_batches(
     place: Place, stage_folder: str, part: Part, selection: DocumentSelection, cached: UnpackedBatch | None
 ) -> Iterator[UnpackedBatch]:
-    """Yield the record batches of a part that may hold the range.
+    """Yield the record batches of a part that may contain selected documents.
 
-    cached: the batch in which the thread's last range ended; None if there is none. It is used only if the range starts
-            there.
+    Args:
+        place: The store.
+        stage_folder: Folder of the artifact.
+        part: The part to read.
+        selection: Which documents to read.
+        cached: The batch of this part in which the thread's last range ended, or None. It is only used if the range
+            starts in it.
     """
     span = find_key_rows(place, stage_folder, part, "tokens", selection.first, selection.last)
     if cached is not None and cached.rows_in_part.start == span.start:
@@ -187,10 +211,14 @@ def _iter_batches(
 
 
 def unpack_batch(batch: pa.RecordBatch, selection: DocumentSelection, start: int = 0) -> UnpackedBatch:
-    """Unpack the rows of a batch that are of the selected split and sources. start: the number of its first row in its
-    part
+    """Unpack the rows of a record batch that belong to the selected split and sources.
 
-    The range of hashes is not applied: see `UnpackedBatch.select_between`.
+    The selection's range of shuffle hashes is not applied; use `UnpackedBatch.select_between` for that.
+
+    Args:
+        batch: Rows with the columns `TOKEN_COLUMNS`, and "source" if sources are selected.
+        selection: Split and sources to select.
+        start: Index of the batch's first row within its part.
     """
     keys = batch.column("shuffle").to_numpy()
     is_selected = batch.column("held_out").to_numpy(zero_copy_only=False) == selection.held_out
@@ -208,7 +236,7 @@ def unpack_batch(batch: pa.RecordBatch, selection: DocumentSelection, start: int
 
 
 def take_rows(batch: pa.RecordBatch, rows: Int64s) -> TokenRows:
-    """Copy some rows of a batch into flat arrays. rows: int64, numbers of rows"""
+    """Copy the rows with these indices from a record batch into flat arrays."""
     tokens, word_starts, lengths = (batch.column(name) for name in ("ids", "word_starts", "sentence_lengths"))
     token_ids, num_tokens = _copy_lists(tokens.values.to_numpy(), tokens.offsets.to_numpy(), rows)
     sentence_lengths, num_sentences = _copy_lists(lengths.values.to_numpy(), lengths.offsets.to_numpy(), rows)
@@ -225,18 +253,18 @@ def take_rows(batch: pa.RecordBatch, rows: Int64s) -> TokenRows:
 
 
 def build_empty_rows(id_type: pa.DataType) -> TokenRows:
-    """Build the rows of a shard without documents. id_type: Arrow type of token ids"""
+    """Build `TokenRows` without rows, for token ids of this Arrow type."""
     batch = pa.RecordBatch.from_pylist([], build_token_schema(id_type))
     return take_rows(batch, np.zeros(0, np.int64))
 
 
 def join_rows(pieces: Sequence[TokenRows]) -> TokenRows:
-    """Join rows, one piece after another."""
+    """Concatenate rows. At least one piece is required."""
     return TokenRows(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
 
 
 def sort_documents(rows: TokenRows) -> ShardDocuments:
-    """Sort rows by (shuffle, id) and return them as the documents of a shard."""
+    """Sort rows by (shuffle hash, id) and convert them to the documents of a shard."""
     big_endian = rows.ids.view(">u8").astype(np.uint64)
     order = np.lexsort((big_endian[:, 1], big_endian[:, 0], rows.shuffle))
     tokens, sentences = to_offsets(rows.num_tokens), to_offsets(rows.num_sentences)
@@ -253,8 +281,9 @@ def sort_documents(rows: TokenRows) -> ShardDocuments:
 
 
 def select_documents_plain(table: pa.Table, selection: DocumentSelection) -> ShardDocuments:
-    """Return what `read_documents` returns for a table of all rows of a generation: the reference implementation, with
-    Arrow's own functions, for tests.
+    """Reference implementation of `read_documents` with Arrow's own functions, for tests.
+
+    `table` has all rows of a corpus update.
     """
     keys, held_out = table.column("shuffle"), table.column("held_out")
     first, last = pa.scalar(selection.first, pa.uint64()), pa.scalar(selection.last, pa.uint64())
@@ -283,7 +312,7 @@ def hash_documents(ids: Bytes, revisions: Int64s) -> UInt64s:
 
 
 def to_offsets(lengths: npt.NDArray[Any]) -> Int64s:
-    """Return where things of these lengths begin if they are one after another, and where the last ends: int64 [n + 1].
+    """Return the start of each item when items of these lengths are concatenated, and the total length: int64 [n + 1].
 
     >>> to_offsets(np.array([2, 3])).tolist()
     [0, 2, 5]
@@ -294,7 +323,7 @@ def to_offsets(lengths: npt.NDArray[Any]) -> Int64s:
 
 
 def _copy_lists(values: npt.NDArray[Any], offsets: Int64s, rows: Int64s) -> tuple[npt.NDArray[Any], Int64s]:
-    """Return the lists of some rows, one after another, and the length of each. offsets: of all rows, into `values`"""
+    """Concatenate some rows of a list column. Also return the length of each of these lists."""
     lengths = offsets[rows + 1] - offsets[rows]
     targets = to_offsets(lengths)
     copied = np.empty(targets[-1], values.dtype)
@@ -303,7 +332,7 @@ def _copy_lists(values: npt.NDArray[Any], offsets: Int64s, rows: Int64s) -> tupl
 
 
 def take_lists(column: pa.LargeListArray, rows: Int64s) -> pa.LargeListArray:
-    """Return the lists of some rows of a column of numbers or bits without nulls, as Arrow's `take` does."""
+    """Like `pyarrow.compute.take`, for a list column of numbers or booleans without nulls."""
     offsets = column.offsets.to_numpy()
     targets = to_offsets(offsets[rows + 1] - offsets[rows])
     if pa.types.is_boolean(column.type.value_type):
@@ -315,7 +344,7 @@ def take_lists(column: pa.LargeListArray, rows: Int64s) -> pa.LargeListArray:
 
 
 def _copy_bits(column: pa.LargeListArray, rows: Int64s, lengths: Int64s) -> Bytes:
-    """Return the lists of bits of some rows as bytes, one after another. lengths: the length of each of these lists"""
+    """Concatenate some rows of a boolean list column as bytes (0 or 1). `lengths` are the lengths of these lists."""
     targets, bits = to_offsets(lengths), column.values
     copied = np.empty(targets[-1], np.uint8)
     data = np.frombuffer(bits.buffers()[1] or b"", np.uint8)

@@ -32,21 +32,23 @@ FREQUENCIES = pa.schema(
 
 
 def list_parts(tokens: Manifest, generation: int, sources: Sequence[str]) -> tuple[Part, ...]:
-    """Return the parts of tokens of a generation that may hold documents of these sources.
+    """Return the tokenized parts of one corpus update that may contain documents of these sources.
 
-    sources: names of sources; empty for all
+    A part without the label "source" may contain documents of any source, so it is always included.
 
-    A part without a label `source` may hold documents of any source (those that returned with a later generation), so
-    it is always included.
+    Args:
+        tokens: The artifact of the tokenized corpus.
+        generation: The corpus update, counted from 1.
+        sources: Names of sources; empty for all.
     """
     of_generation = (part for part in tokens.parts if part.labels["generation"] == str(generation))
     return tuple(part for part in of_generation if not sources or part.labels.get("source", sources[0]) in sources)
 
 
 def list_counted_parts(tokens: Manifest, sources: Sequence[str]) -> tuple[Part, ...]:
-    """Return the parts with the tokens to count: of the first generation with training documents of these sources.
+    """Return the tokenized parts of the first corpus update with training documents of these sources.
 
-    The result is empty if no generation has training documents.
+    Token frequencies are counted in these parts. The result is empty if there are no training documents.
     """
     for generation in sorted({int(part.labels["generation"]) for part in tokens.parts}):
         parts = list_parts(tokens, generation, sources)
@@ -57,13 +59,18 @@ def list_counted_parts(tokens: Manifest, sources: Sequence[str]) -> tuple[Part, 
 
 @lru_cache(2)
 def count_tokens(place: Place, address: ManifestAddress, sources: tuple[str, ...], size: int) -> Int64s:
-    """Count how often each token id occurs in the sample: int64 [size], read-only.
+    """Count how often each token occurs in a sample of the training documents: int64 [size], read-only.
 
-    address: of the artifact with the tokens
-    sources: names of sources; empty for all
-    size:    number of tokens in the vocabulary
+    The last two results are cached.
 
-    The result is cached. Raises Damaged if a part is not what was written.
+    Args:
+        place: The store.
+        address: Address of the artifact of the tokenized corpus.
+        sources: Names of sources; empty for all.
+        size: Number of tokens in the vocabulary.
+
+    Raises:
+        Damaged: A part is damaged or was changed.
     """
     tokens = read_manifest_at(place, address)
     parts = list_counted_parts(tokens, sources)
@@ -82,16 +89,17 @@ def count_tokens(place: Place, address: ManifestAddress, sources: tuple[str, ...
 
 
 def to_frequency_rows(counts: Int64s) -> pa.RecordBatch:
-    """Return the ids that occur as rows of `FREQUENCIES`."""
+    """Convert counts (int64, indexed by token id) to rows of `FREQUENCIES`. Tokens with the count 0 are left out."""
     occurring = np.flatnonzero(counts)
     columns = [pa.array(occurring.astype(np.uint32)), pa.array(counts[occurring])]
     return pa.RecordBatch.from_arrays(columns, schema=FREQUENCIES)
 
 
 def read_frequencies(place: Place, shards: Manifest) -> Int64s:
-    """Read the counts with which a shard set was made: int64 [vocabulary].
+    """Read the token frequencies that are stored with a shard set: int64 [vocabulary]. All are 0 if none are stored.
 
-    All counts are 0 if the set has none. Raises Damaged if a file is not what was written.
+    Raises:
+        Damaged: A file is damaged or was changed.
     """
     counts = np.zeros(shards.facts["vocab_size"], np.int64)
     for batch in read_table(place, shards, "frequencies", FREQUENCIES.names):

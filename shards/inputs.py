@@ -33,17 +33,23 @@ _KINDS = Kinds(what="input", key="shards.input", group=GROUP, ours=INPUTS, membe
 
 
 def find_input_class(kind: str) -> Any:
-    """Return the dataclass of an input. Raises InputError for an unknown name, and for a package that is broken."""
+    """Return the dataclass of an input by its name.
+
+    Raises:
+        InputError: The name is unknown, or the package that provides the input is broken.
+    """
     return _KINDS.find(kind)
 
 
 def find_input_package(kind: str) -> str:
-    """Return the package that an input comes from, with its version; "" for one of ours. Raises InputError if it is
-    unknown.
+    """Return the name and version of the package that provides an input, or "" for a built-in input.
+
+    Raises:
+        InputError: The name is unknown.
     """
     return _KINDS.find_package(kind)
 
 
 def list_inputs_with_key(key: str) -> list[str]:
-    """List the inputs of ours that have a key of this name of their own."""
+    """Return the names of the built-in inputs that have a setting of this name."""
     return [kind for kind, each in INPUTS.items() if key in {field.name for field in fields(each)}]

@@ -13,14 +13,14 @@ from corpora.schema import ID_BYTES
 
 
 def choose_id_type(vocab_size: int) -> pa.DataType:
-    """Return the narrowest unsigned type that holds every id of a vocabulary: uint16 up to 65,536, else uint32."""
+    """Return the narrowest Arrow type for a vocabulary's token ids: uint16 up to 65,536 tokens, otherwise uint32."""
     return pa.uint16() if vocab_size <= 1 << 16 else pa.uint32()
 
 
 def build_token_schema(id_type: pa.DataType) -> pa.Schema:
-    """Build the schema of tokenized documents.
+    """Build the Arrow schema of tokenized documents with token ids of this type.
 
-    Rows are sorted by (shuffle, id), so a shard is one range of rows of every part.
+    Rows are sorted by (shuffle hash, id), so each shard is one contiguous range of rows in every part.
     """
     return pa.schema(
         [
@@ -37,12 +37,13 @@ def build_token_schema(id_type: pa.DataType) -> pa.Schema:
 
 
 def build_example_schema(id_type: pa.DataType, *, labels: bool, pairs: bool, static_masks: bool) -> pa.Schema:
-    """Build the schema of training examples: `[CLS] A [SEP] B [SEP]`, or `[CLS] ... [SEP]` with a separator between
-    documents.
+    """Build the Arrow schema of training examples.
 
-    labels:       whether each example has a label
-    pairs:        whether each example has two segments
-    static_masks: whether masks are stored with the examples
+    Args:
+        id_type: Arrow type of the token ids.
+        labels: Whether each example has a label.
+        pairs: Whether each example has two segments, `[CLS] A [SEP] B [SEP]`.
+        static_masks: Whether masks are stored with the examples.
     """
     fields = [
         pa.field("example_id", pa.uint64(), nullable=False),
@@ -65,18 +66,23 @@ def build_example_schema(id_type: pa.DataType, *, labels: bool, pairs: bool, sta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """One example, as a view of its row.
+    """One training example. The arrays are views of its row.
 
-    ids:             uint16 or uint32 [length], unmasked
-    word_starts:     bool [length]
-    boundary:        number of tokens of `[CLS] A [SEP]`; segment ids are 0 before it and 1 from it on
-    documents:       ids of the documents that it holds, in their order; the first is its anchor
-    revisions:       revisions of these documents
-    label:           next-sentence: 0 if B follows A, else 1; sentence-order: 1 if A and B are swapped; None without
-                     labels
-    second_document: index in `documents` of the document that B is from; None if there is no B
-    mask_positions:  uint16 [masked], ascending; empty with dynamic masks
-    mask_ids:        the ids that the model sees at those positions; the original tokens are ids[mask_positions]
+    Attributes:
+        example_id: Hash of the first document, the copy and the ordinal. It addresses all random choices for this
+            example.
+        ids: uint16 or uint32 [length], the unmasked token ids
+        word_starts: bool [length], whether each token begins a word; False for special tokens
+        boundary: Number of tokens of the first segment, `[CLS] A [SEP]`; the length of the example if there is no B.
+        documents: Ids of the documents that the example contains, in order.
+        revisions: Revision of each of these documents.
+        copy: Zero-based pass over the documents in which the example was made.
+        ordinal: Zero-based index of the example among those with the same first document and copy.
+        label: 1 if B does not follow A (next-sentence) or if A and B are swapped (sentence-order), otherwise 0. None
+            without labels.
+        second_document: Index in `documents` of the document that contains B; None if the input has one segment.
+        mask_positions: uint16 [masks], the positions of masked tokens, ascending; empty with dynamic masks
+        mask_ids: [masks], the ids that the model sees at these positions
     """
 
     example_id: int
@@ -94,5 +100,5 @@ class Example:
 
     @property
     def document(self) -> bytes:
-        """The id of the document of its first token: its anchor."""
+        """Id of the first document of the example."""
         return self.documents[0]

@@ -20,11 +20,12 @@ class ShardSettings:
     """Settings for examples and their layout on disk.
 
     input:         how documents become examples
-    length:        longest example, in tokens, specials included
-    copies:        how often every document is made into examples (BERT's dupe_factor); static masks differ by copy
-    target_tokens: tokens of a shard
-    sources:       names of the sources that give the documents; empty for all
-    own:           the keys of the chosen input
+    length:        maximum length of an example in tokens, including special tokens
+    copies:        how often every document is made into examples (BERT's dupe_factor), each time with other random
+                   choices and static masks
+    target_tokens: approximate number of document tokens in a shard
+    sources:       names of the sources whose documents are used; empty for all
+    own:           the settings of the chosen input
     """
 
     input: str = DEFAULT_INPUT
@@ -54,11 +55,15 @@ class ShardSettings:
 
     @property
     def common(self) -> Common:
-        """The settings that every input gets."""
+        """The settings that are common to all inputs."""
         return Common(self.length, self.copies, self.seed)
 
     def to_json(self) -> dict[str, Json]:
-        """Return what determines the examples, with the version of the input, and of its package if it is not ours."""
+        """Return everything that determines the examples, including the version of the input and of the package it is
+        from.
+
+        The package is left out for built-in inputs.
+        """
         package = find_input_package(self.input)
         return {
             "input": self.input,
@@ -75,9 +80,14 @@ class ShardSettings:
 
 
 def read_shard_settings(table: Mapping[str, Any], where: str = "shards") -> ShardSettings:
-    """Convert the `[shards]` table of a recipe to settings. where: the table's name, for messages
+    """Convert the `[shards]` table of a recipe to settings.
 
-    Raises InputError for an unknown key, a key of another input, and a value that is not allowed.
+    Args:
+        table: The table.
+        where: Name of the table in error messages.
+
+    Raises:
+        InputError: A key is unknown or belongs to another input, or a value is not allowed.
 
     >>> read_shard_settings({"input": "segment-pair", "short_sequence_probability": 0.2}).own.labels
     'next-sentence'

@@ -60,7 +60,7 @@ SURFACES = pa.schema(
 
 
 class Segments(NamedTuple):
-    """Where the segments of n examples are in the tokens of a shard's documents: int64 [n] each, in tokens."""
+    """Position of segments A and B of n examples in the tokens of a shard's documents: int64 [n] each, in tokens."""
 
     a_start: Int64s
     a_length: Int64s
@@ -69,12 +69,16 @@ class Segments(NamedTuple):
 
 
 def count_surfaces(sentences: Int64s, segments: Segments, label: Bytes, example_id: UInt64s, *, room: int) -> Int64s:
-    """Count the examples in each cell of equal looks: int64 [cells].
+    """Count examples by their surface features, such as segment lengths, and by label: int64 [cells].
 
-    sentences:  int64 [sentences + 1], the bounds of each sentence in the tokens
-    label:      uint8 [n], 0 or 1
-    example_id: uint64 [n]; its two highest bits choose one of four quarters
-    room:       most tokens of both segments together
+    A cell is one combination of features and label, numbered as in `_CELL_BASES`.
+
+    Args:
+        sentences: int64 [sentences + 1], the start of each sentence in the shard's tokens
+        segments: Position of both segments of each example.
+        label: uint8 [n], 0 or 1
+        example_id: uint64 [n]; its two highest bits put the example into one of four quarters
+        room: Maximum number of tokens in both segments together.
     """
     is_bound = np.zeros(sentences[-1] + 1, bool)
     is_bound[sentences] = True
@@ -98,7 +102,7 @@ def count_surfaces(sentences: Int64s, segments: Segments, label: Bytes, example_
 
 
 def to_surface_rows(counts: Int64s) -> pa.Table:
-    """Return the cells that hold examples as rows of `SURFACES`. counts: as `count_surfaces` returns them"""
+    """Convert the counts from `count_surfaces` to rows of `SURFACES`, one for each cell that is not empty."""
     cells = np.flatnonzero(counts)
     columns = {"examples": counts[cells]}
     left = cells
@@ -109,11 +113,13 @@ def to_surface_rows(counts: Int64s) -> pa.Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurfaceAccuracy:
-    """How well labels can be guessed from the looks of examples.
+    """How well labels of segment pairs can be guessed without the words, from surface features such as lengths.
 
-    accuracy: share of labels guessed right; about one half if looks say nothing and both labels are as frequent
-    examples: number of examples that were judged
-    held_out: whether they are of the held-out split; else they are a quarter of the train split
+    Attributes:
+        accuracy: Share of correct guesses. It is about one half if the features say nothing and both labels are equally
+            frequent.
+        examples: Number of examples on which the classifier was evaluated.
+        held_out: Whether these are from the held-out split. Otherwise they are a quarter of the training split.
     """
 
     accuracy: float
@@ -122,16 +128,22 @@ class SurfaceAccuracy:
 
     @property
     def lower_bound(self) -> float:
-        """The accuracy minus three of its standard deviations."""
+        """The accuracy minus three standard deviations."""
         return self.accuracy - SIGMAS * float(np.sqrt(self.accuracy * (1 - self.accuracy) / self.examples))
 
 
 def measure_surface_accuracy(splits: Mapping[str, pa.Table]) -> SurfaceAccuracy | None:
-    """Guess the labels of a shard set from the looks of its examples, and return how many are right.
+    """Measure how well a logistic regression on surface features, such as segment lengths, guesses the labels.
 
-    splits: the rows of `to_surface_rows` over all shards, by the name of the split: "train" and "held-out"
+    It is fitted on the training split and evaluated on the held-out split. If that has fewer than `MIN_JUDGED_EXAMPLES`
+    examples, it is evaluated on a quarter of the training split and fitted on the rest.
 
-    Returns None if there are no examples to fit, or none to judge.
+    Args:
+        splits: For "train" and "held-out", the rows from `to_surface_rows` of all shards. A missing split counts as
+            empty.
+
+    Returns:
+        The accuracy, or None if there are no examples to fit or to evaluate.
     """
     train, held_out = (_to_cells(splits.get(name, SURFACES.empty_table())) for name in ("train", "held-out"))
     is_judged = train.quarter == 0
@@ -148,7 +160,7 @@ def measure_surface_accuracy(splits: Mapping[str, pa.Table]) -> SurfaceAccuracy 
 
 
 class _Cells(NamedTuple):
-    """Cells as the regression takes them."""
+    """Counts of examples by surface features and label, in the form that the regression takes."""
 
     quarter: Int64s
     features: Float64s
@@ -168,7 +180,7 @@ def _to_cells(rows: pa.Table) -> _Cells:
 
 
 def _fit_weights(cells: _Cells) -> Float64s:
-    """Return the weights of a logistic regression of the labels, fitted by Newton's method."""
+    """Fit a logistic regression of the labels by Newton's method, and return its weights."""
     weights = np.zeros(cells.features.shape[1])
     ridge = _RIDGE * np.eye(len(weights))
     for _ in range(_NUM_ITERATIONS):

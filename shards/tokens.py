@@ -54,7 +54,7 @@ CORPUS_COLUMNS = ("id", "revision", "source", "held_out", "language", "text")  #
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensJob:
-    """One part of a corpus to tokenize, and the vocabulary and seed of the shuffle."""
+    """Input of the task that tokenizes one part of a corpus."""
 
     view: PartView
     vocabulary: ManifestAddress
@@ -62,7 +62,13 @@ class TokensJob:
 
 
 def plan_tokens(corpus: Corpus, vocabulary: Manifest, seed: int) -> Stage:
-    """Plan the stage that tokenizes every part of a corpus. The stage has the name of its vocabulary."""
+    """Plan the stage that tokenizes every part of a corpus. The artifact gets the name of the vocabulary.
+
+    Args:
+        corpus: The corpus.
+        vocabulary: The artifact of the vocabulary.
+        seed: Seed of the shuffle that distributes documents among shards.
+    """
     parts = (
         PartPlan(
             name=view.part.name,
@@ -85,9 +91,9 @@ def plan_tokens(corpus: Corpus, vocabulary: Manifest, seed: int) -> Stage:
 
 
 def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Tokenize one part and write its rows sorted by (shuffle, id).
+    """Tokenize one part of the corpus and write its rows sorted by (shuffle hash, id).
 
-    A document without tokens is left out and counted in the ledger.
+    Documents without tokens are left out and counted in the ledger.
     """
     job: TokensJob = plan.job
     encoder = get_encoder(writer.place, job.vocabulary)
@@ -106,9 +112,9 @@ def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def sort_rows(table: pa.Table) -> pa.RecordBatch:
-    """Return the documents that have tokens, sorted by (shuffle, id).
+    """Sort the rows by (shuffle hash, id) and drop those without tokens.
 
-    Kernels copy the lists, because Arrow's `take` copies bits one by one.
+    Lists are copied by kernels, because Arrow's `take` copies bits one by one.
     """
     lengths = pc.list_value_length(table.column("ids")).to_numpy()
     order = pc.sort_indices(table.select(["shuffle", "id"]), [("shuffle", "ascending"), ("id", "ascending")]).to_numpy()
@@ -121,11 +127,12 @@ def sort_rows(table: pa.Table) -> pa.RecordBatch:
 
 
 def split_into_batches(lengths: Int64s) -> Iterator[range]:
-    """Return the rows of each record batch: about `BATCH_TOKENS` tokens each, and no document is divided.
+    """Return the row ranges of record batches of about `BATCH_TOKENS` tokens each. No document is divided.
 
-    lengths: int64 [rows], number of tokens of each row
+    A new batch begins at the first row that starts past the next multiple of `BATCH_TOKENS` tokens.
 
-    A new batch begins with the first row that begins in another stretch of `BATCH_TOKENS` tokens.
+    Args:
+        lengths: int64 [rows], the number of tokens of each row
 
     >>> list(split_into_batches(np.array([60_000, 9_000, 200_000, 10])))
     [range(0, 2), range(2, 3), range(3, 4)]
@@ -139,10 +146,7 @@ _cache = threading.local()
 
 
 def get_encoder(place: Place, vocabulary: ManifestAddress) -> Encoder:
-    """Return the encoder of a vocabulary.
-
-    Each thread keeps the last one, because an encoder caches the words it has met.
-    """
+    """Return the encoder of a vocabulary. Each thread caches the last one, because an encoder in turn caches words."""
     key = (place.address, vocabulary)
     if getattr(_cache, "key", None) != key:
         _cache.encoder = Encoder(read_vocabulary(place, read_manifest_at(place, vocabulary)))
@@ -152,7 +156,7 @@ def get_encoder(place: Place, vocabulary: ManifestAddress) -> Encoder:
 
 
 def _count_by_split(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
-    """Return the figures of both splits. unknown: id of the unknown token, -1 if the vocabulary has none"""
+    """Return the ledger figures of both splits. `unknown` is the id of the unknown token, or -1 if there is none."""
     totals, held_out = _count_contents(rows, unknown), _count_contents(rows.filter(rows.column("held_out")), unknown)
     train = {name: count - held_out[name] for name, count in totals.items()}
     return {
@@ -163,7 +167,7 @@ def _count_by_split(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
 
 
 def _count_contents(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
-    """Count the documents, tokens, words, unknown tokens and sentences in these rows."""
+    """Count the documents, tokens, words, unknown tokens and sentences of these rows."""
     ids, word_starts, sentences = (rows.column(name).flatten() for name in ("ids", "word_starts", "sentence_lengths"))
     return {
         "documents": rows.num_rows,
@@ -175,13 +179,15 @@ def _count_contents(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
 
 
 def tokenize_batch(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, seed: int) -> pa.Table:
-    """Tokenize documents: return one row of ids, word starts and sentence lengths for each row of `batch`.
+    """Tokenize documents. The result has one row for each row of `batch`.
 
-    A sentence without tokens is dropped. A document without tokens stays as a row of empty lists.
+    Sentences without tokens are dropped. A document without tokens stays as a row with empty lists.
 
-    batch:  rows of the corpus with the columns `CORPUS_COLUMNS`
-    schema: of the result, from `build_token_schema`
-    seed:   decides the shuffle hash
+    Args:
+        batch: Rows of the corpus with the columns `CORPUS_COLUMNS`.
+        encoder: The encoder of the vocabulary.
+        schema: Schema of the result, from `build_token_schema`.
+        seed: Seed of the shuffle hash.
     """
     texts = batch.column("text")
     buffers = text_buffers(texts)
@@ -204,7 +210,13 @@ def tokenize_batch(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, s
 
 
 def compute_shuffle_keys(ids: list[bytes], seed: int) -> UInt64s:
-    """Return the hash by which each document is shuffled: uint64 [documents], uniform, from its id and the seed."""
+    """Return the shuffle hash of each document: uint64 [documents], a function of the seed and the first 8 bytes of the
+    id.
+
+    Args:
+        ids: Document ids, 16 bytes each.
+        seed: Seed of the hash.
+    """
     items = np.frombuffer(b"".join(ids), np.uint64).reshape(len(ids), 2)[:, 0]
     return compute_keys(seed, "shuffle", 0, np.ascontiguousarray(items))
 
@@ -219,14 +231,18 @@ TOKENS_PER_RANGE = 1 << 24  # that are sorted at once
 
 
 def plan_merges(tokens: Manifest) -> Stage | None:
-    """Plan the stage that merges the tokens of generations with many parts; None if no generation has many."""
+    """Plan the stage that merges the many small token parts of a corpus update into a few.
+
+    Returns:
+        The stage, or None if no corpus update has more than `MAX_UNMERGED_PARTS` parts (see `corpora.store.merging`).
+    """
     generations = sorted({int(part.labels["generation"]) for part in tokens.parts})
     sets = [list_parts(tokens, generation, ()) for generation in generations]
     return plan_merge("merges", MERGES_VERSION, tokens, sets, ("generation", "source"), build_merged_part)
 
 
 def build_merged_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Merge several parts of tokens into one, sorted by (shuffle, id)."""
+    """Merge several token parts into one, sorted by (shuffle hash, id)."""
     job: MergeJob = plan.job
     figures = Counter[str]()
     for part in job.parts:
@@ -253,14 +269,14 @@ def build_merged_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 class _SortedReader:
-    """Reads a sorted table one range of hashes after another. pending: the rows read from disk but not returned yet"""
+    """Reads a table sorted by shuffle hash in consecutive ranges. `pending` has rows that are not yet returned."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
         self.pending = next(batches, None)
 
     def read_until(self, last: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows not yet returned with a shuffle hash of at most `last`."""
+        """Yield the remaining rows with a shuffle hash of at most `last`, which must not decrease from call to call."""
         while self.pending is not None:
             keys = self.pending.column("shuffle").to_numpy()
             stop = int(np.searchsorted(keys, np.uint64(last), "right"))

@@ -22,7 +22,7 @@ MAX_LENGTH = MAX_COPIES = (1 << 16) - 1  # what the columns of examples hold
 
 
 class DocumentTokens(NamedTuple):
-    """The tokenized documents of one shard, in canonical order. No sentence and no document is empty."""
+    """The tokenized documents of one shard, ordered by (shuffle hash, id). No sentence and no document is empty."""
 
     ids: Ids  # [tokens]
     word_starts: Bytes  # [tokens], 1 where a word begins
@@ -32,7 +32,9 @@ class DocumentTokens(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """n examples, copy after copy."""
+    """n training examples, ordered by copy: all examples of the first pass over the documents, then those of the
+    second, ...
+    """
 
     ids: Ids  # flat, with their special tokens
     offsets: Int64s  # [n + 1], into ids
@@ -48,7 +50,7 @@ class Examples(NamedTuple):
 
 
 def check_columns(columns: DocumentTokens) -> None:
-    """Check that offsets fit together and that no sentence or document is empty. Raises AssertionError."""
+    """Raise AssertionError if offsets are inconsistent or if a sentence or document is empty."""
     sentences, documents = columns.sentences, columns.documents
     assert sentences[0] == documents[0] == 0
     assert sentences[-1] == len(columns.ids) == len(columns.word_starts)
@@ -58,11 +60,12 @@ def check_columns(columns: DocumentTokens) -> None:
 
 
 class Common(NamedTuple):
-    """The settings that every input gets.
+    """Settings shared by all inputs.
 
-    length: number of tokens of the longest example, special tokens included
-    copies: how often every document is made into examples
-    seed:   of all random choices
+    Attributes:
+        length: Maximum length of an example in tokens, including special tokens.
+        copies: Number of passes over the documents. Each makes examples with its own random choices.
+        seed: Seed of all random choices.
     """
 
     length: int
@@ -73,8 +76,10 @@ class Common(NamedTuple):
 class BuiltExamples(NamedTuple):
     """The examples of one shard.
 
-    ledgers:  one for each copy, checked
-    surfaces: counts of `shards.surfaces.count_surfaces`, if the examples have a label; else None
+    Attributes:
+        examples: The examples of all copies.
+        ledgers: For each copy, a checked account of what became of every token.
+        surfaces: Counts from `shards.surfaces.count_surfaces`; None if the input does not count surface features.
     """
 
     examples: Examples
@@ -83,12 +88,15 @@ class BuiltExamples(NamedTuple):
 
 
 class ExampleInput(Protocol):
-    """What an input must offer, besides being a frozen dataclass. Raise `version` whenever its output changes.
+    """Interface of an input: a frozen dataclass that turns documents into training examples.
 
-    kind:     its name in a recipe
-    masked:   whether the model guesses masked tokens; if False, `[shards.masking]` must be `none`
-    segments: 1, or 2: `[CLS] A [SEP] B [SEP]`
-    labels:   what the label of an example says: "next-sentence", "sentence-order", another word; None without labels
+    Attributes:
+        kind: Name of the input in a recipe.
+        version: Version of the output. Increase it whenever the output changes.
+        masked: Whether the model predicts masked tokens. If False, `[shards.masking]` must be `none`.
+        segments: Number of segments: 1, or 2 for `[CLS] A [SEP] B [SEP]`.
+        labels: What the label of an example means: "next-sentence", "sentence-order" or another name; None without
+            labels.
     """
 
     kind: ClassVar[str]
@@ -98,15 +106,19 @@ class ExampleInput(Protocol):
     labels: ClassVar[str | None]
 
     def check(self, common: Common) -> None:
-        """Raise InputError if the settings conflict."""
+        """Raise InputError if the settings of the input conflict with the shared settings."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Build the examples of a shard: all copies, one after another.
+        """Build the examples of one shard, `common.copies` times with different random choices.
 
-        columns:    the documents of the shard
-        common:     the settings that every input gets
-        vocabulary: the number of tokens, and the ids of special tokens by role, such as "cls" and "sep"
+        The result must depend on the arguments only. Random choices must be functions of `common.seed` and the
+        documents' keys.
 
-        The result must depend on the arguments only: random choices are functions of `common.seed` and the documents'
-                                                      keys.
+        Args:
+            columns: The documents of the shard.
+            common: Settings shared by all inputs.
+            vocabulary: The number of tokens, and the ids of special tokens by role, such as "cls" and "sep".
+
+        Returns:
+            The examples of all copies, copy 0 first, with one ledger (an account of every token) per copy.
         """

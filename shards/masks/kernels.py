@@ -55,15 +55,19 @@ def mask_examples(
     targets: Ids,
     mask_offsets: Int64s,
 ) -> None:
-    """Mask examples in place: overwrite the chosen tokens in `ids`, and write where they are and what they were.
+    """Mask examples in place: overwrite the chosen tokens in `ids` with what the model sees.
 
-    codes:         int64 [6]: unit, count, maximum of masks per example, the two bounds of `to_kind_bounds`, and the id
-                   of
-                   [MASK]
-    length_bounds: see `to_length_bounds`
-    positions:     int64 [room], gets the positions of masked tokens in `ids`
-    targets:       [room], gets the original tokens
-    mask_offsets:  int64 [examples + 1], zeros; gets where each example's masks end
+    The arguments up to `rates` are those of `mask_tokens`, with one epoch and one rate per example. Those from
+    `is_special` to `aliases` are the fields of `MaskVocabulary`.
+
+    Args:
+        root: Random key from which the key of each example is derived.
+        codes: int64 [6]: unit, count, maximum number of masks per example, the two bounds of `to_kind_bounds`, id of
+            [MASK]
+        length_bounds: See `to_length_bounds`.
+        positions: int64, output: the positions of the masked tokens in `ids`; it must be large enough for all masks
+        targets: Output: the original tokens; as long as `positions`.
+        mask_offsets: int64 [examples + 1], output: the start of each example's masks; the first entry must be 0
     """
     unit, count, cap = codes[0], codes[1], codes[2]
     max_length = 0
@@ -101,7 +105,7 @@ def mask_examples(
 def _count_special_tokens(row: Ids, is_special: Bytes, special_ranges: UInt32s) -> int:
     """Count the special tokens of one example.
 
-    If special ids form few ranges, compare all tokens with each range, which the compiler vectorizes.
+    If the special ids form few ranges, all tokens are compared with each range, because the compiler vectorizes this.
     """
     num = np.uint32(0)
     if len(special_ranges) > _MAX_RANGES_TO_SCAN:
@@ -115,7 +119,7 @@ def _count_special_tokens(row: Ids, is_special: Bytes, special_ranges: UInt32s) 
 
 @kernel
 def _count_ids_in_range(row: Ids, first: np.uint32, span: np.uint32) -> np.uint32:
-    """Count the ids from `first` to `first + span`, both included."""
+    """Count the ids in [first, first + span]."""
     num = np.uint32(0)
     for position in range(len(row)):
         num = np.uint32(num + np.uint32(np.uint32(row[position] - first) <= span))
@@ -124,7 +128,10 @@ def _count_ids_in_range(row: Ids, first: np.uint32, span: np.uint32) -> np.uint3
 
 @kernel
 def _draw_mask_count(num: int, rate: float, count: int, cap: int, key: np.uint64) -> int:
-    """Return how many of `num` tokens to mask: the rounded share, or the share rounded up or down by chance."""
+    """Return the number of tokens to mask: the rounded share of `num`, or the share randomly rounded up or down.
+
+    The result is at most `num` and `cap`. With exact counts it is at least 1, unless `num` is 0.
+    """
     if num == 0:
         return 0
     if count == EXACT:
@@ -134,9 +141,9 @@ def _draw_mask_count(num: int, rate: float, count: int, cap: int, key: np.uint64
 
 @kernel
 def _choose_tokens(row: Ids, is_special: Bytes, num: int, num_masks: int, key: np.uint64, chosen: UInt64s) -> None:
-    """Set the bits of `num_masks` of the `num` ordinary tokens; all sets have the same probability.
+    """Set the bits of `num_masks` of the `num` ordinary tokens; every set has the same probability.
 
-    Positions are drawn until enough are found. If more than half are to be masked, those to leave out are drawn
+    Positions are drawn until enough are found. If more than half are to be masked, the positions to leave out are drawn
     instead, so that few draws hit a position that is already taken.
     """
     leaves_out = 2 * num_masks > num
@@ -155,7 +162,7 @@ def _choose_tokens(row: Ids, is_special: Bytes, num: int, num_masks: int, key: n
 
 @kernel
 def _choose_if_free(row: Ids, is_special: Bytes, position: np.uint64, chosen: UInt64s) -> int:
-    """Set the bit of a position, unless it is set already or holds a special token. Return 1 if it changed, else 0."""
+    """Set the bit of a position, unless it is already set or the token is special. Return 1 if it was set, else 0."""
     word, bit = position >> _6, position & _63
     is_free = (~(chosen[word] >> bit) & _1) & (np.uint64(is_special[row[position]]) ^ _1)
     chosen[word] |= is_free << bit
@@ -164,7 +171,7 @@ def _choose_if_free(row: Ids, is_special: Bytes, position: np.uint64, chosen: UI
 
 @kernel
 def _choose_independent(row: Ids, is_special: Bytes, rate: float, cap: int, key: np.uint64, chosen: UInt64s) -> None:
-    """Set the bit of each ordinary token with probability `rate`. If more than `cap` are set, unset some at random."""
+    """Set the bit of each ordinary token with probability `rate`. If more than `cap` are set, clear some at random."""
     num: Integer = 0
     for block in range((len(row) + 63) >> 6):
         bits = _draw_bits(rate, key, block)
@@ -191,8 +198,8 @@ def _draw_bits(rate: float, key: np.uint64, block: Integer) -> np.uint64:
     """Return 64 bits, each set with probability `rate` (to within 2^-32).
 
     A bit is set if its 32-bit random number is below `rate` * 2^32. Bit i of the k-th word drawn is the k-th highest
-    bit of number i, so one word advances all 64 comparisons. Words are drawn until every comparison is decided: about
-    eight.
+    bit of number i, so one word advances all 64 comparisons. Words are drawn until every comparison is decided, which
+    takes about eight.
     """
     bound = np.uint64(np.rint(rate * 4294967296.0))
     if bound >> _32:
@@ -218,12 +225,18 @@ def _build_units(
 
     No unit contains a special token.
 
-    lengths: see `to_length_bounds`
-    bounds:  gets the start of each word; after the last word before a special token, also its end
-    units:   gets the first word and the end word of each unit, as indices into `bounds`; the third row is scratch
-             memory
+    Args:
+        row: The ids of the example.
+        word_starts: uint8 [tokens], 1 if the token begins a word
+        is_special: uint8 [vocabulary], 1 for special tokens
+        lengths: See `to_length_bounds`.
+        key: Random key of the example.
+        bounds: Output: the start of each word and, after the last word before a special token, also its end.
+        units: uint64 [3, words], output: the first word and the end word of each unit, as indices into `bounds`; the
+            third row is scratch memory
 
-    Returns the number of units, and the number of ordinary tokens.
+    Returns:
+        The number of units, and the number of ordinary tokens.
     """
     num_bounds = num_units = _0
     start, special_positions = _0, units[2]
@@ -248,7 +261,9 @@ def _build_units(
 
 @kernel
 def _find_special_positions(row: Ids, is_special: Bytes, positions: UInt64s) -> int:
-    """Write the positions of special tokens, and after them the number of tokens. Return how many are special."""
+    """Write the positions of special tokens, followed by the length of the example. Return the number of special
+    tokens.
+    """
     num = _0
     for position in range(np.uint64(len(row))):
         positions[num] = position
@@ -261,11 +276,9 @@ def _find_special_positions(row: Ids, is_special: Bytes, positions: UInt64s) -> 
 def _split_words_into_units(
     first: np.uint64, end: np.uint64, lengths: UInt64s, key: np.uint64, units: UInt64s, num_units: np.uint64
 ) -> np.uint64:
-    """Append units of random lengths that together hold the words from `first` up to but not including `end`.
+    """Split the words in [first, end) into units of random lengths and append them. Return the number of units so far.
 
-    lengths: see `to_length_bounds`; empty: every unit is one word
-
-    Returns the number of units so far.
+    If `lengths` (see `to_length_bounds`) is empty, every unit is one word.
     """
     if len(lengths) == 0:
         for word in range(first, end):
@@ -306,11 +319,17 @@ def _choose_units(
 ) -> None:
     """Choose units in random order (a Fisher-Yates shuffle) until `num_masks` tokens are chosen, and set their bits.
 
-    A unit with more tokens than are still needed loses words, at its start or at its end by chance, so that no position
-    is chosen more often than others. A single word that has too many tokens is skipped.
+    A unit with more tokens than are still needed is shortened by whole words, at a randomly chosen end, so that no
+    position is chosen more often than others. If a single word is still too long, it is skipped.
 
-    chosen: gets the bits of all tokens of the chosen units
-    heads:  gets the bit of the first token of each chosen unit
+    Args:
+        units: Units from `_build_units`; reordered in place.
+        num_units: Number of units.
+        bounds: Word bounds from `_build_units`.
+        num_masks: Maximum number of tokens to choose.
+        key: Random key of the example.
+        chosen: Output: the bits of all tokens of the chosen units are set.
+        heads: Output: the bit of the first token of each chosen unit is set.
     """
     missing, num = np.uint64(num_masks), np.uint64(num_units)
     for index in range(num):
@@ -349,12 +368,25 @@ def _replace_chosen(
     targets: Ids,
     num_masked: int,
 ) -> int:
-    """Overwrite the chosen tokens of one example with what the model sees. Return the number of masks so far.
+    """Overwrite the chosen tokens of one example with what the model sees. Return the total number of masks so far.
 
-    has_shared_kind: whether all tokens of a unit become the same kind: [MASK], random tokens, or themselves
-    positions:       gets the positions of masked tokens in the ids of all examples, from `num_masked` on
+    The bits in `chosen` and `heads` are cleared. There are no branches on random numbers, because the processor cannot
+    predict them.
 
-    The chosen bits are cleared. There are no branches on drawn numbers, because the processor cannot predict them.
+    Args:
+        row: The ids of the example; modified in place.
+        start: Position of the example in the concatenated ids.
+        key: Random key of the example.
+        has_shared_kind: Whether all tokens of a unit are replaced in the same way: by [MASK], by random tokens, or not
+            at all.
+        codes: See `mask_examples`.
+        ordinary, weights, aliases: See `MaskVocabulary`.
+        chosen: The bits of the tokens to mask.
+        heads: The bits of the first token of each unit.
+        positions: int64, output: the positions of the masked tokens in the concatenated ids, written from index
+            `num_masked` on
+        targets: Output: the original tokens, written from index `num_masked` on.
+        num_masked: Number of masks of the previous examples.
     """
     mask_bound, random_bound, mask_id = np.uint64(codes[3]), np.uint64(codes[4]), np.uint32(codes[5])
     num, kind, written = np.uint64(len(ordinary)), _0, np.uint64(num_masked)

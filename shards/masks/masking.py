@@ -46,12 +46,12 @@ Point = tuple[int, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateSchedule:
-    """How the mask rate changes. Before the first point it starts from `MaskSettings.rate`.
+    """How the mask rate changes during training. It starts from `MaskSettings.rate`.
 
     points: `[[4, 0.15]]`: from epoch or step 4 on the rate is 0.15; in ascending order
-    by:     `epoch`, or `step`: a step is `batch` slots of these shards
-    shape:  `constant`: the rate jumps at each point; `linear`: it changes steadily between points
-    batch:  examples of a step, as in the training phase that reads these shards; only with `step`
+    by:     `epoch`, or `step`: a step is `batch` examples of these shards
+    shape:  `constant`: the rate jumps at each point; `linear`: it changes linearly between points
+    batch:  examples per step, as in the training phase that reads these shards; only with `step`
     """
 
     points: tuple[Point, ...]
@@ -79,7 +79,12 @@ class RateSchedule:
         check_range(f"{table}.batch", self.batch or 1, 1, 1 << 32)
 
     def compute_rate(self, initial_rate: float, epoch_or_step: int) -> float:
-        """Return the rate at an epoch or step. initial_rate: the rate at 0"""
+        """Return the mask rate at an epoch or step.
+
+        Args:
+            initial_rate: Rate at the start of the schedule.
+            epoch_or_step: Zero-based epoch or step, depending on `by`.
+        """
         previous, rate = 0, initial_rate
         for at, later in self.points:
             if epoch_or_step < at:
@@ -89,11 +94,12 @@ class RateSchedule:
         return rate
 
     def compute_rates(self, initial_rate: float, epochs: Int64s, slots: Int64s) -> Float64s:
-        """Return the rate of each example: float64 [examples].
+        """Return the mask rate of each example: float64 [examples].
 
-        initial_rate: the rate at epoch or step 0
-        epochs:       int64 [examples]
-        slots:        int64 [examples]
+        Args:
+            initial_rate: Rate at the start of the schedule.
+            epochs: int64 [examples], the epoch in which each example is read
+            slots: int64 [examples], the position in the training order at which each example is read
         """
         epochs_or_steps = epochs if self.batch is None else slots // self.batch
         unique, inverse = np.unique(epochs_or_steps, return_inverse=True)
@@ -115,17 +121,18 @@ class MaskSettings:
     kind:            `dynamic`: drawn for each epoch when examples are read; `static`: drawn once and stored; or `none`:
                      then every other key but `seed` must be left out
     unit:            what is masked together: `token`; `whole-word`: all tokens of a word; `n-gram`: several words, as
-                     ALBERT; `span`: several words that are all replaced in the same way, as SpanBERT
-    rate:            share of an example's tokens that the model must guess
+                     in ALBERT; `span`: several words that are all replaced in the same way, as in SpanBERT
+    rate:            share of an example's tokens, not counting special tokens, that the model must guess
     mask_share:      share of the masked tokens that become [MASK]
     random_share:    share of the masked tokens that become a random token; the rest stay as they are
-    random:          `uniform`: every random token has the same probability; `frequency`: as often as it occurs in the
-                     text
-    max_predictions: maximum of masks per example; None: no maximum
+    random:          `uniform`: every random token has the same probability; `frequency`: it is drawn as often as it
+                     occurs in the text
+    max_predictions: maximum number of masks per example; None: no maximum
     count:           how many tokens are masked: `exact`: the rounded share, at least one; `probabilistic`: the share,
-                     rounded up or down by chance; `independent`: each token, word or n-gram is chosen by itself
-    longest:         maximum of words in an n-gram or span; None: 3 for n-grams, 10 for spans
-    schedule:        how the rate changes with the epoch or the step; None: it stays the same
+                     rounded up or down at random; `independent`: each token, word or n-gram is chosen independently.
+                     Words that would exceed the number are skipped, so an example of long words can get fewer masks
+    longest:         maximum number of words in an n-gram or span; None: 3 for n-grams, 10 for spans
+    schedule:        how the rate changes with the epoch or the step; None: it is constant
     """
 
     kind: str = "dynamic"
@@ -170,29 +177,30 @@ class MaskSettings:
             self._check_others_unset()
 
     def _check_others_unset(self) -> None:
-        """Raise InputError if a key other than `kind` and `seed` differs from its default."""
+        """Raise InputError if a setting other than `kind` and `seed` differs from its default."""
         for setting in fields(self):
             if setting.name not in ("kind", "seed") and getattr(self, setting.name) != setting.default:
                 raise InputError(f'shards.masking.{setting.name} means nothing to kind = "none": leave it out.')
 
     def compute_rates(self, epochs: Int64s, slots: Int64s) -> float | Float64s:
-        """Return the mask rate: one number if there is no schedule, else float64 [examples].
+        """Return the mask rate of each example: float64 [examples], or a single number if there is no schedule.
 
-        epochs: int64 [examples], the epoch in which each example is read
-        slots:  int64 [examples], the slot at which it is read
+        Args:
+            epochs: int64 [examples], the epoch in which each example is read
+            slots: int64 [examples], the position in the training order at which each example is read
         """
         return self.rate if self.schedule is None else self.schedule.compute_rates(self.rate, epochs, slots)
 
     @property
     def held_out_settings(self) -> "MaskSettings":
-        """The settings for held-out examples: the last rate of the schedule, and no schedule."""
+        """The settings for held-out examples: the schedule is replaced by its last rate."""
         if self.schedule is None:
             return self
         return replace(self, rate=self.schedule.points[-1][1], schedule=None)
 
 
 class VocabularyLike(Protocol):
-    """What masking needs of a vocabulary: its size, and the ids of special tokens by role ("mask", "pad")."""
+    """What masking needs to know about a vocabulary: its size, and the ids of special tokens by role ("mask", ...)."""
 
     @property
     def size(self) -> int: ...
@@ -202,14 +210,14 @@ class VocabularyLike(Protocol):
 
 
 class ShardVocabulary(NamedTuple):
-    """The vocabulary of a shard set as its manifest describes it: the number of tokens, and the special ids by role."""
+    """The size and special tokens of a vocabulary, as stored with a shard set."""
 
     size: int
     special_ids: Mapping[str, int]
 
 
 class MaskVocabulary(NamedTuple):
-    """The tables that kernels read about a vocabulary, as `build_mask_vocabulary` makes them."""
+    """Vocabulary tables for the masking kernels, built by `build_mask_vocabulary`."""
 
     is_special: Bytes  # [vocabulary], 1 for ids that are neither chosen nor put in as random
     special_ranges: UInt32s  # [runs, 2], of consecutive ids that are special: the first, and how many follow it
@@ -220,7 +228,7 @@ class MaskVocabulary(NamedTuple):
 
 
 class Masks(NamedTuple):
-    """The masks of n examples, apart from their tokens: where they are, and what the model sees there."""
+    """The masks of n examples: the masked positions, and the ids that the model sees there."""
 
     positions: UInt16s  # flat, ascending in every example, counted from its first token
     offsets: Int64s  # [n + 1], into positions
@@ -228,7 +236,7 @@ class Masks(NamedTuple):
 
 
 class MaskedTokens(NamedTuple):
-    """The M masked tokens of n examples that were masked in place: where they are, and what they were."""
+    """The M masked tokens of n examples: their positions, and their original ids."""
 
     flat_positions: Int64s  # [M], in the flat ids, ascending
     targets: Ids  # [M], the original tokens
@@ -236,7 +244,7 @@ class MaskedTokens(NamedTuple):
 
 
 class KernelSettings(NamedTuple):
-    """Mask settings as numbers, in the form that the kernels take."""
+    """Mask settings encoded as numbers for the kernels."""
 
     codes: Int64s
     length_bounds: UInt64s
@@ -244,9 +252,10 @@ class KernelSettings(NamedTuple):
 
 
 def build_mask_vocabulary(vocabulary: VocabularyLike) -> MaskVocabulary:
-    """Build the kernels' tables for a vocabulary.
+    """Build the vocabulary tables for the masking kernels.
 
-    Its `special_ids` must name "mask" and all other special tokens: no other id is exempt from masks.
+    `special_ids` must contain the role "mask" and all other special tokens, because every other token may be masked or
+    used as a random replacement.
     """
     is_special = np.zeros(vocabulary.size, np.uint8)
     is_special[list(vocabulary.special_ids.values())] = 1
@@ -258,13 +267,14 @@ def build_mask_vocabulary(vocabulary: VocabularyLike) -> MaskVocabulary:
 
 
 def with_frequencies(vocabulary: MaskVocabulary, counts: Int64s) -> MaskVocabulary:
-    """Return the vocabulary with tables that draw random tokens in proportion to their frequency.
+    """Return a vocabulary that draws random replacement tokens in proportion to their frequency.
 
-    counts: int64 [vocabulary], how often each token occurs; counts of special tokens are ignored
+    It uses the alias method (Walker 1977, Vose 1991); probabilities are exact to 2^-32. If no ordinary token occurs,
+    the vocabulary is returned unchanged. This takes one microsecond per token.
 
-    This is the alias method (Walker 1977, Vose 1991) in whole numbers: a drawn id is kept if a second random number is
-    below its weight, else it is replaced by its alias. Probabilities are exact to 2^-32. If no ordinary token occurs,
-    all keep the same probability. Cost: one microsecond per id.
+    Args:
+        vocabulary: The vocabulary.
+        counts: int64 [vocabulary], how often each token occurs; counts of special tokens are ignored
     """
     scaled_counts = [count * len(vocabulary.ordinary) for count in counts[vocabulary.ordinary].tolist()]
     mean = sum(scaled_counts) // len(scaled_counts)
@@ -294,17 +304,21 @@ def mask_tokens(
 ) -> MaskedTokens:
     """Mask n examples in place: overwrite the chosen tokens in `ids` with what the model sees.
 
-    ids:         uint16 or uint32 [tokens], all examples one after another; changed
-    offsets:     int64 [n + 1], the bounds of each example in `ids`
-    word_starts: uint8 [tokens], 1 where a word begins; may be empty if the unit is a token
-    example_ids: uint64 [n]
-    epoch:       one number, or one per example; for static masks the number of the copy
-    rate:        one number, or one per example; None: the rate of the settings, whatever their schedule
-
-    Returns where the masked tokens are, and their original ids; none if the settings' kind is `none`.
-
-    Cost per example of 115 tokens in batches of 256: 0.21 microseconds; for whole words 0.43, for spans 0.52, for
+    The cost per example of 115 tokens in batches of 256 is 0.21 microseconds; for whole words 0.43, for spans 0.52, for
     n-grams 0.63 (one x86-64 core, shared at the time).
+
+    Args:
+        ids: uint16 or uint32 [tokens], the ids of all examples, one after another; modified in place
+        offsets: int64 [n + 1], the start of each example in `ids`
+        word_starts: uint8 [tokens], 1 if the token begins a word; may be empty if single tokens are masked
+        example_ids: uint64 [n], the id of each example
+        epoch: The epoch, or one per example: [n]. For static masks, the copy.
+        settings: Mask settings.
+        vocabulary: Vocabulary tables, from `build_mask_vocabulary`.
+        rate: The mask rate, or one per example: [n]. Default: the rate of the settings, without their schedule.
+
+    Returns:
+        The positions of the masked tokens and their original ids. They are empty if the settings' kind is `none`.
     """
     num = len(example_ids)
     assert num == len(offsets) - 1, "every example has a length"
@@ -340,10 +354,10 @@ def draw_masks(
     vocabulary: MaskVocabulary,
     rate: npt.ArrayLike | None = None,
 ) -> Masks:
-    """Return the masks of n examples without changing `ids`. The arguments are those of `mask_tokens`.
+    """Return the masks of n examples without changing `ids`. The arguments are the same as for `mask_tokens`.
 
-    An example may have `MAX_MASKED_LENGTH` tokens at most. The examples are masked in copies of about
-    `TOKENS_PER_CHUNK` tokens, which fit into the processor's cache.
+    No example may have more than `MAX_MASKED_LENGTH` tokens (AssertionError). To stay in the processor's cache, the
+    examples are masked in chunks of about `TOKENS_PER_CHUNK` tokens.
     """
     num = len(example_ids)
     assert num == len(offsets) - 1, "every example has a length"
@@ -371,7 +385,7 @@ def _draw_chunk(
     vocabulary: MaskVocabulary,
     rates: npt.ArrayLike,
 ) -> tuple[UInt16s, Int64s, Ids]:
-    """Mask a copy of the ids. Return positions in each example, the number of masks per example, and replacements."""
+    """Mask a copy of the ids. Return positions within the examples, the number of masks of each, and replacements."""
     seen = ids.copy()
     positions, _, mask_offsets = mask_tokens(
         seen, offsets, word_starts, example_ids, epochs, settings, vocabulary, rates
@@ -382,23 +396,24 @@ def _draw_chunk(
 
 @lru_cache(64)
 def _encode_settings(settings: MaskSettings, mask_id: int) -> KernelSettings:
-    """Convert settings to the numbers that the kernels take. Cached, because a loader asks for every batch."""
+    """Encode settings as numbers for the kernels. The result is cached, because a loader needs it for every batch."""
     cap = settings.max_predictions or MAX_MASKED_LENGTH
     codes = (UNIT_CODES[settings.unit], COUNT_CODES[settings.count], cap, *to_kind_bounds(settings), mask_id)
     return KernelSettings(np.array(codes, np.int64), to_length_bounds(settings), compute_root(settings.seed, "mask"))
 
 
 def to_kind_bounds(settings: MaskSettings) -> tuple[int, int]:
-    """Return two bounds for a 32-bit random number that decides what a chosen token becomes (shares exact to 2^-32).
+    """Return two bounds that decide by a 32-bit random number how a chosen token is replaced.
 
-    Below the first it becomes [MASK], below the second a random token; else it stays.
+    Below the first bound the token becomes [MASK], below the second a random token; otherwise it stays. Shares are
+    exact to 2^-32.
     """
     shares = settings.mask_share, settings.mask_share + settings.random_share
     return round(shares[0] * 2**32), round(shares[1] * 2**32)
 
 
 def to_length_bounds(settings: MaskSettings) -> UInt64s:
-    """Return the bounds for a 32-bit random number that decides the length of an n-gram: uint64 [longest - 1].
+    """Return the bounds that decide the length of an n-gram by a 32-bit random number: uint64 [longest - 1].
 
     The n-gram has more than k words if the number is at least the k-th bound. Probabilities are exact to 2^-32.
     """
@@ -406,15 +421,17 @@ def to_length_bounds(settings: MaskSettings) -> UInt64s:
 
 
 def compute_length_shares(settings: MaskSettings) -> Float64s:
-    """Return the probabilities of units of 1, 2, ... words: float64 [longest]."""
+    """Return the probabilities of n-grams of 1, 2, ... words: float64 [longest]."""
     words = np.arange(1, (settings.longest or DEFAULT_MAX_WORDS.get(settings.unit, 1)) + 1)
     weights = (1 - SPAN_GEOMETRIC_P) ** words if settings.unit == "span" else 1 / words
     return np.asarray(weights / weights.sum())
 
 
 def to_flat_positions(offsets: Int64s, masks: Masks) -> Int64s:
-    """Return where the masked tokens of all examples are in the flat ids: int64 [masks].
+    """Convert positions within examples to positions in the concatenated ids: int64 [masks].
 
-    offsets: int64 [n + 1], the start of each example in the ids
+    Args:
+        offsets: int64 [n + 1], the start of each example in the ids
+        masks: The masks of the examples.
     """
     return np.repeat(offsets[:-1], np.diff(masks.offsets)) + masks.positions

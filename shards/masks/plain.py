@@ -58,7 +58,7 @@ def draw_masks_plain(
 
 
 def with_rate_at(settings: MaskSettings, epoch: int, slot: int) -> MaskSettings:
-    """Return the settings with the schedule replaced by its rate at an epoch and slot."""
+    """Replace the schedule of the settings by its rate at an epoch and slot (position in the training order)."""
     if settings.schedule is None:
         return settings
     epoch_or_step = epoch if settings.schedule.batch is None else slot // settings.schedule.batch
@@ -68,7 +68,7 @@ def with_rate_at(settings: MaskSettings, epoch: int, slot: int) -> MaskSettings:
 def _choose_units(
     row: list[int], word_starts: list[int], key: int, settings: MaskSettings, vocabulary: MaskVocabulary
 ) -> list[Positions]:
-    """Return the positions to mask in one example, as a list per unit."""
+    """Choose the tokens to mask in one example. Return the positions of each unit (token, word or n-gram)."""
     maskable = [place for place, token in enumerate(row) if not vocabulary.is_special[token]]
     cap = settings.max_predictions or MAX_MASKED_LENGTH
     num_masks = min(_draw_mask_count(len(maskable), key, settings), len(maskable), cap)
@@ -84,14 +84,14 @@ def _choose_units(
 
 
 def _draw_mask_count(num: int, key: int, settings: MaskSettings) -> int:
-    """Return how many of `num` tokens to mask, before any maximum is applied."""
+    """Return the number of tokens to mask out of `num`, before any maximum is applied."""
     if settings.count == "probabilistic":
         return int(num * settings.rate + float(draw_uniform(key, MASK_COUNTS)))
     return max(1, round(num * settings.rate))
 
 
 def _iter_draws(key: int, first_counter: int) -> Iterator[int]:
-    """Yield the 32-bit random numbers of an example's stream from a counter on, the lower half of each word first."""
+    """Yield 32-bit random numbers: the lower and upper half of each 64-bit word from counter `first_counter` on."""
     for counter in count(first_counter):
         upper, lower = divmod(int(draw(key, counter)), 2**32)
         yield lower
@@ -99,12 +99,10 @@ def _iter_draws(key: int, first_counter: int) -> Iterator[int]:
 
 
 def _draw_positions(length: int, maskable: Positions, num_masks: int, key: int) -> Positions:
-    """Return `num_masks` of the maskable positions, every set with the same probability.
+    """Draw `num_masks` of the maskable positions; every set has the same probability.
 
-    length: tokens of the example, special ones included
-
-    Positions are drawn until enough are found. If more than half are to be masked, those to leave out are drawn
-    instead.
+    Positions are drawn until enough are found. If more than half are to be masked, the positions to leave out are drawn
+    instead. `length` is the number of all tokens of the example, including special tokens.
     """
     leaves_out, chosen, free = 2 * num_masks > len(maskable), set[int](), set(maskable)
     draws = _iter_draws(key, CHOICES)
@@ -126,7 +124,7 @@ def _keep_positions(length: int, maskable: Positions, rate: float, cap: int, key
 def _is_chosen(rate: float, key: int, number: int) -> bool:
     """Return whether the 32-bit random number with this index is below `rate` * 2^32.
 
-    Its bits are spread over 32 words of the stream, one bit in each, the highest first.
+    Its bits are stored in 32 words of the random stream, one bit in each, the highest first.
     """
     word, bit_index = divmod(number, 64)
     bits = (int(draw(key, PLANES + word * 32 + index)) >> bit_index & 1 for index in range(32))
@@ -134,7 +132,7 @@ def _is_chosen(rate: float, key: int, number: int) -> bool:
 
 
 def _group_into_words(positions: Positions, word_starts: list[int]) -> list[Positions]:
-    """Group ordinary positions into words. A word begins at a word start, and after every special token."""
+    """Group positions into words. A word begins at each word start and after each special token."""
     words: list[Positions] = []
     for position in positions:
         if word_starts[position] or not words or words[-1][-1] != position - 1:
@@ -159,10 +157,10 @@ def _group_into_units(words: list[Positions], key: int, settings: MaskSettings) 
 
 
 def _draw_units(units: Units, num_masks: int, key: int) -> list[Positions]:
-    """Draw units in random order (a Fisher-Yates shuffle) until they have `num_masks` tokens together.
+    """Draw units in random order (a Fisher-Yates shuffle) until they have `num_masks` tokens in total.
 
-    A unit with more tokens than are still needed loses words, at its start or at its end by chance. A single word that
-    has too many tokens is skipped.
+    A unit with more tokens than are still needed is shortened by whole words, at a randomly chosen end. If a single
+    word is still too long, it is skipped.
     """
     units, draws = list(units), _iter_draws(key, CHOICES)
     chosen: list[Positions] = []
@@ -184,7 +182,7 @@ def _draw_units(units: Units, num_masks: int, key: int) -> list[Positions]:
 def _draw_replacement(
     token: int, position: int, head: int, key: int, settings: MaskSettings, vocabulary: MaskVocabulary
 ) -> int:
-    """Return the id that the model sees at a chosen position.
+    """Return the id that the model sees at a masked position.
 
     The upper half of the draw at `head`, the first position of the unit, decides between [MASK], a random token and the
     token itself. The lower half of the draw at `position` chooses the random token.

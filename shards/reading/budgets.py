@@ -28,12 +28,14 @@ MIN_LONGEST_TOKENS, MIN_SEQUENCES, MIN_MASKED_TOKENS = 64, 8, 8  # smaller ones 
 
 
 class MicroBatchPlan(NamedTuple):
-    """How the examples of a step are divided into N micro-batches per process.
+    """Assignment of the examples of one training step to N micro-batches on each process.
 
-    capacities:    int64 [N], the tokens to which each micro-batch is padded, the same for every process
-    longest_first: int64 [slots], the slots of the step as indices from 0, longest example first
-    bins:          int64 [slots], for each slot the number of its micro-batch times `ranks`, plus its process
-    ranks:         number of processes
+    Attributes:
+        capacities: int64 [N], the number of tokens to which each micro-batch is padded, the same on every process
+        longest_first: int64 [examples], the indices of the step's examples, zero-based, longest first
+        bins: int64 [examples], for each example the index of its micro-batch times `ranks`, plus the rank of its
+            process
+        ranks: Number of processes.
     """
 
     capacities: Int64s
@@ -42,7 +44,7 @@ class MicroBatchPlan(NamedTuple):
     ranks: int
 
     def list_micro_batches(self, rank: int) -> list[Int64s]:
-        """Return the slots of each micro-batch of one process, as indices into the step, longest example first."""
+        """Return the examples of each micro-batch of one process, as indices into the step, longest example first."""
         own_slots = self.longest_first[self.bins[self.longest_first] % self.ranks == rank]
         numbers = self.bins[own_slots] // self.ranks
         by_number = np.argsort(numbers, kind="stable")
@@ -50,7 +52,9 @@ class MicroBatchPlan(NamedTuple):
 
 
 class BatchShape(NamedTuple):
-    """The size of a micro-batch: numbers of tokens, sequences and masked tokens, and its longest sequence in tokens."""
+    """Size of a micro-batch: number of tokens, sequences and masked tokens, and length of the longest sequence in
+    tokens.
+    """
 
     num_tokens: int
     num_sequences: int
@@ -59,12 +63,13 @@ class BatchShape(NamedTuple):
 
 
 def plan_micro_batches(lengths: Int64s, ranks: int, budget: int) -> MicroBatchPlan:
-    """Divide a step into micro-batches of at most `budget` tokens, the same number for each process.
+    """Split the examples of a step into micro-batches of at most `budget` tokens, equally many on every process.
 
-    lengths: int64 [slots], tokens of the example at each slot of the step; 0 if none is read there
-    ranks:   number of processes
-
-    No example may be longer than the budget.
+    Args:
+        lengths: int64 [examples], tokens of each example of the step; 0 for a deleted example. None may exceed `budget`
+            (AssertionError).
+        ranks: Number of processes.
+        budget: Maximum number of tokens in a micro-batch, including padding.
     """
     assert lengths.max(initial=0) <= budget, "an example over the budget is refused before training"
     longest_first = np.argsort(-lengths, kind="stable")
@@ -79,20 +84,24 @@ def plan_micro_batches(lengths: Int64s, ranks: int, budget: int) -> MicroBatchPl
 
 
 def compute_max_share_tokens(batch: int, ranks: int, max_length: int) -> int:
-    """Return the most tokens that one process's share of a step can have. A budget above it would only add padding.
+    """Return the maximum number of tokens that one process can get in a step. A larger budget would only add padding.
 
-    batch:      examples of a step
-    max_length: tokens of the longest example
+    Args:
+        batch: Number of examples in a step.
+        ranks: Number of processes.
+        max_length: Maximum length of an example in tokens.
     """
     return -(-batch // ranks) * max_length
 
 
 def round_shape_up(shape: BatchShape, capacity: int, max_positions: int) -> BatchShape:
-    """Return the shape to which a micro-batch is padded. Shapes are rounded up so that few different ones occur.
+    """Return the padded shape of a micro-batch. Shapes are rounded up so that only a few different ones occur.
 
-    shape:         the micro-batch without padding; zeros if it has no example
-    capacity:      its tokens with padding, which is added as dummy sequences no longer than the result's longest
-    max_positions: longest sequence that the model accepts
+    Args:
+        shape: The unpadded shape; all zeros if the micro-batch is empty.
+        capacity: Total number of tokens after padding. Padding is added as dummy sequences, none longer than the
+            `max_length` of the result.
+        max_positions: Maximum sequence length of the model.
     """
     max_length = min(round_up(shape.max_length, MIN_LONGEST_TOKENS), max_positions)
     num_dummies = -(-(capacity - shape.num_tokens) // max_length)
@@ -101,9 +110,9 @@ def round_shape_up(shape: BatchShape, capacity: int, max_positions: int) -> Batc
 
 
 def round_up(number: int, minimum: int) -> int:
-    """Round a number up to one with three significant bits: there are four of them from one power of two to the next.
+    """Round up to the next integer with at most three significant bits, so that few different values occur.
 
-    A number below `minimum` counts as `minimum`.
+    A number below `minimum` is treated as `minimum`.
 
     >>> [round_up(number, 4) for number in (0, 5, 8, 9, 11, 13, 15, 16, 17)]
     [4, 5, 8, 10, 12, 14, 16, 16, 20]
@@ -114,23 +123,28 @@ def round_up(number: int, minimum: int) -> int:
 
 
 def _count_eighths(tokens: int, ranks: int, budget: int) -> int:
-    """Return how many eighths of one budget per process are needed for this many tokens."""
+    """Return how many eighths of the budget each process needs for its share of these tokens, rounded up."""
     return -(-NUM_SHAPES * tokens // (ranks * budget))
 
 
 def _list_capacities(parts: int, budget: int) -> Int64s:
-    """Return the capacities of micro-batches that have this many eighths of the budget together."""
+    """Return the capacity of each micro-batch, so that together they have `parts` eighths of the budget, rounded up.
+
+    Every micro-batch has the whole budget, except that the last may have less.
+    """
     whole, rest = divmod(parts - 1, NUM_SHAPES)
     return np.array([budget] * whole + [-(-(rest + 1) * budget // NUM_SHAPES)], np.int64)
 
 
 @kernel
 def _assign_bins(longest_first: Int64s, lengths: Int64s, room: Int64s, bins: Int64s) -> int:
-    """Put each slot into the bin with the most room, the first of several. Return the tokens that did not fit.
+    """Put each example into the bin with the most free tokens, and return the number of tokens that did not fit.
 
-    bins: int64 [slots], the result
-
-    `heap` orders the bins so that none has more room than its parent. It starts ordered, because `room` is descending.
+    Args:
+        longest_first: int64 [examples], indices of the examples, longest first
+        lengths: int64 [examples], tokens of each example
+        room: int64 [bins], free tokens of each bin, descending; reduced in place
+        bins: int64 [examples], the output. An example that does not fit leaves its entry unchanged.
     """
     heap, left = np.arange(len(room)), 0
     for slot in longest_first:
@@ -155,12 +169,12 @@ def _assign_bins(longest_first: Int64s, lengths: Int64s, room: Int64s, bins: Int
 
 @kernel
 def _is_roomier(room: Int64s, one: int, other: int) -> bool:
-    """Return whether a bin has more room than another, or the same room and a lower number."""
+    """Return whether bin `one` has more free tokens than bin `other`, or equally many and a lower index."""
     return room[one] > room[other] or (room[one] == room[other] and one < other)
 
 
 def plan_micro_batches_plain(lengths: list[int], ranks: int, budget: int) -> tuple[list[int], list[int]]:
-    """Return the capacities and bins of `plan_micro_batches`: the reference implementation, for tests."""
+    """Reference implementation of `plan_micro_batches`, for tests. Returns the capacities and the bins."""
     parts, left = 0, sum(lengths)
     while True:
         parts += -(-NUM_SHAPES * left // (ranks * budget)) if parts or left else 1

@@ -36,7 +36,7 @@ EXAMPLES_PER_BATCH = 4_096
 
 
 def build_epoch_schema(shard_set: ShardSet) -> pa.Schema:
-    """Return the schema of the rows. It has a column `label` only if the shards have pair labels."""
+    """Build the Arrow schema of the rows of an epoch. It has the column `label` only if the shards have pair labels."""
     ids = choose_id_type(shard_set.manifest.facts["vocab_size"])
     fields = [
         pa.field("example_id", pa.uint64(), nullable=False),
@@ -50,12 +50,18 @@ def build_epoch_schema(shard_set: ShardSet) -> pa.Schema:
 
 
 def iter_epoch_batches(shard_set: ShardSet, epoch: int, seed: int | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of an epoch as record batches.
+    """Yield the masked examples of an epoch as record batches, without the deleted ones.
 
-    seed: of the training that has the order wanted; None: the order of the shards
+    Args:
+        shard_set: The split to read.
+        epoch: Zero-based epoch, which determines dynamic masks.
+        seed: Seed of a training run, to get the rows in the order in which that run reads them. None keeps the order of
+            the shards.
 
-    Raises InputError if no seed is given and the mask rate changes with the step: the step that reads an example
-    depends on the seed. Raises Damaged, at the latest after the last row, if a shard is not what was written.
+    Raises:
+        InputError: `seed` is None and the mask rate depends on the step, because the step of an example depends on the
+            seed. It is raised when the first batch is requested.
+        Damaged: A shard is damaged or was changed. It is raised at the latest after the last batch.
     """
     schedule = read_mask_settings(shard_set).schedule
     if seed is None and schedule is not None and schedule.by == "step":
@@ -70,7 +76,7 @@ def iter_epoch_batches(shard_set: ShardSet, epoch: int, seed: int | None = None)
 
 
 def _iter_gathered(shard_set: ShardSet, epoch: int, seed: int | None) -> Iterator[GatheredExamples]:
-    """Yield the examples of an epoch, `EXAMPLES_PER_BATCH` at a time."""
+    """Yield the examples of an epoch in batches of `EXAMPLES_PER_BATCH`."""
     loader, num_examples = Loader(shard_set, seed or 0), len(shard_set)
     if seed is not None:
         for start in range(epoch * num_examples, (epoch + 1) * num_examples, EXAMPLES_PER_BATCH):
@@ -85,7 +91,7 @@ def _iter_gathered(shard_set: ShardSet, epoch: int, seed: int | None) -> Iterato
 
 
 def _to_record_batch(gathered: GatheredExamples, schema: pa.Schema) -> pa.RecordBatch:
-    """Convert gathered examples to a record batch with one row per example."""
+    """Convert a batch to an Arrow record batch with one row per example."""
     mask_offsets = np.searchsorted(gathered.masked, gathered.offsets).astype(np.int32)
     example_starts = np.repeat(gathered.offsets[:-1].astype(np.int64), np.diff(mask_offsets))
     columns = {
@@ -105,8 +111,10 @@ def _to_lists(offsets: Int32s | Int64s, values: object) -> pa.Array:
 
 
 def count_lost_neighbors(shards: ShardSet, part: Part) -> tuple[int, int]:
-    """Count the examples of a shard that hold a deleted document and one that is not. Also return the number of all
-    examples.
+    """Count the examples of a shard that contain both deleted and other documents.
+
+    Returns:
+        This number, and the number of all examples of the shard.
     """
     generation = int(part.labels["generation"])
     deleted = [
@@ -129,7 +137,13 @@ def count_lost_neighbors(shards: ShardSet, part: Part) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedDocument:
-    """One document of an example: its role there ("anchor" or "neighbour"), its row in the corpus, its generation."""
+    """A document of an example, with its row in the corpus.
+
+    Attributes:
+        role: "anchor" for the first document of the example, "neighbour" for the others.
+        document: The document's row in the corpus.
+        generation: The corpus update (counted from 1) that added this row.
+    """
 
     role: str  # anchor or neighbour
     document: Document
@@ -137,7 +151,7 @@ class TracedDocument:
 
 
 def open_corpus(place: Place, shards: Manifest) -> Corpus:
-    """Open the corpus from which a shard set was made. Raises InputError if it is no longer in the store."""
+    """Open the corpus from which a shard set was built. Raises InputError if it is no longer in the store."""
     parent = next(parent for parent in shards.parents if parent.role == "corpora")
     manifest = read_manifest(place, parent.folder)
     if manifest is None:
@@ -149,10 +163,11 @@ def open_corpus(place: Place, shards: Manifest) -> Corpus:
 
 
 def trace_example(shard_set: ShardSet, index: int) -> list[TracedDocument]:
-    """Return the documents of one example, in the order in which the example holds them.
+    """Return the documents of an example, in the order in which it contains them. Deleted examples are traced as well.
 
-    Those of a deleted example are found as well. Raises IndexError if there is no example of this number, and
-    InputError if the corpus is no longer in the store.
+    Raises:
+        IndexError: `index` is out of range or negative.
+        InputError: The corpus is no longer in the store.
     """
     example = shard_set[index]
     part, _ = shard_set.locate_row(index)
@@ -166,7 +181,7 @@ def trace_example(shard_set: ShardSet, index: int) -> list[TracedDocument]:
 
 
 def _trace_document(role: str, corpus: Corpus, id: bytes, revision: int, generation: int) -> TracedDocument:
-    """Return one document of an example. It must be in the corpus."""
+    """Return one document of an example. Raises AssertionError if the corpus does not contain it."""
     document = find_document(corpus, id, revision, generation)
     assert document is not None, f"document {id.hex()} of an example is in no part of its corpus"
     return TracedDocument(role=role, document=document, generation=generation)
@@ -175,13 +190,16 @@ def _trace_document(role: str, corpus: Corpus, id: bytes, revision: int, generat
 def find_document(
     corpus: Corpus, id: bytes, revision: int | None = None, generation: int | None = None
 ) -> Document | None:
-    """Return a document's row in the last part of the corpus that holds it; None if there is none.
+    """Find a document's row in the corpus, including deleted rows.
 
-    id:         16 bytes
-    revision:   only this revision; None: any
-    generation: only parts of this generation; None: all parts
+    Args:
+        corpus: The corpus to search. The ids of all its parts are read.
+        id: The document's id, 16 bytes.
+        revision: Revision of the document; None accepts any.
+        generation: The corpus update (counted from 1) that added the row; None searches all.
 
-    A deleted document is found as well.
+    Returns:
+        The row from the last part that contains the document, or None if there is none.
     """
     wanted = pa.scalar(id, pa.binary(len(id)))
     newest: tuple[PartView, int] | None = None

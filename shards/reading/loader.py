@@ -48,19 +48,20 @@ Prepared = TypeVar("Prepared")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatheredExamples:
-    """The live examples at some slots, one after another: B examples with T tokens in total, M of them masked.
+    """A batch of training examples: B examples that are not deleted, with T tokens in total, of which M are masked.
 
-    ids:          uint16 or uint32 [T], token ids as the model sees them, masks applied
-    offsets:      int32 [B + 1], the start of each example; the last is T
-    boundary:     int64 [B], tokens of the first segment; the length of the example if there is no second
-    labels:       int64 [B], of pairs: 0 if the second segment follows the first; None if the shards have no labels
-    masked:       int64 [M], positions of the masked tokens among the T
-    targets:      uint16 or uint32 [M], the original tokens
-    example_ids:  uint64 [B]
-    epochs:       int64 [B], the epoch in which each example is read
-    deleted:      number of slots left out because their example is deleted
-    by_component: int64 [components, TALLY_NAMES], counts for each component of a mixture; None if there is only one
-    word_starts:  bool [M], whether each target begins a word; None if not requested
+    Attributes:
+        ids: uint16 or uint32 [T], the token ids as the model sees them, with masks applied; one example after another
+        offsets: int32 [B + 1], the start of each example in `ids`; the last entry is T
+        boundary: int64 [B], the number of tokens of the first segment; the length of the example if it has one segment
+        labels: int64 [B], the label of each segment pair; None if the shards have no labels
+        masked: int64 [M], the positions of the masked tokens in `ids`
+        targets: uint16 or uint32 [M], the original tokens at these positions
+        example_ids: uint64 [B], the id of each example
+        epochs: int64 [B], the epoch in which each example is read
+        deleted: Number of requested examples that were left out because they are deleted.
+        by_component: int64 [shard sets, TALLY_NAMES], counts for each shard set of a mixture; None without a mixture
+        word_starts: bool [M], whether each target begins a word; None if it was not requested
     """
 
     ids: Ids
@@ -77,7 +78,7 @@ class GatheredExamples:
 
     @property
     def tallies(self) -> Int64s:
-        """Counts for each component of a mixture, in the order of `TALLY_NAMES`: int64 [components, tallies]."""
+        """Counts in the order of `TALLY_NAMES`, one row for each shard set of a mixture: int64 [shard sets, counts]."""
         if self.by_component is not None:
             return self.by_component
         counts = (self.num_examples + self.deleted, self.deleted, len(self.ids), len(self.masked))
@@ -85,48 +86,64 @@ class GatheredExamples:
 
     @property
     def num_examples(self) -> int:
-        """The number B of examples."""
+        """Number of examples in the batch."""
         return len(self.offsets) - 1
 
     @property
     def max_length(self) -> int:
-        """Tokens of the longest example; 0 if there are no examples."""
+        """Length of the longest example in tokens; 0 if the batch is empty."""
         return int(np.diff(self.offsets).max(initial=0))
 
 
 class SlotReader(Protocol):
-    """What a training needs of its input: the examples at slots. `Loader` reads one shard set, `Mixture` several."""
+    """Reads training examples by slot, a position in the endless training order.
+
+    Implemented by `Loader` for one shard set and by `Mixture` for several.
+    """
 
     def __len__(self) -> int:
-        """Return how many slots from slot 0 on hold no example twice; 0 if there are no examples."""
+        """Return how many slots, counted from slot 0, can be read before an example occurs again.
+
+        The result is 0 if there are no examples.
+        """
 
     def gather(self, slots: Slots) -> GatheredExamples:
-        """Read the live examples at these slots, in this order. Deleted ones are left out and counted."""
+        """Read the examples at these slots, in the given order. Deleted examples are left out and counted."""
 
     def find_lengths(self, slots: Slots) -> Int64s:
-        """Return the length in tokens of the example at each slot: int64 [slots], 0 if it is deleted."""
+        """Return the length in tokens of the example at each slot: int64 [slots]. Deleted examples get 0."""
 
     def check_read(self) -> None:
-        """Wait until all that was read so far is checked. Raises Damaged if a shard is not what was written."""
+        """Wait until all data read so far has been verified. Raises Damaged if a shard is damaged or was changed."""
 
     def locate_examples(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """Return each slot's component (0 if there is only one), and the number of its example there."""
+        """Return which example is at each slot.
+
+        Returns:
+            The index of the shard set in the mixture (uint16 [slots], 0 if there is only one), and the index of the
+            example in that shard set (int64 [slots]).
+        """
 
     def sample_token_counts(self, num_tokens: int) -> Int64s:
-        """Count how often each ordinary token occurs in a sample of about `num_tokens` tokens: int64 [vocabulary]."""
+        """Count how often each non-special token occurs in a sample of about `num_tokens` tokens.
+
+        Returns:
+            int64 [vocabulary], 0 for special tokens
+        """
 
 
 class Loader:
-    """Reads the examples of one split by slot, masked.
+    """Reads and masks the examples of one split of a shard set by slot, a position in the endless training order.
 
-    shard_set:        the split to read
-    seed:             decides the order of examples; the seed of the masks is in the shards' manifest
-    window:           mix the examples of this many shards at a time (`WindowedOrder`); None: mix all examples
-    shard_cache:      local folder to fetch windows into, if the set is in an object store; ignored without `window`
-    with_word_starts: whether the result says which targets begin a word
-    mask_rate:        share of tokens to mask, instead of the rate in the shards' manifest; only for dynamic masks
-                      without
-                      a schedule
+    Args:
+        shard_set: The split to read.
+        seed: Determines the order of the examples. The seed of the masks is stored with the shards.
+        window: Number of shards to shuffle together, see `WindowedOrder`. None shuffles all examples of the split.
+        shard_cache: Local folder for the shards in use, if the shard set is in an object store. It is ignored without
+            `window`.
+        with_word_starts: Whether `gather` also returns which masked tokens begin a word.
+        mask_rate: Share of tokens to mask, in place of the rate stored with the shards. It is only allowed if the
+            shards have dynamic masks without a schedule (AssertionError otherwise).
     """
 
     def __init__(
@@ -157,7 +174,7 @@ class Loader:
         self._vocabulary = read_mask_vocabulary(shard_set)
 
     def __len__(self) -> int:
-        """Return the number of examples in an epoch, deleted ones included."""
+        """Return the number of examples in an epoch, including deleted ones."""
         return len(self._set)
 
     @cached_property
@@ -165,14 +182,18 @@ class Loader:
         return ExampleColumns(self._set)
 
     def _open_columns(self, slots: Int64s) -> ExampleColumns:
-        """Return the columns that hold the examples at these slots."""
+        """Return the open columns of the shards that contain the examples at these slots."""
         return self._local_columns if self._window_cache is None else self._window_cache.open_columns_for_slots(slots)
 
     def gather(self, slots: Slots) -> GatheredExamples:
-        """Read the live examples at these slots, in this order. Deleted ones are left out and counted.
+        """Read and mask the examples at these slots, in the given order. Deleted examples are left out and counted.
 
-        Raises Damaged if a shard is found not to be what was written. Once many were read, that may be in a later call:
-        see `check_read`.
+        Args:
+            slots: A range, or int64 [slots], of positions in the training order. They must not be negative.
+
+        Raises:
+            Damaged: A shard is damaged or was changed. Once many record batches have been read, verification runs in
+                the background, and the error may come from a later call; see `check_read`.
         """
         numbers = to_slot_array(slots)
         examples, epochs = self._order.find_examples(numbers), self._order.find_epochs(numbers)
@@ -187,10 +208,13 @@ class Loader:
         return gathered
 
     def check_read(self) -> None:
-        """Wait until all that was read so far is checked. Raises Damaged if a shard is not what was written.
+        """Wait until all data read so far has been verified.
 
-        `gather` calls it with the last slot of an epoch, or if others read that one, with the first slots of the next.
-        Call it before you keep results of what you read in between.
+        `gather` does this itself when it reaches the end of an epoch. Call it before you store results that depend on
+        data read since then.
+
+        Raises:
+            Damaged: A shard is damaged or was changed.
         """
         if self._window_cache is not None:
             self._window_cache.check_read()
@@ -198,24 +222,30 @@ class Loader:
             self._local_columns.check_read()
 
     def find_lengths(self, slots: Slots) -> Int64s:
-        """Return the length in tokens of the example at each slot: int64 [slots], 0 if it is deleted."""
+        """Return the length in tokens of the example at each slot: int64 [slots]. Deleted examples get 0."""
         numbers = to_slot_array(slots)
         examples = self._order.find_examples(numbers)
         lengths = self._open_columns(numbers).find_lengths(examples)
         return lengths if self._is_live is None else lengths * self._is_live[examples]
 
     def locate_examples(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """Return for each slot component 0, the only one, and the number of its example."""
+        """Return which example is at each slot.
+
+        Returns:
+            Zeros (uint16 [slots]), because there is only one shard set, and the indices of the examples (int64
+            [slots]).
+        """
         numbers = to_slot_array(slots)
         return np.zeros(len(numbers), np.uint16), self._order.find_examples(numbers)
 
     def gather_examples(self, examples: Int64s, epochs: Int64s, slots: Int64s, deleted: int = 0) -> GatheredExamples:
-        """Read examples by number, masked as in the given epochs. Deleted ones must be left out: they are not refused.
+        """Read and mask examples by their index in the split. Deleted examples are read like any others.
 
-        examples: int64 [n], numbers of examples
-        epochs:   int64 [n], the epoch of each; it decides dynamic masks
-        slots:    int64 [n], the slot of each; it decides the mask rate, and which window of shards is open
-        deleted:  number of deleted examples that the caller has left out, to be reported in the result
+        Args:
+            examples: int64 [n], indices of examples; they are not bounds-checked
+            epochs: int64 [n], the epoch of each example, which determines its dynamic mask
+            slots: int64 [n], the slot of each example, which determines its mask rate and the shards to open
+            deleted: Number of deleted examples that the caller has left out; it is copied to the result.
         """
         columns = self._open_columns(slots)
         needs_word_starts = self._masking.kind == "dynamic" and self._masking.unit != "token"  # nothing else reads them
@@ -245,10 +275,10 @@ class Loader:
         )
 
     def sample_token_counts(self, num_tokens: int) -> Int64s:
-        """Count how often each ordinary token occurs in a sample of about `num_tokens` tokens: int64 [vocabulary].
+        """Count how often each non-special token occurs in a sample of about `num_tokens` tokens: int64 [vocabulary].
 
-        The sample is record batches at equal distances; in an object store, the beginnings of some shards. A split with
-        fewer tokens is counted as a whole.
+        Special tokens get 0. The sample consists of evenly spaced record batches; a split with fewer tokens is counted
+        completely. With a shard cache, it consists of the first rows of fewer than twice `MAX_SAMPLED_SHARDS` shards.
         """
         counts = np.zeros(len(self._vocabulary.is_special), np.int64)
         for ids in self._iter_sampled_ids(num_tokens):
@@ -272,21 +302,21 @@ class Loader:
 
 
 def to_slot_array(slots: Slots) -> Int64s:
-    """Return slots as an array: int64 [slots]."""
+    """Convert a range of slots to an int64 array. An array is returned unchanged."""
     return np.arange(slots.start, slots.stop, dtype=np.int64) if isinstance(slots, range) else slots
 
 
 def read_mask_settings(shard_set: ShardSet) -> MaskSettings:
-    """Return the settings with which a split is masked.
+    """Return the mask settings of a split from the shards' manifest.
 
-    Held-out examples are always masked at the last rate of a schedule.
+    For the held-out split the schedule is replaced by its last rate.
     """
     settings = bind_settings(MaskSettings, shard_set.manifest.settings["masking"], "shards.masking")
     return settings.held_out_settings if shard_set.split == "held-out" else settings
 
 
 def read_mask_vocabulary(shard_set: ShardSet) -> MaskVocabulary:
-    """Build the tables that masking needs from what the shards' manifest says about the vocabulary."""
+    """Build the vocabulary tables that masking needs from the shards' manifest."""
     facts = shard_set.manifest.facts
     vocabulary = build_mask_vocabulary(ShardVocabulary(facts["vocab_size"], facts["special_ids"]))
     if read_mask_settings(shard_set).random == "uniform":
@@ -295,9 +325,9 @@ def read_mask_vocabulary(shard_set: ShardSet) -> MaskVocabulary:
 
 
 def prefetch(items: Iterable[Item], prepare: Callable[[Item], Prepared]) -> Generator[Prepared, None, None]:
-    """Yield `prepare(item)` for each item, in order. A thread prepares the next one while the caller uses the last.
+    """Yield `prepare(item)` for each item, in order, while a thread already prepares the next item.
 
-    What `prepare` raises is raised here, when its item is due. Kernels hold no lock, so both run at the same time.
+    An exception raised by `prepare` is raised here when its item is due.
     """
     with ThreadPoolExecutor(1, "ahead") as thread:
         pending = deque[Future[Prepared]]()

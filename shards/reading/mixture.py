@@ -22,11 +22,13 @@ from shards.reading.order import Interleave
 
 
 class Mixture:
-    """Reads the examples of several components by slot.
+    """Reads several shard sets as one, with a fixed share of the slots (positions in the training order) for each.
 
-    readers:     one per component; either all have pair labels or none has
-    interleave:  assigns slots to components
-    first_slots: the first slot to read of each component, if earlier phases have read some; default: 0
+    Args:
+        readers: One reader per shard set. Either all of them have pair labels or none has.
+        interleave: Assigns each slot to a shard set.
+        first_slots: The slot of each shard set at which the mixture starts reading it, if earlier training phases have
+            read some. Default: 0 for all.
     """
 
     def __init__(self, readers: Sequence[SlotReader], interleave: Interleave, first_slots: Sequence[int] = ()) -> None:
@@ -36,7 +38,10 @@ class Mixture:
         self._first_slots = np.array(first_slots or [0] * len(readers), np.int64)
 
     def __len__(self) -> int:
-        """Return how many slots, from slot 0 on, can be read before a component begins its second epoch."""
+        """Return the number of slots, counted from slot 0, until some shard set has been read once completely.
+
+        The result assumes that every shard set starts at its slot 0: `first_slots` is ignored.
+        """
         lengths = [len(reader) for reader in self._readers]
         low, high = 0, min(lengths) * self._interleave.period + 1  # of so many slots some component has too many
         while high - low > 1:
@@ -46,12 +51,19 @@ class Mixture:
         return low
 
     def locate_slots(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """Return for each slot its component, and its slot in that component."""
+        """Return which slot of which shard set each slot of the mixture is.
+
+        Returns:
+            The index of the shard set (uint16 [slots]), and the slot within that shard set (int64 [slots]).
+        """
         components, inner = self._interleave.locate_slots(to_slot_array(slots))
         return components, inner + self._first_slots[components]
 
     def gather(self, slots: Slots) -> GatheredExamples:
-        """Read the live examples at these slots, in this order. Deleted ones are left out and counted."""
+        """Read the examples at these slots, in the given order. Deleted examples are left out and counted.
+
+        `by_component` of the result has the counts for each shard set. Raises Damaged as `Loader.gather` does.
+        """
         components, inner = self.locate_slots(slots)
         positions = [np.flatnonzero(components == number) for number in range(len(self._readers))]
         parts = [reader.gather(inner[own]) for reader, own in zip(self._readers, positions, strict=True)]
@@ -59,7 +71,7 @@ class Mixture:
         return reorder_examples(parts, np.argsort(np.concatenate(live)))
 
     def find_lengths(self, slots: Slots) -> Int64s:
-        """Return the length in tokens of the example at each slot: int64 [slots], 0 if it is deleted."""
+        """Return the length in tokens of the example at each slot: int64 [slots]. Deleted examples get 0."""
         components, inner = self.locate_slots(slots)
         lengths = np.zeros(len(inner), np.int64)
         for number, reader in enumerate(self._readers):
@@ -68,12 +80,20 @@ class Mixture:
         return lengths
 
     def check_read(self) -> None:
-        """Wait until all that was read so far is checked. Raises Damaged if a shard is not what was written."""
+        """Wait until all data read so far from all shard sets has been verified.
+
+        Raises:
+            Damaged: A shard is damaged or was changed.
+        """
         for reader in self._readers:
             reader.check_read()
 
     def locate_examples(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """Return for each slot its component, and the number of its example in that component."""
+        """Return which example is at each slot.
+
+        Returns:
+            The index of the shard set (uint16 [slots]), and the index of the example in that shard set (int64 [slots]).
+        """
         components, inner = self.locate_slots(slots)
         examples = np.zeros(len(inner), np.int64)
         for number, reader in enumerate(self._readers):
@@ -82,9 +102,9 @@ class Mixture:
         return components, examples
 
     def sample_token_counts(self, num_tokens: int) -> Int64s:
-        """Count how often each ordinary token occurs in about `num_tokens` tokens of the mixture: int64 [vocabulary].
+        """Estimate how often each non-special token occurs in `num_tokens` tokens of the mixture: int64 [vocabulary].
 
-        Each component contributes in proportion to its share of the slots.
+        A sample is counted in each shard set and scaled by that shard set's share of the slots.
         """
         shares = np.array(self._interleave.shares) / self._interleave.period
         totals = np.zeros(0, np.float64)
@@ -96,11 +116,11 @@ class Mixture:
 
 
 def reorder_examples(parts: Sequence[GatheredExamples], order: Int64s) -> GatheredExamples:
-    """Join what the components gathered into one batch, in a new order.
+    """Concatenate the batches of all shard sets and reorder their examples.
 
-    parts: what each component gathered
-    order: int64 [B], the number of the example to put at each place; examples are numbered consecutively, component by
-           component
+    Args:
+        parts: One batch per shard set. At least one is required.
+        order: int64 [B], for each output position the index of an example in the concatenated batches
     """
     whole = _join(parts)
     offsets = np.concatenate([[0], np.cumsum(np.diff(whole.offsets)[order])]).astype(np.int32)
@@ -121,7 +141,7 @@ def reorder_examples(parts: Sequence[GatheredExamples], order: Int64s) -> Gather
 
 
 def _join(parts: Sequence[GatheredExamples]) -> GatheredExamples:
-    """Join what the components gathered, one component after another."""
+    """Concatenate the batches of all shard sets. Raises AssertionError if only some have labels."""
     token_starts = np.cumsum([0, *(len(part.ids) for part in parts)])
     offsets = [part.offsets[1:] + begin for part, begin in zip(parts, token_starts[:-1], strict=True)]
     labels = [part.labels for part in parts if part.labels is not None]
@@ -153,11 +173,19 @@ def _copy_in_order(
     new_masked: Int64s,
     new_targets: Any,
 ) -> None:
-    """Copy tokens and masks, example by example, into `new_ids`, `new_masked` and `new_targets`.
+    """Copy the tokens and masks of each example, in the new order, into `new_ids`, `new_masked` and `new_targets`.
 
-    starts:  the start of each example in `ids`
-    firsts:  where each example's masks begin in `masked` and `targets`
-    offsets: the start of each example in `new_ids`, in the new order
+    Args:
+        order: int64 [B], the index of the example to copy to each position
+        starts: int32 [B + 1], the start of each example in `ids`
+        firsts: int64 [B + 1], the start of each example's masks in `masked` and `targets`
+        ids: [T], the token ids
+        masked: int64 [M], the positions of the masked tokens in `ids`
+        targets: [M], the original tokens at these positions
+        offsets: int32 [B + 1], the start of each output example in `new_ids`
+        new_ids: [T], output
+        new_masked: int64 [M], output: the positions of the masked tokens in `new_ids`
+        new_targets: [M], output
     """
     written = 0
     for row in range(len(order)):
@@ -175,8 +203,10 @@ def gather_mixture_plain(
 ) -> GatheredExamples:
     """Reference implementation of `Mixture.gather`, for tests.
 
-    components: the component of each slot
-    inner:      the number of each slot in its component
+    Args:
+        readers: One reader per shard set.
+        components: The index of the shard set of each slot.
+        inner: The slot within that shard set.
     """
     gathered = [readers[n].gather(range(slot, slot + 1)) for n, slot in zip(components, inner, strict=True)]
     tallies = [[0] * len(TALLY_NAMES) for _ in readers]

@@ -66,20 +66,23 @@ MAX_CACHED_BLOCKS = 2  # a step may begin in one and end in the next
 
 
 class Order(Protocol):
-    """Tells which example is at a slot, and in which epoch.
-
-    Arguments and results are int64 [slots]. Slots count from 0.
-    """
+    """Maps slots (positions in the endless training order, zero-based) to examples and epochs."""
 
     def find_examples(self, slots: Int64s) -> Int64s:
-        """Return the number of the example at each slot."""
+        """Return the index of the example at each slot: int64 [slots]."""
 
     def find_epochs(self, slots: Int64s) -> Int64s:
-        """Return the epoch of each slot, from 0: how often the whole set was read before."""
+        """Return the zero-based epoch of each slot: int64 [slots]."""
 
 
 class GlobalOrder:
-    """Reads all examples in each epoch, in a random permutation of its own."""
+    """Shuffles all examples in each epoch, with a new random permutation per epoch.
+
+    Args:
+        num_examples: Number of examples in an epoch, at most `MAX_EXAMPLES`.
+        seed: Seed of the permutations.
+        purpose: Name that makes the permutations independent of others with the same seed.
+    """
 
     def __init__(self, num_examples: int, seed: int, purpose: str = "order") -> None:
         assert num_examples <= MAX_EXAMPLES, num_examples
@@ -87,18 +90,23 @@ class GlobalOrder:
         self._root = np.uint64(compute_address(seed, purpose))
 
     def find_examples(self, slots: Int64s) -> Int64s:
-        """Return the number of the example at each slot."""
+        """Return the index of the example at each slot: int64 [slots]."""
         return permute_slots(slots, self._num_examples, self._root)
 
     def find_epochs(self, slots: Int64s) -> Int64s:
-        """Return the epoch of each slot, from 0."""
+        """Return the zero-based epoch of each slot: int64 [slots]."""
         return slots // self._num_examples
 
 
 def permute_slots(slots: Int64s, num_examples: int, root: np.uint64) -> Int64s:
-    """Return the example at each slot: int64 numbers in [0, num_examples), with one permutation per epoch.
+    """Return the index of the example at each slot: int64 [slots], in [0, num_examples).
 
-    root: the key of the order; the key of an epoch's permutation is derived from it
+    Each run of `num_examples` slots is an epoch and gets its own permutation.
+
+    Args:
+        slots: int64 [slots], not negative
+        num_examples: Number of examples in an epoch.
+        root: Random key from which the key of each epoch's permutation is derived.
     """
     examples = np.empty_like(slots)
     if len(slots):
@@ -107,19 +115,25 @@ def permute_slots(slots: Int64s, num_examples: int, root: np.uint64) -> Int64s:
 
 
 def find_global_examples(slots: Int64s, num_examples: int, seed: int) -> Int64s:
-    """Return the example at each slot in a global order: int64 in [0, num_examples), in the shape of `slots`."""
+    """Return the index of the example at each slot of a `GlobalOrder`: int64 [slots], in [0, num_examples)."""
     return GlobalOrder(num_examples, seed).find_examples(slots)
 
 
 def step_slots(step: int, batch: int, first_slot: int = 0) -> range:
-    """Return the slots of a step: a range of `batch` slots. first_slot: the slot at which step 0 begins"""
+    """Return the slots (positions in the training order) that a training step reads.
+
+    Args:
+        step: Zero-based step.
+        batch: Number of slots in a step.
+        first_slot: The slot at which step 0 begins.
+    """
     return range(first_slot + step * batch, first_slot + (step + 1) * batch)
 
 
 def take_rank_share(slots: range, rank: int, num_ranks: int) -> range:
-    """Return the slots that one rank reads of a step.
+    """Return the part of a step's slots that one process reads.
 
-    Shares are contiguous, cover the step, and are in the order of ranks.
+    The shares of all ranks are contiguous, follow one another in rank order, and together cover the step.
 
     >>> [take_rank_share(range(10, 15), rank, 2) for rank in range(2)]
     [range(10, 12), range(12, 15)]
@@ -128,9 +142,9 @@ def take_rank_share(slots: range, rank: int, num_ranks: int) -> range:
 
 
 def split_slots(slots: range, size: int, num_pieces: int) -> list[range]:
-    """Split slots into `num_pieces` pieces of at most `size`. If there are too few slots, the last pieces are empty.
+    """Split slots into `num_pieces` consecutive ranges of `size` slots. The last ranges may be shorter or empty.
 
-    There must not be more than `size * num_pieces` slots.
+    Raises AssertionError if there are more than `size * num_pieces` slots.
 
     >>> split_slots(range(5), 2, 4)
     [range(0, 2), range(2, 4), range(4, 5), range(5, 5)]
@@ -140,10 +154,11 @@ def split_slots(slots: range, size: int, num_pieces: int) -> list[range]:
 
 
 def compute_first_slots(sets: Sequence[Hashable], num_slots: Sequence[int]) -> list[int]:
-    """Return the slot at which each phase begins: a phase continues where the last phase with the same set ended.
+    """Return the slot at which each training phase begins. It continues after the last phase with the same data.
 
-    sets:      what each phase reads
-    num_slots: how many slots each phase reads
+    Args:
+        sets: The data that each phase reads.
+        num_slots: Number of slots that each phase reads.
 
     >>> compute_first_slots(["short", "long", "short"], [100, 10, 50])
     [0, 0, 100]
@@ -158,7 +173,7 @@ def compute_first_slots(sets: Sequence[Hashable], num_slots: Sequence[int]) -> l
 
 @kernel
 def _permute_slots(slots: Int64s, num_examples: int, bits: int, root: np.uint64, examples: Int64s) -> None:
-    """Fill `examples`, for one run of slots of the same epoch after another."""
+    """Fill `examples` with the index of the example at each slot, one epoch's run of slots at a time."""
     first = 0
     while first < len(slots):
         epoch = slots[first] // num_examples
@@ -174,9 +189,9 @@ def _permute_slots(slots: Int64s, num_examples: int, bits: int, root: np.uint64,
 
 @kernel
 def _permute_epoch(positions: Int64s, num_examples: int, bits: int, key: np.uint64, examples: Int64s) -> None:
-    """Fill `examples` for positions of one epoch.
+    """Fill `examples` with the permuted positions of one epoch. `positions` is overwritten.
 
-    Each round is applied to all positions, which keeps the processor busy.
+    Each Feistel round is applied to all positions before the next, which keeps the processor busy.
     """
     right_bits = np.uint64(bits - bits // 2)
     one = np.uint64(1)
@@ -208,9 +223,7 @@ def find_example_plain(slot: int, num_examples: int, seed: int, purpose: str = "
 
 
 def permute_plain(position: int, num_examples: int, key: int) -> int:
-    """Return the result of a key's permutation of [0, num_examples) for one position: the reference implementation, for
-    tests.
-    """
+    """Reference implementation of the permutation of [0, num_examples) for one position, for tests."""
     bits = (num_examples - 1).bit_length()
     right_bits = bits - bits // 2
     left_mask, right_mask = (1 << bits // 2) - 1, (1 << right_bits) - 1
@@ -225,11 +238,12 @@ def permute_plain(position: int, num_examples: int, key: int) -> int:
 
 
 class _EpochLayout(NamedTuple):
-    """One epoch of a windowed order.
+    """The order of the shards in one epoch of a `WindowedOrder`.
 
-    shards:        the shards in the order in which they are read
-    starts:        the position in the epoch at which each begins, and the end
-    window_starts: the position at which each window begins, and the end
+    Attributes:
+        shards: Indices of the shards, in reading order.
+        starts: [shards + 1], the number of examples before each shard; the last entry is the number of all examples
+        window_starts: [windows + 1], the number of examples before each window (a group of shards shuffled together)
     """
 
     shards: Int64s
@@ -238,10 +252,12 @@ class _EpochLayout(NamedTuple):
 
 
 class WindowedOrder:
-    """Reads shards in random order, and mixes the examples of a few shards at a time.
+    """Reads the shards in a random order and shuffles the examples of a few shards at a time.
 
-    sizes:  examples of each shard, at least one; examples are numbered consecutively through all shards
-    window: number of shards in a window
+    Args:
+        sizes: Number of examples in each shard, all positive. Examples are numbered consecutively through all shards.
+        window: Number of shards whose examples are shuffled together, at least 1.
+        seed: Seed of the order.
     """
 
     def __init__(self, sizes: Sequence[int], window: int, seed: int) -> None:
@@ -255,11 +271,11 @@ class WindowedOrder:
 
     @property
     def num_windows(self) -> int:
-        """The number of windows in an epoch."""
+        """Number of windows (groups of shards shuffled together) in an epoch."""
         return -(-len(self._sizes) // self._window)
 
     def find_examples(self, slots: Int64s) -> Int64s:
-        """Return the number of the example at each slot."""
+        """Return the index of the example at each slot: int64 [slots]."""
         examples = np.empty_like(slots)
         windows = self.find_windows(slots)
         for window in _list_distinct(windows):
@@ -268,11 +284,11 @@ class WindowedOrder:
         return examples
 
     def find_epochs(self, slots: Int64s) -> Int64s:
-        """Return the epoch of each slot, from 0."""
+        """Return the zero-based epoch of each slot: int64 [slots]."""
         return slots // self._num_examples
 
     def find_windows(self, slots: Int64s) -> Int64s:
-        """Return the window of each slot, counted from the first window of epoch 0."""
+        """Return the index of the window (group of shards) of each slot: int64 [slots], counted through all epochs."""
         epochs = self.find_epochs(slots)
         positions, windows = slots - epochs * self._num_examples, np.empty_like(slots)
         for epoch in _list_distinct(epochs):
@@ -282,13 +298,13 @@ class WindowedOrder:
         return windows
 
     def list_shards(self, window: int) -> list[int]:
-        """Return the numbers of the shards in a window."""
+        """Return the indices of the shards in a window. Windows are counted through all epochs."""
         epoch, number = divmod(window, self.num_windows)
         shards: list[int] = self._get_layout(epoch).shards[number * self._window : (number + 1) * self._window].tolist()
         return shards
 
     def _find_in_window(self, window: int, slots: Int64s) -> Int64s:
-        """Return the examples at slots that are all in one window."""
+        """Return the index of the example at each slot. All slots must be in this window."""
         epoch, number = divmod(window, self.num_windows)
         layout = self._get_layout(epoch)
         start, end = layout.window_starts[number : number + 2]
@@ -299,7 +315,7 @@ class WindowedOrder:
         return examples
 
     def _get_layout(self, epoch: int) -> _EpochLayout:
-        """Return the layout of an epoch. The last `MAX_CACHED_EPOCHS` are cached."""
+        """Return the shard order of an epoch. The last `MAX_CACHED_EPOCHS` results are cached."""
         if epoch not in self._layouts:
             num = len(self._sizes)
             shards = self._shard_order.find_examples(np.arange(epoch * num, (epoch + 1) * num))
@@ -311,7 +327,7 @@ class WindowedOrder:
 
 
 def _list_distinct(numbers: Int64s) -> list[int]:
-    """Return the different numbers in ascending order. This is fast if all are equal, which is the usual case."""
+    """Return the distinct values, ascending. This is fast in the common case that all values are equal."""
     if len(numbers) and numbers.min() == numbers.max():
         return [int(numbers[0])]
     distinct: list[int] = np.unique(numbers).tolist()
@@ -335,10 +351,11 @@ def find_windowed_example_plain(slot: int, sizes: Sequence[int], window: int, se
 
 
 class BlockLayout(NamedTuple):
-    """The slots of one block of an interleave.
+    """The assignment of a block of slots to the shard sets of a mixture.
 
-    components:   uint16 [slots], the component of each slot
-    slot_numbers: int32 [slots], which of that component's slots in the block it is, from 0
+    Attributes:
+        components: uint16 [slots], the index of the shard set that each slot belongs to
+        slot_numbers: int32 [slots], how many earlier slots of the block belong to the same shard set
     """
 
     components: UInt16s
@@ -346,10 +363,14 @@ class BlockLayout(NamedTuple):
 
 
 class Interleave:
-    """Assigns the slots of a mixture to its components.
+    """Assigns each slot of a mixture to one of its shard sets, periodically and as evenly as possible.
 
-    shares: number of slots of each component in a period
-    block:  number of slots to lay out at a time; each component must have at least one in each block
+    Args:
+        shares: Number of slots of each shard set in a period. All must be positive.
+        block: Number of slots that are assigned at a time. Each shard set must get at least one slot in each block.
+
+    Raises:
+        AssertionError: The shares do not fit these limits, or add up to more than `MAX_PERIOD_SLOTS`.
     """
 
     def __init__(self, shares: Sequence[int], block: int = BLOCK_SLOTS) -> None:
@@ -362,7 +383,11 @@ class Interleave:
         self._layouts = OrderedDict[int, BlockLayout]()
 
     def locate_slots(self, slots: Int64s) -> tuple[UInt16s, Int64s]:
-        """Return for each slot its component (uint16 [slots]), and its slot in that component (int64 [slots])."""
+        """Return which slot of which shard set each slot of the mixture is.
+
+        Returns:
+            The index of the shard set (uint16 [slots]), and the slot within that shard set (int64 [slots]).
+        """
         periods, positions = np.divmod(slots, self.period)
         blocks = positions // self._block
         components, component_slots = np.empty(len(slots), np.uint16), np.empty(len(slots), np.int64)
@@ -376,7 +401,7 @@ class Interleave:
         return components, component_slots
 
     def count_before(self, slot: int) -> tuple[int, ...]:
-        """Return how many slots each component has before a slot."""
+        """Return how many of the slots before `slot` belong to each shard set."""
         period, position = divmod(slot, self.period)
         block, offset = divmod(position, self._block)
         components = self._get_layout(block).components[:offset] if offset else np.zeros(0, np.uint16)
@@ -387,12 +412,16 @@ class Interleave:
         )
 
     def _count_before_block(self, position: int) -> list[int]:
-        """Return how many slots of a period each component has before a block: its part to within one."""
+        """Return how many of the first `position` slots of a period belong to each shard set.
+
+        `position` must be the start or end of a block. Each count differs from the exact share of `position` by less
+        than one.
+        """
         sums = [position * total // self.period for total in self._cumulative_shares]
         return [above - below for below, above in pairwise(sums)]
 
     def _get_layout(self, block: int) -> BlockLayout:
-        """Return the layout of a block of a period. The last `MAX_CACHED_BLOCKS` that were built are cached."""
+        """Return the assignment of a block of the period. The last `MAX_CACHED_BLOCKS` results are cached."""
         layout = self._layouts.get(block)
         if layout is None:
             first = block * self._block
@@ -405,7 +434,11 @@ class Interleave:
 
 
 def lay_out_block(counts: Int64s) -> BlockLayout:
-    """Assign slots to components evenly. counts: int64 [components], how many slots each gets, 0 or more"""
+    """Assign a block of slots to shard sets as evenly as possible.
+
+    Args:
+        counts: int64 [shard sets], the number of slots that each shard set gets. They must not be negative.
+    """
     layout = BlockLayout(np.empty(counts.sum(), np.uint16), np.empty(counts.sum(), np.int32))
     _fill_layout(counts, *layout)
     return layout
@@ -413,7 +446,7 @@ def lay_out_block(counts: Int64s) -> BlockLayout:
 
 @kernel
 def _fill_layout(counts: Int64s, components: UInt16s, slot_numbers: Int32s) -> None:
-    """Write the component and slot number of each slot. `earliest` and `due` bound the next slot of each component."""
+    """Fill both arrays of a `BlockLayout` by giving each slot to the shard set with the earliest deadline."""
     num_slots, num = len(components), len(counts)
     num_given, earliest, due = np.zeros(num, np.int64), np.zeros(num, np.int64), np.zeros(num, np.int64)
     for component in range(num):
@@ -435,7 +468,7 @@ def _fill_layout(counts: Int64s, components: UInt16s, slot_numbers: Int32s) -> N
 
 
 def lay_out_block_plain(counts: Sequence[int]) -> list[tuple[int, int]]:
-    """Reference implementation of `lay_out_block` as a pair for each slot, for tests."""
+    """Reference implementation of `lay_out_block`, for tests. Returns a pair (component, slot number) for each slot."""
     total, slots = sum(counts), list[tuple[int, int]]()
     given = [0] * len(counts)
     for slot in range(total):
@@ -447,9 +480,10 @@ def lay_out_block_plain(counts: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def to_whole_shares(weights: Sequence[Fraction]) -> tuple[int, ...]:
-    """Return the smallest whole numbers in the same proportions as the weights.
+    """Convert weights to the smallest integers in the same proportions.
 
-    If their sum would exceed `MAX_PERIOD_SLOTS`, return the nearest whole numbers with that sum.
+    If these would add up to more than `MAX_PERIOD_SLOTS`, the result is rounded to integers with that sum, some of
+    which may be 0. The weights must be positive.
 
     >>> to_whole_shares([Fraction("0.7"), Fraction("0.3")]), to_whole_shares([Fraction(1), Fraction(2)])
     ((7, 3), (1, 2))
@@ -465,9 +499,11 @@ def to_whole_shares(weights: Sequence[Fraction]) -> tuple[int, ...]:
 
 
 def apportion(total: int, fractions: Sequence[Fraction]) -> tuple[int, ...]:
-    """Split a total into whole numbers in given proportions, each to within one (method of largest remainders).
+    """Split `total` into integers in the given proportions by the largest remainder method.
 
-    fractions: parts of the whole; they add up to 1
+    Args:
+        total: The sum of the result.
+        fractions: The proportions, which must add up to 1.
 
     >>> apportion(10, [Fraction(1, 3), Fraction(2, 3)])
     (3, 7)

@@ -39,11 +39,13 @@ Record: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFormat:
-    """The column names and padding values of records.
+    """Column names and padding values of records.
 
-    pad_id:      id of the padding token
-    label:       column for the label of a pair, `next_sentence_label` or `sentence_order_label`; None without labels
-    masked_only: whether only masked tokens have a label; if the shards have no masks, every token has one
+    Attributes:
+        pad_id: Id of the padding token.
+        label: Column of the label of a segment pair, "next_sentence_label" or "sentence_order_label"; None without
+            labels.
+        masked_only: Whether only masked tokens have a label. If False, every token is its own label.
     """
 
     pad_id: int
@@ -52,7 +54,7 @@ class RecordFormat:
 
     @staticmethod
     def from_manifest(manifest: Manifest) -> "RecordFormat":
-        """Return the format for the records of a shard set."""
+        """Return the format for the records of a shard set. The vocabulary must have a padding token."""
         facts = manifest.facts
         labels = facts.get("labels", "next-sentence") if facts["pair_labels"] else None
         return RecordFormat(
@@ -63,14 +65,18 @@ class RecordFormat:
 
     @property
     def fill_values(self) -> Mapping[str, int]:
-        """The padding value of each column that has one number per token."""
+        """Padding value of each column that has one value per token."""
         return {"input_ids": self.pad_id, "attention_mask": 0, "token_type_ids": 0, "labels": IGNORED}
 
 
 def pad_examples(gathered: GatheredExamples, format: RecordFormat, width: int) -> Record:
-    """Return gathered examples as padded columns: int64 [B, width] each, and [B] for the label of pairs.
+    """Convert a batch to padded columns: int64 [B, width] each, and int64 [B] for the label of a segment pair.
 
-    Raises InputError if an example has more than `width` tokens.
+    The columns are `input_ids`, `attention_mask`, `token_type_ids` and `labels`, as Hugging Face models take them.
+    Unmasked and padding positions have the label -100.
+
+    Raises:
+        InputError: An example has more than `width` tokens.
     """
     if gathered.max_length > width:
         raise InputError(
@@ -90,9 +96,15 @@ def pad_examples(gathered: GatheredExamples, format: RecordFormat, width: int) -
 
 
 def to_records(gathered: GatheredExamples, format: RecordFormat, width: int = 0) -> list[Record]:
-    """Return each gathered example as a record, padded to `width` tokens; 0: without padding.
+    """Convert a batch to one record (a dict of arrays) per example.
 
-    Raises InputError if an example has more than `width` tokens.
+    Args:
+        gathered: The batch.
+        format: Column names and padding values.
+        width: Number of tokens to which each record is padded; 0 does not pad.
+
+    Raises:
+        InputError: `width` is not 0 and an example has more tokens.
     """
     rows = pad_examples(gathered, format, width or gathered.max_length)
     ends = np.full(gathered.num_examples, width) if width else np.diff(gathered.offsets)
@@ -103,14 +115,18 @@ def to_records(gathered: GatheredExamples, format: RecordFormat, width: int = 0)
 
 
 class ExampleRecords:
-    """The live examples of one or more epochs as records, by number.
+    """A random-access data source: record i is the i-th example in training order that is not deleted.
 
-    seed:   decides the order; the seed of the masks is in the shards' manifest
-    epochs: how many epochs follow one another, each in its own order with its own masks
-    first:  the epoch of number 0
-    padded: whether all records are as wide as the longest example may be, as batches of one shape need it
+    Args:
+        shard_set: The split to read.
+        seed: Determines the order of the examples. The seed of the masks is stored with the shards.
+        epochs: Number of epochs, which follow one another. Each has its own order and its own masks.
+        first: Zero-based epoch in which record 0 lies.
+        padded: Whether every record is padded to the maximum length of the shards' examples, so that batches have one
+            shape.
 
-    Raises InputError if the split has no live example.
+    Raises:
+        InputError: The split has no example that is not deleted, or `epochs` or `first` is out of range.
     """
 
     def __init__(
@@ -131,7 +147,9 @@ class ExampleRecords:
         return {"_cached_slots": None, **{name: getattr(self, name) for name in names}}
 
     def __repr__(self) -> str:
-        """Return what the numbers mean. Grain refuses to resume from a checkpoint if this text has changed."""
+        """Return a text of everything that record indices depend on. Grain only resumes from a checkpoint with the same
+        text.
+        """
         asked = {**self.identity, "epochs": self.epochs, "first": self.first, "padded": self.padded, "len": len(self)}
         return f"ExampleRecords({', '.join(f'{name}={value!r}' for name, value in asked.items())})"
 
@@ -139,22 +157,26 @@ class ExampleRecords:
         return self.epochs * self.num_live
 
     def __getitem__(self, number: int) -> Record:
-        """Return one record. Raises IndexError: numbers are not counted from the end."""
+        """Return one record. Raises IndexError for an index out of range, including negative ones."""
         if not 0 <= number < len(self):
             raise IndexError(f"example {number} of {len(self)}")
         return self.read([number])[0]
 
     def read(self, numbers: Sequence[int] | Int64s) -> list[Record]:
-        """Return the records with these numbers, read in one call. Numbers are as in `gather`."""
+        """Return the records with these indices, read in one call. See `gather` for the allowed indices."""
         return to_records(
             self.gather(np.asarray(numbers, np.int64)), self.format, self.max_length if self.padded else 0
         )
 
     def gather(self, numbers: Int64s) -> GatheredExamples:
-        """Return the examples with these numbers as the loader gathers them, after all that was read is checked.
+        """Return the examples with these record indices as one batch, after verifying all data read so far.
 
-        Numbers must not be negative; those past the last epoch continue with the epochs after it. Raises Damaged if a
-        file is not what was written.
+        Args:
+            numbers: int64 [n], indices of records. They must not be negative. Indices past the last epoch continue into
+                later epochs.
+
+        Raises:
+            Damaged: A shard is damaged or was changed.
         """
         gathered = self._loader.gather(self.to_slots(numbers))
         self._loader.check_read()
@@ -162,7 +184,10 @@ class ExampleRecords:
         return gathered
 
     def to_slots(self, numbers: Int64s) -> Int64s:
-        """Return the slot of each number. Numbers past the last epoch continue with the epochs after it."""
+        """Convert record indices to slots, which are positions in the training order that includes deleted examples.
+
+        Indices past the last epoch continue into later epochs.
+        """
         if self._all_live:
             return numbers + self.first * self.num_live
         epochs, positions = np.divmod(numbers, self.num_live)
@@ -174,7 +199,7 @@ class ExampleRecords:
 
     @cached_property
     def num_live(self) -> int:
-        """The number of live examples in an epoch."""
+        """Number of examples in an epoch that are not deleted."""
         return int(self.shard_set.is_live.sum()) if self.shard_set.deleted_rows else len(self.shard_set)
 
     @property
@@ -182,10 +207,7 @@ class ExampleRecords:
         return self.num_live == len(self.shard_set)
 
     def _list_live_slots(self, epoch: int) -> Int64s:
-        """Return the slots of live examples in an epoch, in ascending order.
-
-        Those of the last epoch asked for are cached.
-        """
+        """Return the slots of an epoch without those of deleted examples, ascending. The last result is cached."""
         if self._cached_slots is None or self._cached_slots[0] != epoch:
             size = len(self.shard_set)
             slots = np.arange(epoch * size, (epoch + 1) * size, dtype=np.int64)
@@ -198,34 +220,36 @@ class ExampleRecords:
 
     @cached_property
     def format(self) -> RecordFormat:
-        """The names and padding values of the records' columns."""
+        """Column names and padding values of the records."""
         return RecordFormat.from_manifest(self.shard_set.manifest)
 
     @property
     def max_length(self) -> int:
-        """The number of tokens of the longest example that the shards may hold."""
+        """Maximum length of an example in tokens, from the shards' settings."""
         return int(self.shard_set.manifest.facts["length"])
 
     @cached_property
     def identity(self) -> dict[str, Json]:
-        """What the meaning of the numbers depends on. It does not change when examples are deleted."""
+        """Everything that determines which example an index stands for. It stays the same when examples are deleted."""
         parts = [part.content for part in self.shard_set.parts]
         return {"shards": compute_fingerprint(parts=parts), "split": self.shard_set.split, "seed": self.seed}
 
 
 class MaskedRows(NamedTuple):
-    """n examples, padded to the length L of the longest."""
+    """A batch of n masked examples, padded to the length L of the longest."""
 
     input_ids: Int64s  # [n, L], the padding's id after the last token
     labels: Int64s  # [n, L], -100 where nothing is to be guessed
 
 
 def to_rows(ids: Ids, offsets: Int64s, masked: MaskedTokens, pad_id: int) -> MaskedRows:
-    """Pad masked examples to rows as long as the longest example.
+    """Pad masked examples to the length of the longest one.
 
-    ids:     [tokens], all examples one after another, already masked
-    offsets: int64 [n + 1], the start of each example in `ids`
-    masked:  the masked tokens, as `mask_tokens` returned them
+    Args:
+        ids: [tokens], the masked ids of all examples, one after another
+        offsets: int64 [n + 1], the start of each example in `ids`
+        masked: The masked tokens, as returned by `mask_tokens`.
+        pad_id: Id of the padding token.
     """
     num, max_length = len(offsets) - 1, int(np.diff(offsets).max(initial=0))
     rows = MaskedRows(np.empty((num, max_length), np.int64), np.empty((num, max_length), np.int64))
@@ -246,7 +270,7 @@ def _write_rows(
     input_ids: Int64s,
     labels: Int64s,
 ) -> None:
-    """Write the ids and the labels of each example into rows of one length, and pad them."""
+    """Write the ids and labels of each example to its row of `input_ids` and `labels`, and pad the rest of the row."""
     for row in range(len(input_ids)):
         start, end = offsets[row], offsets[row + 1]
         source, target = ids[start:end], input_ids[row]

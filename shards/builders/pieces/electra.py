@@ -77,13 +77,20 @@ def plan_electra(
     single: float,
     pieces: Int64s,
 ) -> int:
-    """Plan the examples of one copy: write their pieces into `pieces`, in order, and return how many pieces there are.
+    """Plan the examples of one copy and return the number of their pieces (runs of one document's tokens).
 
-    addresses: uint64 [2], keys of the random choices in `PURPOSES`
-    length:    number of tokens of the longest example, special tokens included
-    short:     probability that an example aims at a shorter, drawn length
-    single:    probability that an example has one segment
-    pieces:    int64 [room, PIECE_WIDTH]
+    Args:
+        word_starts: uint8 [tokens], 1 if the token begins a word
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        documents: int64 [documents + 1], the index of the first sentence of each document
+        keys: uint64 [documents], the hash of each document
+        copy_key: Random key of the copy, from `compute_copy_key`.
+        addresses: uint64 [2], the random keys of the choices in `PURPOSES`
+        length: Maximum length of an example in tokens, including special tokens.
+        short: Probability that an example is shorter, with a random target length.
+        single: Probability that an example has only one segment, although it has several sentences.
+        pieces: int64 [at least the number of pieces, PIECE_WIDTH], output: one row per piece, in order; it is not
+            bounds-checked
     """
     num, example = 0, 0
     for document in range(len(documents) - 1):
@@ -111,13 +118,16 @@ def plan_electra(
 
 @kernel
 def _draw_target(key: np.uint64, length: int, short: float) -> int:
-    """Draw how many tokens an example should have: `length`, or with probability `short` from MIN_TARGET on."""
+    """Draw the target length of an example in tokens.
+
+    It is `length`, or with probability `short` a random number in [MIN_TARGET, length].
+    """
     return MIN_TARGET + draw_below_one(key, 1, length - MIN_TARGET + 1) if draw_uniform_one(key, 0) < short else length
 
 
 @kernel
 def _divide(sentences: Int64s, start: int, first: int, end: int, target: int, single: float, key: np.uint64) -> int:
-    """Return the number of the sentence with which the second segment begins; `end` if there is no second segment."""
+    """Return the index of the sentence with which the second segment begins, or `end` if there is no second segment."""
     if draw_uniform_one(key, 0) < single:
         return end
     wanted, middle = (target - 3) // 2, first + 1
@@ -130,10 +140,10 @@ def _divide(sentences: Int64s, start: int, first: int, end: int, target: int, si
 
 @kernel
 def _trim_segments(word_starts: Bytes, start: int, middle: int, end: int, length: int) -> tuple[int, int]:
-    """Return where the first segment ends and where the second ends, so that both fit into `length` tokens.
+    """Return the end of the first and of the second segment after trimming, so that both fit into `length` tokens.
 
-    Ends are at word starts, unless a word is longer than an example. Both are the same if there is no second segment,
-    or if none of its words fits.
+    Segments are cut at word starts, unless a single word is longer than an example. Both ends are equal if there is no
+    second segment or if its first word does not fit.
     """
     if middle - start > length - 2:
         a_end = find_word_cut(word_starts, start, length - 2)
@@ -149,10 +159,11 @@ def _trim_segments(word_starts: Bytes, start: int, middle: int, end: int, length
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectraInput:
-    """Two segments that follow one another, or one, without a label, as ELECTRA reads them.
+    """Two consecutive segments, or one, without a label, as in ELECTRA.
 
-    short_sequence_probability: share of examples that aim at a shorter, drawn length
-    one_segment_probability:    share of examples of one segment
+    short_sequence_probability: probability that an example is shorter, with a random target length
+    one_segment_probability:    probability that an example has one segment; an example with a single sentence always
+                                has one
     """
 
     kind: ClassVar[str] = "electra"
@@ -169,15 +180,22 @@ class ElectraInput:
         check_range("shards.one_segment_probability", self.one_segment_probability, 0, 1)
 
     def check(self, common: Common) -> None:
-        """Accept all settings: everything goes together."""
+        """Accept all settings, because none of them conflict."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Return the examples of all copies."""
+        """Build ELECTRA's examples of one shard, `common.copies` times. See `ExampleInput.build`."""
         return build_electra(columns, self, common, ExampleLayout.from_vocabulary(vocabulary, 2))
 
 
 def build_electra(columns: DocumentTokens, own: ElectraInput, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """Build the examples of all copies with the kernel."""
+    """Build ELECTRA's examples of one shard with the kernel, `common.copies` times with different random choices.
+
+    Args:
+        columns: The documents of the shard.
+        own: Settings of this input.
+        common: Settings shared by all inputs.
+        layout: Special tokens and number of segments.
+    """
     check_columns(columns)
     parts, ledgers = [], []
     trims = 2 * len(columns.ids) // (common.length - 3) + 1  # what is trimmed and what follows it do not fit together
@@ -193,7 +211,10 @@ def build_electra(columns: DocumentTokens, own: ElectraInput, common: Common, la
 
 
 def _build_ledger(columns: DocumentTokens, plan: Int64s) -> Ledger:
-    """Build the ledger of one copy. Figures: examples with one segment, and examples that end inside a sentence."""
+    """Build the ledger (an account of every token) of one copy.
+
+    It also counts the examples with one segment and the examples that end inside a sentence.
+    """
     lasts = np.diff(plan[:, EXAMPLE], append=-1) != 0
     ends = plan[lasts, END]
     inside = columns.sentences[np.searchsorted(columns.sentences, ends)] != ends
@@ -220,7 +241,7 @@ def build_electra_plain(
 def _iter_examples_plain(
     columns: DocumentTokens, document: int, own: ElectraInput, common: Common, copy: int
 ) -> Iterator[PlannedExample]:
-    """Yield the examples of one document and copy."""
+    """Yield the examples of one document in one copy."""
     first, last = columns.documents[document : document + 2].tolist()
     rest = [range(*bounds) for bounds in pairwise(columns.sentences[first : last + 1].tolist())]
     ordinal = 0
@@ -243,9 +264,9 @@ def _iter_examples_plain(
 
 
 def _divide_sentences_plain(sentences: list[range], wanted: int, *, exceeds: bool) -> tuple[range, range]:
-    """Divide sentences into two segments: the first has fewer than `wanted` tokens, or one sentence, whichever is more.
+    """Divide sentences into two segments. The first has fewer than `wanted` tokens, but at least one sentence.
 
-    exceeds: whether the first segment takes one more sentence, and so may exceed `wanted`
+    If `exceeds` is True, the first segment takes one more sentence and may then have more than `wanted` tokens.
     """
     a = sentences[0]
     end = sentences[-1].stop
@@ -258,7 +279,7 @@ def _divide_sentences_plain(sentences: list[range], wanted: int, *, exceeds: boo
 
 
 def _trim_segments_plain(columns: DocumentTokens, a: range, b: range, length: int) -> tuple[range, range]:
-    """Trim both segments so that they fit into `length` tokens."""
+    """Trim both segments so that they fit into `length` tokens. The second may become empty."""
     if len(a) > length - 2:
         words = [place for place in a[1 : length - 1] if columns.word_starts[place]]
         return range(a.start, max(words, default=a.start + length - 2)), range(0)

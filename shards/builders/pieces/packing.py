@@ -63,12 +63,17 @@ def plan_packs(
     crosses: bool,
     pieces: Int64s,
 ) -> int:
-    """Plan the examples of one copy: write their pieces into `pieces`, in order, and return how many pieces there are.
+    """Plan the examples of one copy and return the number of their pieces (runs of one document's tokens).
 
-    order:   int64 [documents], the order in which documents follow one another
-    room:    most tokens of an example, without its first and last special token
-    crosses: whether an example may continue from one document into the next
-    pieces:  int64 [room for all pieces, PIECE_WIDTH]
+    Args:
+        word_starts: uint8 [tokens], 1 if the token begins a word
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        documents: int64 [documents + 1], the index of the first sentence of each document
+        order: int64 [documents], the order in which the documents are packed
+        room: Maximum number of tokens in an example, without its first and last special token.
+        crosses: Whether an example may continue from one document into the next.
+        pieces: int64 [at least the number of pieces, PIECE_WIDTH], output: one row per piece, in order; it is not
+            bounds-checked
     """
     num, example, num_tokens, is_open = 0, -1, 0, False
     for document in order:
@@ -100,9 +105,9 @@ PACK_SPECIALS = 2
 class PackSettings:
     """Settings of the packer.
 
-    length:  of the longest example, in tokens with specials
+    length:  maximum length of an example in tokens, including special tokens
     crosses: whether an example may continue from one document into the next
-    copies:  how often the documents are packed, in another order each time
+    copies:  how often the documents are packed, each time in another order
     """
 
     length: int = 512
@@ -118,7 +123,7 @@ class PackSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullSentencesInput:
-    """Sentences that follow one another, over the ends of documents, as RoBERTa reads them."""
+    """Consecutive whole sentences up to the maximum length, also across the ends of documents, as in RoBERTa."""
 
     kind: ClassVar[str] = "full-sentences"
     version: ClassVar[int] = 1
@@ -128,10 +133,10 @@ class FullSentencesInput:
     crosses: ClassVar[bool] = True
 
     def check(self, common: Common) -> None:
-        """Accept all settings: everything goes together."""
+        """Accept all settings, because none of them conflict."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Return the examples of all copies."""
+        """Pack the sentences of one shard into examples, `common.copies` times. See `ExampleInput.build`."""
         own = PackSettings(length=common.length, crosses=self.crosses, copies=common.copies, seed=common.seed)
         ids = vocabulary.special_ids
         return BuiltExamples(*pack_sentences(columns, own, cls_id=ids["cls"], sep_id=ids["sep"]))
@@ -139,7 +144,7 @@ class FullSentencesInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocSentencesInput(FullSentencesInput):
-    """Sentences that follow one another in one document."""
+    """Consecutive whole sentences of one document, up to the maximum length."""
 
     kind: ClassVar[str] = "doc-sentences"
     crosses: ClassVar[bool] = False
@@ -148,7 +153,18 @@ class DocSentencesInput(FullSentencesInput):
 def pack_sentences(
     columns: DocumentTokens, settings: PackSettings, *, cls_id: int, sep_id: int
 ) -> tuple[Examples, tuple[Ledger, ...]]:
-    """Pack whole sentences into examples. Return the examples of all copies, and one checked ledger for each copy."""
+    """Pack whole sentences into examples, `settings.copies` times. A sentence is only cut if it is longer than an
+    example.
+
+    Args:
+        columns: The documents of the shard.
+        settings: Settings of the packer.
+        cls_id: Id of the [CLS] token.
+        sep_id: Id of the [SEP] token.
+
+    Returns:
+        The examples of all copies, and one checked ledger (an account of every token) per copy.
+    """
     check_columns(columns)
     plans = [_plan_copy(columns, settings, copy) for copy in range(settings.copies)]
     layout = ExampleLayout(cls_id, sep_id)
@@ -157,9 +173,9 @@ def pack_sentences(
 
 
 def draw_document_order(columns: DocumentTokens, seed: int, copy: int) -> Int64s:
-    """Return the order in which the documents of a copy follow one another: int64 [documents].
+    """Return the order in which a copy packs the documents: int64 [documents].
 
-    Copy 0 keeps the order of the columns.
+    Copy 0 keeps the order of the columns; the other copies shuffle it.
     """
     if copy == 0:
         return np.arange(len(columns.keys), dtype=np.int64)
@@ -167,7 +183,9 @@ def draw_document_order(columns: DocumentTokens, seed: int, copy: int) -> Int64s
 
 
 def _plan_copy(columns: DocumentTokens, settings: PackSettings, copy: int) -> Int64s:
-    """Plan the examples of one copy: int64 [pieces, PIECE_WIDTH]."""
+    """Return the plan of one copy: int64 [pieces, PIECE_WIDTH], one row for each run of one document's tokens in one
+    example.
+    """
     room = settings.length - PACK_SPECIALS
     cap = len(columns.sentences) + 2 * (len(columns.ids) // room + 1)  # a sentence's, and two cuts for each room
     pieces = np.empty((cap, PIECE_WIDTH), np.int64)
@@ -177,9 +195,9 @@ def _plan_copy(columns: DocumentTokens, settings: PackSettings, copy: int) -> In
 
 
 def build_pack_ledger(columns: DocumentTokens, pieces: Int64s) -> Ledger:
-    """Build the ledger of one copy: the tokens of the documents, and the tokens in its examples.
+    """Build and check the ledger (an account of every token) of one copy.
 
-    Figure: pieces that begin inside a sentence.
+    Its figure `cut_sentences` counts the pieces that begin inside a sentence.
     """
     placed = int((pieces[:, END] - pieces[:, START]).sum())
     outcomes = {"placed": placed, "truncated": 0, "left_over": 0}
@@ -202,7 +220,7 @@ def pack_sentences_plain(
 
 
 def _iter_rows(columns: DocumentTokens, settings: PackSettings, copy: int) -> Iterator[list[PlainPiece]]:
-    """Yield for each example of one copy its sentences, or the piece of a sentence that fills it."""
+    """Yield the sentences of each example of one copy. A part of a long sentence is an example of its own."""
     room, row = settings.length - PACK_SPECIALS, list[PlainPiece]()
     for document in draw_document_order(columns, settings.seed, copy).tolist():
         for sentence in range(columns.documents[document], columns.documents[document + 1]):
@@ -224,11 +242,11 @@ def _iter_rows(columns: DocumentTokens, settings: PackSettings, copy: int) -> It
 
 
 def _merge_sentences(sentences: Sequence[PlainPiece]) -> list[PlainPiece]:
-    """Merge the sentences of each document, which follow one another, into one piece."""
+    """Merge consecutive sentences of the same document into one piece."""
     runs = [list(run) for _, run in groupby(sentences, key=lambda piece: piece.document)]
     return [run[0]._replace(end=run[-1].end) for run in runs]
 
 
 def _count_tokens(sentences: Sequence[PlainPiece]) -> int:
-    """Count the tokens of an example without its first and last special token, but with separators inside."""
+    """Count the tokens of an example, including inner separators but not its first and last special token."""
     return sum(piece.end - piece.start + 1 for piece in _merge_sentences(sentences)) - 1

@@ -28,10 +28,13 @@ from shards.masks.masking import ShardVocabulary
 
 
 class ExampleLayout(NamedTuple):
-    """The form of examples, whatever text they hold.
+    """The form of examples, independent of their text.
 
-    segments:   1, or 2
-    has_labels: whether an example has a label: 1 if its segments are of two documents, else 0
+    Attributes:
+        cls_id: Id of the [CLS] token.
+        sep_id: Id of the [SEP] token.
+        segments: Number of segments, 1 or 2.
+        has_labels: Whether examples have a label: 1 if their segments are from two documents, otherwise 0.
     """
 
     cls_id: int
@@ -43,24 +46,28 @@ class ExampleLayout(NamedTuple):
     def from_vocabulary(
         cls, vocabulary: ShardVocabulary, segments: int = 1, *, has_labels: bool = False
     ) -> "ExampleLayout":
-        """Return the layout with the special tokens of a vocabulary."""
+        """Return the layout with the [CLS] and [SEP] tokens of a vocabulary. It must have both."""
         return cls(vocabulary.special_ids["cls"], vocabulary.special_ids["sep"], segments, has_labels)
 
 
 def compute_copy_key(copy: int) -> np.uint64:
-    """Return the key of a copy. An example's id is `fold(fold(compute_copy_key(copy), document key), ordinal)`."""
+    """Return the random key of a copy (zero-based pass over the documents).
+
+    The id of an example is `fold(fold(compute_copy_key(copy), document key), ordinal)`.
+    """
     return np.uint64(compute_address(0, "example", copy))
 
 
 def compute_purpose_keys(common: Common, purposes: Sequence[str], copy: int) -> UInt64s:
-    """Return the key of each kind of random choice in one copy: uint64 [purposes]."""
+    """Return the random key of each kind of random choice in one copy: uint64 [purposes]."""
     return np.array([compute_address(common.seed, purpose, copy) for purpose in purposes], np.uint64)
 
 
 def compute_ordinals(pieces: Int64s) -> UInt32s:
-    """Return the number of each example among those that begin in the same document: uint32 [examples].
+    """Return the zero-based index of each example among those that begin in the same document: uint32 [examples].
 
-    Examples that begin in one document must follow one another in the plan.
+    Args:
+        pieces: int64 [pieces, PIECE_WIDTH], the plan. Examples that begin in the same document must be consecutive.
     """
     ordinals = np.empty(_count_examples(pieces), np.uint32)
     fill_ordinals(pieces, ordinals)
@@ -70,10 +77,14 @@ def compute_ordinals(pieces: Int64s) -> UInt32s:
 def build_examples(
     columns: DocumentTokens, pieces: Int64s, ordinals: UInt32s, copy: int, layout: ExampleLayout
 ) -> Examples:
-    """Write out the planned examples of one copy.
+    """Build the token arrays of the planned examples of one copy.
 
-    pieces:   int64 [pieces, PIECE_WIDTH], the plan
-    ordinals: uint32 [examples], the number of each example among those that begin in the same document
+    Args:
+        columns: The documents of the shard.
+        pieces: int64 [pieces, PIECE_WIDTH], the plan: one row for each run of one document's tokens in one example
+        ordinals: uint32 [examples], the zero-based index of each example among those that begin in the same document
+        copy: Zero-based pass over the documents.
+        layout: Special tokens, number of segments and labels.
     """
     num_examples, numbers = _count_examples(pieces), pieces[:, EXAMPLE]
     sizes = pieces[:, END] - pieces[:, START] + 1
@@ -101,18 +112,21 @@ def build_examples(
 
 
 def count_placed(pieces: Int64s) -> int:
-    """Count the tokens of documents that are in the examples of a plan. Special tokens are not counted."""
+    """Count the document tokens in the examples of a plan. Special tokens are not counted."""
     return int((pieces[:, END] - pieces[:, START]).sum())
 
 
 def build_copy_ledger(total: int, placed: int, left_over: int, figures: Mapping[str, int]) -> Ledger:
-    """Build the ledger of one copy and check it.
+    """Build and check the ledger (an account of every token) of one copy.
 
-    total:     number of tokens of the documents
-    placed:    number of them that are in examples
-    left_over: number of them that are in no example
+    Args:
+        total: Number of tokens in the documents.
+        placed: Number of these tokens that are in examples.
+        left_over: Number of these tokens that are in no example.
+        figures: Further counts to store.
 
-    Raises LedgerError if they do not add up.
+    Raises:
+        LedgerError: `placed` and `left_over` do not add up to `total`.
     """
     outcomes = {"placed": placed, "truncated": 0, "left_over": left_over}
     return Ledger(accounts=(Account(unit="tokens", total=total, outcomes=outcomes),), figures=dict(figures)).check()
@@ -123,7 +137,7 @@ def _count_examples(pieces: Int64s) -> int:
 
 
 def join_examples(parts: Sequence[Examples]) -> Examples:
-    """Join examples, one part after another. parts: at least one"""
+    """Concatenate examples. `parts` must not be empty."""
     columns: dict[str, Any] = {}
     for name in Examples._fields:
         values = [getattr(part, name) for part in parts]
@@ -140,7 +154,7 @@ def _join_offsets(parts: Sequence[Int64s]) -> Int64s:
 
 
 class PlainPiece(NamedTuple):
-    """A run of one document's tokens: from `start` up to but not including `end`."""
+    """A run of one document's tokens, [start, end)."""
 
     start: int
     end: int
@@ -148,7 +162,7 @@ class PlainPiece(NamedTuple):
 
 
 class PlannedExample(NamedTuple):
-    """The pieces of an example, and its number among those that begin in the same document."""
+    """The pieces of an example, and its zero-based index among the examples that begin in the same document."""
 
     ordinal: int
     pieces: Sequence[PlainPiece]
@@ -194,18 +208,18 @@ def build_examples_plain(
 
 
 def count_placed_plain(planned: Sequence[PlannedExample]) -> int:
-    """Count the tokens of documents that are in examples."""
+    """Count the document tokens in the examples. Special tokens are not counted."""
     return sum(piece.end - piece.start for example in planned for piece in example.pieces)
 
 
 def number_examples_plain(rows: Sequence[Sequence[PlainPiece]]) -> list[PlannedExample]:
-    """Return each row of pieces as an example with the ordinal that `compute_ordinals` gives it."""
+    """Convert each row of pieces to a `PlannedExample`, numbered as by `compute_ordinals`."""
     anchors = [row[0].document for row in rows]
     return [PlannedExample(anchors[:number].count(anchors[number]), row) for number, row in enumerate(rows)]
 
 
 def to_plan_matrix(planned: Sequence[PlannedExample]) -> Int64s:
-    """Convert examples to the plan that the kernels write: int64 [pieces, PIECE_WIDTH]."""
+    """Convert examples to the matrix that the kernels write: int64 [pieces, PIECE_WIDTH]."""
     rows = [
         [piece.start, piece.end, piece.document, number]
         for number, example in enumerate(planned)

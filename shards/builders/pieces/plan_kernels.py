@@ -14,15 +14,16 @@ START, END, DOCUMENT, EXAMPLE, PIECE_WIDTH = range(5)
 
 @kernel
 def set_piece(piece: Int64s, start: int, end: int, document: int, example: int) -> None:
-    """Write one row of a plan."""
+    """Write one row of a plan: the tokens [start, end) of a document belong to an example."""
     piece[START], piece[END], piece[DOCUMENT], piece[EXAMPLE] = start, end, document, example
 
 
 @kernel
 def find_word_cut(word_starts: Bytes, start: int, room: int) -> int:
-    """Return where to cut a text of more than `room` tokens: the last word start with at most `room` before it.
+    """Return the position at which to cut a text of more than `room` tokens that begins at `start`.
 
-    If no word starts there, the cut is after `room` tokens.
+    This is the last word start that leaves at most `room` tokens before the cut. If there is none, the cut is after
+    exactly `room` tokens.
     """
     for place in range(start + room, start, -1):
         if word_starts[place]:
@@ -32,9 +33,11 @@ def find_word_cut(word_starts: Bytes, start: int, room: int) -> int:
 
 @kernel
 def fill_ordinals(pieces: Int64s, ordinals: UInt32s) -> None:
-    """Number every example among those that begin in the same document, from 0. Such examples must follow one another.
+    """Write the zero-based index of each example among those that begin in the same document.
 
-    ordinals: uint32 [examples], the result
+    Args:
+        pieces: int64 [pieces, PIECE_WIDTH], the plan. Examples that begin in the same document must be consecutive.
+        ordinals: uint32 [examples], output
     """
     example, document, ordinal = -1, -1, 0
     for index in range(len(pieces)):
@@ -55,9 +58,16 @@ def write_pieces(
     out_ids: Ids,
     out_starts: Bytes,
 ) -> None:
-    """Write `[CLS] piece [SEP] piece [SEP] ...` of every example, one after another, into `out_ids`.
+    """Write each example as `[CLS] piece [SEP] piece [SEP] ...` to `out_ids`, one after another.
 
-    out_starts gets the word starts, 0 at special tokens.
+    Args:
+        ids: [tokens], the ids of the documents
+        word_starts: uint8 [tokens], 1 if the token begins a word
+        pieces: int64 [pieces, PIECE_WIDTH], the plan, ordered by example
+        cls_id: Id of the [CLS] token.
+        sep_id: Id of the [SEP] token.
+        out_ids: Output: the ids of all examples.
+        out_starts: uint8, output: 1 if the token begins a word, 0 for special tokens; as long as `out_ids`
     """
     place, example = 0, -1
     for index in range(len(pieces)):

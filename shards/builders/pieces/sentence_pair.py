@@ -66,14 +66,20 @@ def pair_sentences(
     example_ids: UInt64s,
     counts: Int64s,
 ) -> int:
-    """Take the sentences of every document two by two, and return the number of pairs.
+    """Split the sentences of each document into pairs of two consecutive ones. Return the number of pairs.
 
-    odd_key:     key for drawing the sentence that is left over, if a document has an odd number
-    room:        most tokens of a sentence; longer ones are cut
-    bounds:      int64 [room for the sentences of the longest document, 2], scratch memory
-    pairs:       int64 [room for all pairs, PAIR_WIDTH], the result
-    example_ids: uint64 [room for all pairs], the result
-    counts:      int64 [NUM_COUNTS], to which tokens and sentences left over, and cuts, are added
+    Args:
+        word_starts: uint8 [tokens], 1 if the token begins a word
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        documents: int64 [documents + 1], the index of the first sentence of each document
+        keys: uint64 [documents], the hash of each document
+        copy_key: Random key of the copy, from `compute_copy_key`.
+        odd_key: Random key for choosing the sentence to leave out of a document with an odd number of sentences.
+        room: Maximum number of tokens in a sentence; longer ones are cut.
+        bounds: int64 [at least 1 + the sentences of the longest document after cutting, 2], scratch memory
+        pairs: int64 [at least the number of pairs, PAIR_WIDTH], output
+        example_ids: uint64 [at least the number of pairs], output: the example id of each pair
+        counts: int64 [NUM_COUNTS], incremented in place by the tokens and sentences left out, and by the cuts
     """
     num = 0
     for document in range(len(documents) - 1):
@@ -98,10 +104,10 @@ def pair_sentences(
 
 @kernel
 def _cut_sentences(word_starts: Bytes, sentences: Int64s, first: int, last: int, room: int, bounds: Int64s) -> int:
-    """Write where each sentence of a document begins into `bounds`, with sentences that are too long cut. Return the
-    number.
+    """Write the start of each sentence of a document to `bounds`, and cut sentences of more than `room` tokens.
 
-    The second column is 1 if a sentence begins there, 0 at a cut. The end of the document is the last bound.
+    The second column is 1 at the start of a sentence and 0 at a cut. After the last row follows one with the end of the
+    document. Returns the number of sentences after cutting.
     """
     size = 0
     for sentence in range(first, last):
@@ -116,12 +122,15 @@ def _cut_sentences(word_starts: Bytes, sentences: Int64s, first: int, last: int,
 
 @kernel
 def match_pairs(order: Int64s, pairs: Int64s, couples: Int64s) -> int:
-    """Match pairs of different documents with equal surfaces, near each other in `order`. Return how many match.
+    """Match sentence pairs from different documents whose second sentences are alike, and return the number of matches.
 
-    couples: int64 [room, 2], the result: two indices of pairs for each match
+    Two pairs can match if their `SURFACE` is equal. Each pair is matched with the most recent unmatched pair in `order`
+    from another document, if possible.
 
-    A pair waits for the next one of another document. All that wait are of one document, so the newest is matched
-    first.
+    Args:
+        order: int64 [pairs], indices of pairs, sorted by surface and then by similarity
+        pairs: int64 [pairs, PAIR_WIDTH], the pairs
+        couples: int64 [at least the number of matches, 2], output: the indices of both pairs of each match
     """
     num, waiting = 0, np.empty(len(order), np.int64)
     depth = 0
@@ -146,7 +155,10 @@ FIGURES = ("borrowed", "next", "random", "length_gap", "odd_sentences", "without
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentencePairInput:
-    """Two natural sentences, B the one after A or one of another document, as RoBERTa's SENTENCE-PAIR+NSP."""
+    """Sentence pairs for next sentence prediction, as in RoBERTa's SENTENCE-PAIR+NSP.
+
+    The second sentence is the one after the first, or one from another document.
+    """
 
     kind: ClassVar[str] = "sentence-pair"
     version: ClassVar[int] = 1
@@ -155,15 +167,21 @@ class SentencePairInput:
     labels: ClassVar[str | None] = "next-sentence"
 
     def check(self, common: Common) -> None:
-        """Accept all settings: everything goes together."""
+        """Accept all settings, because none of them conflict."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Return the examples of all copies."""
+        """Build the sentence pairs of one shard, `common.copies` times. See `ExampleInput.build`."""
         return build_sentence_pairs(columns, common, ExampleLayout.from_vocabulary(vocabulary, 2, has_labels=True))
 
 
 def build_sentence_pairs(columns: DocumentTokens, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """Build the examples of all copies with the kernels."""
+    """Build sentence pairs with the kernels, `common.copies` times. Label 1 means that B is from another document.
+
+    Args:
+        columns: The documents of the shard.
+        common: Settings shared by all inputs.
+        layout: Special tokens, with two segments and labels.
+    """
     check_columns(columns)
     parts, ledgers = [], []
     for copy in range(common.copies):
@@ -179,7 +197,7 @@ def build_sentence_pairs(columns: DocumentTokens, common: Common, layout: Exampl
 
 
 def _list_pairs(columns: DocumentTokens, copy: int, addresses: UInt64s, room: int) -> tuple[Int64s, UInt64s, Int64s]:
-    """Return the pairs of all documents, the ids of their examples, and the counts."""
+    """Return the sentence pairs of all documents, the ids of their examples, and the counts of `pair_sentences`."""
     cap = len(columns.sentences) + 2 * (len(columns.ids) // room + 1)  # two neighbours of a cut are longer than room
     bounds = np.empty((cap + 1, 2), np.int64)
     pairs, example_ids = np.empty((cap // 2, PAIR_WIDTH), np.int64), np.empty(cap // 2, np.uint64)
@@ -191,16 +209,22 @@ def _list_pairs(columns: DocumentTokens, copy: int, addresses: UInt64s, room: in
 
 
 def _list_couples(pairs: Int64s, example_ids: UInt64s, order_key: np.uint64) -> Int64s:
-    """Return the couples of pairs that may exchange their Bs: int64 [couples, 2], indices of pairs."""
+    """Return which sentence pairs may exchange their second sentences: int64 [couples, 2], indices of two matched
+    pairs.
+    """
     order = np.lexsort((fold(order_key, example_ids), pairs[:, B_END] - pairs[:, B_START], pairs[:, SURFACE]))
     couples = np.empty((len(pairs) // 2, 2), np.int64)
     return couples[: match_pairs(order, pairs, couples)].copy()
 
 
 def _draw_exchanges(first_ids: UInt64s, label_key: np.uint64) -> Bools:
-    """Draw for each couple whether it exchanges its Bs: of two that follow each other exactly one does.
+    """Draw for each two matched sentence pairs whether they exchange their second sentences: bool [couples].
 
-    first_ids: the example id of the first pair of each couple
+    Of each two consecutive matches exactly one does, so that labels are balanced.
+
+    Args:
+        first_ids: uint64 [couples], the example id of the first pair of each match
+        label_key: Random key of the labels.
     """
     coins = np.repeat(draw_below(fold(label_key, first_ids[::2]), 0, 2) == 1, 2)[: len(first_ids)]
     exchanges: Bools = coins ^ (np.arange(len(first_ids)) % 2 == 1)
@@ -208,7 +232,10 @@ def _draw_exchanges(first_ids: UInt64s, label_key: np.uint64) -> Bools:
 
 
 def _assign_partners(num_pairs: int, couples: Int64s, exchanges: Bools) -> Int64s:
-    """Return for each pair the number of the pair that gives its B, itself or another; -1 if it is left over."""
+    """Return for each pair the index of the pair that provides its second sentence: int64 [pairs].
+
+    This is the pair itself, or the one with which it exchanges. It is -1 for a pair without a match, which is left out.
+    """
     partners = np.full(num_pairs, -1, np.int64)
     ones, others = couples[:, 0], couples[:, 1]
     partners[ones], partners[others] = np.where(exchanges, others, ones), np.where(exchanges, ones, others)
@@ -216,7 +243,7 @@ def _assign_partners(num_pairs: int, couples: Int64s, exchanges: Bools) -> Int64
 
 
 def _build_plan(pairs: Int64s, kept: Int64s, partners: Int64s) -> Int64s:
-    """Build the plan of one copy: for each example A of its pair, and B of its partner."""
+    """Build the plan of one copy: the first sentence of each kept pair, and the second sentence of its partner."""
     plan = np.ones((2 * len(kept), PIECE_WIDTH), np.int64)
     plan[::2, [START, END, DOCUMENT]] = pairs[kept][:, [A_START, B_START, ANCHOR]]
     plan[1::2, [START, END, DOCUMENT]] = pairs[partners][:, [B_START, B_END, ANCHOR]]
@@ -225,14 +252,14 @@ def _build_plan(pairs: Int64s, kept: Int64s, partners: Int64s) -> Int64s:
 
 
 def _build_ledger(columns: DocumentTokens, pairs: Int64s, partners: Int64s, counts: Int64s) -> Ledger:
-    """Build the ledger of one copy.
+    """Build the ledger (an account of every token) of one copy, with these figures:
 
-    borrowed:        number of tokens of Bs that are from another document
-    next, random:    number of examples by label
-    length_gap:      by how many tokens borrowed Bs are longer or shorter than the true ones, summed
-    odd_sentences:   number of sentences in no pair
-    without_partner: number of pairs in no example
-    cut_sentences:   number of cuts
+    borrowed:        number of tokens of second sentences that are from another document
+    next, random:    number of examples with the label 0 and 1
+    length_gap:      sum of the differences in length between borrowed and true second sentences, in tokens
+    odd_sentences:   number of sentences that are in no pair
+    without_partner: number of pairs that are in no example
+    cut_sentences:   number of cuts inside sentences
     """
     lengths, is_left_over = pairs[:, B_END] - pairs[:, B_START], partners < 0
     is_random = ~is_left_over & (partners != np.arange(len(pairs)))
@@ -290,7 +317,7 @@ def build_sentence_pairs_plain(columns: DocumentTokens, common: Common, layout: 
 def _iter_pairs_plain(
     columns: DocumentTokens, document: int, room: int, copy: int, odd_key: np.uint64, counts: Counter[str]
 ) -> Iterator[_PlainPair]:
-    """Yield the sentences of a document two by two. Of an odd number, one is left out."""
+    """Yield the pairs of two consecutive sentences of a document. Of an odd number of sentences, one is left out."""
     first, last = columns.documents[document : document + 2].tolist()
     units = list[range]()
     for start, stop in pairwise(columns.sentences[first : last + 1].tolist()):
@@ -311,7 +338,7 @@ def _iter_pairs_plain(
 
 
 def _assign_partners_plain(pairs: list[_PlainPair], order: np.uint64, label: np.uint64) -> list[_PlainPair | None]:
-    """Return for each pair the one that gives its B; None if it is left over."""
+    """Return for each pair the pair that provides its second sentence (possibly itself), or None if it is left out."""
     partners = dict[int, _PlainPair]()
     waiting, couples = list[_PlainPair](), list[tuple[_PlainPair, _PlainPair]]()
     for pair in sorted(pairs, key=lambda pair: (pair.surface, len(pair.b), int(fold(order, pair.example_id)))):

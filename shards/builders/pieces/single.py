@@ -44,11 +44,16 @@ LEFT_OVER, TOO_SHORT, CUTS, NUM_COUNTS = range(4)  # tokens in no example; seque
 def plan_single(
     word_starts: Bytes, sentences: Int64s, documents: Int64s, room: int, least: int, pieces: Int64s, counts: Int64s
 ) -> int:
-    """Plan the sequences of all documents: write them into `pieces`, in order, and return how many there are.
+    """Plan the sequences of all documents: write them to `pieces`, in order. Return the number of sequences.
 
-    room:   most tokens of a sequence, without special tokens
-    least:  fewest tokens of a sequence; a shorter one is left over
-    counts: int64 [NUM_COUNTS], to which tokens left over, sequences that are too short, and cuts are added
+    Args:
+        word_starts: uint8 [tokens], 1 if the token begins a word
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        documents: int64 [documents + 1], the index of the first sentence of each document
+        room: Maximum number of tokens in a sequence, without special tokens.
+        least: Minimum number of tokens in a sequence; shorter ones are left out.
+        pieces: int64 [at least the number of sequences, PIECE_WIDTH], output; it is not bounds-checked
+        counts: int64 [NUM_COUNTS], incremented in place by the tokens left out, the sequences left out, and the cuts
     """
     num = 0
     for document in range(len(documents) - 1):
@@ -71,9 +76,9 @@ SINGLE_SPECIALS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SingleInput:
-    """A document is an example, or several if it is longer, as DistilBERT reads lines.
+    """One document per example, or several examples if it is longer than one, as in DistilBERT.
 
-    min_tokens: fewest tokens of an example, specials not counted; what is shorter is left over
+    min_tokens: minimum number of tokens in an example, not counting special tokens; shorter pieces are left out
     """
 
     kind: ClassVar[str] = "single"
@@ -88,16 +93,24 @@ class SingleInput:
         check_range("shards.min_tokens", self.min_tokens, 1, 1 << 16)
 
     def check(self, common: Common) -> None:
-        """Raise InputError if no example could have `min_tokens` tokens."""
+        """Raise InputError if `min_tokens` exceeds the maximum number of tokens that an example can have."""
         check_range("shards.min_tokens", self.min_tokens, 1, common.length - SINGLE_SPECIALS)
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Return the examples of all copies."""
+        """Build one or more examples from each document of a shard, `common.copies` times. See `ExampleInput.build`."""
         return build_single(columns, self, common, ExampleLayout.from_vocabulary(vocabulary))
 
 
 def build_single(columns: DocumentTokens, own: SingleInput, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """Build the sequences of all copies with the kernel."""
+    """Build single-document examples with the kernel, `common.copies` times. Copies have the same text but different
+    ids.
+
+    Args:
+        columns: The documents of the shard.
+        own: Settings of this input.
+        common: Settings shared by all inputs.
+        layout: Special tokens, with one segment.
+    """
     check_columns(columns)
     room, counts = common.length - SINGLE_SPECIALS, np.zeros(NUM_COUNTS, np.int64)
     cap = len(columns.documents) + 2 * (len(columns.ids) // room + 1)  # two neighbours are longer than the room

@@ -47,9 +47,9 @@ from shards.masks.masking import ShardVocabulary
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentPairInput:
-    """Segment pairs for next sentence prediction, as BERT reads them.
+    """Segment pairs for next sentence prediction, as in BERT.
 
-    short_sequence_probability: share of chunks that aim at a shorter, drawn length
+    short_sequence_probability: probability that an example is shorter, with a random target length
     """
 
     kind: ClassVar[str] = "segment-pair"
@@ -64,10 +64,10 @@ class SegmentPairInput:
         check_range("shards.short_sequence_probability", self.short_sequence_probability, 0, 1)
 
     def check(self, common: Common) -> None:
-        """Accept all settings: everything goes together."""
+        """Accept all settings, because none of them conflict."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Return the examples of all copies."""
+        """Build next sentence prediction examples of one shard, `common.copies` times. See `ExampleInput.build`."""
         own = PairSettings(
             length=common.length,
             short_sequence_probability=self.short_sequence_probability,
@@ -80,11 +80,11 @@ class SegmentPairInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairSettings:
-    """Settings that determine the pairs.
+    """Settings that determine the segment pairs.
 
-    length:                     number of tokens of the longest example, special tokens included
-    short_sequence_probability: share of chunks that aim at a shorter, drawn length
-    copies:                     how often every document is cut and labelled
+    length:                     maximum length of an example in tokens, including special tokens
+    short_sequence_probability: probability that an example is shorter, with a random target length
+    copies:                     how often every document is cut into examples and labelled
     """
 
     length: int = 128
@@ -102,16 +102,24 @@ class PairSettings:
 def build_pairs(
     columns: DocumentTokens, settings: PairSettings, *, cls_id: int, sep_id: int
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
-    """Build the examples of all copies, and one checked ledger for each copy.
+    """Build segment pairs for next sentence prediction, `settings.copies` times with different random choices.
 
-    A ledger has the account `tokens`, the figures in `FIGURES`, and the lengths of partners' documents.
+    Args:
+        columns: The documents of the shard.
+        settings: Settings of the pairs.
+        cls_id: Id of the [CLS] token.
+        sep_id: Id of the [SEP] token.
+
+    Returns:
+        The pairs of all copies, and one checked ledger (an account of every token) per copy. A ledger also has the
+        figures in `FIGURES` and a histogram of the lengths of the documents that random segments are from.
     """
     planned = plan_pairs(columns, settings)
     return write_pairs(columns, planned.plans, cls_id=cls_id, sep_id=sep_id), tuple(planned.ledgers)
 
 
 def plan_pairs(columns: DocumentTokens, settings: PairSettings) -> PlannedSegments:
-    """Plan the examples of all copies, without writing a token."""
+    """Plan the segment pairs of all copies without writing tokens."""
     check_columns(columns)
     limit = settings.length - PAIR_SPECIALS
     partners, planned = build_partner_index(columns, limit - 1), PlannedSegments([], [])
@@ -128,12 +136,15 @@ def plan_pairs(columns: DocumentTokens, settings: PairSettings) -> PlannedSegmen
 
 
 def build_pair_ledger(columns: DocumentTokens, counts: Sequence[int], partners: Int64s) -> Ledger:
-    """Build the ledger of one copy and check it.
+    """Build and check the ledger (an account of every token) of one copy.
 
-    counts:   in the order of OUTCOMES + FIGURES
-    partners: int64, the document of each random B; their lengths are counted by powers of two
+    Args:
+        columns: The documents of the shard.
+        counts: The counts, in the order of OUTCOMES + FIGURES.
+        partners: int64, the index of the document that each random B is from
 
-    Raises LedgerError if the outcomes do not add up to the tokens of the columns.
+    Raises:
+        LedgerError: The outcomes do not add up to the number of tokens.
     """
     named = dict(zip(OUTCOMES + FIGURES, counts, strict=True))
     tokens = Account(unit="tokens", total=len(columns.ids), outcomes={name: named[name] for name in OUTCOMES})
@@ -143,7 +154,10 @@ def build_pair_ledger(columns: DocumentTokens, counts: Sequence[int], partners: 
 
 
 def count_by_power(lengths: Int64s) -> dict[str, int]:
-    """Count documents of 1, 2-3, 4-7, ... tokens. lengths: int64, number of tokens of each, at least 1
+    """Count documents by length, in ranges of 1, 2-3, 4-7, ... tokens.
+
+    Args:
+        lengths: int64 [documents], the number of tokens of each document, at least 1
 
     >>> count_by_power(np.array([1, 5, 6, 70]))
     {'partners of 1-1 tokens': 1, 'partners of 4-7 tokens': 2, 'partners of 64-127 tokens': 1}

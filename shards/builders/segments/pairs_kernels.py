@@ -52,12 +52,19 @@ def plan_copy(
     short: float,
     counts: Int64s,
 ) -> Int64s:
-    """Plan the examples of one copy: int64 [examples, PLAN_WIDTH].
+    """Plan the segment pairs of one copy: int64 [examples, PLAN_WIDTH].
 
-    addresses: uint64 [4], keys of the random choices in `PURPOSES`
-    limit:     most tokens of both segments together
-    short:     probability that a chunk aims at a shorter, drawn length
-    counts:    int64, to which outcomes and figures are added, in the order of OUTCOMES + FIGURES
+    Args:
+        word_starts: uint8 [tokens], 1 if the token begins a word
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        documents: int64 [documents + 1], the index of the first sentence of each document
+        keys: uint64 [documents], the hash of each document
+        partners: Index of the texts that can serve as a random B.
+        copy_key: Random key of the copy.
+        addresses: uint64 [4], the random keys of the choices in `PURPOSES`
+        limit: Maximum number of tokens in both segments together.
+        short: Probability that an example is shorter, with a random target length.
+        counts: int64 [outcomes + figures], incremented in place, in the order of OUTCOMES + FIGURES
     """
     rows, num = np.empty((1024, PLAN_WIDTH), np.int64), 0
     for anchor in range(len(documents) - 1):
@@ -96,7 +103,7 @@ def plan_copy(
 
 @kernel
 def _find_document(sentences: Int64s, partners: PartnerIndex, token: int) -> int:
-    """Return the document of a token."""
+    """Return the index of the document that contains a token."""
     return np.int64(  # type: ignore[return-value]  # compiled code knows int as int64
         partners.document_of[np.searchsorted(sentences, token, side="right") - 1]
     )
@@ -116,10 +123,13 @@ def _find_chunk(
     cut_key: np.uint64,
     partner_key: np.uint64,
 ) -> tuple[int, int, int, bool]:
-    """Find the next chunk. Return the begin and end of B, the begin of its partner, and whether a sentence is cut.
+    """Find the text of the next example, and a text of another document that can replace its segment B.
 
-    If there is no partner, the second number is the end of the chunk and the third a reason below zero. Text before B
-    is A.
+    A begins at `start` and ends at the start of B. The other text has the same length as B.
+
+    Returns:
+        The start and end of B, the start of the other text, and whether a sentence is cut. If no example can be made,
+        the second number is the end of the text to skip and the third is _NO_WORD or _NO_PARTNER.
     """
     last = documents[anchor + 1]
     rest = sentences[first + 1]
@@ -162,10 +172,14 @@ def _split(
     end: int,
     key: np.uint64,
 ) -> tuple[int, int]:
-    """Return the first sentence of B and the one after its last, so that B has a partner.
+    """Cut several sentences into A and B, so that another document has whole sentences with as many tokens as B.
 
-    The drawn cut is tried first, then the cuts after it and those from the first on; then all again with one sentence
-    less. If no B has a partner, return the sentence after the drawn cut, and -1.
+    A random cut is tried first, then the other cuts in cyclic order, then all of them again without the last sentence,
+    and so on.
+
+    Returns:
+        The index of the first sentence of B, and the index after its last. If nothing works, the sentence after the
+        first cut that was tried, and -1.
     """
     drawn = draw_below_one(key, 0, end - first - 1)
     for stop in range(end, first + 1, -1):
@@ -188,9 +202,13 @@ def _cut_head(
     last_end: int,
     key: np.uint64,
 ) -> tuple[int, int]:
-    """Find a B that begins a sentence and ends inside it, at `last_end` or before. Return its end and its partner.
+    """Find a B that begins with a sentence and ends inside it, for which another document has a similar text of the
+    same length.
 
-    The longest B is tried first, then half of it, and so on. The partner is -1 if none has one.
+    The longest B that ends at `last_end` or before is tried first, then half of it, and so on.
+
+    Returns:
+        The end of B, and the start of the other text. The latter is -1 if none is found.
     """
     stop = find_last_word(word_starts, start, last_end)
     while stop > 0:
@@ -217,9 +235,10 @@ def _halve(
     cut_key: np.uint64,
     key: np.uint64,
 ) -> tuple[int, int, int, bool]:
-    """Return what `_find_chunk` returns, for a single sentence or a piece of one: B begins at a word inside it.
+    """Return what `_find_chunk` returns for text inside a single sentence, so that B begins at a word in it.
 
-    The word start nearest to a drawn position is tried first, then later ones; B is halved each time.
+    The word start nearest to a random position is tried first. As long as no other document has a text like B, B is
+    halved.
     """
     middle = draw_word_start(word_starts, start, stop, cut_key)
     if middle < 0:

@@ -28,7 +28,10 @@ Sentence = tuple[range, int, bool, bool]  # its tokens and document; whether it 
 
 
 class Chunk(NamedTuple):
-    """Text that becomes an example: A, the true B, and a partner of B. If it has a `reason`, A is left over."""
+    """Text that becomes an example: A, the true B, and a text of another document like B.
+
+    If `reason` is not empty, no example is made: `a` is the text to skip.
+    """
 
     a: range
     b: range
@@ -38,7 +41,7 @@ class Chunk(NamedTuple):
 
 
 class PlainExample(NamedTuple):
-    """One example before it is written: its segments, their documents, and what its columns say."""
+    """An example before its tokens are written: its two segments and the values of its other columns."""
 
     copy: int
     anchor: int
@@ -69,13 +72,13 @@ def build_pairs_plain(
 
 
 def list_documents(columns: DocumentTokens) -> list[Document]:
-    """Return every document as a list of its sentences, each the range of its tokens."""
+    """Return each document as a list of sentences, each a range of token positions."""
     sentences = [range(*bounds) for bounds in pairwise(columns.sentences.tolist())]
     return [sentences[first:last] for first, last in pairwise(columns.documents.tolist())]
 
 
 class PlainText:
-    """The documents of a shard, and the draws among them. limit: most tokens of both segments together"""
+    """The documents of a shard, for planning segment pairs of at most `limit` tokens in both segments together."""
 
     def __init__(self, columns: DocumentTokens, documents: Sequence[Document], limit: int) -> None:
         self.columns, self.documents, self.limit = columns, documents, limit
@@ -92,15 +95,18 @@ class PlainText:
         ]
 
     def _sort_by_length(self, sentences: Sequence[Sentence]) -> tuple[list[int], list[Sentence]]:
-        """Return the sorted lengths of sentences, and the sentences.
+        """Return the ascending lengths of the sentences, and the sentences in that order.
 
-        All that are longer than an example count as equally long.
+        All sentences longer than an example are treated as equally long.
         """
         order = sorted(sentences, key=lambda entry: min(len(entry[0]), self.limit + 1))
         return [min(len(entry[0]), self.limit + 1) for entry in order], order
 
     def _list_runs(self) -> dict[tuple[int, bool], list[tuple[int, int]]]:
-        """Return (length, whether it ends its document) -> [(document, first token)] of all runs of whole sentences."""
+        """List all runs of consecutive whole sentences by length and by whether they end their document.
+
+        Each run is a pair (index of its document, position of its first token).
+        """
         runs: dict[tuple[int, bool], list[tuple[int, int, int]]] = {}
         for number, document in enumerate(self.documents):
             for first in range(1, len(document)):
@@ -117,7 +123,10 @@ class PlainText:
         }
 
     def plan(self, anchor: int, copy: int, settings: PairSettings, counts: Counter[str]) -> Iterator[PlainExample]:
-        """Yield the examples of one document and copy, in order. The outcomes of its tokens are added to `counts`."""
+        """Yield the segment pairs of one document in one copy.
+
+        `counts` is incremented in place, by the names in OUTCOMES and FIGURES.
+        """
         rest, ordinal = [*self.documents[anchor]], 0
         while rest:
             link = fold(compute_address(0, "example", copy), self.columns.keys[anchor])
@@ -150,7 +159,7 @@ class PlainText:
         return next(holding)
 
     def _find_chunk(self, anchor: int, rest: Sequence[range], target: int, cut_key: int, key: int) -> Chunk:
-        """Return the chunk with which the rest of a document begins."""
+        """Return the next chunk (the text of the next example) of a document. `rest` has its remaining sentences."""
         whole = range(rest[0].start, rest[-1].stop)
         if len(self.documents) == 1:
             return Chunk(whole, range(0), reason="without_partner")
@@ -169,8 +178,9 @@ class PlainText:
         return self._halve(anchor, rest[0], "last tail" if len(rest) == 1 else "tail", cut_key, key)
 
     def _split(self, anchor: int, rest: Sequence[range], size: int, cut_key: int, key: int) -> Chunk:
-        """Return a chunk of several sentences, cut between two. If no B has a partner, cut the sentence after the drawn
-        cut.
+        """Return a chunk of several sentences, cut between two of them.
+
+        If no such B matches a text of another document, B is a part of the sentence after the first cut that was tried.
         """
         drawn = int(draw_below(cut_key, 0, size - 1))
         for num_kept in range(size, 1, -1):
@@ -186,9 +196,9 @@ class PlainText:
         return cut or Chunk(range(a.start, rest[size - 1].stop), range(0), reason="without_partner")
 
     def _cut_head(self, anchor: int, a: range, most: range, key: int) -> Chunk | None:
-        """Return a chunk of A and a head of `most` that has a partner; None if no head has one.
+        """Return a chunk of `a` and the beginning of `most`, or None if no other document has a similar text.
 
-        The longest head is tried first, then half of it, and so on.
+        The longest beginning is tried first, then half of it, and so on.
         """
         words = self._list_word_starts(most)
         while words:
@@ -200,9 +210,9 @@ class PlainText:
         return None
 
     def _halve(self, anchor: int, text: range, kind: str, cut_key: int, key: int) -> Chunk:
-        """Return a chunk of one sentence or a piece of one, cut at the word start nearest to a drawn position.
+        """Return a chunk inside a single sentence, cut at the word start nearest to a random position.
 
-        If this B has no partner, later word starts are tried.
+        As long as no other document has a text like B, B is halved.
         """
         words = self._list_word_starts(text)
         if not words:
@@ -218,11 +228,11 @@ class PlainText:
         return Chunk(text, range(0), reason="without_partner")
 
     def _list_word_starts(self, text: range) -> list[int]:
-        """List the positions after the first at which a word begins."""
+        """Return the word starts in a text, except at its first position."""
         return [place for place in text[1:] if self.begins_word[place]]
 
     def _draw_piece(self, anchor: int, kind: str, length: int, key: int) -> range | None:
-        """Draw a piece of another document's sentence, of this kind and length; None if none is found."""
+        """Draw a piece of this kind and length of another document's sentence, or return None if none is found."""
         least = length + (kind == "inside")
         others = [entry for entry in self.sentences if entry[1] != anchor]
         if kind == "last tail" or 2 * len(others) >= len(self.sentences):
@@ -244,14 +254,18 @@ class PlainText:
 
 
 def draw_target_plain(key: int, limit: int, short: float) -> int:
-    """Draw the number of tokens at which a chunk aims."""
+    """Draw the target length of a chunk (the text of one example) in tokens.
+
+    It is `limit`, or with probability `short` a random number in [2, limit].
+    """
     return 2 + int(draw_below(key, 1, limit - 1)) if draw_uniform(key, 0) < short else limit
 
 
 def count_sentences_plain(rest: Sequence[range], limit: int, target: int) -> int:
-    """Return the number of sentences of a chunk: two if they fit the limit, more while they fit the target.
+    """Return the number of sentences in a chunk: two if they fit into `limit` tokens, more if all fit into `target`.
 
-    A chunk of three or more gives its last one to the next chunk if that would have a single sentence otherwise.
+    A chunk of three or more sentences leaves its last one to the next chunk if that would otherwise have a single
+    sentence.
     """
     start, size = rest[0].start, 1
     while size < len(rest) and rest[size].stop - start <= (limit if size == 1 else target):
@@ -264,7 +278,7 @@ def count_sentences_plain(rest: Sequence[range], limit: int, target: int) -> int
 def to_segment_pairs_plain(
     columns: DocumentTokens, examples: Sequence[PlainExample], *, cls_id: int, sep_id: int
 ) -> SegmentPairs:
-    """Write examples out as columns."""
+    """Convert examples to columns of tokens, segments and labels."""
     text = list(zip(columns.ids.tolist(), columns.word_starts.tolist(), strict=True))
     cls, sep = (cls_id, 0), (sep_id, 0)
     dtype: npt.DTypeLike = columns.ids.dtype

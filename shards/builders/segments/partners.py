@@ -34,7 +34,7 @@ MAX_ATTEMPTS = 256  # sentences that are drawn for a piece, before it has no par
 
 
 class PartnerIndex(NamedTuple):
-    """Where text of a wanted length and kind is in a shard. Sentences are numbered through all documents."""
+    """Index of the texts of a shard by length. Sentences are numbered through all documents."""
 
     runs: Int32s  # first sentences of runs, by (length, whether the run ends its document), then by place
     run_offsets: Int64s  # into runs, at 2 * length + ends
@@ -49,13 +49,18 @@ class PartnerIndex(NamedTuple):
 def count_runs(
     sentences: Int64s, documents: Int64s, keys: UInt64s, max_length: int, one_in: np.uint64, counts: Int64s
 ) -> None:
-    """Count the runs of whole sentences of at most `max_length` tokens.
+    """Count the runs of consecutive whole sentences with at most `max_length` tokens, by length.
 
-    one_in: only runs that begin with one in so many sentences, chosen by hash, are counted
-    counts: int64 [2 * max_length + 2], to which runs are added at 2 * length, or one after that if a run ends its
-            document
+    A run that begins with the first sentence of a document is not counted, because no true B begins there.
 
-    No run begins with the first sentence of a document, as no true B does.
+    Args:
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        documents: int64 [documents + 1], the index of the first sentence of each document
+        keys: uint64 [documents], the hash of each document
+        max_length: Maximum number of tokens in a run.
+        one_in: Only runs that begin with one in this many sentences, chosen by hash, are counted; 1 counts all.
+        counts: int64 [2 * max_length + 2], incremented in place. Runs of k tokens are counted at index 2k if they end
+            inside their document, and at 2k + 1 if they end it.
     """
     for document in range(len(documents) - 1):
         begin, last = documents[document], documents[document + 1]
@@ -79,9 +84,12 @@ def fill_runs(
     next_indices: Int64s,
     runs: Int32s,
 ) -> None:
-    """Write the first sentence of every run that `count_runs` counts into `runs`.
+    """Write the first sentence of each run that `count_runs` counts to `runs`. The other arguments are the same.
 
-    next_indices: int64 [2 * max_length + 2], where the next run of each length and end is written; advanced
+    Args:
+        next_indices: int64 [2 * max_length + 2], for each index of `counts` the place of the next run in `runs`;
+            incremented in place
+        runs: int32 [runs], output
     """
     for document in range(len(documents) - 1):
         begin, last = documents[document], documents[document + 1]
@@ -99,9 +107,15 @@ def fill_runs(
 
 @kernel
 def has_run(runs: Int32s, run_offsets: Int64s, documents: Int64s, anchor: int, length: int, ends_document: int) -> bool:
-    """Return whether another document than the anchor has a run of whole sentences with this length.
+    """Return whether a document other than `anchor` has a run of consecutive whole sentences with `length` tokens.
 
-    ends_document: 1 for runs that end their document, 0 for the others
+    Args:
+        runs: `PartnerIndex.runs`.
+        run_offsets: `PartnerIndex.run_offsets`.
+        documents: int64 [documents + 1], the index of the first sentence of each document
+        anchor: Index of the document to leave out.
+        length: Number of tokens in the run.
+        ends_document: 1 for runs that end their document, 0 for runs that do not.
     """
     low, high = run_offsets[2 * length + ends_document], run_offsets[2 * length + ends_document + 1]
     if high == low:
@@ -113,9 +127,9 @@ def has_run(runs: Int32s, run_offsets: Int64s, documents: Int64s, anchor: int, l
 def draw_run(
     runs: Int32s, run_offsets: Int64s, documents: Int64s, anchor: int, length: int, ends_document: int, key: np.uint64
 ) -> int:
-    """Draw one of the runs for which `has_run` looks, with equal probability. Return its first sentence.
+    """Draw one of the runs that `has_run` looks for, all with equal probability. Return its first sentence.
 
-    There must be one.
+    There must be such a run; otherwise the result is undefined. The arguments are those of `has_run` and a random key.
     """
     low, high = run_offsets[2 * length + ends_document], run_offsets[2 * length + ends_document + 1]
     own_low = _find_first_at_least(runs, low, high, documents[anchor])
@@ -128,7 +142,7 @@ def draw_run(
 
 @kernel
 def _find_first_at_least(values: Int32s, low: int, high: int, least: int) -> int:
-    """Return the first index in [low, high) of an ascending value that is at least `least`; `high` if there is none."""
+    """Return the first index in [low, high) with a value of at least `least`, or `high`. `values` must be ascending."""
     while low < high:
         middle = (low + high) // 2
         if values[middle] < least:
@@ -149,14 +163,21 @@ def draw_piece(
     length: int,
     key: np.uint64,
 ) -> int:
-    """Draw a piece of another document's sentence. Return the token at which it begins, or -1 if none is found.
+    """Draw a piece of a sentence from another document. Return the position of its first token, or -1 if none is found.
 
-    kind:   HEAD, TAIL, LAST_TAIL or INSIDE
-    length: number of tokens of the piece; the sentence must have more
+    Sentences that are long enough are drawn with equal probability, up to `MAX_ATTEMPTS` times, until one is from
+    another document and has word starts at the cuts. If `anchor` has more than half of all sentences and `kind` is not
+    LAST_TAIL, sentences of any length are drawn from the other documents, and too short ones are skipped.
 
-    Sentences that are long enough are drawn with equal probability, `MAX_ATTEMPTS` times at most, until one is of
-    another document and has word starts at the cuts. If the anchor has more than half of all sentences, they are drawn
-    among the other documents' sentences instead, and their length is checked.
+    Args:
+        partners: The index of the shard.
+        word_starts: uint8 [tokens], 1 if the token begins a word
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        documents: int64 [documents + 1], the index of the first sentence of each document
+        anchor: Index of the document to leave out.
+        kind: Which part of the sentence is wanted: HEAD, TAIL, LAST_TAIL (of a document's last sentence) or INSIDE.
+        length: Number of tokens in the piece. The sentence must have more.
+        key: Random key of the draws.
     """
     own_first, own_last = documents[anchor], documents[anchor + 1]
     order = partners.last_by_length if kind == LAST_TAIL else partners.by_length
@@ -193,7 +214,7 @@ MAX_RUNS = 1 << 24
 
 
 def build_partner_index(columns: DocumentTokens, max_length: int) -> PartnerIndex:
-    """Build the index of all text that may be a partner. max_length: most tokens of a partner"""
+    """Build the index of all texts that can serve as a random B of at most `max_length` tokens."""
     sentences, documents, keys = columns.sentences, columns.documents, columns.keys
     one_in, counts = np.uint64(1), np.zeros(2 * max_length + 2, np.int64)
     count_runs(sentences, documents, keys, max_length, one_in, counts)
@@ -220,7 +241,7 @@ def build_partner_index(columns: DocumentTokens, max_length: int) -> PartnerInde
 
 
 def _sort_by_length(lengths: UInt16s, sentences: Int64s, max_length: int) -> tuple[Int32s, Int64s]:
-    """Return sentences by ascending length, and for each length the index of the first sentence that is longer."""
+    """Return the sentences by ascending length, and for each length the number of sentences that are not longer."""
     order = np.argsort(lengths, kind="stable")
     longer = np.searchsorted(lengths[order], np.arange(max_length + 2, dtype=np.uint16), side="right")
     return sentences[order].astype(np.int32), longer.astype(np.int64)

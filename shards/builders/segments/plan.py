@@ -25,14 +25,20 @@ PAIR_SPECIALS = 3
 
 
 class PlannedSegments(NamedTuple):
-    """The planned examples of all copies: a plan (int64 [examples, PLAN_WIDTH]) and a checked ledger for each copy."""
+    """The planned examples of each copy.
+
+    Attributes:
+        plans: One plan per copy: int64 [examples, PLAN_WIDTH], the positions of both segments and the values of other
+            columns.
+        ledgers: One checked ledger (an account of every token) per copy.
+    """
 
     plans: list[Int64s]
     ledgers: list[Ledger]
 
 
 class SegmentPairs(NamedTuple):
-    """n examples, ordered by copy, document and ordinal."""
+    """n examples with two segments, ordered by copy, document and ordinal."""
 
     ids: Ids  # flat: [CLS] A [SEP] B [SEP]
     offsets: Int64s  # [n + 1], into ids
@@ -47,12 +53,19 @@ class SegmentPairs(NamedTuple):
 
 
 def write_pairs(columns: DocumentTokens, plans: list[Int64s], *, cls_id: int, sep_id: int) -> SegmentPairs:
-    """Write out the planned examples of all copies."""
+    """Build the token arrays of the planned examples.
+
+    Args:
+        columns: The documents of the shard.
+        plans: One plan per copy, int64 [examples, PLAN_WIDTH].
+        cls_id: Id of the [CLS] token.
+        sep_id: Id of the [SEP] token.
+    """
     return _write_plan(columns, np.concatenate(plans), [len(plan) for plan in plans], cls_id, sep_id)
 
 
 def _write_plan(columns: DocumentTokens, plan: Int64s, numbers: list[int], cls_id: int, sep_id: int) -> SegmentPairs:
-    """Write out one plan that holds all copies. numbers: how many examples each copy has"""
+    """Build the token arrays of a plan that contains all copies. `numbers` has the number of examples in each copy."""
     offsets = np.zeros(len(plan) + 1, np.int64)
     np.cumsum(plan[:, A_LENGTH] + plan[:, B_LENGTH] + PAIR_SPECIALS, out=offsets[1:])
     ids = np.empty(offsets[-1], columns.ids.dtype)
@@ -73,7 +86,7 @@ def _write_plan(columns: DocumentTokens, plan: Int64s, numbers: list[int], cls_i
 
 
 def to_examples(pairs: SegmentPairs) -> Examples:
-    """Convert pairs to examples. An example with segments of two documents holds both, any other only one."""
+    """Convert segment pairs to `Examples`. If both segments are from one document, it is listed once."""
     has_two = pairs.partner != pairs.anchor
     offsets = np.concatenate([[0], np.cumsum(has_two, dtype=np.int64)]) + np.arange(len(has_two) + 1)
     documents = np.empty(offsets[-1], np.int32)
@@ -97,9 +110,14 @@ def to_examples(pairs: SegmentPairs) -> Examples:
 def to_built_examples(
     columns: DocumentTokens, planned: PlannedSegments, room: int, *, cls_id: int, sep_id: int
 ) -> BuiltExamples:
-    """Write out the planned examples of all copies as an input returns them, with the counts of their looks.
+    """Build the token arrays of the planned examples, and count the surface features that could give labels away.
 
-    room: most tokens of both segments together
+    Args:
+        columns: The documents of the shard.
+        planned: The plan and ledger of each copy.
+        room: Maximum number of tokens in both segments together.
+        cls_id: Id of the [CLS] token.
+        sep_id: Id of the [SEP] token.
     """
     plan = np.concatenate(planned.plans)
     pairs = _write_plan(columns, plan, [len(rows) for rows in planned.plans], cls_id, sep_id)

@@ -15,17 +15,28 @@ A_START, A_LENGTH, B_START, B_LENGTH, ANCHOR, OTHER, ORDINAL, LABEL, EXAMPLE_ID,
 
 @kernel
 def draw_target(key: np.uint64, limit: int, short: float) -> int:
-    """Draw how many tokens a chunk aims at: the limit, or with probability `short` a number in [2, limit]."""
+    """Draw the target length of a chunk (the text of one example) in tokens.
+
+    It is `limit`, or with probability `short` a random number in [2, limit].
+    """
     return 2 + draw_below_one(key, 1, limit - 1) if draw_uniform_one(key, 0) < short else limit
 
 
 @kernel
 def find_chunk_end(sentences: Int64s, start: int, first: int, last: int, limit: int, target: int) -> int:
-    """Return the sentence after the last of a chunk that begins at token `start` of sentence `first`.
+    """Return the index of the sentence after a chunk, which is the part of a document that becomes one example.
 
-    The rest of sentence `first` must fit the limit. A second sentence is added if both fit the limit, and more while
-    they fit the target. A chunk of three or more gives its last one to the next chunk if that would have a single
-    sentence otherwise.
+    The chunk contains at least the rest of sentence `first`. A second sentence is added if both fit into `limit`
+    tokens, and more as long as all fit into `target` tokens. A chunk of three or more sentences leaves its last one to
+    the next chunk if that would otherwise have a single sentence.
+
+    Args:
+        sentences: int64, the start of each sentence, followed by the end of the last one
+        start: Token at which the chunk begins. It lies in sentence `first`.
+        first: Index of the first sentence. What is left of it must have at most `limit` tokens.
+        last: Index after the last sentence of the document.
+        limit: Maximum number of tokens in a chunk.
+        target: Target length of the chunk in tokens.
     """
     end = first + 1
     while end < last and sentences[end + 1] - start <= (limit if end == first + 1 else target):
@@ -38,7 +49,7 @@ def find_chunk_end(sentences: Int64s, start: int, first: int, last: int, limit: 
 
 @kernel
 def find_last_word(word_starts: Bytes, start: int, place: int) -> int:
-    """Return the last position after `start` and up to `place` at which a word begins; -1 if none does."""
+    """Return the last word start in (start, place], or -1 if there is none."""
     while place > start:
         if word_starts[place]:
             return place
@@ -48,7 +59,7 @@ def find_last_word(word_starts: Bytes, start: int, place: int) -> int:
 
 @kernel
 def find_next_word(word_starts: Bytes, place: int, stop: int) -> int:
-    """Return the first position from `place` on and before `stop` at which a word begins; -1 if none does."""
+    """Return the first word start in [place, stop), or -1 if there is none."""
     while place < stop:
         if word_starts[place]:
             return place
@@ -58,9 +69,9 @@ def find_next_word(word_starts: Bytes, place: int, stop: int) -> int:
 
 @kernel
 def draw_word_start(word_starts: Bytes, start: int, stop: int, key: np.uint64) -> int:
-    """Return the word start between `start` and `stop` that is nearest to a drawn position; -1 if there is none.
+    """Return the word start in (start, stop) that is nearest to a random position, or -1 if there is none.
 
-    Of two at the same distance it is the earlier. `start` and `stop` themselves do not count.
+    Of two that are equally near, it is the earlier one.
     """
     if stop - start > 1:
         drawn = start + 1 + draw_below_one(key, 0, stop - start - 1)
@@ -74,7 +85,7 @@ def draw_word_start(word_starts: Bytes, start: int, stop: int, key: np.uint64) -
 
 @kernel
 def grow_if_full(rows: Int64s, num: int) -> Int64s:
-    """Return the rows; if all are in use, a copy with twice as many. num: how many are in use"""
+    """Return `rows`, or a copy with twice as many rows if all `num` of them are in use."""
     if num < len(rows):
         return rows
     more = np.empty((2 * num, rows.shape[1]), np.int64)
@@ -95,9 +106,17 @@ def write_examples(
     out_ids: Ids,
     out_starts: Bytes,
 ) -> None:
-    """Write `[CLS] A [SEP] B [SEP]` of every row of the plan into `out_ids`, from the row's offset on.
+    """Write `[CLS] A [SEP] B [SEP]` for each row of a plan to `out_ids`.
 
-    out_starts gets the word starts, 0 at special tokens.
+    Args:
+        ids: [tokens], the ids of the documents
+        word_starts: uint8 [tokens], 1 if the token begins a word
+        plan: int64 [examples, PLAN_WIDTH], the plan
+        offsets: int64 [examples + 1], the start of each example in `out_ids`
+        cls_id: Id of the [CLS] token.
+        sep_id: Id of the [SEP] token.
+        out_ids: Output: the ids of all examples.
+        out_starts: uint8, output: 1 if the token begins a word, 0 for special tokens; as long as `out_ids`
     """
     for index in range(len(plan)):
         place = offsets[index]

@@ -85,11 +85,17 @@ MAX_ROUNDS, MIN_RATIO, MIN_COUNT, RARE_ONE_IN, COMMON_ONE_IN = 8, 4, 10, 50, 100
 
 
 def find_kept_sentences(columns: DocumentTokens, room: int) -> Int64s:
-    """Return which sentences of each document are kept: int64 [documents, 2], the first and the one after the last.
+    """Find the sentences to use from each document, leaving out those with which many documents begin or end.
 
-    room: most tokens of both segments together
+    Such sentences, for example greetings, would give the order of two segments away. Every document keeps at least one
+    sentence.
 
-    Sentences with which documents begin or end alike are left out. A document keeps at least one sentence.
+    Args:
+        columns: The documents of the shard.
+        room: Maximum number of tokens in both segments together.
+
+    Returns:
+        int64 [documents, 2], the index of the first sentence to use, and the index after the last
     """
     sentences, chunks = columns.sentences, len(columns.ids) // room + 1
     lengths = np.diff(sentences)
@@ -113,10 +119,11 @@ def find_kept_sentences(columns: DocumentTokens, room: int) -> Int64s:
 
 
 def _find_telling(looks: Sequence[Int64s], ends: Int64s) -> Bools:
-    """Return which of the sentences `ends` have a look that is frequent at this end of documents and rare elsewhere.
+    """Return which of these sentences have a feature that is frequent at this end of documents and rare elsewhere.
 
-    looks: int64 [sentences] each, one for each kind of look
-    ends:  int64 [documents], the sentence at this end of each
+    Args:
+        looks: The values of each feature, such as the first token: int64 [sentences] each.
+        ends: int64 [documents], the index of the first or of the last sentence of each document
     """
     is_telling = np.zeros(len(ends), bool)
     for look in looks:
@@ -128,9 +135,7 @@ def _find_telling(looks: Sequence[Int64s], ends: Int64s) -> Bools:
 
 
 def find_kept_sentences_plain(columns: DocumentTokens, room: int) -> list[list[range]]:
-    """Return the sentences that `find_kept_sentences` keeps of each document, as ranges of tokens: the reference
-    implementation.
-    """
+    """Reference implementation of `find_kept_sentences`, for tests. Returns the kept sentences as ranges of tokens."""
     ids = columns.ids.tolist()
     sentences = [range(*bounds) for bounds in pairwise(columns.sentences.tolist())]
     documents = [sentences[first:last] for first, last in pairwise(columns.documents.tolist())]
@@ -184,12 +189,16 @@ def plan_orders(
 ) -> Int64s:
     """Plan the examples of one copy: int64 [examples, PLAN_WIDTH].
 
-    inside:    uint8 [tokens + 1], 1 if a word begins there, but no sentence
-    kept:      int64 [documents, 2], the sentences to use, from `find_kept_sentences`
-    addresses: uint64 [4], keys of the random choices in `PURPOSES`
-    limit:     most tokens of both segments together
-    short:     probability that a chunk aims at a shorter, drawn length
-    counts:    int64, to which outcomes and figures are added, in the order of OUTCOMES + FIGURES
+    Args:
+        inside: uint8 [tokens + 1], 1 if a word but no sentence begins at the token
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        kept: int64 [documents, 2], the sentences to use, from `find_kept_sentences`
+        keys: uint64 [documents], the hash of each document
+        copy_key: Random key of the copy.
+        addresses: uint64 [4], the random keys of the choices in `PURPOSES`
+        limit: Maximum number of tokens in both segments together.
+        short: Probability that an example is shorter, with a random target length.
+        counts: int64 [outcomes + figures], incremented in place, in the order of OUTCOMES + FIGURES
     """
     rows, num, mirrored = np.empty((1024, PLAN_WIDTH), np.int64), 0, inside[::-1].copy()
     for anchor in range(len(kept)):
@@ -243,7 +252,7 @@ def plan_orders(
 
 @kernel
 def _can_join_next(bounds: Int64s, first: int, limit: int) -> bool:
-    """Return whether a sentence and the next one fit into an example together."""
+    """Return whether a sentence and the next one together fit into `limit` tokens."""
     return first + 2 < len(bounds) and bounds[first + 2] - bounds[first] <= limit
 
 
@@ -251,10 +260,14 @@ def _can_join_next(bounds: Int64s, first: int, limit: int) -> bool:
 def _find_piece(
     words: Bytes, bounds: Int64s, begin: int, first: int, limit: int, key: np.uint64
 ) -> tuple[int, int, int, int]:
-    """Find the next piece of sentences that are cut at words: return its begin, middle, end, and the next begin.
+    """Find the next piece of sentences that are cut at words, because no two of them fit into an example.
 
-    The sentences are those up to the next two that fit an example together. `MARGIN` tokens at both of their ends are
-    no part of a piece. The middle is -1 if no word begins inside.
+    These sentences end before the next two that fit into an example together. `MARGIN` tokens at both ends of them
+    belong to no piece.
+
+    Returns:
+        The start of the piece, the start of its second segment, its end, and the start of the text after it. If the
+        piece has no word start inside, the second number is -1.
     """
     end = first + 1
     while end + 1 < len(bounds) and not _can_join_next(bounds, end, limit):
@@ -272,9 +285,9 @@ def _find_piece(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentenceOrderInput:
-    """Two segments of one document, in order or swapped, as ALBERT reads them.
+    """Two consecutive segments of one document, in order or swapped, as in ALBERT.
 
-    short_sequence_probability: share of chunks that aim at a shorter, drawn length
+    short_sequence_probability: probability that an example is shorter, with a random target length
     """
 
     kind: ClassVar[str] = "sentence-order"
@@ -289,16 +302,22 @@ class SentenceOrderInput:
         check_range("shards.short_sequence_probability", self.short_sequence_probability, 0, 1)
 
     def check(self, common: Common) -> None:
-        """Accept all settings: everything goes together."""
+        """Accept all settings, because none of them conflict."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Return the examples of all copies."""
+        """Build sentence order prediction examples of one shard, `common.copies` times. See `ExampleInput.build`."""
         ids, planned = vocabulary.special_ids, plan_sentence_orders(columns, common, self.short_sequence_probability)
         return to_built_examples(columns, planned, common.length - PAIR_SPECIALS, cls_id=ids["cls"], sep_id=ids["sep"])
 
 
 def plan_sentence_orders(columns: DocumentTokens, common: Common, short: float) -> PlannedSegments:
-    """Plan the examples of all copies, without writing a token. short: share of chunks that aim at a shorter length"""
+    """Plan the examples of all copies without writing tokens.
+
+    Args:
+        columns: The documents of the shard.
+        common: Settings shared by all inputs.
+        short: Probability that an example is shorter, with a random target length.
+    """
     check_columns(columns)
     planned, limit = PlannedSegments([], []), common.length - PAIR_SPECIALS
     inside, kept = np.append(columns.word_starts, np.uint8(0)), find_kept_sentences(columns, limit)
@@ -319,11 +338,15 @@ def plan_sentence_orders(columns: DocumentTokens, common: Common, short: float) 
 
 
 def build_order_ledger(total: int, counts: Sequence[int], num_alike: int) -> Ledger:
-    """Build the ledger of one copy and check it.
+    """Build and check the ledger (an account of every token) of one copy.
 
-    total:     number of tokens of the documents
-    counts:    in the order of OUTCOMES + FIGURES
-    num_alike: number of tokens left over because documents begin or end alike
+    Args:
+        total: Number of tokens in the documents.
+        counts: The counts, in the order of OUTCOMES + FIGURES.
+        num_alike: Number of tokens left out because many documents begin or end with the same sentences.
+
+    Raises:
+        LedgerError: The outcomes do not add up to `total`.
     """
     named = dict(zip(OUTCOMES + FIGURES, counts, strict=True))
     outcomes = {name: named[name] for name in OUTCOMES} | {"left_over": named["left_over"] + num_alike}
@@ -334,8 +357,9 @@ def build_order_ledger(total: int, counts: Sequence[int], num_alike: int) -> Led
 def build_sentence_orders_plain(
     columns: DocumentTokens, common: Common, *, short: float, cls_id: int, sep_id: int
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
-    """Return the examples of all copies and a checked ledger for each, in plain Python: the reference implementation of
-    `plan_sentence_orders`, for tests.
+    """Reference implementation of `plan_sentence_orders`, for tests.
+
+    Unlike it, this also writes the tokens. `short` is the probability of a shorter example.
     """
     check_columns(columns)
     examples: list[PlainExample] = []
@@ -363,9 +387,9 @@ def _iter_examples_plain(
     short: float,
     counts: Counter[str],
 ) -> Iterator[PlainExample]:
-    """Yield the examples of one document and copy. The outcomes of its tokens are added to `counts`.
+    """Yield the examples of one document in one copy. `counts` is incremented in place by the outcome of each token.
 
-    A document that is cut from its end is mirrored: the positions of its tokens are below zero.
+    If the document is cut from its end, it is mirrored during the work, so that token positions are negative.
     """
     rest, limit, ordinal = list(document), common.length - PAIR_SPECIALS, 0
     backwards = bool(draw_below(int(compute_keys(common.seed, "order direction", copy, key)), 0, 2))
@@ -407,9 +431,10 @@ def _iter_examples_plain(
 def _find_piece_plain(
     rest: Sequence[range], inside: Sequence[int], begin: int, limit: int, key: int
 ) -> tuple[list[range], int]:
-    """Return the two parts of the next piece of sentences that are cut at words, or none, and where the text continues.
+    """Return both segments of the next piece of sentences that are cut at words, and the start of the text after it.
 
-    The sentences are those up to the next two that fit an example together.
+    These sentences end before the next two that fit into an example together. The list of segments is empty if no piece
+    is possible.
     """
     fits = (n for n in range(1, len(rest) - 1) if rest[n + 1].stop - rest[n].start <= limit)
     end = rest[next(fits, len(rest)) - 1].stop

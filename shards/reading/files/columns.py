@@ -49,16 +49,22 @@ def locate_lists(
     firsts: Int64s,
     offsets: Int64s,
 ) -> int:
-    """Find the lists of some examples. Return the first row with a list outside its record batch's values, or -1.
+    """Locate the lists of some examples in a list column, and check that they lie within the column's values.
 
-    memory:        all memory as int32
-    offset_starts: int64 [batches], the start of the offsets of each record batch in `memory`
-    counts:        int64 [batches], the number of values of each record batch
-    batch_starts:  int64 [batches + 1], the first example of each record batch, and the number of all examples
-    examples:      int64 [n], which must be in range
-    batches:       int64 [n], gets the record batch of each example
-    firsts:        int64 [n], gets the number of the list's first value in its record batch
-    offsets:       int64 [n + 1], gets the start of each list in the result
+    Args:
+        memory: int32, a view of all mapped memory
+        offset_starts: int64 [batches], the index in `memory` at which the list offsets of each record batch begin
+        counts: int64 [batches], the number of values in each record batch
+        batch_starts: int64 [batches + 1], the index of the first example of each record batch; the last entry is not
+            read
+        examples: int64 [n], indices of examples; they are not bounds-checked
+        batches: int64 [n], output: the record batch of each example
+        firsts: int64 [n], output: the index of the list's first value within its record batch
+        offsets: int64 [n + 1], output: the start of each list when all lists are concatenated
+
+    Returns:
+        -1, or the index in `examples` of the first list outside its record batch's values. In that case the outputs
+        must not be used.
     """
     for row in range(len(examples)):
         low, size = 0, len(batch_starts) - 1
@@ -83,10 +89,19 @@ def locate_lists(
 def gather_lists(
     memory: Any, values: Int64s, limit: int, batches: Int64s, firsts: Int64s, offsets: Int64s, copied: Any
 ) -> int:
-    """Copy lists from memory. Return the first index in `copied` with a value that is not below `limit`, or -1.
+    """Concatenate lists and check that their values are below `limit`.
 
-    values: int64 [batches], the start of the values of each record batch in `memory`; the others are as in
-            `locate_lists`
+    Args:
+        memory: A view of all mapped memory as items of the column's type.
+        values: int64 [batches], the index in `memory` at which the values of each record batch begin
+        limit: Exclusive upper bound of valid values.
+        batches: int64 [n], the record batch of each list, from `locate_lists`
+        firsts: int64 [n], the index of each list's first value within its record batch, from `locate_lists`
+        offsets: int64 [n + 1], the start of each list in `copied`, from `locate_lists`
+        copied: [values], output
+
+    Returns:
+        -1, or the first index in `copied` with a value that is not below `limit`.
     """
     for row in range(len(batches)):
         source, target = memory[values[batches[row]] + firsts[row] :], copied[offsets[row] : offsets[row + 1]]
@@ -116,11 +131,22 @@ def gather_fixed_width(
     boundary: Int64s,
     labels: Int64s,
 ) -> int:
-    """Copy each example's id, boundary and label. Return the first row that ends before its boundary, or -1.
+    """Copy each example's id, first-segment length and label, and check that no first segment exceeds its example.
 
-    memory_64, memory_16, memory_8: all memory as numbers of this many bits
-    column_starts:                  int64 [columns, batches], the start of each column in its memory
-    labels:                         int64 [n], or empty if the shards have none
+    Args:
+        memory_64, memory_16, memory_8: Views of all mapped memory as integers of 64, 16 and 8 bits.
+        column_starts: int64 [columns, batches], the index in its view at which each column of each record batch begins
+        batch_starts: int64 [batches + 1], the index of the first example of each record batch
+        examples: int64 [n], indices of examples
+        batches: int64 [n], the record batch of each example, from `locate_lists`
+        offsets: int64 [n + 1], the start of each example's tokens, from `locate_lists`
+        example_ids: uint64 [n], output
+        boundary: int64 [n], output: the number of tokens of the first segment
+        labels: int64 [n], output; may be empty if the shards have no labels
+
+    Returns:
+        -1, or the index in `examples` of the first example that is shorter than its first segment. All are copied
+        anyway.
     """
     bad_row = -1
     for row in range(len(examples)):
@@ -137,10 +163,16 @@ def gather_fixed_width(
 
 @kernel
 def gather_bits(memory: Bytes, values: Int64s, batches: Int64s, firsts: Int64s, offsets: Int64s, flags: Bytes) -> None:
-    """Copy lists of bits to one byte each, 0 or 1. In Arrow the first bit of a byte is its lowest.
+    """Concatenate lists of bits, one byte (0 or 1) per bit. As in Arrow, the lowest bit of a byte comes first.
 
-    flags: uint8 [values + FLAG_PADDING_BYTES]; eight are written at a time, and those past a row are overwritten by the
-           next
+    Args:
+        memory: uint8, a view of all mapped memory
+        values: int64 [batches], the index in `memory` at which the bits of each record batch begin
+        batches: int64 [n], the record batch of each list, from `locate_lists`
+        firsts: int64 [n], the index of each list's first bit within its record batch, from `locate_lists`
+        offsets: int64 [n + 1], the start of each list in `flags`, from `locate_lists`
+        flags: uint8 [bits + FLAG_PADDING_BYTES], output. Bytes are written eight at a time, so the padding is
+            overwritten.
     """
     for row in range(len(batches)):
         source, shift = memory[values[batches[row]] + (firsts[row] >> 3) :], np.uint64(firsts[row] & 7)
@@ -160,7 +192,7 @@ _FIXED_WIDTH = {"example_id": np.uint64, "boundary": np.uint16, "label": np.uint
 
 
 class ExampleRows(NamedTuple):
-    """n examples as they are stored, one after another."""
+    """A batch of n examples as stored on disk, one after another, without masks."""
 
     ids: Ids
     word_starts: Bytes  # one a token
@@ -171,7 +203,7 @@ class ExampleRows(NamedTuple):
 
 
 class _ListColumn(NamedTuple):
-    """A column of lists: for each record batch, where its offsets and values begin in memory, and how many it has."""
+    """Location of a list column in memory, with the number of values in each record batch."""
 
     dtype: Any
     offset_starts: Int64s
@@ -180,7 +212,7 @@ class _ListColumn(NamedTuple):
 
 
 class _ListRows(NamedTuple):
-    """The lists of n rows: the record batch of each, its first value there, and where it begins in the result."""
+    """Location of n lists: the record batch, the index of the first value in it, and the start after concatenation."""
 
     batches: Int64s
     firsts: Int64s
@@ -188,12 +220,14 @@ class _ListRows(NamedTuple):
 
 
 class ExampleColumns:
-    """The columns of a split, open for reading rows.
+    """The memory-mapped columns of a split, for reading examples by index.
 
-    shards: the numbers of the shards to open, ascending; None: all
+    Args:
+        shard_set: The split. It must contain examples.
+        shards: Indices of the shards to open, ascending; None opens all.
 
-    Raises Damaged if a file is not laid out as its record says. Its contents are compared with their digests when rows
-    are read.
+    Raises:
+        Damaged: The layout of a file differs from its metadata. File contents are only verified when rows are read.
     """
 
     def __init__(self, shard_set: ShardSet, shards: Sequence[int] | None = None) -> None:
@@ -225,13 +259,15 @@ class ExampleColumns:
         self._has_labels = "label" in names
 
     def read_rows(self, examples: Int64s, with_word_starts: bool) -> ExampleRows:
-        """Read examples by number, in the given order, also deleted ones.
+        """Read examples by index, in the given order. Deleted examples are read like any others.
 
-        examples:         int64 [n]; they must be in open shards, which is not checked
-        with_word_starts: if False, word starts are not read and are all 0
+        Args:
+            examples: int64 [n], indices of examples, which must be in open shards; this is not checked
+            with_word_starts: Whether to read the word starts. If False, they are all 0.
 
-        Raises Damaged if a row lies outside its file's buffers or has an id that is not in the vocabulary. Any other
-        damage is raised here or, once many record batches were read, by a later call: see `check_read`.
+        Raises:
+            Damaged: A row lies outside its file's buffers or contains an id that is not in the vocabulary. Other damage
+                is raised here or, once many record batches have been read, by a later call; see `check_read`.
         """
         ids, lists = self._read_values("ids", examples, self._vocab_size)
         num = len(examples)
@@ -246,13 +282,22 @@ class ExampleColumns:
         return ExampleRows(ids, starts, lists.offsets, example_ids, boundary, labels if self._has_labels else None)
 
     def find_lengths(self, examples: Int64s) -> Int64s:
-        """Return the length of each example in tokens: int64 [examples]. The tokens are not read."""
+        """Return the length of each example in tokens, without reading the tokens: int64 [n].
+
+        Args:
+            examples: int64 [n], indices of examples, which must be in open shards; this is not checked
+        """
         return np.diff(self._find_lists("ids", examples).offsets)
 
     def read_masks(self, examples: Int64s, rows: ExampleRows) -> Masks:
-        """Read the static masks of examples. rows: what `read_rows` returned for them
+        """Read the static masks of examples.
 
-        Raises Damaged if a masked position is past the end of its example.
+        Args:
+            examples: int64 [n], indices of examples
+            rows: What `read_rows` returned for them.
+
+        Raises:
+            Damaged: A masked position lies past the end of its example, or positions and replacements differ in number.
         """
         positions, lists = self._read_values("mask_positions", examples, MAX_MASKED_LENGTH)
         replacements, others = self._read_values("mask_ids", examples, self._vocab_size)
@@ -266,9 +311,10 @@ class ExampleColumns:
         return Masks(positions, lists.offsets, replacements)
 
     def sample_values(self, name: str, num_values: int) -> list[npt.NDArray[Any]]:
-        """Return about `num_values` values of a list column; all if it has fewer.
+        """Return about `num_values` values of a list column, as one array for each record batch that was sampled.
 
-        They are from record batches at equal distances.
+        The record batches are evenly spaced. If the column has fewer values, all are returned. `num_values` must be
+        positive.
         """
         total = sum(len(batch.column(name).flatten()) for batch in self._batches)
         numbers = np.arange(0, len(self._batches), max(1, total // num_values))
@@ -276,9 +322,9 @@ class ExampleColumns:
         return [self._batches[number].column(name).flatten().to_numpy() for number in numbers.tolist()]
 
     def check_read(self) -> None:
-        """Wait until all that was read so far is checked. Raises Damaged if a file is not what was written.
+        """Wait until all data read so far has been verified. Raises Damaged if a file is damaged or was changed.
 
-        It is checked here as well as on the thread, so that nothing depends on the thread: a forked process has none.
+        The check also runs in the calling thread, because a forked process does not have the background thread.
         """
         while len(numbers := np.flatnonzero(self._states == READ)):
             for number in numbers.tolist():
@@ -286,7 +332,7 @@ class ExampleColumns:
                 self._states[number] = SOUND
 
     def _note_read(self, numbers: Int64s) -> None:
-        """Have the record batches checked that are being read. Raises Damaged if one is known to be damaged."""
+        """Schedule the verification of these record batches. Raises Damaged if damage has already been found."""
         if self._damage is not None:
             raise self._damage
         new = numbers[self._states[numbers] == UNREAD]
@@ -300,14 +346,14 @@ class ExampleColumns:
             self._thread.start()
 
     def _check_aside(self) -> None:
-        """Check what was read, on the thread, and keep the damage for the next call."""
+        """Verify all data read so far (in the background thread). Damage is stored and raised by the next call."""
         try:
             self.check_read()
         except Damaged as damage:
             self._damage = damage
 
     def _find_lists(self, name: str, examples: Int64s) -> _ListRows:
-        """Locate the lists of a column for these examples."""
+        """Locate the lists of a column for these examples. Raises Damaged if a list is outside the column's values."""
         num, column = len(examples), self._lists[name]
         lists = _ListRows(np.empty(num, np.int64), np.empty(num, np.int64), np.empty(num + 1, np.int64))
         bad_row = locate_lists(
@@ -318,9 +364,10 @@ class ExampleColumns:
         return lists
 
     def _read_values(self, name: str, examples: Int64s, limit: int) -> tuple[Any, _ListRows]:
-        """Read the lists of a column, one after another, and return them with their location.
+        """Read and concatenate the lists of a column for these examples. Also return their location.
 
-        Raises Damaged if a value is not below `limit`.
+        Raises:
+            Damaged: A value is not below `limit`.
         """
         column, lists = self._lists[name], self._find_lists(name, examples)
         values = np.empty(lists.offsets[-1], column.dtype)
@@ -330,13 +377,13 @@ class ExampleColumns:
         return values, lists
 
     def _read_word_starts(self, lists: _ListRows) -> Bytes:
-        """Read one flag per token, 0 or 1."""
+        """Read whether each token begins a word: uint8 [tokens], 0 or 1."""
         flags = np.empty(lists.offsets[-1] + FLAG_PADDING_BYTES, np.uint8)
         gather_bits(self._view(np.uint8), self._lists["word_starts"].value_starts, *lists, flags)
         return flags[:-FLAG_PADDING_BYTES]
 
     def _refuse(self, row: int, examples: Int64s, problem: str) -> None:
-        """Raise Damaged for this row, unless it is -1."""
+        """Raise Damaged for the example at index `row` of `examples`, unless `row` is -1."""
         if row >= 0:
             raise Damaged(self._set.find_path(int(examples[row])), problem)
 
@@ -348,8 +395,12 @@ class ExampleColumns:
         return _ListColumn(dtype, self._locate(name, 1, np.int32), self._locate(name, 3, dtype), counts)
 
     def _locate(self, name: str, buffer: int, dtype: npt.DTypeLike) -> Int64s:
-        """Return where a column's buffer begins in every record batch, counted from the base address in items of this
-        type.
+        """Return the start of a column's buffer in each record batch: int64 [batches], counted in items of `dtype`.
+
+        Args:
+            name: Name of the column.
+            buffer: Index of the buffer in the Arrow column.
+            dtype: Type of the buffer's items.
         """
         columns = [batch.column(name) for batch in self._batches]
         assert all(column.offset == 0 for column in columns), "a file's columns begin where their buffers do"
@@ -359,9 +410,7 @@ class ExampleColumns:
         return starts
 
     def _view(self, item_type: Any) -> npt.NDArray[Any]:
-        """Return the memory from the first buffer to the last as items of a type. What is between buffers must not be
-        read.
-        """
+        """Return all memory from the first to the last buffer as an array. Gaps between buffers must not be read."""
         if item_type not in self._memories:
             dtype = np.dtype(item_type)
             shape = (-(-self._size // dtype.itemsize),)
@@ -371,5 +420,5 @@ class ExampleColumns:
 
 
 def _find_first(flags: npt.NDArray[np.bool_]) -> int:
-    """Return the index of the first flag that is set, or -1."""
+    """Return the index of the first True value, or -1 if there is none."""
     return int(flags.argmax()) if flags.any() else -1

@@ -36,9 +36,13 @@ _CHUNK_BYTES = 1 << 20
 
 
 class ShardCache:
-    """Copies of shard files from a store in a local folder.
+    """A local folder with copies of shard files from an object store, shared by the processes of a machine.
 
-    max_bytes: most bytes that all files in the folder may take together
+    Args:
+        store: The store to fetch from.
+        folder: The local folder.
+        max_bytes: Maximum size of the folder when a shard file is fetched. The small metadata files of shards (a few KB
+            each) are not limited.
     """
 
     def __init__(self, store: Place, folder: Path, max_bytes: int) -> None:
@@ -47,12 +51,17 @@ class ShardCache:
         self.place = Place(str(folder))
 
     def hold(self, stage_folder: str, parts: Sequence[Part]) -> ExitStack:
-        """Keep shards in the cache until the result is closed, and fetch those that are missing.
+        """Fetch the missing shards and keep all of them in the cache until the returned ExitStack is closed.
 
-        Records of parts, some kilobytes each, stay after that.
+        The small metadata files of the shards (a few KB each) are never removed.
 
-        Raises Damaged if the store does not hold what was written, and InputError if there is still no room after
-        `MAX_WAIT_SECONDS`.
+        Args:
+            stage_folder: Folder of the shard set in the store.
+            parts: The shards.
+
+        Raises:
+            Damaged: A file in the store is missing, damaged or was changed.
+            InputError: Locked files still leave too little space in the cache after `MAX_WAIT_SECONDS`.
         """
         with ExitStack() as locks:
             for part in parts:
@@ -65,7 +74,7 @@ class ShardCache:
             return locks.pop_all()
 
     def _open_locked(self, path: str, file: StoredFile) -> BufferedReader:
-        """Open a file and lock it for reading. Fetch it first if it is missing."""
+        """Open a file of the cache and lock it for reading. A missing or damaged file is fetched first."""
         opened = self._open_if_sound(path, file)
         if opened is None:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -74,7 +83,10 @@ class ShardCache:
         return opened
 
     def _open_if_sound(self, path: str, file: StoredFile) -> BufferedReader | None:
-        """Open and lock a file, if it is in the folder and matches its digest. Remove it if it does not match."""
+        """Open and lock a cached file if it matches its digest; return None otherwise.
+
+        A file that does not match, or that was replaced in the meantime, is removed.
+        """
         local = self._folder / path
         try:
             opened = local.open("rb")
@@ -89,7 +101,7 @@ class ShardCache:
         return None
 
     def _is_sound(self, opened: BufferedReader, path: str, file: StoredFile) -> bool:
-        """Return whether a file matches its digest. Each process hashes a file once."""
+        """Return whether an open file matches its digest. Each process hashes a file only once."""
         identity = path, os.fstat(opened.fileno()).st_ino
         if identity not in self._verified:
             if hashlib.file_digest(opened, "sha256").hexdigest() != file.sha256:
@@ -98,7 +110,7 @@ class ShardCache:
         return True
 
     def _fetch(self, path: str, file: StoredFile) -> BufferedReader:
-        """Fetch a file, open it and lock it. Raises Damaged if the store does not hold what was written."""
+        """Fetch a file from the store and lock it. Raises Damaged if it is missing or does not match its digest."""
         self._make_room(file.size_bytes)
         try:
             with self.place.create(path) as sink, self._store.open(path) as source:
@@ -113,9 +125,9 @@ class ShardCache:
         return opened
 
     def _make_room(self, bytes_needed: int) -> None:
-        """Remove files that nobody reads until there is room for these bytes.
+        """Remove the least recently used files that nobody has locked until `bytes_needed` more bytes fit.
 
-        Wait if readers hold too many; raise InputError after `MAX_WAIT_SECONDS`.
+        If locked files take too much space, wait. Raises InputError after `MAX_WAIT_SECONDS`.
         """
         start = time.monotonic()
         while True:
@@ -137,7 +149,7 @@ class ShardCache:
 
 
 def _remove_if_unread(path: Path) -> bool:
-    """Remove a file, unless a process has locked it. Return whether it was removed."""
+    """Remove a file unless a process has locked it. Return whether it was removed."""
     with path.open("rb") as file:
         if not try_lock(file):
             return False
@@ -146,9 +158,14 @@ def _remove_if_unread(path: Path) -> bool:
 
 
 class WindowCache:
-    """The shards of the windows that are being read, in a local folder. The next window is fetched in the background.
+    """Keeps the current windows (groups of shards that are read together) in a local folder.
 
-    shard_set: a split in an object store
+    The next window is fetched in the background.
+
+    Args:
+        shard_set: A split in an object store.
+        order: The order in which the windows are read.
+        files: The local folder.
     """
 
     def __init__(self, shard_set: ShardSet, order: WindowedOrder, files: ShardCache) -> None:
@@ -161,8 +178,9 @@ class WindowCache:
         weakref.finalize(self, _release_windows, self._fetches)
 
     def open_columns_for_slots(self, slots: Int64s) -> ExampleColumns:
-        """Return the open columns of the windows in which these slots are. Without slots: those that are open, or the
-        first window.
+        """Return the open columns of the windows (groups of shards) that contain these slots.
+
+        If `slots` is empty, return the columns that are already open, or open the first window.
         """
         if not len(slots):
             return self._open[1] if self._open is not None else self.open_columns(range(1))
@@ -170,7 +188,18 @@ class WindowCache:
         return self.open_columns(range(int(windows.min()), int(windows.max()) + 1))
 
     def open_columns(self, windows: Sequence[int]) -> ExampleColumns:
-        """Return the open columns of consecutive windows, ascending. Earlier windows are checked and released."""
+        """Return the columns of consecutive windows (groups of shards), and start to fetch the window after them.
+
+        If the windows are not open yet, the data read from the previous ones is verified first, and their files are
+        released unless they are needed again.
+
+        Args:
+            windows: Indices of windows, ascending and consecutive.
+
+        Raises:
+            Damaged: A file is missing, damaged or was changed.
+            InputError: The windows do not fit into the cache.
+        """
         if self._open is None or not {*windows} <= {*self._open[0]} or windows[0] > self._open[0][0]:
             self.check_read()
             self._open = None
@@ -186,36 +215,39 @@ class WindowCache:
         return self._open[1]
 
     def check_read(self) -> None:
-        """Wait until what was read of the windows in use is checked.
+        """Wait until all data read from the open windows has been verified.
 
-        Raises Damaged if a file is not what was written.
+        Raises:
+            Damaged: A file is damaged or was changed.
         """
         if self._open is not None:
             self._open[1].check_read()
 
     def _start_fetch(self, window: int) -> None:
-        """Fetch a window's shards on the thread, after those that are being fetched."""
+        """Start to fetch the shards of a window in the background, unless that was done before."""
         if window not in self._fetches:
             parts = [self._parts[shard] for shard in self._order.list_shards(window)]
             self._fetches[window] = self._thread.submit(self._files.hold, self._cached_set.manifest.stage_folder, parts)
 
 
 def _release_windows(windows: Mapping[int, Future[ExitStack]]) -> None:
-    """Close the files of windows. Those still being fetched are closed when they arrive."""
+    """Release the files of all windows. A window that is still being fetched is released when it arrives."""
     for window in windows.values():
         window.add_done_callback(lambda finished: None if finished.exception() else finished.result().close())
 
 
 def list_example_files(part: Part) -> list[StoredFile]:
-    """Return the files of a shard that hold its examples."""
+    """Return the files of a shard that contain its examples."""
     return [file for file in part.files if file.table == "examples"]
 
 
 def compute_bytes_needed(shard_set: ShardSet, window: int | None, batch: int) -> int:
-    """Return the bytes of the shards that a reader needs at the same time: for one step and the next window.
+    """Return the maximum size of the shards that must be cached at the same time, for a step and the next window.
 
-    window: number of shards in a window; None: all shards are needed
-    batch:  slots of a step, which may extend over several windows
+    Args:
+        shard_set: The split to read.
+        window: Number of shards in a window (a group of shards that are read together); None if all shards are needed.
+        batch: Number of examples in a step, which may extend over several windows.
     """
     sizes = [sum(file.size_bytes for file in list_example_files(part)) for part in shard_set.parts]
     if window is None:
@@ -225,7 +257,14 @@ def compute_bytes_needed(shard_set: ShardSet, window: int | None, batch: int) ->
 
 
 def check_room(subject: str, bytes_needed: int, window: int | None, max_bytes: int) -> None:
-    """Raise InputError if `bytes_needed` is more than `max_bytes`. subject: what is read; it begins the message"""
+    """Raise InputError if `bytes_needed` exceeds `max_bytes`.
+
+    Args:
+        subject: What is being read; the error message begins with it.
+        bytes_needed: Size of the shards that must be cached at the same time.
+        window: Number of shards in a window; None if all shards are needed.
+        max_bytes: Maximum size of the cache.
+    """
     if bytes_needed <= max_bytes:
         return
     if window is None:
@@ -243,7 +282,7 @@ def check_room(subject: str, bytes_needed: int, window: int | None, max_bytes: i
 
 
 def _format_gigabytes(size: int) -> str:
-    """Format a number of bytes in GB, rounded up.
+    """Format a number of bytes in GB, rounded up to three decimals.
 
     >>> _format_gigabytes(1_230_400_001)
     '1.231'

@@ -31,8 +31,14 @@ RowKey = tuple[bytes, int, int]  # id, revision, generation whose parts hold the
 
 @dataclass(frozen=True)
 class ShardSet:
-    """The examples of one split, in order of generation and shard. Its store keeps the files as long as this object
-    exists.
+    """The examples of one split of a shard set, ordered by corpus update and shard.
+
+    While this object exists, the store does not delete the files.
+
+    Attributes:
+        place: The store.
+        manifest: Description of the shard set.
+        split: "train" or "held-out".
     """
 
     place: Place
@@ -46,13 +52,13 @@ class ShardSet:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """The shards of this split that hold examples. A shard with a single document may have none."""
+        """The shards of this split that contain examples. Shards without examples are left out."""
         parts = (part for part in self.manifest.parts if part.labels.get("split") == self.split)
         return tuple(part for part in parts if part.count_rows("examples"))
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of an example."""
+        """Arrow schema of the examples."""
         facts = self.manifest.facts
         return build_example_schema(
             choose_id_type(facts["vocab_size"]),
@@ -62,7 +68,7 @@ class ShardSet:
         )
 
     def _read(self, part: Part, columns: Sequence[str], rows: range | None = None) -> pa.Table:
-        """Read columns of a shard. rows: of the shard; None: all"""
+        """Read columns of a shard as a table. `rows` is a range of the shard's rows; None reads all."""
         folder = self.manifest.stage_folder
         return pa.Table.from_batches(read_part_table(self.place, folder, part, "examples", columns, rows))
 
@@ -74,9 +80,11 @@ class ShardSet:
         return int(self._starts[-1])
 
     def __getitem__(self, index: int) -> Example:
-        """Return the example with this number, also if it is deleted.
+        """Return the example with this index, even if it is deleted.
 
-        Raises IndexError if there is none; numbers are not counted from the end.
+        Raises:
+            IndexError: `index` is out of range or negative.
+            Damaged: The file is damaged or was changed.
         """
         if not 0 <= index < len(self):
             raise IndexError(f"example {index} of {len(self)}")
@@ -85,14 +93,17 @@ class ShardSet:
 
     @cached_property
     def deleted_rows(self) -> frozenset[RowKey]:
-        """The rows of the corpus that were deleted, as (id, revision, generation). Their examples must not be read."""
+        """The deleted rows of the corpus, as (document id, revision, number of the corpus update that added the row).
+
+        Examples that contain these documents must not be used.
+        """
         batches = read_table(self.place, self.manifest, "deleted", ("id", "revision", "generation"))
         rows = (row for batch in batches for row in batch.to_pylist())
         return frozenset((row["id"], row["revision"], row["generation"]) for row in rows)
 
     @cached_property
     def is_live(self) -> Bools:
-        """For each example, whether it may be read: bool [examples]."""
+        """Boolean mask of the examples that contain no deleted document: bool [examples]."""
         if not self.deleted_rows:
             return np.ones(len(self), bool)
         live = [
@@ -102,31 +113,32 @@ class ShardSet:
         return np.concatenate([np.zeros(0, bool), *live])
 
     def iter_live_examples(self) -> Iterator[Example]:
-        """Yield the live examples in order of their numbers."""
+        """Yield the examples that contain no deleted document, in index order."""
         return (self[int(index)] for index in np.flatnonzero(self.is_live))
 
     def locate_row(self, index: int) -> tuple[Part, int]:
-        """Return the shard that holds an example, and its row there. The number must be in range: it is not checked."""
+        """Return the shard that contains an example, and its row in that shard. `index` is not bounds-checked."""
         part = int(np.searchsorted(self._starts, index, side="right")) - 1
         return self.parts[part], index - int(self._starts[part])
 
     def find_first_example(self, shard: int) -> int:
-        """Return the number of a shard's first example."""
+        """Return the index of the first example of a shard. `shard` is an index into `parts`."""
         return int(self._starts[shard])
 
     def find_path(self, index: int) -> str:
-        """Return the path in the store of the file that holds an example."""
+        """Return the path in the store of the file that contains an example. `index` is not bounds-checked."""
         part, row = self.locate_row(index)
         files = [file for file in part.files if file.table == "examples"]
         ends = np.cumsum([file.content.rows for file in files])
         return f"{self.manifest.stage_folder}/{files[int(np.searchsorted(ends, row, side='right'))].path}"
 
     def find_examples_with_document(self, document: bytes) -> list[int]:
-        """Return the numbers of all examples that hold a document, as their first or another.
+        """Return the indices of all examples that contain a document, including deleted examples.
 
-        document: its id, 16 bytes
+        All shards of the split are read.
 
-        Deleted examples are included. All shards of the split are read.
+        Args:
+            document: The document's id, 16 bytes.
         """
         wanted = pa.scalar(document, pa.binary(len(document)))
         numbers: list[int] = []
@@ -138,7 +150,7 @@ class ShardSet:
 
 
 def _find_live_rows(table: pa.Table, generation: int, deleted: frozenset[RowKey]) -> Bools:
-    """Return for each row of a shard whether none of its documents is deleted."""
+    """Return a boolean mask of the rows of a shard that contain no deleted document."""
     gone = [id + revision.to_bytes(8, "little", signed=True) for id, revision, held in deleted if held == generation]
     live = np.ones(table.num_rows, bool)
     if gone:
@@ -150,13 +162,13 @@ def _find_live_rows(table: pa.Table, generation: int, deleted: frozenset[RowKey]
 
 
 def build_row_keys(ids: pa.Array, revisions: pa.Array) -> pa.Array:
-    """Join each id with its revision into a key of 24 bytes."""
+    """Concatenate each document id with its revision into a 24-byte key."""
     revision_bytes = revisions.to_numpy().astype("<i8").view(np.uint8).reshape(-1, 8)
     return to_fixed_width_column(np.concatenate([to_byte_matrix(ids), revision_bytes], axis=1), ID_BYTES + 8)
 
 
 def to_example(row: pa.Table) -> Example:
-    """Convert a table of one row to an example. Its arrays are views of the table."""
+    """Convert a table with one row to an example. The arrays of the example are views of the table."""
     lists = {
         f.name: _read_list(row, f.name)
         for f in row.schema
@@ -170,5 +182,5 @@ def to_example(row: pa.Table) -> Example:
 
 
 def _read_list(row: pa.Table, name: str) -> Any:
-    """Return the list in a column of a one-row table, as a numpy array."""
+    """Return the list in one column of a one-row table as a NumPy array."""
     return row.column(name).chunk(0).flatten().to_numpy(zero_copy_only=False)
