@@ -114,7 +114,10 @@ def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def batch_columns(columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
-    """Concatenate columns into batches of about `BATCH_BYTES` bytes, because the words of each batch are sorted."""
+    """Concatenate columns into batches of about `BATCH_BYTES` bytes.
+
+    Counting sorts the distinct words of each batch, so a few large batches are faster than many small ones.
+    """
     waiting: list[pa.Array] = []
     for column in columns:
         waiting.append(column)

@@ -1,7 +1,7 @@
 """Byte-level BPE at the speed of memory: sentences become ids without an object for a word.
 
-The rule (Sennrich et al. 2016, over bytes as Radford et al. 2019 have it): a word is its bytes, and of the neighbouring
-pairs the one that was learnt first is joined, the leftmost of equal ones, until none is left to join.
+The rule (Sennrich et al. 2016, over bytes as Radford et al. 2019 have it): a word is its bytes, and of the neighboring
+pairs the one that was learned first is joined, the leftmost of equal ones, until none is left to join.
 
 Promise: `ByteBpeEngine` gives the ids and the word starts that a Hugging Face tokenizer of the same vocabulary, merges
 and words gives (`models.BPE` without dropout, prefix, suffix or byte fallback). A byte is the unknown token if the

@@ -10,7 +10,7 @@ into the training data. A token can be special in two places: among the added to
 text before anything else, and among the pieces of the model, in which a Unigram model finds "<pad>" and a WordPiece one
 the word "covid". `hide_special_tokens` gives it another name in both, one that no text holds, and the same id. Two
 exceptions: the unknown token, which stands for what no piece covers; and a piece of the model that is one letter, or a
-byte (`<0x0A>`): texts are spelt with these whatever they are called.
+byte (`<0x0A>`): texts are spelled with these whatever they are called.
 
 A sentence is encoded as the range that is given. In byte-level BPE a word has the space before it in its token, and
 trimmed sentences have none: joined again, the tokens of two sentences would lose the space between them. So a sentence

@@ -1,4 +1,4 @@
-"""A cache of the pieces of short words: a word of up to 16 bytes gives up to four ids in one look.
+"""A cache of the pieces of short words: a word of up to 16 bytes gives up to four ids in one lookup.
 
 Promise: what is found is what was remembered for this very word: its bytes and its length are compared in full. A word
 may be forgotten in favour of another, so a cache changes only how often pieces are computed again.

@@ -4,13 +4,13 @@ Promise: the ids that a Hugging Face tokenizer (BertNormalizer, BertPreTokenizer
 a special token written out in a text is text. `encode_plain` of `tokenizers_train.encoding.encoder` is the reference
 implementation.
 
-One kernel goes from bytes to ids. A word of at most 16 bytes that the cache holds (`piece_cache`) costs one look and
+One kernel goes from bytes to ids. A word of at most 16 bytes that the cache holds (`piece_cache`) costs one lookup and
 one store; the pieces of any other are found in a trie, byte by byte. Only words from a character that the tables leave
 undecided (`characters.UNDECIDED`) up to the next space come from the reference.
 
-Cost, on 8 MB of English novels with a vocabulary of 30,522 learnt from them, on two busy cores: 197 MB/s of CPU time if
-the words are known, 104 for a new engine with its making, of 2.5 by the reference. The trie of a vocabulary is made in
-0.1 s, and a process keeps the last four. Memory: 4 MiB of cache, and the ids.
+Cost, on 8 MB of English novels with a vocabulary of 30,522 learned from them, on two busy cores: 197 MB/s of CPU time
+if the words are known, 104 for a new engine with its making, of 2.5 by the reference. The trie of a vocabulary is made
+in 0.1 s, and a process keeps the last four. Memory: 4 MiB of cache, and the ids.
 """
 
 from collections.abc import Mapping

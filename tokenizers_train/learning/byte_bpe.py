@@ -1,6 +1,6 @@
 """Byte-pair encoding, and byte-level BPE vocabularies, trained from counts of GPT-2's words.
 
-Byte-pair encoding (Sennrich et al. 2016, section 3.2): of the neighbouring pairs of pieces inside of words, the most
+Byte-pair encoding (Sennrich et al. 2016, section 3.2): of the neighboring pairs of pieces inside of words, the most
 frequent one becomes a new piece, until there is no room or no pair is frequent enough. WordPiece and byte-level BPE
 both learn by it; their first pieces are letters or bytes.
 

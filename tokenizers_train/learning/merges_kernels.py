@@ -1,4 +1,4 @@
-"""The kernels of learning merges: words are spelt as numbers of letters or bytes, and pairs of these are counted and
+"""The kernels of learning merges: words are spelled as numbers of letters or bytes, and pairs of these are counted and
 joined.
 
 Pairs are counted once, and after each merge only in the words that it changed.
@@ -8,15 +8,15 @@ Python's `ord` gives for each character; no byte outside the words is looked at.
 Cost: see `tokenizers_train.learning.byte_bpe`; spelling allocates nothing: the caller brings all arrays.
 
 All words are in one row of cells, a cell for each letter, with an edge between two words. A piece is known by its id in
-the first and in the last of its cells, and the id tells how many cells it has: so both neighbours of a piece are found
-by one look each. Cells between them are inner ones. A pair keeps the list of the cells at which it has begun; ids only
-grow when they are written over, so a cell of the list that no longer shows the pair's left id has been joined to
+the first and in the last of its cells, and the id tells how many cells it has: so both neighbors of a piece are found
+by one lookup each. Cells between them are inner ones. A pair keeps the list of the cells at which it has begun; ids
+only grow when they are written over, so a cell of the list that no longer shows the pair's left id has been joined to
 something else, and one that does is still the first cell of that piece. When there is no room for more lists, the cells
 that no longer begin their pair leave them, and never come back.
 
 Words of one count are next to each other, so that a count is kept for `BLOCK` cells and not for each.
 
-What a merge changes is gathered by the neighbour's id before any pair is looked up: how often the new piece has it at
+What a merge changes is gathered by the neighbor's id before any pair is looked up: how often the new piece has it at
 its left and at its right. A pair that is less frequent than the least count when it is made is not noted at all: it
 gains only in the merge that makes it, for one of its pieces is new then.
 """

@@ -1,7 +1,7 @@
-"""Unigram: pieces with probabilities, learnt by removing from many those that the likelihood misses least.
+"""Unigram: pieces with probabilities, learned by removing from many those that the likelihood misses least.
 
 The method (Kudo 2018, section 3.2): words are cut at random with the product of their pieces' probabilities. From all
-repeated strings as first pieces, rounds of two expectation-maximisation steps and one pruning run until a tenth more
+repeated strings as first pieces, rounds of two expectation-maximization steps and one pruning run until a tenth more
 than the wanted pieces are left; the best of those are taken. The first pieces are every character, and every string of
 2 to 16 characters that occurs at least twice in the distinct words and is followed by different characters (or a word's
 end). A string's first score is its places in distinct words times its length, a character's its occurrences in the

@@ -5,7 +5,7 @@ two texts `[CLS] a [SEP] b [SEP]` with two segments (Lan et al. 2019, and the to
 builds its rules again from the pieces, their scores and tokenizer_config.json; the rules here are those that it builds,
 so the folder gives the same ids whichever way it is opened, also when saved again from there.
 
-Ids: <pad> 0, <unk> 1, [CLS] 2, [SEP] 3, [MASK] 4, then the pieces that were learnt. The special tokens are pieces of
+Ids: <pad> 0, <unk> 1, [CLS] 2, [SEP] 3, [MASK] 4, then the pieces that were learned. The special tokens are pieces of
 the model too, as in ALBERT's own files, with the score 0: if a text held "<pad>", the model would choose it. To encode
 documents they have other names (`encoder.hide_special_tokens`).
 

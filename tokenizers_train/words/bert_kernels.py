@@ -4,7 +4,7 @@ Promise: no byte outside the ranges is looked at as part of a word, and none aft
 are is `BertWords.split`; at a character that the tables leave undecided (`characters.UNDECIDED`) a kernel stops, to be
 told.
 
-How: a word of ASCII letters and digits is found, made small and packed into two 64-bit words, eight bytes at a time.
+How: a word of ASCII letters and digits is found, lower-cased and packed into two 64-bit words, eight bytes at a time.
 Any other (longer than 16 bytes, or with a character that is not ASCII, or is dropped) is written into a buffer,
 character by character.
 

@@ -1,6 +1,6 @@
 """Tables that tell what each character of a text becomes on its way into words, taken from the reference itself.
 
-Promise: the tables that `probe_characters` makes tell for every code point what a normaliser and a pre-tokeniser do
+Promise: the tables that `probe_characters` makes tell for every code point what a normalizer and a pre-tokenizer do
 with it between two digits. That is what they do with it anywhere, with one exception: if accents are stripped, marks
 are first put into canonical order (Unicode, chapter 3.11), so two marks that are kept may change places. Code points
 with a mark that is kept are therefore of the class `UNDECIDED`: the text from them to the next space has to be given to
@@ -9,7 +9,7 @@ the reference.
 Nothing is taken from Python's own tables of Unicode, which are of another version than the reference's: rules written
 over them were wrong for a quarter of all code points.
 
-Cost: 0.6 to 1.3 s of CPU time for one pair of normaliser and pre-tokeniser, asked in blocks of like characters; they
+Cost: 0.6 to 1.3 s of CPU time for one pair of normalizer and pre-tokenizer, asked in blocks of like characters; they
 are kept with the machine code (`corpora.kernels.array_cache`). In memory 5.6 MB.
 """
 

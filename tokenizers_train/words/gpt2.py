@@ -1,6 +1,6 @@
 """GPT-2's words: runs of letters, of digits or of other marks, each with the space before it.
 
-Promise: the words that Hugging Face's ByteLevel pre-tokeniser finds with GPT-2's regular expression (Radford et al.
+Promise: the words that Hugging Face's ByteLevel pre-tokenizer finds with GPT-2's regular expression (Radford et al.
 2019, section 2.2, and the encoder published with it). They follow each other without a gap: joined, they are the text,
 with a space before it if one is to be added. Case and accents stay.
 
@@ -8,7 +8,7 @@ The class of a character is in a table that the reference itself filled in: it w
 one text, and its cuts are the changes of class. Above, no character is assigned a letter, a digit or white space.
 
 Cost: on 8 MB of English novels words are counted at 87 MB/s of CPU time; some 17 ns a word are for finding its end; the
-reference's pre-tokeniser made 1.9 MB/s in the same minutes. The table has 256 kB, takes 0.3 s and is then kept on disk.
+reference's pre-tokenizer made 1.9 MB/s in the same minutes. The table has 256 kB, takes 0.3 s and is then kept on disk.
 Text without spaces (Chinese, Thai) gives long words, hardly two of them equal.
 """
 

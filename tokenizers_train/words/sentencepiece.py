@@ -1,11 +1,11 @@
 """SentencePiece's words, as ALBERT has them: what white space divides, each with U+2581 before it.
 
-Promise: the words that the normaliser and pre-tokeniser of transformers' AlbertTokenizer find in a text (Kudo and
-Richardson 2018; ALBERT's settings: two grave accents or apostrophes are a quotation mark, NFKD, accents off, small
-letters). Marks stay with the word they are at. U+2581 in a text begins a word, as a space does. Every word begins with
+Promise: the words that the normalizer and pre-tokenizer of transformers' AlbertTokenizer find in a text (Kudo and
+Richardson 2018; ALBERT's settings: two grave accents or apostrophes are a quotation mark, NFKD, accents off, lower
+case). Marks stay with the word they are at. U+2581 in a text begins a word, as a space does. Every word begins with
 U+2581, the first one of a text too: a sentence has the same words at the beginning of a text and after another one.
 
-What becomes of a character is in a table that the reference itself filled in. None of its steps looks at a neighbour,
+What becomes of a character is in a table that the reference itself filled in. None of its steps looks at a neighbor,
 except the one that joins quotes, which the kernel does itself: NFKD puts marks in order, but then they go.
 
 Cost: counting, 42 MB/s of CPU time on English novels; the reference's words came at 2.0 in the same minutes (a word has

@@ -2,7 +2,7 @@
 
 Promise: the words of `SentencePieceWords.split`; no byte outside a range has a part in a word. A text is cut into
 *chunks* at ASCII white space. `write_next_word` gives the words of a chunk, mostly one, written as the reference's
-normaliser writes them; a chunk of a million letters takes as long a letter as a short one.
+normalizer writes them; a chunk of a million letters takes as long a letter as a short one.
 
 Cost: see `tokenizers_train.words.sentencepiece`; a buffer of eleven bytes for each byte of the longest chunk; what is
 not needed of it is not touched.
