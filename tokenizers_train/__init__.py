@@ -16,6 +16,6 @@ Three families are known: BERT's WordPiece, RoBERTa's byte-level BPE and ALBERT'
 `measures/` says how good a vocabulary is, `adapting.py` fits one to a domain. `build.py` is the page of the stages
 `counts` and `vocabularies`.
 
-Hugging Face tokenizers defines what words and ids are, and how pieces are learnt except for ties (see `learning/`).
+Hugging Face tokenizers defines what words and ids are, and how pieces are learned except for ties (see `learning/`).
 The kernels give the same answer sooner: each has a plain form (`_plain`), and a property test compares the two.
 """

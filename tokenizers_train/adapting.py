@@ -56,13 +56,13 @@ SCORE_MARGIN = 1e-3  # by which a new Unigram piece is better than the pieces it
 
 
 class WordCutter(Protocol):
-    """Cuts words into pieces by an algorithm to which a token can be added without any other."""
+    """Splits words into pieces. Single tokens can be added to its vocabulary and removed again."""
 
     def cut(self, word: str) -> Pieces:
-        """Return the pieces of a word."""
+        """Split a word into pieces."""
 
     def is_unknown(self, pieces: Pieces) -> bool:
-        """Return whether the word that was cut into these pieces cannot be told from them."""
+        """Return whether the original word cannot be recovered from these pieces."""
 
     def __contains__(self, token: object) -> bool: ...
 
@@ -70,17 +70,18 @@ class WordCutter(Protocol):
         """Add a token that is not in the vocabulary yet."""
 
     def remove(self, token: str) -> None:
-        """Remove a token that was added."""
+        """Remove a token that was added with `add`."""
 
 
 class WordPieceCutter:
-    """Cuts a word by its longest piece, then the rest by its longest piece, and so on (Wu et al. 2016, as BERT's
-    tokenizer).
+    """Splits a word by repeatedly taking the longest piece that matches next (Wu et al. 2016), as BERT's tokenizer
+    does.
 
-    tokens:          the vocabulary
-    unknown:         the token of a word that cannot be cut
-    prefix:          the mark of a piece that continues a word: "##"
-    max_word_length: a word with more characters is unknown
+    Args:
+        tokens: the vocabulary
+        unknown: the token for a word that cannot be split into pieces
+        prefix: the prefix of pieces that continue a word, usually "##"
+        max_word_length: words with more characters than this are unknown
     """
 
     def __init__(self, tokens: Collection[str], unknown: str, prefix: str, max_word_length: int) -> None:
@@ -89,7 +90,9 @@ class WordPieceCutter:
         self._max_token_length = max(map(len, tokens), default=0)
 
     def cut(self, word: str) -> Pieces:
-        """Return the pieces of a word; only the unknown token if some part of the word has no piece."""
+        """Split a word into pieces, taking the longest match first. Returns only the unknown token if a part of the
+        word matches no piece.
+        """
         if len(word) > self._max_word_length:
             return self._unknown_pieces
         pieces, start = [], 0
@@ -105,30 +108,31 @@ class WordPieceCutter:
         return tuple(pieces)
 
     def is_unknown(self, pieces: Pieces) -> bool:
-        """Return whether these pieces are the unknown token."""
+        """Return whether the pieces are only the unknown token, e.g. ([UNK],)."""
         return pieces == self._unknown_pieces
 
     def __contains__(self, token: object) -> bool:
         return token in self._tokens
 
     def add(self, token: str) -> None:
-        """Add a token."""
+        """Add a token to the vocabulary. Adding a token twice has no effect."""
         self._tokens.add(token)
         self._max_token_length = max(self._max_token_length, len(token))
 
     def remove(self, token: str) -> None:
-        """Remove a token. Raises KeyError if there is none."""
+        """Remove a token from the vocabulary. Raises KeyError if it is not there."""
         self._tokens.remove(token)
 
 
 class UnigramCutter:
-    """Cuts a word into the pieces with the largest sum of scores (Kudo 2018); of equal sums the first found counts, as
-    in tokenizers.
+    """Splits a word into the pieces with the highest sum of scores (Kudo 2018). Ties are broken as in the tokenizers
+    library.
 
-    A token that is added is given the sum of its pieces' scores and SCORE_MARGIN more, but at least the lowest score of
-    the original vocabulary: it replaces its own pieces and, except for such lifting, no others.
+    A token that is added gets the sum of its pieces' scores plus SCORE_MARGIN, but at least the lowest score of the
+    original vocabulary. So it replaces its own pieces and, unless its score was raised to that minimum, no others.
 
-    scores: the pieces with the logarithms of their probabilities
+    Args:
+        scores: maps each piece to the logarithm of its probability; must not be empty
     """
 
     def __init__(self, scores: Mapping[str, float]) -> None:
@@ -137,7 +141,9 @@ class UnigramCutter:
         self._max_token_length = max(map(len, self.scores))
 
     def cut(self, word: str) -> Pieces:
-        """Return the pieces of a word; a run of characters without a piece is one unknown piece."""
+        """Split a word into the pieces with the highest total score. Consecutive characters that no piece covers form
+        one unknown piece.
+        """
         paths: list[tuple[float, int, bool] | None] = [(0.0, 0, True), *[None] * len(word)]
         for start in range(len(word)):
             path = paths[start]
@@ -153,23 +159,23 @@ class UnigramCutter:
         return _trace_best_path(word, paths)
 
     def is_unknown(self, pieces: Pieces) -> bool:
-        """Return whether one of the pieces is not in the vocabulary."""
+        """Return whether at least one of the pieces is not in the vocabulary."""
         return any(piece not in self.scores for piece in pieces)
 
     def __contains__(self, token: object) -> bool:
         return token in self.scores
 
     def add(self, token: str) -> None:
-        """Add a token with the score that `compute_score` gives its present pieces."""
+        """Add a token with the score that `compute_score` returns for its current pieces."""
         self.scores[token] = self.compute_score(self.cut(token))
         self._max_token_length = max(self._max_token_length, len(token))
 
     def remove(self, token: str) -> None:
-        """Remove a token. Raises KeyError if there is none."""
+        """Remove a token from the vocabulary. Raises KeyError if it is not there."""
         del self.scores[token]
 
     def compute_score(self, pieces: Pieces) -> float:
-        """Return the score of a new token that replaces these pieces."""
+        """Return the score for a new token that is to replace these pieces."""
         together = sum(self.scores.get(piece, self._lowest_score) for piece in pieces)
         return max(together + SCORE_MARGIN, self._lowest_score)
 
@@ -177,14 +183,14 @@ class UnigramCutter:
 def _keep_better_path(
     paths: list[tuple[float, int, bool] | None], end: int, score: float, start: int, is_known: bool
 ) -> None:
-    """Replace the best path that ends at `end` if this one scores higher."""
+    """Replace the best segmentation that ends at `end` if this one has a higher score."""
     current = paths[end]
     if current is None or score > current[0]:
         paths[end] = (score, start, is_known)
 
 
 def _trace_best_path(word: str, paths: list[tuple[float, int, bool] | None]) -> Pieces:
-    """Return the pieces of the best path, with neighbouring unknown characters joined to one piece."""
+    """Return the pieces of the best segmentation. Adjacent unknown characters are joined into one piece."""
     pieces: list[str] = []
     end, after_unknown = len(word), False
     while end:
@@ -200,10 +206,13 @@ def _trace_best_path(word: str, paths: list[tuple[float, int, bool] | None]) -> 
 
 
 class Merge(NamedTuple):
-    """Two pieces that were joined.
+    """Two adjacent pieces that were joined into one token.
 
-    eligible_count: how often they were neighbours in eligible words
-    saved_tokens:   how often they were neighbours in all words
+    Attributes:
+        left: the left piece
+        right: the right piece
+        eligible_count: how often the pair occurred in the eligible words
+        saved_tokens: by how many tokens the merge shortened all words
     """
 
     left: str
@@ -213,17 +222,21 @@ class Merge(NamedTuple):
 
 
 class WordMerger:
-    """Words as pieces that are merged further (Sennrich et al. 2016; continued merging: Purason et al. 2025)."""
+    """Continues BPE merging (Sennrich et al. 2016) on words that are already split into pieces (see Purason et al.
+    2025).
+    """
 
     def __init__(
         self, words: list[Pieces], counts: list[int], are_eligible: list[bool], tokens: Collection[str]
     ) -> None:
-        """Count the neighbouring pieces of the eligible words.
+        """Count the pairs of adjacent pieces in the eligible words.
 
-        words:        each word as the old merges leave it
-        counts:       how often each word occurs
-        are_eligible: whether new tokens may come from each word; only these words decide which pair is frequent
-        tokens:       the vocabulary; no merge makes one of them again
+        Args:
+            words: the pieces of each word after the existing merges
+            counts: how often each word occurs
+            are_eligible: whether each word may contribute new tokens. Only these words count when the most frequent
+                pair is chosen.
+            tokens: the vocabulary. No merge may produce one of these tokens again.
         """
         self._words, self._counts, self._are_eligible = list(words), counts, are_eligible
         self._tokens = set(tokens)
@@ -233,20 +246,26 @@ class WordMerger:
             self._add_pairs(number, 1)
 
     def _add_pairs(self, number: int, sign: int) -> None:
-        """Add a word's neighbouring pieces to the counts, or take them away if `sign` is -1."""
+        """Add the pairs in a word to the counts, or subtract them if `sign` is -1."""
         for pair in pairwise(self._words[number]):
             self._words_with_pair[pair].add(number)
             if self._are_eligible[number]:
                 self.pair_counts[pair] += sign * self._counts[number]
 
     def can_join(self, pair: tuple[str, str]) -> bool:
-        """Return whether joining the pair makes a piece that is no token yet."""
+        """Return whether joining the pair would produce a token that does not exist yet."""
         return "".join(pair) not in self._tokens
 
     def join(self, pair: tuple[str, str], on_higher_count: Callable[[tuple[str, str], int], None]) -> Merge:
-        """Join the pair in every word, from the left, and make it a token.
+        """Join a pair in every word, from left to right, and add the result to the tokens.
 
-        on_higher_count: called with each pair that has the new piece in it, and its count among eligible words
+        Args:
+            pair: the two pieces
+            on_higher_count: called with each new pair that contains the joined piece, and the pair's count in eligible
+                words
+
+        Returns:
+            The merge, with the pair's count in eligible words and the number of tokens saved in all words.
         """
         count, saved_tokens, new_pairs = self.pair_counts[pair], 0, set[tuple[str, str]]()
         self._tokens.add("".join(pair))
@@ -266,7 +285,7 @@ class WordMerger:
 
 
 def join_pair(pieces: Pieces, pair: tuple[str, str]) -> Pieces:
-    """Return the pieces with each occurrence of the pair joined, from the left.
+    """Join each occurrence of a pair of pieces, from left to right.
 
     >>> join_pair(("a", "a", "a"), ("a", "a"))
     ('aa', 'a')
@@ -288,13 +307,13 @@ SLOT_PATTERN = re.compile(r"\[unused\d+\]|madeupword\d{4}")  # BERT's and RoBERT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdaptSettings:
-    """Settings that decide which words of a domain may become tokens.
+    """Settings that determine which words of a domain may become tokens.
 
-    min_count:  a word (of byte-level BPE: a pair of pieces) that occurs less often is not taken
-    min_length: words with fewer characters are not eligible
-    max_length: words with more characters are not eligible
-    characters: "letters": only words of letters are eligible (Unigram: a word ends at the first other sign);
-                "letters-digits": digits are allowed too
+    min_count:  minimum count of a word (for byte-level BPE: of a pair of pieces)
+    min_length: minimum length of a word in characters
+    max_length: maximum length of a word in characters
+    characters: "letters": a word must have only letters; "letters-digits": letters and digits (for Unigram, the word is
+                first cut before its first other character)
     """
 
     min_count: int = 5
@@ -308,20 +327,22 @@ class AdaptSettings:
             check_range(name, getattr(self, name), least, remedy=f"; it must be {least} or more.")
 
     def is_eligible(self, word: str) -> bool:
-        """Return whether tokens may come from this word, given without the mark of its beginning."""
+        """Return whether a word may become a token. The word must be given without its word-start mark."""
         fits = self.min_length <= len(word) <= self.max_length
         return fits and (word.isalpha() if self.characters == LETTERS else word.isalnum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A token to add.
+    """A token to add to a vocabulary.
 
-    count:         how often it occurs in the eligible words
-    pieces:        the pieces of its text before it was chosen and after the choices before it
-    saved_tokens:  the number of tokens that the counted words become fewer by
-    rescued_words: occurrences of words that were unknown and no longer are
-    score:         of a Unigram piece; else 0
+    Attributes:
+        token: the token
+        count: how often it occurs in the eligible words
+        pieces: the pieces of the token before it was added, but after all earlier choices were
+        saved_tokens: by how many tokens it shortens the encoded words, in addition to all earlier choices
+        rescued_words: number of occurrences of words that were unknown before and no longer are
+        score: the score of a Unigram token, otherwise 0
     """
 
     token: str
@@ -335,16 +356,25 @@ class Choice:
 def choose_tokens(
     vocabulary: Vocabulary, counts: WordCounts, max_tokens: int, settings: AdaptSettings | None = None
 ) -> list[Choice]:
-    """Return the tokens to add, best first: at most `max_tokens`, fewer if no other occurs `min_count` times and saves
-    anything.
+    """Choose tokens that make the encoded text of a domain shorter.
 
-    A word that is unknown counts as if it were cut into its letters. Of equally good tokens the first by code points is
-    chosen.
+    Whole words are chosen greedily: each one saves the most tokens, given the choices before it. For byte-level BPE,
+    each choice merges the most frequent pair of pieces in the eligible words.
 
-    counts:   word counts of the domain, by the vocabulary's own word rule
-    settings: which words are eligible; default: `AdaptSettings()`
+    A word that is encoded as unknown counts as one token per character. Ties are broken by code points (in byte-level
+    BPE, those of the two pieces in turn).
 
-    Raises InputError if the vocabulary's rules are not those of BERT, GPT-2, RoBERTa or ALBERT.
+    Args:
+        vocabulary: the vocabulary to adapt
+        counts: word counts of the domain, counted with the vocabulary's own word rule
+        max_tokens: maximum number of tokens
+        settings: which words are eligible (default: `AdaptSettings()`)
+
+    Returns:
+        At most `max_tokens` choices. There are fewer if no other token occurs `min_count` times and saves anything.
+
+    Raises:
+        InputError: If the vocabulary does not have the word rule of BERT, GPT-2, RoBERTa or ALBERT.
     """
     settings = settings or AdaptSettings()
     rule = require_word_rule(vocabulary)
@@ -357,9 +387,7 @@ def choose_tokens(
 
 
 def require_word_rule(vocabulary: Vocabulary) -> WordRule:
-    """Return the vocabulary's word rule. Raises InputError if it has another one than those of the kernels: it cannot
-    be adapted.
-    """
+    """Return the vocabulary's word rule. Raises InputError if it is not that of BERT, GPT-2, RoBERTa or ALBERT."""
     rule = vocabulary.word_rule
     if rule is None:
         raise InputError(
@@ -374,15 +402,15 @@ def require_word_rule(vocabulary: Vocabulary) -> WordRule:
 
 
 class _WordCut(NamedTuple):
-    """The pieces of a word, and whether a part of it is unknown."""
+    """The pieces of a word, and whether a part of the word is unknown."""
 
     pieces: Pieces
     is_unknown: bool
 
 
 class _TokenChooser:
-    """Chooses whole words as tokens. It holds the words that are more than one piece, ascending, and their present
-    pieces.
+    """Chooses whole words as new tokens. It holds the words with more than one piece in sorted order, with their
+    current pieces.
     """
 
     def __init__(
@@ -401,8 +429,10 @@ class _TokenChooser:
         self._current_cuts = [self._cut_word(word) for word in self._words]
 
     def iter_choices(self) -> Iterator[Choice]:
-        """Yield the best token, then the best in addition to it, and so on. A gain is computed again when it comes to
-        the top.
+        """Yield the token that saves most, then the one that saves most in addition to it, and so on.
+
+        Each yielded token is added to the vocabulary. A candidate's gain is computed again when it reaches the top of
+        the heap.
         """
         candidates = self._count_candidates()
         heap = [
@@ -420,7 +450,7 @@ class _TokenChooser:
                 yield self._add_token(token, candidates[token])
 
     def _count_candidates(self) -> Counter[str]:
-        """Return the possible tokens and how often each occurs."""
+        """Count the occurrences of each word that may become a token."""
         occurrences = Counter[str]()
         for word, count in zip(self._words, self._counts, strict=True):
             token = word if self._algorithm == WORDPIECE else _keep_leading_letters(word, self._settings)
@@ -429,7 +459,7 @@ class _TokenChooser:
         return occurrences
 
     def _is_one_word(self, token: str) -> bool:
-        """Return whether the word rule finds just this word in the token's text."""
+        """Return whether the word rule keeps the text of a token as one unchanged word."""
         return self._rule.split(token.removeprefix(WORD_MARK)) == [token]
 
     def _cut_word(self, word: str) -> _WordCut:
@@ -437,8 +467,10 @@ class _TokenChooser:
         return _WordCut(pieces, self._cutter.is_unknown(pieces))
 
     def _find_changed_cuts(self, token: str) -> dict[int, _WordCut]:
-        """Return the words that a token would change, by number, with their new pieces. All of them begin with the
-        token.
+        """Return the new pieces of each word that would be split differently if `token` were added, by the word's
+        index.
+
+        Only words that begin with the token can change.
         """
         first = bisect_left(self._words, token)
         last = bisect_right(self._words, token, lo=first, key=lambda word: word[: len(token)])
@@ -448,7 +480,9 @@ class _TokenChooser:
         return {number: cut for number, cut in cuts if cut.pieces != self._current_cuts[number].pieces}
 
     def _compute_gain(self, token: str) -> int:
-        """Return how many tokens a new token saves, in addition to those added; an unknown word counts its letters."""
+        """Return how many tokens the addition of `token` would save. An unknown word counts as one token per
+        character.
+        """
         return sum(
             self._counts[number]
             * (self._compute_cost(number, self._current_cuts[number]) - self._compute_cost(number, cut))
@@ -459,7 +493,7 @@ class _TokenChooser:
         return len(self._words[number]) if cut.is_unknown else len(cut.pieces)
 
     def _add_token(self, token: str, count: int) -> Choice:
-        """Add a token for good, and cut the words again that it changes."""
+        """Add a token permanently and update the pieces of the words that it changes."""
         before, saved_tokens, rescued_words = self._cutter.cut(token), 0, 0
         for number, cut in self._find_changed_cuts(token).items():
             saved_tokens += self._counts[number] * (len(self._current_cuts[number].pieces) - len(cut.pieces))
@@ -473,7 +507,7 @@ class _TokenChooser:
 
 
 def _keep_leading_letters(word: str, settings: AdaptSettings) -> str:
-    """Return a word of sentencepiece's up to its first other sign: such words end at white space, so `word,` is one."""
+    """Cut a SentencePiece word before its first character that is not allowed, so that `word,` becomes `word`."""
     without_mark = word.removeprefix(WORD_MARK)
     is_allowed = str.isalpha if settings.characters == LETTERS else str.isalnum
     end = next((place for place, letter in enumerate(without_mark) if not is_allowed(letter)), len(without_mark))
@@ -481,8 +515,9 @@ def _keep_leading_letters(word: str, settings: AdaptSettings) -> str:
 
 
 def build_word_cutter(vocabulary: Vocabulary) -> WordCutter:
-    """Build the cutter of a WordPiece or Unigram vocabulary. Special tokens are left out of Unigram's pieces: no text
-    has them.
+    """Build the cutter of a WordPiece or Unigram vocabulary.
+
+    A Unigram cutter does not get the special tokens, because they cannot occur in a text.
     """
     model, special = vocabulary.content["model"], {vocabulary.tokens[n] for n in vocabulary.special_ids.values()}
     if vocabulary.algorithm == UNIGRAM:
@@ -498,7 +533,7 @@ def build_word_cutter(vocabulary: Vocabulary) -> WordCutter:
 def _iter_merge_choices(
     vocabulary: Vocabulary, words: Sequence[str], counts: Sequence[int], settings: AdaptSettings
 ) -> Iterator[Choice]:
-    """Yield merges of the most frequent pair of the eligible words, again and again, until none occurs `min_count`
+    """Repeatedly merge the most frequent pair in the eligible words and yield it, until no pair occurs `min_count`
     times.
     """
     model = vocabulary.to_tokenizer().model
@@ -530,14 +565,18 @@ def _iter_merge_choices(
 
 
 def with_added_tokens(vocabulary: Vocabulary, choices: Sequence[Choice], mode: str = FILL) -> Vocabulary:
-    """Return the vocabulary with the chosen tokens; the vocabulary itself if there are none.
+    """Return a vocabulary that includes the chosen tokens. Returns `vocabulary` itself if `choices` is empty.
 
-    choices: of `choose_tokens` for this vocabulary, in its order; for byte-level BPE the first ones, without gaps
-    mode:    "fill": replace [unusedN] tokens (RoBERTa: madeupwordNNNN) in ascending order, and append the tokens that
-             find none; "append": append all tokens after the last one
+    Args:
+        vocabulary: the vocabulary that was given to `choose_tokens`
+        choices: choices returned by `choose_tokens`, in the same order. For byte-level BPE they must be the first ones,
+            without gaps.
+        mode: "fill" replaces unused tokens ([unusedN], or madeupwordNNNN in RoBERTa) in ascending order and appends the
+            rest; "append" appends all
 
-    Raises InputError if a token exists already, if the tokenizer would not give it for its own text, if `mode` is
-    neither, or if the vocabulary's rules are not known.
+    Raises:
+        InputError: If a token already exists, if the tokenizer would not encode a token's text as that token, if `mode`
+            is invalid, or if the vocabulary's word rule is not supported.
     """
     check_choice("mode", mode, (FILL, APPEND))
     require_word_rule(vocabulary)
@@ -556,7 +595,7 @@ def with_added_tokens(vocabulary: Vocabulary, choices: Sequence[Choice], mode: s
 
 
 def list_slot_ids(vocabulary: Vocabulary) -> list[int]:
-    """Return the ids of the tokens that stand for nothing and may be replaced, ascending; none for Unigram."""
+    """Return the ids of the unused tokens that may be replaced, in ascending order. Empty for Unigram."""
     if vocabulary.algorithm == UNIGRAM:
         return []
     needed = {left + right for left, right in vocabulary.merges}
@@ -565,7 +604,7 @@ def list_slot_ids(vocabulary: Vocabulary) -> list[int]:
 
 
 def _build_files(vocabulary: Vocabulary, tokens: Sequence[str], choices: Sequence[Choice]) -> dict[str, bytes]:
-    """Return the vocabulary's files with the new tokens in all that list tokens, without a SentencePiece model."""
+    """Return the vocabulary's files, updated with the new tokens. A SentencePiece model file is dropped."""
     content, files = json.loads(vocabulary.definition), dict(vocabulary.to_files())
     _edit_model(content["model"], vocabulary.algorithm, tokens, choices)
     files["tokenizer.json"] = json.dumps(content, ensure_ascii=False).encode()
@@ -582,10 +621,10 @@ def _build_files(vocabulary: Vocabulary, tokens: Sequence[str], choices: Sequenc
 
 
 def _edit_model(model: dict[str, Any], algorithm: str, tokens: Sequence[str], choices: Sequence[Choice]) -> None:
-    """Replace the tokens in the model of a tokenizer.json, and add the merges or scores of the new ones.
+    """Replace the tokens in the model of a tokenizer.json and add the new merges or scores.
 
-    Special tokens that were only added next to the model are put into it at their ids, so that the ids after them stay
-    free.
+    Special tokens that were only in `added_tokens` are put into the model with their ids, so that the following ids can
+    be used.
     """
     if algorithm == UNIGRAM:
         scores = dict(model["vocab"]) | {choice.token: choice.score for choice in choices}
@@ -597,7 +636,7 @@ def _edit_model(model: dict[str, Any], algorithm: str, tokens: Sequence[str], ch
 
 
 def _check_reachable(vocabulary: Vocabulary, choices: Sequence[Choice]) -> None:
-    """Raise InputError if the tokenizer does not encode a new token's text as that token."""
+    """Raise InputError if the tokenizer does not encode the text of a new token as that token."""
     tokenizer, is_whole_word = vocabulary.to_tokenizer(), vocabulary.algorithm != BYTE_BPE
     lost = [
         choice.token
@@ -613,8 +652,8 @@ def _check_reachable(vocabulary: Vocabulary, choices: Sequence[Choice]) -> None:
 
 
 def _encode_token(tokenizer: Tokenizer, token: str, is_whole_word: bool) -> list[int]:
-    """Return the ids of a token's text: as a text of its own if the token is a whole word, else as only the model
-    encodes it.
+    """Encode the text of a token: with the whole tokenizer if the token is a whole word, otherwise with only
+    the model.
     """
     if is_whole_word:
         ids: list[int] = tokenizer.encode(token.removeprefix(WORD_MARK), add_special_tokens=False).ids
@@ -623,11 +662,17 @@ def _encode_token(tokenizer: Tokenizer, token: str, is_whole_word: bool) -> list
 
 
 def find_old_pieces(old: Vocabulary, new: Vocabulary) -> dict[int, tuple[int, ...]]:
-    """Return the pieces in `old` of each token that is new in `new`: {new id: ids in `old`}.
+    """Return the old pieces of each new token. The mean of their embeddings can initialize the new token's embedding.
 
-    A model's new embeddings can begin as the mean of these pieces' embeddings.
+    Args:
+        old: the vocabulary before it was adapted
+        new: the adapted vocabulary
 
-    Raises InputError if a token of `old` that is not a slot has another id in `new`.
+    Returns:
+        Maps the id of each new token to its ids in `old`.
+
+    Raises:
+        InputError: If a token of `old` that is not an unused slot has another id in `new`.
     """
     before, after, slots = old.tokens, new.tokens, {*list_slot_ids(old)}
     moved = [n for n, token in enumerate(before) if n not in slots and after[n : n + 1] != (token,)]
@@ -642,5 +687,7 @@ def find_old_pieces(old: Vocabulary, new: Vocabulary) -> dict[int, tuple[int, ..
 
 
 def spell_for_model(vocabulary: Vocabulary, word: str) -> str:
-    """Return a counted word as the model takes it: in byte-level BPE a letter for each byte, else the word itself."""
+    """Return a word in the spelling that the model expects: in byte-level BPE one letter per byte, otherwise the word
+    itself.
+    """
     return "".join(map(BYTE_LETTERS.__getitem__, word.encode())) if vocabulary.algorithm == BYTE_BPE else word

@@ -54,7 +54,7 @@ COUNT_COLUMNS = ("id", "held_out", "text")  # columns of the corpus that are rea
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountJob:
-    """One part of a corpus to count."""
+    """The part of a corpus in which words are counted, and the word rule."""
 
     corpus: ManifestAddress
     view: PartView
@@ -62,9 +62,12 @@ class CountJob:
 
 
 def plan_counts(corpus: Corpus, rule: WordRule, name: str | None = None) -> Stage:
-    """Plan the stage that counts the words of a corpus, part by part, without deleted and held-out documents.
+    """Plan the stage that counts the words of a corpus, part by part. Deleted and held-out documents are not counted.
 
-    name: name of the artifact, if the words are counted by several rules; default: the corpus' name
+    Args:
+        corpus: the corpus
+        rule: the rule that splits text into words
+        name: name of the artifact, needed if the words are counted by several rules (default: the name of the corpus)
     """
     deleted = str(corpus.manifest.tables.get("deleted", ""))
     parts = (
@@ -89,7 +92,7 @@ def plan_counts(corpus: Corpus, rule: WordRule, name: str | None = None) -> Stag
 
 
 def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Count the words of one part and write them."""
+    """Count the words of one part and write the table of counts."""
     job: CountJob = plan.job
     deleted = read_delete_list_at(writer.place, job.corpus)
     documents_seen = Counter[str]()
@@ -111,7 +114,10 @@ def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def batch_columns(columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
-    """Join columns to ones of about `BATCH_BYTES` and yield them, because the distinct words of each are sorted."""
+    """Concatenate columns into batches of about `BATCH_BYTES` bytes.
+
+    Counting sorts the distinct words of each batch, so a few large batches are faster than many small ones.
+    """
     waiting: list[pa.Array] = []
     for column in columns:
         waiting.append(column)
@@ -123,19 +129,21 @@ def batch_columns(columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
 
 
 def _write_counts(writer: PartWriter, counts: WordCounts) -> dict[str, int]:
-    """Write counts as the table of a part, and return the part's figures."""
+    """Write the table of counts and return its total and distinct number of words."""
     with writer.create_table("counts", COUNTS_SCHEMA) as sink:
         sink.write(counts)
     return {"words": int(pc.sum(counts.column("count")).as_py() or 0), "distinct words in parts": counts.num_rows}
 
 
 def plan_totals(counts: Manifest) -> Stage | None:
-    """Plan the stage that merges the counts of a source's parts by tasks; None if there are too few parts for it."""
+    """Plan the stage that merges the counts of each source's parts. Returns None if there are too few parts to
+    merge.
+    """
     return plan_merge("totals", TOTALS_VERSION, counts, [counts.parts], ("source",), build_totals_part)
 
 
 def build_totals_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Add up the counts of some parts and write them."""
+    """Add up the counts of several parts and write the table."""
     job: MergeJob = plan.job
     figures = _write_counts(writer, merge_counts(read_counts(writer.place, job.folder, job.parts)))
     total = sum(part.ledger.figures["words"] for part in job.parts)
@@ -145,7 +153,7 @@ def build_totals_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def read_counts(place: Place, stage_folder: str, parts: Iterable[Part]) -> Iterator[WordCounts]:
-    """Yield the counts of each part. Raises Damaged if a table is not the one that was written."""
+    """Yield the word counts of each part. Raises Damaged if a table is damaged or was changed."""
     for part in parts:
         yield pa.Table.from_batches(
             read_part_table(place, stage_folder, part, "counts", COUNTS_SCHEMA.names), COUNTS_SCHEMA
@@ -154,7 +162,7 @@ def read_counts(place: Place, stage_folder: str, parts: Iterable[Part]) -> Itera
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VocabularyJob:
-    """Counts to train on."""
+    """The word counts to train on, the settings, and the weight of each source."""
 
     counts: ManifestAddress
     settings: VocabularySettings
@@ -162,10 +170,13 @@ class VocabularyJob:
 
 
 def plan_vocabulary(name: str, counts: Manifest, settings: VocabularySettings, weights: Mapping[str, float]) -> Stage:
-    """Plan the stage that trains one vocabulary, in one part.
+    """Plan the stage that trains a vocabulary.
 
-    counts:  artifact of the counts, or of the totals that its parts were merged into
-    weights: source -> weight of its counts (default 1)
+    Args:
+        name: name of the artifact
+        counts: manifest of the word counts, or of the totals that they were merged into
+        settings: settings of the vocabulary
+        weights: maps a source to the weight of its counts (default: 1)
     """
     job = VocabularyJob(counts=counts.address, settings=settings, weights=weights)
     set_weights = {source: weight for source, weight in sorted(weights.items()) if weight != 1.0}
@@ -182,7 +193,7 @@ def plan_vocabulary(name: str, counts: Manifest, settings: VocabularySettings, w
 
 
 def build_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Train a vocabulary on the merged counts and write its folder. Raises InputError if there are no words."""
+    """Train a vocabulary on the merged counts and write its files. Raises InputError if there are no words."""
     job: VocabularyJob = plan.job
     manifest = read_manifest_at(writer.place, job.counts)
     weights = [job.weights.get(part.labels.get("source", ""), 1.0) for part in manifest.parts]
@@ -196,9 +207,10 @@ def build_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def train_vocabulary(counts: WordCounts, settings: VocabularySettings) -> Vocabulary:
-    """Train a vocabulary by the algorithm of its settings.
+    """Train a vocabulary with the algorithm named in the settings.
 
-    Raises InputError if there are no words, or too few, or `settings.size` has no room for the single characters.
+    Raises:
+        InputError: If there are no words or too few, or if `settings.size` is too small for the single characters.
     """
     if settings.algorithm == UNIGRAM:
         return train_unigram_vocabulary(counts, settings)
@@ -206,8 +218,10 @@ def train_vocabulary(counts: WordCounts, settings: VocabularySettings) -> Vocabu
 
 
 def train_unigram_vocabulary(counts: WordCounts, settings: VocabularySettings) -> Vocabulary:
-    """Train a Unigram vocabulary of at most `settings.size` tokens, special ones included. Raises InputError as
-    `train_unigram`.
+    """Train a Unigram vocabulary of at most `settings.size` tokens, including special tokens.
+
+    Raises:
+        InputError: If there are no words or too few, or more different characters than `settings.size` has room for.
     """
     reserved = len(settings.family_tokens) + len(settings.special_tokens)
     unigram = UnigramSettings(
@@ -225,14 +239,14 @@ def train_unigram_vocabulary(counts: WordCounts, settings: VocabularySettings) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenVocabularyJob:
-    """The files of a vocabulary that exists already."""
+    """The files of an existing vocabulary."""
 
     files: Mapping[str, bytes]
 
 
 def plan_given_vocabulary(name: str, vocabulary: Vocabulary) -> Stage:
-    """Plan the stage that takes an existing vocabulary into the store as it is, in one part with the digest of its
-    files as key.
+    """Plan the stage that copies an existing vocabulary into the store. Its key is the digest of the vocabulary's
+    files.
     """
     files = vocabulary.to_files()
     digest = hashlib.sha256()
@@ -252,11 +266,11 @@ def plan_given_vocabulary(name: str, vocabulary: Vocabulary) -> Stage:
 
 
 def _choose_build_version(vocabulary: Vocabulary) -> int:
-    """Return the build version of a given vocabulary; the higher one if its ids may once have been others than
-    tokenizers'.
+    """Return the build version of an existing vocabulary.
 
-    This is so for tokens next to the model, ordinary added tokens, special tokens that are words, and unknown bytes
-    that fuse.
+    It is the higher one if earlier releases may have encoded its texts differently from the tokenizers library. This
+    concerns added tokens that are not in the model or not special, special tokens that are words, and unknown bytes
+    that are fused.
     """
     model, special = vocabulary.content["model"], set(vocabulary.special_tokens.values())
     pieces = {piece for piece, _ in model["vocab"]} if vocabulary.algorithm == UNIGRAM else model["vocab"].keys()
@@ -272,13 +286,13 @@ def _choose_build_version(vocabulary: Vocabulary) -> int:
 
 
 def build_given_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Write the folder of a given vocabulary."""
+    """Write the files of an existing vocabulary."""
     job: GivenVocabularyJob = plan.job
     return _write_vocabulary(writer, Vocabulary.from_files(job.files), {})
 
 
 def _write_vocabulary(writer: PartWriter, vocabulary: Vocabulary, figures: Mapping[str, int]) -> Ledger:
-    """Write a vocabulary's tokens as a table, and the files of its folder."""
+    """Write the tokens of a vocabulary as a table, and its files."""
     with writer.create_table("tokens", TOKENS_SCHEMA) as sink:
         sink.write(pa.table([pa.array(vocabulary.tokens, pa.string())], schema=TOKENS_SCHEMA))
     for name, data in vocabulary.to_files().items():
@@ -287,5 +301,5 @@ def _write_vocabulary(writer: PartWriter, vocabulary: Vocabulary, figures: Mappi
 
 
 def read_vocabulary(place: Place, manifest: Manifest) -> Vocabulary:
-    """Read the vocabulary of an artifact. Raises Damaged if a file is not the one that was written."""
+    """Read the vocabulary of an artifact. Raises Damaged if a file is damaged or was changed."""
     return Vocabulary.from_files(read_files(place, manifest))

@@ -1,7 +1,7 @@
 """Byte-level BPE at the speed of memory: sentences become ids without an object for a word.
 
-The rule (Sennrich et al. 2016, over bytes as Radford et al. 2019 have it): a word is its bytes, and of the neighbouring
-pairs the one that was learnt first is joined, the leftmost of equal ones, until none is left to join.
+The rule (Sennrich et al. 2016, over bytes as Radford et al. 2019 have it): a word is its bytes, and of the neighboring
+pairs the one that was learned first is joined, the leftmost of equal ones, until none is left to join.
 
 Promise: `ByteBpeEngine` gives the ids and the word starts that a Hugging Face tokenizer of the same vocabulary, merges
 and words gives (`models.BPE` without dropout, prefix, suffix or byte fallback). A byte is the unknown token if the
@@ -49,9 +49,9 @@ _BYTES_PER_TOKEN = 3  # English has four and more; where there are fewer, the ro
 
 
 class ByteBpeEngine:
-    """Encodes sentences by a byte-level BPE vocabulary, and caches the short words that it has met.
+    """Encodes sentences with a byte-level BPE vocabulary.
 
-    An engine belongs to one thread.
+    An engine caches the short words that it has encoded, so it must not be shared between threads.
     """
 
     def __init__(
@@ -61,14 +61,17 @@ class ByteBpeEngine:
         words: Gpt2Words,
         unknown: str | None = None,
     ) -> None:
-        """Build the tables of a vocabulary.
+        """Build the lookup tables for a vocabulary.
 
-        ids:     token -> id; a token has one letter for each of its bytes (`roberta.BYTE_LETTERS`)
-        merges:  pairs of tokens, the first learnt first
-        words:   the word rule
-        unknown: the token of a byte that the vocabulary lacks; None: such a byte gives no token
+        Args:
+            ids: maps each token to its id. A token is spelled with one letter per byte (see `roberta.BYTE_LETTERS`).
+            merges: pairs of tokens, in the order in which they were learned
+            words: the rule that splits text into words
+            unknown: the token for a byte that is not in the vocabulary. If None, such a byte produces no token.
 
-        Raises InputError if a merge names a token that does not exist, or if a byte is missing and `unknown` is too.
+        Raises:
+            InputError: If a merge contains or produces a token that is not in `ids`, or if both a byte and the unknown
+                token are missing.
         """
         self._words = words
         self._dtype = choose_id_dtype(max(ids.values(), default=0) + 1)
@@ -77,7 +80,9 @@ class ByteBpeEngine:
         self._cache = build_piece_cache(_CACHED_WORDS)
 
     def without_last_tokens(self, num_tokens: int) -> "ByteBpeEngine":
-        """Return the engine of the vocabulary that lacks its last merges and their tokens; all other ids stay."""
+        """Return an engine without the last `num_tokens` merges and the tokens that they produce. All other tokens keep
+        their ids.
+        """
         smaller, first = copy(self), np.uint64((self._num_merges - num_tokens) << 32)
         pairs, byte_pairs = self._bpe.pairs.copy(), self._bpe.byte_pairs.copy()
         for values in (pairs[1::2], byte_pairs):
@@ -87,9 +92,11 @@ class ByteBpeEngine:
         return smaller
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode the sentences data[starts[s]:ends[s]], in any order; each is encoded by itself.
+        """Encode each sentence data[starts[s]:ends[s]] separately with byte-level BPE. The sentences may be in any
+        order.
 
-        Raises InputError if one does not lie inside the data, splits a character or is not valid UTF-8.
+        Raises:
+            InputError: If a sentence is not inside the data, splits a UTF-8 character or is not valid UTF-8.
         """
         check_texts(data, starts, ends)
         data, starts, ends = to_kernel_buffer(data), read_only(starts), read_only(ends)
@@ -107,16 +114,18 @@ class ByteBpeEngine:
 
 
 def _extend_array(array: npt.NDArray[Any], used: int, size: int) -> npt.NDArray[Any]:
-    """Return an array of `size` entries that begins with the first `used` entries of another."""
+    """Return an array of `size` entries that starts with the first `used` entries of `array`."""
     longer = np.empty(size, array.dtype)
     longer[:used] = array[:used]
     return longer
 
 
 def merge_pieces_plain(pieces: Sequence[int], merge_table: Mapping[tuple[int, int], tuple[int, int]]) -> list[int]:
-    """Merge the ids of a word's bytes by the rule itself: the reference implementation of the kernels, for tests.
+    """Merge the token ids of one word's bytes. This is the reference implementation for testing the kernels.
 
-    merge_table: pair of ids -> (rank, id of the joined piece)
+    Args:
+        pieces: the ids of the word's bytes
+        merge_table: maps a pair of ids to its rank and the id of the merged token. The lowest rank is merged first.
 
     >>> merge_pieces_plain([0, 0, 0, 1], {(0, 0): (1, 2), (0, 1): (0, 3)})
     [2, 3]
@@ -131,10 +140,12 @@ def merge_pieces_plain(pieces: Sequence[int], merge_table: Mapping[tuple[int, in
 def build_merge_table(
     ids: Mapping[str, int], merges: Sequence[tuple[str, str]]
 ) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return {pair of ids: (rank, id of the joined piece)}. If a pair occurs twice in the merges, its later rank
-    counts.
+    """Return a table that maps each pair of ids to its rank and the id of the merged token.
 
-    Raises InputError if a merge names a token that does not exist.
+    If a pair occurs twice in `merges`, the later rank is used.
+
+    Raises:
+        InputError: If a merge contains or produces a token that is not in `ids`.
     """
     table = {}
     for rank, (left, right) in enumerate(merges):
@@ -149,7 +160,7 @@ def build_merge_table(
 
 
 def _build_model(ids: Mapping[str, int], merges: Sequence[tuple[str, str]], unknown: str | None) -> ByteBpeModel:
-    """Build the vocabulary as kernels read it."""
+    """Build the arrays that the kernels read from a vocabulary."""
     missing = [letter for letter in BYTE_LETTERS if letter not in ids]
     if missing and unknown is not None and unknown not in ids:
         raise InputError(

@@ -46,16 +46,17 @@ _HALF, _LOW_HALF, _ONE = np.uint64(32), np.uint64(0xFFFFFFFF), np.uint64(1)
 
 
 class ByteBpeModel(NamedTuple):
-    """A vocabulary as kernels read it, and space to merge a short word in.
+    """A byte-level BPE vocabulary in arrays, with scratch space for merging one short word.
 
-    The value of a pair is rank * 2^32 + id of the joined piece, or `NO_VALUE` if no merge joins the pair.
+    The value of a pair is rank * 2^32 + id of the merged token, or `NO_VALUE` if no merge joins the pair.
 
-    byte_ids:   int64 [256], the id of each byte; -1 for a byte that gives no token
-    byte_pairs: uint64 [65536], the values of two bytes: of the first (times 256) plus the second
-    pairs:      uint64, a hash table with open addressing, a power of two of entries: left id * 2^32 + right id, then
-                the value; an empty entry is `NO_VALUE` twice
-    pieces:     uint32 [MAX_SCAN_BYTES], space for the ids of the current word
-    values:     uint64 [MAX_SCAN_BYTES], space for the values of its pairs
+    Attributes:
+        byte_ids: int64 [256], the id of each byte, or -1 if the byte has no token
+        byte_pairs: uint64 [65536], the value of each pair of bytes, at index 256 * first byte + second byte
+        pairs: uint64, a hash table with open addressing and a power of two of entries. An entry is left id * 2^32 +
+            right id, followed by the pair's value. Both are `NO_VALUE` in an empty entry.
+        pieces: uint32 [MAX_SCAN_BYTES], scratch space for the ids of the current word
+        values: uint64 [MAX_SCAN_BYTES], scratch space for the values of its pairs
     """
 
     byte_ids: Int64s
@@ -66,10 +67,12 @@ class ByteBpeModel(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far encoding has come: it continues from here when the arrays are longer.
+    """The point at which encoding resumes after the output arrays were enlarged.
 
-    position: int64 [2], the range, and the byte in it, or `NOT_STARTED` before its first word
-    used:     int64 [1], how many ids are written
+    Attributes:
+        position: int64 [2], the index of the current range and the byte offset in the data, or `NOT_STARTED` if no word
+            of this range has been encoded
+        used: int64 [1], the number of ids written so far
     """
 
     position: Int64s
@@ -78,8 +81,9 @@ class Progress(NamedTuple):
 
 @kernel
 def fill_pair_table(pairs: UInt64s, keys: UInt64s, values: UInt64s) -> None:
-    """Enter distinct pairs into an empty table (`ByteBpeModel.pairs`), which must have more entries than there are
-    pairs.
+    """Insert distinct pairs into an empty hash table (see `ByteBpeModel.pairs`).
+
+    The table must have more entries than there are pairs.
     """
     for k in range(len(keys)):
         entry = _locate_entry(pairs, keys[k])
@@ -90,13 +94,13 @@ def fill_pair_table(pairs: UInt64s, keys: UInt64s, values: UInt64s) -> None:
 
 @kernel
 def _locate_entry(pairs: UInt64s, key: np.uint64) -> int:
-    """Return the entry at which the search for a pair begins."""
+    """Return the index in `pairs` at which the search for a key begins."""
     return int(np.int64(key * GOLDEN_RATIO >> _HALF)) & (len(pairs) // 2 - 1) << 1
 
 
 @kernel
 def _find_pair_value(pairs: UInt64s, left: np.uint32, right: np.uint32) -> np.uint64:
-    """Return the value of two neighbouring ids (see `ByteBpeModel`)."""
+    """Return the value of a pair of adjacent ids, or `NO_VALUE` if no merge joins them (see `ByteBpeModel`)."""
     key = np.uint64(left) << _HALF | np.uint64(right)
     entry = _locate_entry(pairs, key)
     while pairs[entry] != key and pairs[entry] != NO_VALUE:
@@ -107,7 +111,10 @@ def _find_pair_value(pairs: UInt64s, left: np.uint32, right: np.uint32) -> np.ui
 
 @kernel
 def _write_byte_ids(byte_ids: Int64s, data: Bytes, start: int, end: int, pieces: UInt32s) -> int:
-    """Write the ids of data[start:end] into `pieces`; return their number."""
+    """Write the ids of the bytes data[start:end] into `pieces` and return how many were written.
+
+    Bytes without a token are skipped.
+    """
     count = 0
     for i in range(start, end):
         number = byte_ids[data[i]]
@@ -119,7 +126,10 @@ def _write_byte_ids(byte_ids: Int64s, data: Bytes, start: int, end: int, pieces:
 
 @kernel
 def fill_byte_pairs(byte_pairs: UInt64s, byte_ids: Int64s, pairs: UInt64s) -> None:
-    """Look up the value of each pair of bytes; bytes that give no token keep `NO_VALUE`."""
+    """Fill `byte_pairs` with the merge value of every pair of bytes.
+
+    Entries of bytes that have no token are left unchanged, so the array must be initialized to `NO_VALUE`.
+    """
     for left in range(256):
         for right in range(256):
             if byte_ids[left] >= 0 and byte_ids[right] >= 0:
@@ -138,10 +148,15 @@ def _merge_short(
     length: int,
     count: int,
 ) -> int:
-    """Join the first `count` pieces, lowest rank first, the leftmost of equal ones; return how many are left.
+    """Merge the first `count` ids of `pieces` in place and return how many are left.
 
-    values:              overwritten with the values of the pairs
-    data, start, length: the word; if each of its bytes has a piece, `byte_pairs` has the first values
+    The pair with the lowest rank is merged first. If several pairs have that rank, the leftmost one is merged.
+
+    Args:
+        values: scratch space, overwritten with the values of the pairs
+        start: offset of the word in `data`
+        length: length of the word in bytes. If it equals `count`, every byte has a token, and the first values are read
+            from `byte_pairs`.
     """
     for i in range(count - 1):
         if count == length:
@@ -165,7 +180,10 @@ def _merge_short(
 
 @kernel
 def _find_lowest(values: UInt64s, count: int) -> tuple[np.uint64, int]:
-    """Return the lowest of the first `count` values and its first index; `NO_VALUE` and 0 if there are none."""
+    """Return the lowest of the first `count` values and its first index.
+
+    Returns `NO_VALUE` and 0 if `count` is 0 or all values are `NO_VALUE`.
+    """
     best, place = NO_VALUE, 0
     for i in range(count):
         if values[i] < best:
@@ -175,10 +193,10 @@ def _find_lowest(values: UInt64s, count: int) -> tuple[np.uint64, int]:
 
 @kernel
 def _merge_long(pairs: UInt64s, pieces: UInt32s, count: int) -> int:
-    """Join the first `count` pieces (fewer than 2^32) as `_merge_short` does; return how many are left.
+    """Merge the first `count` ids of `pieces` with a heap, and return how many are left. `count` must be below 2^32.
 
-    An entry of the heap is rank * 2^32 + index of the left piece. It is out of date if the pair there has another rank
-    now.
+    The result is the same as that of `_merge_short`. A heap entry is rank * 2^32 + index of the left id. An entry is
+    outdated if the pair at this index now has another rank.
     """
     values = np.full(count, NO_VALUE, np.uint64)
     previous, following = np.arange(-1, count - 1), np.arange(1, count + 1)
@@ -209,8 +227,9 @@ def _merge_long(pairs: UInt64s, pieces: UInt32s, count: int) -> int:
 
 @kernel
 def _push_pair(heap: list[np.uint64], pairs: UInt64s, pieces: UInt32s, left: int, right: int) -> np.uint64:
-    """Push the pair of two neighbours onto the heap, unless `right` is past the end or no merge joins them; return its
-    value.
+    """Push a pair of adjacent ids onto the heap and return its value.
+
+    Returns `NO_VALUE` without pushing anything if `right` is past the end or no merge joins the pair.
     """
     if right >= len(pieces):
         return NO_VALUE
@@ -222,7 +241,9 @@ def _push_pair(heap: list[np.uint64], pairs: UInt64s, pieces: UInt32s, left: int
 
 @kernel
 def _write_pieces(pieces: UInt32s, count: int, ids: Ids, word_starts: Bytes, used: int) -> np.uint64:
-    """Write the ids of a word after the first `used`, and its word start; return the first ids, packed."""
+    """Write the ids of one word to ids[used:] and mark the word start. Returns the first eight bytes of ids as one
+    integer.
+    """
     packed = np.uint64(0)
     for i in range(count):
         ids[used + i] = pieces[i]
@@ -235,7 +256,7 @@ def _write_pieces(pieces: UInt32s, count: int, ids: Ids, word_starts: Bytes, use
 
 @kernel
 def _encode_long(bpe: ByteBpeModel, data: Bytes, start: int, end: int, ids: Ids, word_starts: Bytes, used: int) -> int:
-    """Write the ids of the word data[start:end], of any length; return their number."""
+    """Write the ids of a word of any length, data[start:end], to ids[used:] and return how many were written."""
     pieces = np.empty(end - start, np.uint32)
     num_letters = _write_byte_ids(bpe.byte_ids, data, start, end, pieces)
     count = _merge_long(bpe.pairs, pieces[:num_letters], num_letters)
@@ -255,12 +276,13 @@ def _encode_short(
     end: int,
     used: int,
 ) -> tuple[int, int, int]:
-    """Write the ids of short words up to `end`, or to the first that is longer, or until there is no more room.
+    """Encode words of data[at:end] until one is longer than `MAX_SCAN_BYTES` or the output is almost full.
 
-    Returns the byte at which it stopped, the end of the word there, and how many ids are written now.
+    Functions called here for each word have a single return and only inlined calls. Otherwise numba would count
+    references for each array argument, which costs more than encoding the word.
 
-    What it calls for each word has one way out and calls nothing that numba does not compile into it: otherwise
-    references are counted for each array that it is given, which costs more than the word itself.
+    Returns:
+        The byte offset at which it stopped, the end of the word there, and the number of ids written so far.
     """
     byte_ids, byte_pairs, pairs, pieces, values = bpe
     stop, max_used = at, len(ids) - MAX_SCAN_BYTES - STORE_SLACK
@@ -302,7 +324,12 @@ def encode_ranges(
     offsets: Int64s,
     progress: Progress,
 ) -> int:
-    """Encode the ranges from `progress` on; return how many more ids must have room, or 0 if all are encoded."""
+    """Encode the texts data[starts[r]:ends[r]] with byte-level BPE, starting at `progress`, which is updated.
+
+    Returns:
+        0 if all texts are encoded. Otherwise the minimum number of free entries that `ids` and `word_starts` need after
+        `progress.used`: pass larger arrays and call again.
+    """
     used, first_byte = progress.used[0], progress.position[1]
     for r in range(progress.position[0], len(starts)):
         at, end = starts[r] if first_byte == NOT_STARTED else first_byte, ends[r]

@@ -13,11 +13,12 @@ from corpora.kernels.arrays import Bytes, Ids, Int64s
 
 
 class EncodedSentences(NamedTuple):
-    """The tokens of sentences: those of sentence s are ids[offsets[s]:offsets[s + 1]].
+    """The tokens of a list of sentences. Sentence s has the tokens ids[offsets[s]:offsets[s + 1]].
 
-    ids:         uint16 [tokens] if the vocabulary has at most 65,536 tokens, else uint32
-    offsets:     int64 [sentences + 1]
-    word_starts: uint8 [tokens], 1 if the token begins a word, 0 if it continues one
+    Attributes:
+        ids: uint16 [tokens] if the vocabulary has at most 65,536 tokens, else uint32
+        offsets: int64 [sentences + 1]
+        word_starts: uint8 [tokens], 1 if the token begins a word, 0 if it continues one
     """
 
     ids: Ids
@@ -26,14 +27,15 @@ class EncodedSentences(NamedTuple):
 
 
 class Engine(Protocol):
-    """Turns ranges of a UTF-8 buffer into ids. It belongs to one thread and may cache the words that it has met."""
+    """Encodes byte ranges of UTF-8 text. An engine may cache words, so it must not be shared between threads."""
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode the sentences data[starts[s]:ends[s]], in any order: each lies inside the data and is whole UTF-8
-        characters.
+        """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
+
+        Each one must lie inside the data and consist of whole UTF-8 characters.
         """
 
 
 def choose_id_dtype(size: int) -> npt.DTypeLike:
-    """Return the type of the ids of a vocabulary of `size` tokens: uint16 up to 65,536 tokens, else uint32."""
+    """Return the integer type for the ids of a vocabulary of `size` tokens: uint16 up to 65,536 tokens, else uint32."""
     return np.uint16 if size <= 1 << 16 else np.uint32

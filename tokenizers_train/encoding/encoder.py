@@ -10,7 +10,7 @@ into the training data. A token can be special in two places: among the added to
 text before anything else, and among the pieces of the model, in which a Unigram model finds "<pad>" and a WordPiece one
 the word "covid". `hide_special_tokens` gives it another name in both, one that no text holds, and the same id. Two
 exceptions: the unknown token, which stands for what no piece covers; and a piece of the model that is one letter, or a
-byte (`<0x0A>`): texts are spelt with these whatever they are called.
+byte (`<0x0A>`): texts are spelled with these whatever they are called.
 
 A sentence is encoded as the range that is given. In byte-level BPE a word has the space before it in its token, and
 trimmed sentences have none: joined again, the tokens of two sentences would lose the space between them. So a sentence
@@ -53,9 +53,10 @@ _HIDDEN_SUFFIX = f" {secrets.token_hex(16)}"  # no document can know it; no word
 
 
 def hide_special_tokens(vocabulary: Vocabulary) -> dict[str, Any]:
-    """Return the parsed tokenizer.json of a vocabulary with its special tokens renamed to names that no text holds.
+    """Return the parsed tokenizer.json with each special token renamed to a string that cannot occur in a text.
 
-    Ids stay. Single letters and bytes (`<0x0A>`) of the model keep their names, because texts are spelt with them.
+    Ids do not change. Single letters and bytes such as `<0x0A>` in the model keep their names, because ordinary text is
+    spelled with them.
     """
     content = vocabulary.content
     pieces = content["model"]["vocab"]
@@ -71,7 +72,7 @@ def hide_special_tokens(vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def _is_letter(token: str) -> bool:
-    """Return whether a piece is a letter or a byte that texts are spelt with."""
+    """Return whether a piece is a single character or a byte such as `<0x0A>`."""
     return len(token) == 1 or _BYTE_TOKEN.fullmatch(token) is not None
 
 
@@ -80,7 +81,7 @@ def _is_special(token: Mapping[str, Any], names: Mapping[str, str]) -> bool:
 
 
 def _rename_pieces(model: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a model with renamed pieces, without the merges that make a renamed piece or join one."""
+    """Return a model with renamed pieces. Merges that contain or produce a renamed piece are removed."""
     if isinstance(model["vocab"], list):
         return {**model, "vocab": [[names.get(piece, piece), score] for piece, score in model["vocab"]]}
     renamed = {**model, "vocab": {names.get(piece, piece): number for piece, number in model["vocab"].items()}}
@@ -97,7 +98,9 @@ def _rename_pieces(model: Mapping[str, Any], names: Mapping[str, str]) -> dict[s
 
 
 def _keep_offset_processor(content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the part of the post-processor that decides offsets, without templates, which would be applied twice."""
+    """Return the part of the post-processor that adjusts offsets, or None. Templates that add special tokens are
+    removed.
+    """
     post = content.get("post_processor") or {}
     parts = [part for part in post.get("processors", [post]) if part.get("type") in ("ByteLevel", "RobertaProcessing")]
     return parts[0] if parts else None
@@ -107,10 +110,14 @@ BATCH_BYTES = 1 << 18
 
 
 class ReferenceEngine:
-    """Encodes by tokenizers itself: the definition of all other engines, and the engine of tokenizers with other rules.
+    """Encodes sentences with the Hugging Face tokenizers library.
 
-    tokenizer: one that takes special tokens in a text for text (`build_text_tokenizer`)
-    size:      number of tokens of the vocabulary, for the type of ids
+    It defines the correct output of all other engines, and it is used for vocabularies with rules that no other engine
+    supports.
+
+    Args:
+        tokenizer: a tokenizer that treats special tokens in a text as ordinary text (see `build_text_tokenizer`)
+        size: number of tokens in the vocabulary, which determines the integer type of the ids
     """
 
     def __init__(self, tokenizer: Tokenizer, size: int) -> None:
@@ -118,7 +125,12 @@ class ReferenceEngine:
         self._dtype = choose_id_dtype(size)
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode the sentences data[starts[s]:ends[s]]. Raises InputError if tokenizers gives up on a text."""
+        """Encode each sentence data[starts[s]:ends[s]] separately with the tokenizers library. The ranges are not
+        checked.
+
+        Raises:
+            InputError: If the tokenizers library fails on a text.
+        """
         ids, word_starts = [np.zeros(0, self._dtype)], [np.zeros(0, np.uint8)]
         lengths: list[int] = []
         for sentences in _iter_batches(data, starts, ends):
@@ -134,12 +146,12 @@ class ReferenceEngine:
 
 
 def mark_word_starts(encoding: Encoding) -> list[bool]:
-    """Return for each token whether it is the first of a word."""
+    """Return, for each token of an encoding, whether it is the first token of a word."""
     return [word != before for before, word in pairwise([None, *encoding.word_ids])]
 
 
 def _iter_batches(data: Bytes, starts: Int64s, ends: Int64s) -> Iterator[list[str]]:
-    """Yield the sentences as strings, some `BATCH_BYTES` of them at a time."""
+    """Yield the sentences as strings, in batches of about `BATCH_BYTES` bytes."""
     batch: list[str] = []
     size = 0
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
@@ -156,19 +168,20 @@ logger = logging.getLogger(__name__)
 
 
 class Encoder:
-    """Encodes sentences by a vocabulary. An encoder belongs to one thread."""
+    """Encodes sentences with a vocabulary. An encoder must not be shared between threads."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         self._engine = build_engine(vocabulary)
 
     def with_size(self, size: int) -> "Encoder":
-        """Return an encoder for the vocabulary that training would have stopped at `size` tokens; see `measures.build`.
+        """Return an encoder for the vocabulary that training would have produced with a maximum of `size` tokens.
 
-        Only for WordPiece and byte-level BPE trained here. In byte-level BPE the tokens after the pieces (further
-        special ones, <mask>) keep the ids of the whole vocabulary.
+        Only WordPiece and byte-level BPE vocabularies trained by this package are supported. In byte-level BPE, special
+        tokens after the learned pieces (such as <mask>) keep their ids.
 
-        size: at most the vocabulary's, and at least its tokens before the first merge
+        Args:
+            size: between the number of tokens before the first merge and the size of the vocabulary
         """
         assert isinstance(self._engine, (WordPieceEngine, ByteBpeEngine)), "only what grows by merges has beginnings"
         smaller = copy(self)
@@ -176,13 +189,17 @@ class Encoder:
         return smaller
 
     def encode_sentences(self, texts: pa.Array, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode sentences: ranges of a column's bytes, `text_buffers(texts).data`.
+        """Encode sentences given as byte ranges of a text column. Each sentence is encoded separately.
 
-        texts:        large_string column without nulls
-        starts, ends: int64 [sentences], byte offsets into the column's data, at boundaries of characters, in any order
+        Args:
+            texts: large_string column without nulls
+            starts: int64 [sentences], first byte of each sentence in `text_buffers(texts).data`. Sentences may be in
+                any order.
+            ends: int64 [sentences], end of each sentence (exclusive)
 
-        Raises InputError if the column has another type or nulls, or if a range is outside the data or cuts a
-        character.
+        Raises:
+            InputError: If the column is not large_string (or large_binary with valid UTF-8) or has nulls, or if a range
+                is outside the data or splits a UTF-8 character.
         """
         data, _ = text_buffers(texts)
         check_texts(data, starts, ends)
@@ -194,15 +211,18 @@ class Encoder:
         starts: Int64s,
         rows: Int64s,
     ) -> Int64s:
-        """Return the starts of sentences, moved one byte back if a space is there and the vocabulary's words begin with
-        spaces.
+        """Include the space before each sentence if the vocabulary is byte-level BPE.
 
-        Only a sentence that follows another one in its text is moved. Other vocabularies than byte-level BPE get
-        `starts` back.
+        In byte-level BPE the space before a word is a part of its first token.
+        The first sentence of a text is never extended. For other algorithms `starts` is returned unchanged.
 
-        data:   bytes of a text column
-        starts: int64 [sentences], byte offsets of the sentences that `sentence_offsets` found
-        rows:   int64 [texts + 1], the range of sentences of each text
+        Args:
+            data: bytes of the text column
+            starts: int64 [sentences], first byte of each sentence, as returned by `sentence_offsets`
+            rows: int64 [texts + 1]. Text t has the sentences rows[t] to rows[t + 1] - 1.
+
+        Returns:
+            int64 [sentences], the new starts. An extended sentence starts one byte earlier.
         """
         if self.vocabulary.algorithm != BYTE_BPE:
             return starts
@@ -216,8 +236,9 @@ class Encoder:
 
 
 def build_engine(vocabulary: Vocabulary) -> Engine:
-    """Build the engine of a vocabulary: kernels if its rules are known, else tokenizers itself, with a warning in the
-    log.
+    """Build the fastest engine that supports the vocabulary's rules.
+
+    If no kernel supports them, a warning is logged and the engine uses the tokenizers library.
     """
     rule = vocabulary.word_rule
     if rule is None:
@@ -236,7 +257,7 @@ def build_engine(vocabulary: Vocabulary) -> Engine:
 
 
 def describe_slow_rules(vocabulary: Vocabulary) -> str:
-    """Return the log's message on a vocabulary with rules that no kernel knows."""
+    """Return the log message for a vocabulary with rules that no kernel supports."""
     return (
         f"The tokenizer of this vocabulary (a {vocabulary.algorithm} of {vocabulary.size} tokens) has rules that the "
         "kernels do not know: its texts are encoded by tokenizers itself, with the same ids, many times slower."
@@ -244,14 +265,18 @@ def describe_slow_rules(vocabulary: Vocabulary) -> str:
 
 
 def encode_plain(vocabulary: Vocabulary, texts: pa.Array, starts: Int64s, ends: Int64s) -> EncodedSentences:
-    """Encode each sentence by tokenizers: the reference implementation of `Encoder.encode_sentences`, for tests."""
+    """Encode each sentence with the tokenizers library. This is the reference implementation for testing
+    `Encoder.encode_sentences`.
+    """
     data, _ = text_buffers(texts)
     check_texts(data, starts, ends)
     return ReferenceEngine(build_text_tokenizer(vocabulary), vocabulary.size).encode(data, starts, ends)
 
 
 def build_text_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
-    """Build the vocabulary's tokenizer with its special tokens hidden: written out in a text, they are text."""
+    """Build the vocabulary's Hugging Face tokenizer, changed so that special tokens in a text are treated as ordinary
+    text.
+    """
     content = hide_special_tokens(vocabulary)
     model = content["model"]
     tokenizer = Tokenizer.from_str(json.dumps(content))

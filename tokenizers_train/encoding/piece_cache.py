@@ -1,4 +1,4 @@
-"""A cache of the pieces of short words: a word of up to 16 bytes gives up to four ids in one look.
+"""A cache of the pieces of short words: a word of up to 16 bytes gives up to four ids in one lookup.
 
 Promise: what is found is what was remembered for this very word: its bytes and its length are compared in full. A word
 may be forgotten in favour of another, so a cache changes only how often pieces are computed again.
@@ -33,17 +33,18 @@ _LINE_BYTES = 64
 
 
 class PieceCache(NamedTuple):
-    """Words and their ids, in entries of four 64-bit words.
+    """A fixed-size cache that maps short words to their token ids.
 
-    entries: uint64; entry e is entries[e : e + 4]: bytes 0-7 of the word, bytes 8-15, packed ids, length << 8 | number
-             of ids; a length of 0 marks an unused entry
+    Attributes:
+        entries: uint64, four values per entry: bytes 0-7 of the word, bytes 8-15, the packed ids, and length << 8 |
+            number of ids. A length of 0 marks an unused entry.
     """
 
     entries: UInt64s
 
 
 def build_piece_cache(num_words: int = 1 << 17) -> PieceCache:
-    """Build an empty cache for a number of words: a power of two from 2 to 2^25."""
+    """Build an empty cache for `num_words` words. The number must be a power of two from 2 to 2^25."""
     assert 2 <= num_words <= 1 << 25 and num_words & (num_words - 1) == 0, "the room is a power of two"
     line = _LINE_BYTES // 8
     entries = np.zeros(num_words * _ENTRY + line, np.uint64)
@@ -53,9 +54,12 @@ def build_piece_cache(num_words: int = 1 << 17) -> PieceCache:
 
 @kernel
 def find_entry(cache: PieceCache, low: np.uint64, high: np.uint64, length: int) -> int:
-    """Return the entry of a word of 1 to 16 bytes, or -1 if the cache lacks it.
+    """Return the index of a word's entry, or -1 if the word is not cached.
 
-    low, high: bytes 0-7 and 8-15 of the word, first byte lowest, zeros after its end
+    Args:
+        low: bytes 0-7 of the word. The first byte is the lowest, and missing bytes are zero.
+        high: bytes 8-15 of the word, in the same format
+        length: length of the word in bytes, from 1 to 16
     """
     entries = cache.entries
     entry = _locate_bucket(entries, low, high)
@@ -68,22 +72,29 @@ def find_entry(cache: PieceCache, low: np.uint64, high: np.uint64, length: int) 
 
 @kernel
 def get_packed_ids(cache: PieceCache, entry: int) -> np.uint64:
-    """Return the ids of an entry as one number, the first id lowest, zeros after the last."""
+    """Return the ids of an entry packed into one integer. The first id is in the lowest bits, and unused bits
+    are zero.
+    """
     ids: np.uint64 = cache.entries[entry + 2]
     return ids
 
 
 @kernel
 def count_ids(cache: PieceCache, entry: int) -> int:
-    """Return the number of ids of an entry."""
+    """Return the number of ids in an entry."""
     return int(np.int64(cache.entries[entry + 3] & _COUNT_MASK))
 
 
 @kernel
 def remember(cache: PieceCache, low: np.uint64, high: np.uint64, length: int, ids: np.uint64, count: int) -> None:
-    """Store the ids of a word that `find_entry` has not found; another word of its bucket may be forgotten.
+    """Cache the ids of a word after a miss in `find_entry`. This may evict another word.
 
-    ids: `count` ids packed as `get_packed_ids` returns them
+    Args:
+        low: bytes 0-7 of the word, as in `find_entry`
+        high: bytes 8-15 of the word
+        length: length of the word in bytes, from 1 to 16
+        ids: the ids, packed as `get_packed_ids` returns them
+        count: number of ids
     """
     entries = cache.entries
     entry = _locate_bucket(entries, low, high)
@@ -97,13 +108,15 @@ def remember(cache: PieceCache, low: np.uint64, high: np.uint64, length: int, id
 
 @kernel
 def _locate_bucket(entries: UInt64s, low: np.uint64, high: np.uint64) -> int:
-    """Return the first entry of the bucket that a word belongs to."""
+    """Return the index of the first of the two entries that may hold a word."""
     mixed = (low ^ high * _SPREAD_HIGH) * GOLDEN_RATIO
     return int(np.int64((mixed >> _TOP_SHIFT) * np.uint64(len(entries) // _BUCKET) >> _TOP_SHIFT)) * _BUCKET
 
 
 @kernel
 def _has_word(entries: UInt64s, entry: int, low: np.uint64, high: np.uint64, length: np.uint64) -> bool:
-    """Return whether an entry is that of a word: one comparison, so that the processor predicts only one branch."""
+    """Return whether an entry holds the word. A single comparison is used, so that there is only one branch to
+    predict.
+    """
     other = (entries[entry] ^ low) | (entries[entry + 1] ^ high) | ((entries[entry + 3] >> _COUNT_BITS) ^ length)
     return bool(other == 0)

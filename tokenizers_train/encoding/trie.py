@@ -33,10 +33,11 @@ _MAX_CELLS_TRIED = 512  # cells looked at for a place among others, before one i
 
 
 class Trie(NamedTuple):
-    """Cells of a trie, and its roots.
+    """A byte trie stored as a double array.
 
-    cells: int64, label | (id + 1) << 9 | place of the children << 36
-    roots: int64, the node of each root
+    Attributes:
+        cells: int64, each label | (id + 1) << 9 | index of the children << 36
+        roots: int64, the node of each root
     """
 
     cells: Int64s
@@ -46,13 +47,18 @@ class Trie(NamedTuple):
 def build_trie(
     pieces: Sequence[bytes], ids: Sequence[int], roots: Sequence[int] | None = None, *, num_roots: int = 1
 ) -> Trie:
-    """Build a trie in which piece p, below root roots[p], has the id ids[p]. An empty piece gives its root an id.
+    """Build a trie in which piece p, stored below the root roots[p], has the id ids[p].
 
-    pieces: the bytes of each piece
-    ids:    from 0 to MAX_VALUE
-    roots:  from 0 to num_roots - 1; default: all pieces are below root 0
+    An empty piece assigns its id to the root itself.
 
-    Raises InputError if a root has the same piece twice or an id is out of range.
+    Args:
+        pieces: the bytes of each piece
+        ids: one id per piece, from 0 to MAX_VALUE
+        roots: one root per piece, from 0 to num_roots - 1 (default: all pieces are below root 0)
+        num_roots: number of roots
+
+    Raises:
+        InputError: If a root has the same piece twice or an id is out of range.
     """
     root_of_piece = np.zeros(len(pieces), np.int64) if roots is None else np.array(roots, np.int64)
     assert len(ids) == len(pieces) == len(root_of_piece), "each piece has one id and one root"
@@ -85,7 +91,7 @@ def _build_sorted(
     values: Int64s,
     first_of_root: Int64s,
 ) -> Trie:
-    """Build the trie of sorted pieces, in as many cells as it turns out to need."""
+    """Build the trie of sorted pieces. The number of cells is doubled until they fit."""
     num_roots = len(first_of_root) - 1
     num_cells = len(data) + 8 * _NUM_LABELS
     while True:
@@ -101,7 +107,7 @@ def _build_sorted(
 
 
 def keep_values_below(trie: Trie, limit: int) -> Trie:
-    """Return a copy of a trie without the ids from `limit` on; their nodes stay, without an id."""
+    """Return a copy of the trie in which all ids of at least `limit` are removed. Their nodes stay but have no id."""
     arrays = (
         np.where(nodes >> _LABEL_BITS & _VALUE_MASK > limit, nodes & ~(_VALUE_MASK << _LABEL_BITS), nodes)
         for nodes in trie
@@ -111,14 +117,14 @@ def keep_values_below(trie: Trie, limit: int) -> Trie:
 
 @kernel
 def find_child(trie: Trie, node: int, byte: int) -> int:
-    """Return the node to which a byte leads from a node; -1 if no piece continues so."""
+    """Return the child of a node for the given byte, or -1 if no piece continues with this byte."""
     child = trie.cells[(node >> (_LABEL_BITS + _VALUE_BITS)) + byte]
     return child if child & _LABEL_MASK == byte else -1
 
 
 @kernel
 def get_value(node: int) -> int:
-    """Return the id of the piece that ends at a node; -1 if none does."""
+    """Return the id of the piece that ends at this node, or -1 if no piece ends here."""
     return (node >> _LABEL_BITS & _VALUE_MASK) - 1
 
 
@@ -131,9 +137,10 @@ def fill_cells(
     cells: Int64s,
     roots: Int64s,
 ) -> int:
-    """Fill empty cells with the trie of sorted pieces, the nodes nearest to the roots first.
+    """Write the trie of sorted pieces into empty cells, level by level from the roots.
 
-    Returns how many cells are used, or -1 if there are too few.
+    Returns:
+        The number of cells used, or -1 if there are not enough cells.
     """
     limit = len(cells) - 2 * _NUM_LABELS
     used_bases = np.zeros(len(cells), np.uint8)
@@ -183,7 +190,9 @@ def _queue_children(
     queue: Int64s,
     queued: int,
 ) -> None:
-    """Add the children of a node to the queue, each with its share of the sorted pieces from `first` to `last`."""
+    """Append the children of a node to the queue. Each child gets its own range of the sorted pieces from `first` to
+    `last`.
+    """
     for number, label in enumerate(labels):
         entry = queue[queued + number]
         entry[0] = first
@@ -201,7 +210,9 @@ def _list_labels(
     depth: int,
     labels: Int64s,
 ) -> int:
-    """Write the bytes that sorted pieces have at a depth into `labels`, ascending; return how many there are."""
+    """Write the distinct bytes at position `depth` of the sorted pieces into `labels`, in ascending order. Returns
+    their number.
+    """
     number = 0
     for piece in range(first, last):
         label = data[offsets[piece] + depth]
@@ -220,11 +231,13 @@ def _find_free_base(
     low: int,
     top: int,
 ) -> tuple[int, int]:
-    """Return a place for children that no node has, with an empty cell for each label; and the cell to begin the next
-    search at.
+    """Find an unused base index such that the cell of every label is empty.
 
-    The first suitable cell from `low` on is for the first label. If none is suitable, the next search begins further
-    on.
+    The search tries the first label in each empty cell from `low` on. If no cell fits within `_MAX_CELLS_TRIED` cells,
+    the base is `top`, and the next search starts at a later cell.
+
+    Returns:
+        The base index, and the cell at which the next search starts.
     """
     while low < top and cells[low] != _EMPTY:
         low += 1

@@ -33,13 +33,16 @@ _BYTES_PER_TOKEN = 3  # fewer than in any language's prose: where tokens are sho
 
 
 class UnigramEngine:
-    """Encodes sentences by a Unigram vocabulary (an `encoded.Engine`), and caches the short words that it has met.
+    """Encodes sentences with a Unigram vocabulary (see `encoded.Engine`) and caches short words.
 
-    pieces:     the tokens and their scores, by id
-    unknown_id: the id of characters that no piece covers
-    words:      the word rule
+    Args:
+        pieces: the tokens and their scores, in the order of their ids
+        unknown_id: the id for characters that no piece covers
+        words: the rule that splits text into words
 
-    Raises InputError if a token occurs twice, if a score is no logarithm of a probability, or if `unknown_id` is no id.
+    Raises:
+        InputError: If a token occurs twice, if `unknown_id` is None or out of range, if a score is NaN or its absolute
+            value is at least 1e100, or if all scores are above 10.
     """
 
     def __init__(self, pieces: Sequence[tuple[str, float]], unknown_id: int | None, words: SentencePieceWords) -> None:
@@ -61,9 +64,11 @@ class UnigramEngine:
         self._cache = build_piece_cache()
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode the sentences data[starts[s]:ends[s]], in any order; each is encoded by itself.
+        """Encode each sentence data[starts[s]:ends[s]] separately as the most probable Unigram pieces. The sentences
+        may be in any order.
 
-        Raises InputError if one does not lie inside the data, splits a character or is not valid UTF-8.
+        Raises:
+            InputError: If a sentence is not inside the data, splits a UTF-8 character or is not valid UTF-8.
         """
         check_texts(data, starts, ends)
         data, starts, ends = read_only(data), read_only(starts), read_only(ends)
@@ -81,7 +86,7 @@ class UnigramEngine:
 
 
 def _check_scores(pieces: Sequence[tuple[str, float]], lowest: float) -> None:
-    """Raise InputError for scores with which several unknown characters would be more probable than one."""
+    """Raise InputError if a score is not a usable number, or if unknown characters would have positive scores."""
     for token, score in pieces:
         if not abs(score) < _MAX_SCORE or lowest > UNKNOWN_PENALTY:
             raise InputError(
@@ -91,7 +96,7 @@ def _check_scores(pieces: Sequence[tuple[str, float]], lowest: float) -> None:
 
 
 def _extend_arrays(ids: Ids, word_starts: Bytes, used: int) -> tuple[Ids, Bytes]:
-    """Return arrays of twice the length that begin with the first `used` entries of these."""
+    """Return copies of both arrays with twice the length. The first `used` entries are kept."""
     more_ids, more_starts = np.empty(2 * len(ids), ids.dtype), np.zeros(2 * len(ids), np.uint8)
     more_ids[:used], more_starts[:used] = ids[:used], word_starts[:used]
     return more_ids, more_starts

@@ -35,12 +35,13 @@ _MAX_SHARED_BYTES = 64  # a chunk with more is given room of its own
 
 
 class UnigramModel(NamedTuple):
-    """The pieces of a vocabulary.
+    """A Unigram vocabulary in arrays.
 
-    trie:          pieces -> ids
-    scores:        float64, by id
-    unknown_id:    the id of characters that no piece covers
-    unknown_score: the score of each of them
+    Attributes:
+        trie: maps the bytes of each piece to its id
+        scores: float64, the score of each id
+        unknown_id: the id for characters that no piece covers
+        unknown_score: the score of each such character
     """
 
     trie: Trie
@@ -50,12 +51,13 @@ class UnigramModel(NamedTuple):
 
 
 class BestPaths(NamedTuple):
-    """Space for a word, and for each place in it the best pieces up to there.
+    """Scratch space for one word. Each position in the word has an entry for the best segmentation that ends there.
 
-    word:   uint8, its bytes
-    scores: float64, the sum of the pieces' scores; minus infinity if no pieces end there
-    starts: int32, the start of the last piece
-    ids:    int32, the id of the last piece
+    Attributes:
+        word: uint8, the bytes of the word
+        scores: float64, the sum of the pieces' scores, or minus infinity if no segmentation ends there
+        starts: int32, the start of the last piece
+        ids: int32, the id of the last piece
     """
 
     word: Bytes
@@ -66,7 +68,7 @@ class BestPaths(NamedTuple):
 
 @kernel
 def build_paths(num_bytes: int) -> BestPaths:
-    """Build the space for the words of a chunk of `num_bytes` bytes."""
+    """Allocate scratch space for the words in `num_bytes` bytes of text."""
     num_places = MARK_BYTES + MAX_EXPANSION * num_bytes
     return BestPaths(
         np.empty(num_places, np.uint8),
@@ -78,8 +80,9 @@ def build_paths(num_bytes: int) -> BestPaths:
 
 @kernel
 def write_best_pieces(model: UnigramModel, length: int, paths: BestPaths, ids: Ids, used: int) -> int:
-    """Write the ids of the best pieces of paths.word[:length] from ids[used] on, at most one for each byte; return
-    their number.
+    """Write the ids of the best segmentation of paths.word[:length] to ids[used:] and return how many were written.
+
+    At most one id is written per byte.
     """
     word, scores, starts, last_ids = paths
     for place in range(1, length + 1):
@@ -111,14 +114,14 @@ def write_best_pieces(model: UnigramModel, length: int, paths: BestPaths, ids: I
 
 @kernel
 def _locate_next_character(word: Bytes, at: int) -> int:
-    """Return the start of the character after the one at `at`."""
+    """Return the start of the UTF-8 character after the one that starts at `at`."""
     first = word[at]
     return at + (1 if first < 0x80 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4)
 
 
 @kernel
 def _write_path(unknown_id: int, paths: BestPaths, length: int, ids: Ids, used: int) -> int:
-    """Write the ids of the best pieces, a run of unknown ones as one; return their number."""
+    """Write the ids of the best segmentation and return their number. Consecutive unknown characters become one id."""
     number, place, next_id = 0, length, -1
     while place > 0:
         piece = paths.ids[place]
@@ -145,12 +148,18 @@ def encode_ranges(
     offsets: Int64s,
     state: Int64s,
 ) -> bool:
-    """Write the ids of the ranges, the ends of their ids into `offsets`, and 1 into `word_starts` (zero before) for
-    word starts.
+    """Encode the texts data[starts[r]:ends[r]] with Unigram, continuing from `state`.
 
-    state: range, byte in it (-1: its beginning) and ids written; (0, -1, 0) at first
+    Args:
+        ids: filled with the ids of all texts
+        word_starts: must be zero-initialized; set to 1 at the first token of each word
+        offsets: int64 [texts + 1]; offsets[r + 1] is set to the end of text r in `ids`
+        state: int64 [3], updated in place: the index of the current text, the byte offset in the data (-1 for the start
+            of the text), and the number of ids written. Initialize it to (0, -1, 0).
 
-    Returns False if the arrays are too short: bring longer ones and call it again with the same state.
+    Returns:
+        True if all texts are encoded. False if `ids` and `word_starts` are too short: pass larger arrays that start
+        with the same values and call again with the same state.
     """
     paths = build_paths(_MAX_SHARED_BYTES)
     used = state[2]
@@ -181,7 +190,11 @@ def encode_range(
     word_starts: Bytes,
     used: int,
 ) -> tuple[int, int]:
-    """Write the ids of data[at:end] from ids[used] on; return the ends of the bytes read and the ids written."""
+    """Encode data[at:end], writing ids to ids[used:] until the output is full.
+
+    Returns:
+        The byte offset at which it stopped, and the number of ids written so far.
+    """
     while at < end:
         if is_ascii_space(data[at]):
             at += 1
@@ -223,9 +236,13 @@ def encode_chunk(
     word_starts: Bytes,
     used: int,
 ) -> tuple[int, int]:
-    """Write the ids of the words of the chunk data[at:end] from ids[used] on; `word_starts` is zero there before.
+    """Encode the words of data[at:end], which has no ASCII white space, writing ids to ids[used:].
 
-    Returns the end of the ids, or -1 with `word_starts` as it was if there is no room for all; and the number of words.
+    `word_starts` must be zero from `used` on.
+
+    Returns:
+        The new end of the ids and the number of words. If `ids` is too short, the end is -1, and `word_starts` is
+        restored.
     """
     first, num_words, num_read = used, 0, 0
     while at < end:
@@ -252,13 +269,13 @@ def encode_long_chunk(
     word_starts: Bytes,
     used: int,
 ) -> tuple[int, int]:
-    """Do as `encode_chunk` for a chunk of any length, in space of its own."""
+    """Call `encode_chunk` with newly allocated scratch space, for text of any length."""
     return encode_chunk(data, at, end, rules, model, build_paths(end - at), ids, word_starts, used)
 
 
 @kernel
 def _pack_ids(ids: Ids, first: int, last: int) -> np.uint64:
-    """Return ids[first:last] as one number, the first id lowest."""
+    """Return ids[first:last] packed into one integer, with the first id in the lowest bits."""
     packed = np.uint64(0)
     for i in range(last - 1, first - 1, -1):
         packed = packed << np.uint64(8 * ids.itemsize) | np.uint64(ids[i])

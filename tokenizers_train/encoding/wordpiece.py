@@ -4,13 +4,13 @@ Promise: the ids that a Hugging Face tokenizer (BertNormalizer, BertPreTokenizer
 a special token written out in a text is text. `encode_plain` of `tokenizers_train.encoding.encoder` is the reference
 implementation.
 
-One kernel goes from bytes to ids. A word of at most 16 bytes that the cache holds (`piece_cache`) costs one look and
+One kernel goes from bytes to ids. A word of at most 16 bytes that the cache holds (`piece_cache`) costs one lookup and
 one store; the pieces of any other are found in a trie, byte by byte. Only words from a character that the tables leave
 undecided (`characters.UNDECIDED`) up to the next space come from the reference.
 
-Cost, on 8 MB of English novels with a vocabulary of 30,522 learnt from them, on two busy cores: 197 MB/s of CPU time if
-the words are known, 104 for a new engine with its making, of 2.5 by the reference. The trie of a vocabulary is made in
-0.1 s, and a process keeps the last four. Memory: 4 MiB of cache, and the ids.
+Cost, on 8 MB of English novels with a vocabulary of 30,522 learned from them, on two busy cores: 197 MB/s of CPU time
+if the words are known, 104 for a new engine with its making, of 2.5 by the reference. The trie of a vocabulary is made
+in 0.1 s, and a process keeps the last four. Memory: 4 MiB of cache, and the ids.
 """
 
 from collections.abc import Mapping
@@ -42,16 +42,17 @@ _BYTES_PER_TOKEN = 3  # at first; English has 4.4, and room grows
 
 
 class WordPieceEngine:
-    """Encodes ranges of a UTF-8 buffer by a WordPiece vocabulary, and caches short words. An engine belongs to one
-    thread.
+    """Encodes sentences with a WordPiece vocabulary and caches short words. It must not be shared between threads.
 
-    ids:             the vocabulary, token -> id
-    words:           the word rule
-    unknown:         the token of a word that has no pieces
-    prefix:          the mark of a piece that continues a word
-    max_word_length: a word with more characters is unknown
+    Args:
+        ids: maps each token to its id
+        words: the rule that splits text into words
+        unknown: the token for a word that cannot be split into pieces
+        prefix: the prefix of pieces that continue a word
+        max_word_length: words with more characters than this are encoded as the unknown token
 
-    Raises InputError if the vocabulary lacks the unknown token.
+    Raises:
+        InputError: If the unknown token is not in `ids`.
     """
 
     def __init__(
@@ -80,7 +81,9 @@ class WordPieceEngine:
         self._buffer = build_word_buffer()
 
     def without_last_tokens(self, num_tokens: int) -> "WordPieceEngine":
-        """Return the engine of the vocabulary that lacks its last tokens. The unknown token stays."""
+        """Return an engine for the vocabulary without its last `num_tokens` tokens. The unknown token is always
+        kept.
+        """
         model, smaller = self._model, copy(self)
         size = self._size - num_tokens
         standalone_ids = np.where(model.standalone_ids < size, model.standalone_ids, model.unknown_id)
@@ -89,9 +92,10 @@ class WordPieceEngine:
         return smaller
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode the sentences data[starts[s]:ends[s]], in any order; each is encoded by itself.
+        """Encode each sentence data[starts[s]:ends[s]] separately with WordPiece. The sentences may be in any order.
 
-        Raises InputError if one does not lie inside the data, splits a character or is not valid UTF-8.
+        Raises:
+            InputError: If a sentence is not inside the data, splits a UTF-8 character or is not valid UTF-8.
         """
         check_texts(data, starts, ends)
         ranges, output = build_ranges(data, starts, ends), self._build_output(ends - starts)
@@ -109,7 +113,9 @@ class WordPieceEngine:
         return EncodedSentences(output.ids, output.offsets, output.word_starts)
 
     def _append_words(self, output: Output, words: list[str], state: Int64s) -> Output:
-        """Append the pieces of a few words to the output and return it, or a longer one; state[2] advances."""
+        """Encode words found by the reference tokenizer, append them to the output and update state[2]. Returns the
+        output, which may be a larger copy.
+        """
         encoded = [word.encode() for word in words]
         ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
         starts = ends - np.array([len(word) for word in encoded], np.int64)
@@ -121,13 +127,13 @@ class WordPieceEngine:
         return output
 
     def _build_output(self, lengths: Int64s) -> Output:
-        """Build space for the tokens of ranges of these lengths in bytes, as many as English has."""
+        """Allocate output arrays for texts of the given lengths in bytes."""
         size = int(lengths.sum()) // _BYTES_PER_TOKEN + 2 * SLACK
         offsets = np.zeros(len(lengths) + 1, np.int64)
         return Output(np.empty(size, self._dtype), np.empty(size, np.uint8), offsets)
 
     def _make_room(self, output: Output, stop_reason: int) -> Output:
-        """Double what the kernel needs more of, the output or the word buffer; return the output."""
+        """Double the output arrays or the word buffer, depending on why the kernel stopped. Returns the output."""
         if stop_reason == NEEDS_BUFFER:
             self._buffer = build_word_buffer(2 * len(self._buffer.text))
             return output
@@ -140,10 +146,10 @@ class WordPieceEngine:
 
 @lru_cache(maxsize=4)
 def _build_trie(ids: tuple[tuple[str, int], ...], prefix: str) -> Trie:
-    """Build the trie of the pieces, with two roots: any token may begin a word; one with the prefix continues a word
-    without it.
+    """Build a trie with two roots, one for the first piece of a word and one for the pieces after it.
 
-    It is cached, because every part and every thread has an engine of its own, and making it takes 0.1 s.
+    The second root stores the pieces without their prefix. The result is cached because building it takes 0.1 s and
+    every thread has its own engine.
     """
     tokens = [token.encode() for token, _ in ids]
     encoded_prefix = prefix.encode()

@@ -36,12 +36,13 @@ _FIRST_ONLY = np.uint64(1)  # word starts of a word's pieces, packed
 
 
 class WordPieceModel(NamedTuple):
-    """The facts that kernels need of a vocabulary.
+    """A WordPiece vocabulary in arrays.
 
-    trie:           its pieces, with a root for those that begin a word and one for those that continue one
-    standalone_ids: int64 [128], for each ASCII byte the id of the word that is this byte
-    unknown_id:     the id of a word that has no pieces
-    max_characters: a word with more characters is unknown
+    Attributes:
+        trie: the pieces, with one root for pieces that begin a word and one for pieces that continue it
+        standalone_ids: int64 [128], the id of each ASCII character as a word
+        unknown_id: the id of a word that cannot be split into pieces
+        max_characters: words with more characters than this are unknown
     """
 
     trie: Trie
@@ -51,8 +52,9 @@ class WordPieceModel(NamedTuple):
 
 
 class Output(NamedTuple):
-    """The arrays that kernels fill, as in `encoded.EncodedSentences`; `ids` and `word_starts` are at least SLACK
-    longer.
+    """The arrays that the kernels fill (see `encoded.EncodedSentences`).
+
+    `ids` and `word_starts` must have at least SLACK more entries than are written.
     """
 
     ids: Ids
@@ -70,12 +72,17 @@ def encode_ranges(
     buffer: WordBuffer,
     state: Int64s,
 ) -> int:
-    """Encode the ranges from `state` on.
+    """Encode the texts of `ranges` with WordPiece, continuing from `state`.
 
-    state: int64 [3], the range, the byte in it, and the tokens written; changed
+    Args:
+        output: filled with ids, word starts and offsets
+        buffer: scratch space for normalized words
+        state: int64 [3], updated in place: the index of the current text, the byte offset in the data, and the number
+            of tokens written
 
-    Returns DONE, or what it needs to be called again: NEEDS_ROOM, a longer output; NEEDS_BUFFER, a larger word buffer;
-    NEEDS_REFERENCE, the reference's words from `state` up to the next space.
+    Returns:
+        DONE, or what is needed before calling again: NEEDS_ROOM (a larger output), NEEDS_BUFFER (a larger word buffer)
+        or NEEDS_REFERENCE (the text from `state` to the next space must be encoded with the reference tokenizer).
     """
     data, starts, ends = ranges
     ids, word_starts, offsets = output
@@ -126,9 +133,11 @@ def encode_ranges(
 
 @kernel
 def encode_words(words: Ranges, model: WordPieceModel, output: Output, state: Int64s) -> int:
-    """Write the pieces of the words from word state[0] on, after the first state[2] tokens.
+    """Encode words that are already normalized, starting with word state[0] and writing tokens from index state[2] on.
 
-    Returns DONE, or NEEDS_ROOM if the output is too short; `state` is changed.
+    Returns:
+        DONE, or NEEDS_ROOM if the output is too short. state[2] is updated in both cases; NEEDS_ROOM also sets state[0]
+        to the next word.
     """
     data, starts, ends = words
     for w in range(state[0], len(starts)):
@@ -146,7 +155,17 @@ def encode_words(words: Ranges, model: WordPieceModel, output: Output, state: In
 def write_longest_pieces(
     text: Bytes, start: int, end: int, characters: int, model: WordPieceModel, output: Output, total: int
 ) -> int:
-    """Write the longest pieces of the word text[start:end], from left to right; return the number of tokens so far."""
+    """Write the pieces of the word text[start:end], always taking the longest piece that matches next.
+
+    If nothing matches or the word has too many characters, only the unknown token is written.
+
+    Args:
+        characters: number of characters in the word
+        total: number of tokens written before
+
+    Returns:
+        The number of tokens written so far.
+    """
     ids, word_starts, _ = output
     at, first, root = start, total, ROOT_BEGINNING
     while at < end and characters <= model.max_characters:
@@ -175,7 +194,7 @@ def write_longest_pieces(
 def _write_buffered_words(
     buffer: WordBuffer, num_words: int, model: WordPieceModel, cache: PieceCache, output: Output, total: int
 ) -> int:
-    """Write the pieces of the words in the buffer; return the number of tokens so far."""
+    """Write the pieces of all words in the buffer and return the number of tokens written so far."""
     text, word_ends, characters = buffer
     ids, word_starts, _ = output
     start = 0
@@ -207,7 +226,7 @@ def _write_new_word(
     total: int,
     buffer: WordBuffer,
 ) -> int:
-    """Write the pieces of a word of ASCII letters that the cache lacks; return the number of tokens so far."""
+    """Write the pieces of an uncached ASCII word and cache them. Returns the number of tokens written so far."""
     store8(buffer.text, 0, low)
     store8(buffer.text, 8, high)
     after = write_longest_pieces(buffer.text, 0, length, length, model, output, total)
@@ -219,7 +238,7 @@ def _write_new_word(
 def _remember_pieces(
     cache: PieceCache, low: np.uint64, high: np.uint64, length: int, ids: Ids, first: int, after: int
 ) -> None:
-    """Store the pieces of a short word in the cache, if their ids fit into eight bytes."""
+    """Cache the ids ids[first:after] of a short word, if they fit into eight bytes."""
     count = after - first
     if count * ids.itemsize <= 8:
         packed, bits = np.uint64(0), 8 * ids.itemsize
@@ -230,6 +249,6 @@ def _remember_pieces(
 
 @kernel
 def _save_state(state: Int64s, r: int, at: int, total: int, stop_reason: int) -> int:
-    """Save the position in `state`, and return the reason to stop."""
+    """Store the current position in `state` and return `stop_reason`."""
     state[0], state[1], state[2] = r, at, total
     return stop_reason

@@ -1,6 +1,6 @@
 """Byte-pair encoding, and byte-level BPE vocabularies, trained from counts of GPT-2's words.
 
-Byte-pair encoding (Sennrich et al. 2016, section 3.2): of the neighbouring pairs of pieces inside of words, the most
+Byte-pair encoding (Sennrich et al. 2016, section 3.2): of the neighboring pairs of pieces inside of words, the most
 frequent one becomes a new piece, until there is no room or no pair is frequent enough. WordPiece and byte-level BPE
 both learn by it; their first pieces are letters or bytes.
 
@@ -50,11 +50,13 @@ MAX_CELLS = (1 << 31) - 1  # so that a place fits 32 bits
 
 
 class SpelledWords(NamedTuple):
-    """Distinct words as pieces.
+    """Distinct words, spelled as sequences of piece ids.
 
-    letters:   the meaning of the first piece ids, in their order
-    cells:     the words, spelt in these letters
-    mergeable: int64, for each run of words with one count, how many have two letters or more and none that was skipped
+    Attributes:
+        letters: the strings of the initial pieces, i.e. single letters, in the order of their ids
+        cells: the words
+        mergeable: int64, one entry per group of words with the same count: how many of them have at least two letters
+            and no skipped letter
     """
 
     letters: list[str]
@@ -63,13 +65,18 @@ class SpelledWords(NamedTuple):
 
 
 def lay_out_words(counts: WordCounts, letters: list[str], ids: tuple[Int32s, Int32s], num_letters: int) -> SpelledWords:
-    """Spell the words in cells, those of one count next to each other.
+    """Spell words as piece ids, grouped by their counts.
 
-    ids:         two arrays, with a letter's id as a word's first letter and as a later one; by code point, or by byte
-                 if words are spelt as bytes; -1 skips the letter
-    num_letters: the number of letters of all words
+    Args:
+        counts: the word counts
+        letters: the strings of the initial pieces, in the order of their ids
+        ids: two arrays with the id of each letter, the first for a word's first letter and the second for all later
+            ones. They are indexed by code point, or by byte if they have 256 entries. A letter with the id -1 is
+            skipped.
+        num_letters: total number of letters in the distinct words
 
-    Raises InputError if there are 2^31 cells or more: one for each letter and word, and one more.
+    Raises:
+        InputError: If `num_letters` plus the number of words plus 1 is 2^31 or more.
     """
     num_cells = num_letters + counts.num_rows + 1
     if num_cells > MAX_CELLS:
@@ -97,8 +104,8 @@ def lay_out_words(counts: WordCounts, letters: list[str], ids: tuple[Int32s, Int
 
 
 def learn_merges_plain(words: SpelledWords, max_merges: int, min_frequency: int) -> list[tuple[int, int]]:
-    """Count all pairs again before every merge, and join the first of the order: the plain form of `learn_merges`, for
-    tests.
+    """Learn merges by counting all pairs again before each merge. This is the reference implementation for testing
+    `learn_merges`.
     """
     pieces, runs = words.cells.pieces, words.cells.runs
     edges = np.flatnonzero(pieces == EDGE)
@@ -122,7 +129,7 @@ def learn_merges_plain(words: SpelledWords, max_merges: int, min_frequency: int)
 
 
 def _join_pair(pieces: list[int], pair: tuple[int, int], new: int) -> list[int]:
-    """Return the pieces with each occurrence of the pair joined, from the left."""
+    """Replace each occurrence of a pair by the id `new`, from left to right."""
     joined: list[int] = []
     for piece in pieces:
         if joined and (joined[-1], piece) == pair:
@@ -133,12 +140,16 @@ def _join_pair(pieces: list[int], pair: tuple[int, int], new: int) -> list[int]:
 
 
 def learn_merges(words: SpelledWords, max_merges: int, min_frequency: int) -> Int64s:
-    """Learn which pairs of pieces to join: int64 [merges, 2], ids of left and right pieces in the order of merging.
+    """Learn BPE merges from spelled words. Ties between equally frequent pairs are broken by the lower ids.
 
-    Merge k makes the piece with the id len(words.letters) + k. The cells of `words` are overwritten.
+    Args:
+        words: the words; the arrays in `words.cells` are overwritten
+        max_merges: maximum number of merges
+        min_frequency: minimum count of a pair for it to be merged
 
-    max_merges:    the most merges
-    min_frequency: a pair that occurs less often is not joined
+    Returns:
+        int64 [merges, 2], the ids of the left and right piece of each merge, in order. Merge k creates the piece with
+        the id len(words.letters) + k.
     """
     num_ids, min_count = (
         len(words.letters) + max_merges,
@@ -152,17 +163,19 @@ def learn_merges(words: SpelledWords, max_merges: int, min_frequency: int) -> In
 
 
 def compute_min_merged_count(words: SpelledWords, max_merges: int) -> int:
-    """Return a count that no pair that one of `max_merges` merges joins falls below; 0 if nothing can be said.
+    """Return a lower bound on the count of any pair that is merged in the first `max_merges` merges, or 0 if there is
+    none.
 
-    A word of two letters or more is one piece only after a merge that makes this very piece. If more words than there
-    are merges occur so often, one of them has a pair at any time, and the pair is at least as frequent as the word.
+    A word with at least two letters becomes a single piece only by the merge that creates this piece. So if more than
+    `max_merges` words have at least some count, one of them still contains a pair before each merge, and that pair has
+    at least this count.
     """
     words_as_frequent = np.cumsum(words.mergeable[::-1])[::-1]  # words of each run, and of those with higher counts
     return int(words.cells.counts[words_as_frequent > max_merges].max(initial=0))
 
 
 def _build_empty_pairs() -> Pairs:
-    """Build an empty table of pairs without room; the kernels make it."""
+    """Build an empty table of pairs with no capacity. The kernels enlarge it."""
     return Pairs(
         keys=np.empty(0, np.int64),
         counts=np.empty(0, np.int64),
@@ -175,7 +188,7 @@ def _build_empty_pairs() -> Pairs:
 
 
 def _build_empty_changes(num_ids: int) -> MergeChanges:
-    """Build empty space for the changes that a merge makes."""
+    """Allocate the arrays in which a merge records the pairs that it changes."""
     return MergeChanges(
         neighbour_sums=np.zeros(4 * num_ids, np.int64),
         lefts=np.empty(num_ids, np.int32),
@@ -186,7 +199,11 @@ def _build_empty_changes(num_ids: int) -> MergeChanges:
 
 
 def train_byte_bpe(counts: WordCounts, settings: VocabularySettings) -> Vocabulary:
-    """Train a byte-level BPE vocabulary of at most `settings.size` tokens. Raises InputError if there are no words."""
+    """Train a byte-level BPE vocabulary of at most `settings.size` tokens.
+
+    Raises:
+        InputError: If there are no words.
+    """
     words = spell_bytes(counts)
     first, last = list(SPECIAL_TOKENS.values())[:-1], SPECIAL_TOKENS["mask"]
     max_merges = settings.size - len(SPECIAL_TOKENS) - len(settings.special_tokens) - len(words.letters)
@@ -199,9 +216,10 @@ def train_byte_bpe(counts: WordCounts, settings: VocabularySettings) -> Vocabula
 
 
 def spell_bytes(counts: WordCounts) -> SpelledWords:
-    """Spell the words in bytes, each with the number of its letter in the order of letters.
+    """Spell words as bytes. The id of a byte is the rank of its letter by code point.
 
-    Raises InputError if there are no words, or too many for `lay_out_words`.
+    Raises:
+        InputError: If there are no words, or too many (see `lay_out_words`).
     """
     if not counts.num_rows:
         raise InputError("There are no words to train a vocabulary from: every document is empty or was dropped.")

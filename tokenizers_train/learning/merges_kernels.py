@@ -1,4 +1,4 @@
-"""The kernels of learning merges: words are spelt as numbers of letters or bytes, and pairs of these are counted and
+"""The kernels of learning merges: words are spelled as numbers of letters or bytes, and pairs of these are counted and
 joined.
 
 Pairs are counted once, and after each merge only in the words that it changed.
@@ -8,15 +8,15 @@ Python's `ord` gives for each character; no byte outside the words is looked at.
 Cost: see `tokenizers_train.learning.byte_bpe`; spelling allocates nothing: the caller brings all arrays.
 
 All words are in one row of cells, a cell for each letter, with an edge between two words. A piece is known by its id in
-the first and in the last of its cells, and the id tells how many cells it has: so both neighbours of a piece are found
-by one look each. Cells between them are inner ones. A pair keeps the list of the cells at which it has begun; ids only
-grow when they are written over, so a cell of the list that no longer shows the pair's left id has been joined to
+the first and in the last of its cells, and the id tells how many cells it has: so both neighbors of a piece are found
+by one lookup each. Cells between them are inner ones. A pair keeps the list of the cells at which it has begun; ids
+only grow when they are written over, so a cell of the list that no longer shows the pair's left id has been joined to
 something else, and one that does is still the first cell of that piece. When there is no room for more lists, the cells
 that no longer begin their pair leave them, and never come back.
 
 Words of one count are next to each other, so that a count is kept for `BLOCK` cells and not for each.
 
-What a merge changes is gathered by the neighbour's id before any pair is looked up: how often the new piece has it at
+What a merge changes is gathered by the neighbor's id before any pair is looked up: how often the new piece has it at
 its left and at its right. A pair that is less frequent than the least count when it is made is not noted at all: it
 gains only in the merge that makes it, for one of its pieces is new then.
 """
@@ -44,12 +44,17 @@ def count_letters(
     totals: Int64s,
     is_inner: Bools,
 ) -> int:
-    """Add each word's count to the totals of its code points, and mark those that occur after a word's first letter.
+    """Count how often each code point occurs, weighted by word counts.
 
-    totals:   int64 [NUM_CODES], added to
-    is_inner: bool [NUM_CODES], set
+    Args:
+        data: UTF-8 bytes of all words
+        offsets: int64 [words + 1], offsets of the words in `data`
+        counts: int64 [words], how often each word occurs
+        totals: int64 [NUM_CODES], incremented in place
+        is_inner: bool [NUM_CODES], set to True for code points that occur after the first letter of a word
 
-    Returns the number of letters of the distinct words.
+    Returns:
+        The total number of letters in the distinct words.
     """
     num_letters = 0
     for word in range(len(counts)):
@@ -76,14 +81,23 @@ def spell_words(
     runs: Int64s,
     mergeable: Int64s,
 ) -> int:
-    """Fill `pieces` with an edge, and the ids of each word's letters and an edge; return how many cells they are.
+    """Write the ids of the letters of all words to `pieces`, with an `EDGE` before the first word and after each word.
 
-    order:      the words in the order to write them, those of one count next to each other: a run
-    run_starts: in `order`, the first word of each run, and the end of the last
-    first_ids:  the id of a word's first letter, by code point (or by byte, if there are only 256); -1 skips it
-    inner_ids:  the same for later letters
-    runs:       filled with the first cell of each run, and the end of the last
-    mergeable:  for each run, the words of two letters or more without a skipped one are added to it
+    Args:
+        data: UTF-8 bytes of all words
+        offsets: int64 [words + 1], offsets of the words in `data`
+        order: the indices of the words in the order to write them; words with the same count form a group
+        run_starts: the index in `order` of the first word of each group, and the end of the last group
+        first_ids: the id of each letter as the first letter of a word, by code point, or by byte if the array has 256
+            entries. A letter with the id -1 is skipped.
+        inner_ids: the id of each letter after the first letter of a word, in the same format
+        pieces: filled with the ids; needs one entry per letter, one per word, and one more
+        runs: filled with the index in `pieces` of the first letter of each group, and the end of the last group
+        mergeable: must be zero-initialized; filled with the number of words in each group that have at least two
+            letters and no skipped letter
+
+    Returns:
+        The number of entries written to `pieces`.
     """
     pieces[0], total = EDGE, 1
     for run in range(len(run_starts) - 1):
@@ -114,12 +128,15 @@ _LEFT, _LEFT_CELLS, _RIGHT, _RIGHT_CELLS = 0, 1, 2, 3  # what is gathered for an
 
 
 class Cells(NamedTuple):
-    """Distinct words as pieces, those of one count next to each other: a run.
+    """Distinct words in one array with an entry (cell) for each letter. Words with the same count form a group.
 
-    pieces: int32, an edge, then the pieces of each word and an edge
-    runs:   int64, the first cell of each run in `pieces`, and the end of the last
-    counts: int64, how often the words of each run occur
-    blocks: int64, for each `BLOCK` cells the count of their words, or -1 - their first run if they belong to several
+    Attributes:
+        pieces: int32, an `EDGE`, then the piece ids of each word followed by an `EDGE`. A piece of several letters has
+            its id in its first and last cell.
+        runs: int64, the first cell of each group, and the end of the last group
+        counts: int64, how often each word of a group occurs
+        blocks: int64, one entry for each `BLOCK` cells: the count of their words, or -1 - the first group if the cells
+            belong to several groups
     """
 
     pieces: Int32s
@@ -129,15 +146,17 @@ class Cells(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Pairs of pieces, numbered as they appear, each with the list of the cells at which it has begun.
+    """A hash table of pairs of pieces. Each pair has a list of the cells at which it may begin.
 
-    keys:   int64, left id * 2^32 + right id
-    counts: int64, how often the pair occurs, words weighted by their counts; 0 once it is joined
-    begins: int64, the beginning of the pair's list in `places`
-    ends:   int64, its end
-    slots:  int32, a power of two of them, at most half filled: the numbers by hash; -1 if empty
-    places: int32, cells in ascending order, list after list
-    used:   int64, the numbers of pairs and of places
+    Attributes:
+        keys: int64, left id * 2^32 + right id of each pair
+        counts: int64, how often each pair occurs, weighted by word counts; 0 once it is merged
+        begins: int64, the start of each pair's list in `places`
+        ends: int64, the end of each pair's list in `places`
+        slots: int32, the hash table. A slot has the index of a pair, or -1 if it is empty. The number of slots is a
+            power of two, and at most half of them are used.
+        places: int32, the lists of cells, each in ascending order
+        used: int64 [2], the number of pairs, and the number of entries in `places`
     """
 
     keys: Int64s
@@ -150,14 +169,15 @@ class Pairs(NamedTuple):
 
 
 class MergeChanges(NamedTuple):
-    """The changes that one merge has made, by the id of the neighbour.
+    """Scratch space for the pairs that one merge changes.
 
-    neighbour_sums: int64, four for each id: how often it is left of the new piece, weighted by word counts and not, and
-                    the same for right of it
-    lefts:          int32, the ids that are left of it
-    rights:         int32, the ids that are right of it
-    neighbours:     int32, two for each place joined: its left and its right neighbour; EDGE for none
-    repeats:        int64, two: how often the new piece follows itself, weighted and not
+    Attributes:
+        neighbour_sums: int64, four values per id: how often it is to the left of the new piece, weighted by word counts
+            and unweighted, then the same for the right
+        lefts: int32, the ids that occur to the left of the new piece
+        rights: int32, the ids that occur to the right of the new piece
+        neighbours: int32, the left and right neighbor of each new piece, or EDGE if there is none
+        repeats: int64 [2], how often the new piece follows itself, weighted by word counts and unweighted
     """
 
     neighbour_sums: Int64s
@@ -169,7 +189,7 @@ class MergeChanges(NamedTuple):
 
 @kernel
 def _find_slot(slots: Int32s, keys: Int64s, key: Integer) -> np.int64:
-    """Return the slot that holds the pair's number, or the empty one that it belongs to."""
+    """Return the slot that has the pair with this key, or the empty slot at which it must be inserted."""
     value = np.uint64(key) * GOLDEN_RATIO
     mask = len(slots) - 1
     slot = np.int64((value ^ (value >> _HALF)) & np.uint64(mask))
@@ -180,13 +200,13 @@ def _find_slot(slots: Int32s, keys: Int64s, key: Integer) -> np.int64:
 
 @kernel
 def _pack_key(left: Integer, right: Integer) -> np.int64:
-    """Return left id and right id as one number, which is ordered as the pair is."""
+    """Pack two ids into one integer that sorts like the pair (left, right). Ids must be from 0 to 2^31 - 1."""
     return np.int64(left) << 32 | np.int64(right)
 
 
 @kernel
 def _with_pair_room(pairs: Pairs, more: int) -> Pairs:
-    """Return the pairs with room for some more of them."""
+    """Return the pairs, or a larger copy, with capacity for `more` additional pairs."""
     num_pairs = pairs.used[0]
     if num_pairs + more <= len(pairs.keys):
         return pairs
@@ -206,7 +226,10 @@ def _with_pair_room(pairs: Pairs, more: int) -> Pairs:
 
 @kernel
 def _with_place_room(cells: Int32s, sizes: Int32s, pairs: Pairs, more: int, min_count: int) -> Pairs:
-    """Return the pairs with room for some more places; if there is none, useless places leave the lists first."""
+    """Return the pairs with capacity for `more` additional entries in `places`.
+
+    Outdated entries are removed first. The array is enlarged if that is not enough.
+    """
     if pairs.used[1] + more <= len(pairs.places):
         return pairs
     places, at = pairs.places, 0
@@ -230,7 +253,9 @@ def _with_place_room(cells: Int32s, sizes: Int32s, pairs: Pairs, more: int, min_
 
 @kernel
 def _enter_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer) -> np.int64:
-    """Number a new pair and set `num_places` places apart for it, as there is room for; return the first of them."""
+    """Insert a new pair with a list of `num_places` cells, and return the start of this list. There must be enough
+    capacity.
+    """
     number, begin = pairs.used[0], pairs.used[1]
     pairs.slots[_find_slot(pairs.slots, pairs.keys, key)] = number
     pairs.keys[number], pairs.counts[number] = key, count
@@ -242,7 +267,7 @@ def _enter_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer)
 
 @kernel
 def _find_word_count(cells: Cells, cell: Integer) -> np.int64:
-    """Return the count of the word to which a cell belongs."""
+    """Return the count of the word that a cell belongs to."""
     count = cells.blocks[cell // BLOCK]
     if count > 0:
         return np.int64(count)
@@ -254,8 +279,10 @@ def _find_word_count(cells: Cells, cell: Integer) -> np.int64:
 
 @kernel
 def _number_pairs(cells: Cells, pairs: Pairs, done: int) -> int:
-    """Count the pairs, and in `ends` their places, from cell `done` on; return the cell at which room ran out, or the
-    end.
+    """Count the pairs that begin at cell `done` or later. `pairs.ends` counts their cells.
+
+    Returns:
+        The cell at which the table of pairs was full, or the number of cells.
     """
     pieces, keys, totals, ends, used = cells.pieces, pairs.keys, pairs.counts, pairs.ends, pairs.used
     for at in range(done, len(pieces) - 1):
@@ -278,7 +305,9 @@ def _number_pairs(cells: Cells, pairs: Pairs, done: int) -> int:
 
 @kernel
 def count_pairs(cells: Cells, pairs: Pairs, min_count: int) -> Pairs:
-    """Count all pairs of letters, and list the places of those that occur `min_count` times or more."""
+    """Count all pairs of letters, and list the cells of pairs that occur at least `min_count` times. Returns
+    the pairs.
+    """
     pieces, done = cells.pieces, 0
     while done < len(pieces):
         pairs = _with_pair_room(pairs, 1)
@@ -310,10 +339,12 @@ def _join_places(
     new: int,
     changes: MergeChanges,
 ) -> tuple[int, int, int]:
-    """Join a pair at its places, from the left, and move the places that are joined to the front of `places`.
+    """Merge a pair at its cells, from left to right, and move the cells that were merged to the front of `places`.
 
-    Returns how many places are joined, and how many ids are left and right of the new piece. What is gathered at the
-    right of a new piece is what was at that place before anything after it was joined.
+    The right neighbor recorded in `changes` is the one before any later occurrence was merged.
+
+    Returns:
+        The number of occurrences merged, the number of ids in `changes.lefts` and the number in `changes.rights`.
     """
     sums, lefts, rights, neighbours, repeats = changes
     pieces = cells.pieces
@@ -353,7 +384,7 @@ def _join_places(
 
 @kernel
 def _lower_count(pairs: Pairs, key: Integer, count: Integer) -> None:
-    """Subtract something from a pair's count, if the pair is noted."""
+    """Subtract `count` from the count of a pair, if the pair is in the table."""
     number = pairs.slots[_find_slot(pairs.slots, pairs.keys, key)]
     if number >= 0:
         pairs.counts[number] -= count
@@ -361,7 +392,9 @@ def _lower_count(pairs: Pairs, key: Integer, count: Integer) -> None:
 
 @kernel
 def _note_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer, min_count: int) -> Integer:
-    """Enter a new pair if it is frequent enough; return the beginning of its list, or -1."""
+    """Insert a new pair if it occurs at least `min_count` times. Returns the start of its list, or -1 if it was not
+    inserted.
+    """
     if count < min_count or num_places == 0:
         return -1
     return _enter_pair(pairs, key, count, num_places)
@@ -378,9 +411,12 @@ def _note_neighbours(
     num_rights: int,
     min_count: int,
 ) -> Integer:
-    """Subtract from the old pairs what the new ones have, and enter these; return the beginning of the list of repeats.
+    """Lower the counts of the pairs that a merge removed and insert the pairs that it created.
 
-    In `changes.neighbour_sums` the number of places is replaced by the place to list the next of them at.
+    In `changes.neighbour_sums`, the unweighted counts are replaced by the start of the new pair's list of cells.
+
+    Returns:
+        The start of the list for the pair of the new piece with itself, or -1.
     """
     sums, repeats = changes.neighbour_sums, changes.repeats
     for i in range(num_lefts):
@@ -410,7 +446,7 @@ def _list_places(
     next_repeat: Integer,
     changes: MergeChanges,
 ) -> None:
-    """List the places of the new pairs, in ascending order."""
+    """Fill the lists of cells of the new pairs in ascending order."""
     sums, places, neighbours = changes.neighbour_sums, pairs.places, changes.neighbours
     for i in range(len(joined)):
         left_id, right_id = np.int64(neighbours[2 * i]), np.int64(neighbours[2 * i + 1])
@@ -440,7 +476,9 @@ def _join_pair(
     changes: MergeChanges,
     min_count: int,
 ) -> Pairs:
-    """Join pair `number` to the piece `new` in all words; return the pairs, which may have moved."""
+    """Merge pair `number` into the piece `new` in all words. Returns the pairs, which may have been copied to larger
+    arrays.
+    """
     left, right = pairs.keys[number] >> 32, pairs.keys[number] & 0xFFFFFFFF
     sizes[new] = sizes[left] + sizes[right]
     changes.repeats[:] = 0
@@ -461,7 +499,7 @@ def _join_pair(
 
 @kernel
 def _compute_next_bound(pairs: Pairs, min_count: int) -> np.int64:
-    """Return three quarters of the highest count, at least `min_count`; 0 if no pair is frequent enough."""
+    """Return three quarters of the highest count, but at least `min_count`. Returns 0 if no pair is that frequent."""
     highest = np.int64(0)
     for number in range(pairs.used[0]):
         highest = max(highest, pairs.counts[number])
@@ -477,11 +515,11 @@ def join_pairs(
     min_count: int,
     merges: Int64s,
 ) -> int:
-    """Fill `merges` with the ids of the pairs that are joined, and return how many there are; the cells are
-    overwritten.
+    """Merge the most frequent pairs one after another, write their ids to `merges` and return the number of merges.
 
-    The heap has the pairs with a count of `bound` or more; when it is empty the bound is lowered. Each has one entry,
-    never lower than its count, which only falls: one that is found too high goes back with its present count.
+    The cells are overwritten. A heap holds the pairs with a count of at least `bound`. When the heap is empty, the
+    bound is lowered. Counts of existing pairs only fall, so an entry of the heap is never too low. If it is too high,
+    it is pushed again with the current count.
     """
     heap = [(np.int64(0), np.int64(0), np.int64(0)) for _ in range(0)]
     first_new, done, bound = len(sizes) - len(merges), 0, np.int64(0)

@@ -1,7 +1,7 @@
-"""Unigram: pieces with probabilities, learnt by removing from many those that the likelihood misses least.
+"""Unigram: pieces with probabilities, learned by removing from many those that the likelihood misses least.
 
 The method (Kudo 2018, section 3.2): words are cut at random with the product of their pieces' probabilities. From all
-repeated strings as first pieces, rounds of two expectation-maximisation steps and one pruning run until a tenth more
+repeated strings as first pieces, rounds of two expectation-maximization steps and one pruning run until a tenth more
 than the wanted pieces are left; the best of those are taken. The first pieces are every character, and every string of
 2 to 16 characters that occurs at least twice in the distinct words and is followed by different characters (or a word's
 end). A string's first score is its places in distinct words times its length, a character's its occurrences in the
@@ -65,13 +65,15 @@ _NUM_SCORES = 1 << 16  # that are told apart when strings are counted; few have 
 
 
 class Spelling(NamedTuple):
-    """Distinct words as one text of numbers: characters in the order of their code points from 1, a 0 after each word.
+    """Distinct words as a single array of character numbers. Characters are numbered from 1 in the order of their code
+    points.
 
-    text:        int32
-    starts:      int64, the start of each word, and the text's end
-    counts:      int64, how often each word occurs
-    alphabet:    int64, the code point of each number; number 0 stands for no character
-    occurrences: int64, how often each character occurs
+    Attributes:
+        text: int32, the character numbers of all words, with a 0 after each word
+        starts: int64, the start of each word in `text`, and the length of `text`
+        counts: int64, how often each word occurs
+        alphabet: int64, the code point of each character number; entry 0 is not used
+        occurrences: int64, how often each character occurs, weighted by word counts
     """
 
     text: Int32s
@@ -82,11 +84,12 @@ class Spelling(NamedTuple):
 
 
 class SeedPieces(NamedTuple):
-    """The pieces to begin with, numbered; their characters can be read from the text.
+    """The initial pieces from which training starts.
 
-    places: int64, a place of the text at which the piece begins
-    sizes:  uint8, its number of characters
-    values: int64, its score before any training
+    Attributes:
+        places: int64, a position in `Spelling.text` at which each piece occurs
+        sizes: uint8, the number of characters in each piece
+        values: int64, the score of each piece before training
     """
 
     places: Int64s
@@ -95,9 +98,11 @@ class SeedPieces(NamedTuple):
 
 
 def cut_at_separators(counts: WordCounts, separators: list[str]) -> WordCounts:
-    """Cut the words at each separator, the longest first, and count what is left again.
+    """Split words at separators, and count the parts. If several separators match, the longest one is used.
 
-    separators: strings that no word of the result contains; they are not words themselves
+    Args:
+        counts: the word counts
+        separators: strings to split at, which are removed from the words
 
     >>> cut_at_separators(pa.table([["(a)b", "b"], [2, 1]], schema=COUNTS_SCHEMA), ["(", ")"]).to_pylist()
     [{'word': 'a', 'count': 2}, {'word': 'b', 'count': 3}]
@@ -117,10 +122,10 @@ def cut_at_separators(counts: WordCounts, separators: list[str]) -> WordCounts:
 
 
 def cut_at_rare_characters(counts: WordCounts, coverage: float) -> WordCounts:
-    """Cut the words at characters that are not needed to cover that share of the text.
+    """Split words at rare characters, so that the remaining characters cover the share `coverage` of the text.
 
-    Characters are taken from the most frequent one (of equals the one with the smaller code point) until they make up
-    the share, as sentencepiece does.
+    Characters are kept in order of frequency until they reach this share, as in sentencepiece. Ties are broken by the
+    lower code point.
     """
     totals, _ = count_characters(counts)
     codes = np.flatnonzero(totals)
@@ -131,16 +136,19 @@ def cut_at_rare_characters(counts: WordCounts, coverage: float) -> WordCounts:
 
 
 def count_characters(counts: WordCounts) -> tuple[Int64s, int]:
-    """Return how often each code point occurs (int64 [NUM_CODES]), and the characters of the distinct words."""
+    """Return how often each code point occurs (int64 [NUM_CODES]), and the number of characters in the distinct
+    words.
+    """
     totals, is_inner = np.zeros(NUM_CODES, np.int64), np.zeros(NUM_CODES, np.bool_)
     words = text_buffers(counts["word"].combine_chunks())
     return totals, count_letters(*words, counts["count"].to_numpy(), totals, is_inner)
 
 
 def spell_characters(counts: WordCounts) -> Spelling:
-    """Spell the words as numbers of characters. No word may have U+0000 in it.
+    """Convert words to character numbers. No word may contain U+0000.
 
-    Raises InputError if the distinct words, and one more for each, have 2^31 - 1 characters or more.
+    Raises:
+        InputError: If the number of characters in the distinct words plus the number of words is 2^31 - 1 or more.
     """
     totals, num_letters = count_characters(counts)
     if num_letters + counts.num_rows >= _MAX_TEXT_LENGTH:
@@ -162,10 +170,13 @@ def spell_characters(counts: WordCounts) -> Spelling:
 
 
 def find_seeds(spelling: Spelling, max_length: int, max_pieces: int) -> tuple[SeedPieces, Lattice]:
-    """Find the first pieces, and where in the words they are.
+    """Find the initial pieces and all their occurrences in the words.
 
-    max_length: characters of the longest piece
-    max_pieces: the most pieces, characters included; but all characters and at least one string are taken
+    Args:
+        spelling: the words
+        max_length: maximum length of a piece in characters
+        max_pieces: maximum number of pieces, including single characters. All characters and the best repeated string
+            are always included.
     """
     order = np.arange(len(spelling.text), dtype=np.int32)[spelling.text != 0]
     sort_suffixes(spelling.text, order, max_length + 1)
@@ -182,7 +193,7 @@ def find_seeds(spelling: Spelling, max_length: int, max_pieces: int) -> tuple[Se
 
 
 def _find_character_seeds(spelling: Spelling, order: Int32s) -> tuple[RepeatedStrings, Int64s]:
-    """Return the characters, the most frequent first, and how often each occurs."""
+    """Return the single characters in descending order of frequency, and how often each occurs."""
     ends = np.cumsum(count_suffixes(spelling.text, np.zeros(len(spelling.alphabet), np.int64)))
     by_count = np.lexsort((spelling.alphabet[1:], spelling.occurrences[1:]))[::-1] + 1
     lefts, rights = (ends[numbers].astype(np.int32) for numbers in (by_count - 1, by_count))
@@ -193,9 +204,9 @@ def _find_character_seeds(spelling: Spelling, order: Int32s) -> tuple[RepeatedSt
 def _find_string_seeds(
     spelling: Spelling, order: Int32s, max_length: int, max_strings: int
 ) -> tuple[RepeatedStrings, Int64s]:
-    """Return the strings with the highest scores, and their scores.
+    """Return the `max_strings` repeated strings with the highest scores, and their scores.
 
-    Strings are counted by their scores first, so that those that are certainly too many take no memory.
+    A first pass only counts the scores, so that memory is allocated only for strings that may be chosen.
     """
     by_score, no_room = np.zeros(_NUM_SCORES, np.int64), np.empty(0, np.int32)
     find_repeated_strings(spelling.text, order, max_length, 0, by_score, no_room, no_room, np.empty(0, np.uint8))
@@ -210,7 +221,7 @@ def _find_string_seeds(
 
 
 def _build_lattice(spelling: Spelling, stretches: RepeatedStrings) -> Lattice:
-    """Build the lattice of the places of the strings, with their numbers for ids."""
+    """Build the lattice of all occurrences of the strings. The ids of the pieces are the indices of the strings."""
     by_left = np.argsort(stretches.lefts.astype(np.int64) << 8 | stretches.lengths, kind="stable").astype(np.int32)
     longest, parents = np.full(len(spelling.text), -1, np.int32), np.empty(len(by_left), np.int32)
     match_pieces(stretches, by_left, longest, parents)
@@ -228,15 +239,15 @@ PENALTY_STEP = 0.0001  # between the scores of characters that training had drop
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnigramSettings:
-    """Settings for learning.
+    """Settings for training a Unigram vocabulary.
 
-    size:               the most pieces, with the symbols, without special tokens
-    character_coverage: the share of the text that the characters that become pieces make up (the reference's is 1,
-                        sentencepiece's 0.9995, ALBERT's 0.99995); rarer ones stay unknown
-    reserved:           number of special tokens that are added to the pieces: as in the reference, the rounds end at a
-                        tenth above all of them together
-    symbols:            strings that are pieces of their own with a score of 0, and no part of any other: words are cut
-                        at them; they are sentencepiece's user-defined symbols
+    size:               maximum number of pieces, including symbols but not special tokens
+    character_coverage: share of all characters of the text that the pieces must cover; rarer characters are unknown.
+                        The default of Hugging Face is 1, that of sentencepiece 0.9995 and that of ALBERT 0.99995
+    reserved:           number of special tokens that will be added. They are included in the number at which pruning
+                        ends
+    symbols:            strings that are always a separate piece with a score of 0, and never part of another piece (the
+                        user-defined symbols of sentencepiece)
     """
 
     size: int
@@ -254,7 +265,7 @@ class UnigramSettings:
 
     @property
     def pruning_bound(self) -> int:
-        """The number of pieces, the unknown one included, above which pruning continues."""
+        """Pruning continues while there are more pieces than this, counting the unknown token."""
         return (self.size + self.reserved) * 11 // 10
 
 
@@ -262,14 +273,16 @@ MAX_WORD_BYTES = 4192  # of a word that is learnt from: sentencepiece leaves out
 
 
 def train_unigram(counts: WordCounts, settings: UnigramSettings) -> list[tuple[str, float]]:
-    """Learn the pieces and their log probabilities.
+    """Learn Unigram pieces and their log probabilities.
 
-    Symbols come first, then pieces by score downwards; of equal scores characters first, then the piece that pruning
-    missed most.
+    There are fewer than `settings.size` pieces if the words have too few repeated strings.
 
-    There are fewer than `settings.size` if the words repeat too few strings.
+    Returns:
+        The symbols, then the pieces by descending score. In a tie, single characters come first, then strings in the
+        order in which the last call of `choose_kept_pieces` returned them.
 
-    Raises InputError if there are no words or too few, or more characters than pieces.
+    Raises:
+        InputError: If there are no words or too few, or more different characters than pieces.
     """
     spelling = spell_characters(_prepare_words(counts, settings))
     max_pieces = settings.size - len(settings.symbols)
@@ -291,9 +304,7 @@ def train_unigram(counts: WordCounts, settings: UnigramSettings) -> list[tuple[s
 
 
 def _prepare_words(counts: WordCounts, settings: UnigramSettings) -> WordCounts:
-    """Return the words cut at symbols, rare characters and U+0000, which is in no piece, without words of enormous
-    length.
-    """
+    """Split words at symbols, U+0000 and rare characters. Words of more than MAX_WORD_BYTES bytes are removed."""
     has_zero = bool(pc.any(pc.match_substring(counts["word"], "\0")).as_py())
     counts = cut_at_separators(counts, [*settings.symbols, *(["\0"] if has_zero else [])])
     fitting = pc.less_equal(pc.binary_length(counts["word"]), MAX_WORD_BYTES)
@@ -302,7 +313,7 @@ def _prepare_words(counts: WordCounts, settings: UnigramSettings) -> WordCounts:
 
 
 def _check_trainable(spelling: Spelling, settings: UnigramSettings, max_pieces: int) -> None:
-    """Raise InputError if there are no words, or more different characters than `max_pieces`."""
+    """Raise InputError if there are no words or more than `max_pieces` different characters."""
     num_characters = len(spelling.alphabet) - 1
     if num_characters == 0:
         raise InputError("There are no words to learn pieces from: the sources gave no text, or symbols alone.")
@@ -316,14 +327,14 @@ def _check_trainable(spelling: Spelling, settings: UnigramSettings, max_pieces: 
 
 
 def compute_unknown_score(scores: Float64s) -> float:
-    """Return the score of a character that is no piece."""
+    """Return the score of a character that is not a piece."""
     return float(scores.min()) - UNKNOWN_PENALTY
 
 
 def _improve_scores(lattice: Lattice, scores: Float64s, max_length: int) -> Float64s:
-    """Do one step of expectation-maximisation: return new scores, -inf for a piece that is expected too rarely.
+    """Run one expectation-maximization step and return the new scores, with -inf for pieces that are too rare.
 
-    Raises InputError if all are.
+    Raises InputError if all pieces are too rare.
     """
     expected = count_expected_pieces(lattice, scores, compute_unknown_score(scores), max_length)
     improved = np.empty_like(scores)
@@ -336,9 +347,10 @@ def _improve_scores(lattice: Lattice, scores: Float64s, max_length: int) -> Floa
 
 
 def choose_kept_pieces(lattice: Lattice, pieces: SeedPieces, scores: Float64s, settings: UnigramSettings) -> Int64s:
-    """Return the numbers of the pieces that stay in a round of pruning.
+    """Choose the pieces that are kept in one round of pruning, and return their indices.
 
-    They are the pieces without alternative, then of the others those with the highest loss of likelihood if removed.
+    Pieces that have no alternative segmentation come first. Then follow the pieces that would lower the likelihood most
+    if they were removed.
     """
     unknown = compute_unknown_score(scores)
     counts, unknowns = count_best_pieces(lattice, scores, unknown)
@@ -354,7 +366,7 @@ def choose_kept_pieces(lattice: Lattice, pieces: SeedPieces, scores: Float64s, s
 def _select_pieces(
     lattice: Lattice, pieces: SeedPieces, scores: Float64s, kept: Int64s
 ) -> tuple[Lattice, SeedPieces, Float64s]:
-    """Return the kept pieces in the order given, and the lattice with only these."""
+    """Return the lattice, pieces and scores reduced to the `kept` pieces, in this order."""
     chosen = SeedPieces(pieces.places[kept], pieces.sizes[kept], pieces.values[kept])
     return thin_lattice(lattice, kept), chosen, scores[kept]
 
@@ -362,7 +374,11 @@ def _select_pieces(
 def _finish_pieces(
     spelling: Spelling, pieces: SeedPieces, scores: Float64s, max_pieces: int
 ) -> list[tuple[str, float]]:
-    """Return all characters and the first pieces, best first, with scores as every parser reads them."""
+    """Return at most `max_pieces` pieces by descending score: all characters, then the first strings. Scores are
+    rounded.
+
+    A character that training removed gets a score slightly above the lowest one.
+    """
     names = list_piece_texts(spelling, pieces)
     scored = dict(zip(names, scores.tolist(), strict=True))
     order = np.lexsort((spelling.alphabet[1:], -spelling.occurrences[1:])) + 1
@@ -382,7 +398,7 @@ def _finish_pieces(
 
 
 def list_piece_texts(spelling: Spelling, pieces: SeedPieces) -> list[str]:
-    """Return the pieces as strings."""
+    """Return the strings of the pieces."""
     codes = spelling.alphabet[spelling.text]
     ends = (pieces.places + pieces.sizes).tolist()
     return [

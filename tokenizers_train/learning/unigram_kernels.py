@@ -32,7 +32,8 @@ _HALF_ROOT = 0.7071067811865476
 def logarithm(x: float) -> float:
     """Compute the natural logarithm of a positive normal number.
 
-    With x = m 2^e and m about 1, ln m = 2 artanh((m - 1) / (m + 1)), with the series s + s^3/3 + s^5/5 + ...
+    Writes x = m 2^e with m close to 1, and evaluates ln m = 2 artanh(s) = 2 (s + s^3/3 + s^5/5 + ...) for s = (m - 1) /
+    (m + 1).
     """
     mantissa, exponent = math.frexp(x)
     if mantissa < _HALF_ROOT:
@@ -47,9 +48,9 @@ def logarithm(x: float) -> float:
 
 @kernel
 def exponential(x: float) -> float:
-    """Compute e to the power of x, for x from -700 to 700.
+    """Compute exp(x) for -700 <= x <= 700.
 
-    With x = k ln 2 + r and r at most half of ln 2, e^r is Taylor's series.
+    Writes x = k ln 2 + r with |r| <= ln(2) / 2 and evaluates exp(r) by its Taylor series.
     """
     k = math.floor(x / _LN2_HIGH + 0.5)
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
@@ -61,9 +62,9 @@ def exponential(x: float) -> float:
 
 @kernel
 def digamma(x: float) -> float:
-    """Compute the derivative of ln(gamma(x)) for x above 0: by its recurrence up to 7, from there by its expansion.
+    """Compute the digamma function, the derivative of ln(gamma(x)), for x > 0.
 
-    The expansion is that around x - 1/2 (its even powers have no neighbours), to the eighth power.
+    Uses the recurrence up to 7, and above that the asymptotic expansion around x - 1/2 up to the eighth power.
     """
     total = 0.0
     while x < 7.0:
@@ -84,13 +85,17 @@ DROP, KEEP, WEIGH = 0, 1, 2  # the outcomes of a piece: see `judge_pieces`
 
 
 class Lattice(NamedTuple):
-    """The places of pieces in words. The pieces at a place are the longest one and all that it begins with.
+    """The occurrences of all pieces in the words.
 
-    starts:  int64, the start of each word in the text, and the end; after a word's last letter is one place
-    counts:  int64, how often a word occurs
-    longest: int32, for each place of the text, the longest piece that begins there; -1 for none
-    parents: int32, for each piece, the longest other one that it begins with; -1 for none
-    sizes:   uint8, for each piece, its number of characters
+    The pieces at a position are the longest one and its parents, i.e. all pieces that it begins with.
+
+    Attributes:
+        starts: int64, the start of each word in the text, and the length of the text. Each word is followed by one
+            separator.
+        counts: int64, how often each word occurs
+        longest: int32, the longest piece at each position of the text, or -1 if there is none
+        parents: int32, for each piece the longest other piece that it begins with, or -1 if there is none
+        sizes: uint8, the number of characters in each piece
     """
 
     starts: Int64s
@@ -101,14 +106,16 @@ class Lattice(NamedTuple):
 
 
 class WordScratch(NamedTuple):
-    """Space for one word: probabilities (or scores) before and after each place, and the pieces of one place.
+    """Scratch space for one word.
 
-    forward, backward: float64, the probabilities of the parts of the word before and after each place
-    lifts:             int64, how often `forward` had been lifted at a place
-    values:            float64, how often the pieces of a cut occur
-    ids:               int32, the best piece that ends at a place; -1 for an unknown character
-    lengths:           int64, its length
-    pieces_here:       int32, the pieces that begin at a place, the longest first
+    Attributes:
+        forward: float64, the probability (or best score) of the part of the word before each position
+        backward: float64, the probability of the part of the word after each position
+        lifts: int64, how often `forward` had been rescaled at each position
+        values: float64, how often each piece of a segmentation occurs
+        ids: int32, the last piece of the best segmentation up to each position, or -1 for an unknown character
+        lengths: int64, the length of that piece
+        pieces_here: int32, the pieces that begin at the current position, longest first
     """
 
     forward: Float64s
@@ -122,7 +129,7 @@ class WordScratch(NamedTuple):
 
 @kernel
 def _list_pieces(lattice: Lattice, place: int | np.int64, scratch: WordScratch) -> int:
-    """List the pieces that begin at a place; return how many they are."""
+    """Write the pieces that begin at a position to `scratch.pieces_here`, longest first, and return their number."""
     number, piece = 0, lattice.longest[place]
     while piece >= 0:
         scratch.pieces_here[number] = piece
@@ -133,13 +140,13 @@ def _list_pieces(lattice: Lattice, place: int | np.int64, scratch: WordScratch) 
 
 @kernel
 def _has_character(lattice: Lattice, number: int, scratch: WordScratch) -> bool:
-    """Return whether the last of so many listed pieces is the character itself."""
+    """Return whether the last of the `number` listed pieces is a single character."""
     return number > 0 and lattice.sizes[scratch.pieces_here[number - 1]] == 1
 
 
 @kernel
 def _lift_values(values: Float64s) -> int:
-    """Multiply all values by 2^200 and return 1; if one is above 2^200 already, leave them and return 0."""
+    """Multiply all values by 2^200 and return 1. If a value is above 2^200, leave them unchanged and return 0."""
     if values.max() > _LIFT_FACTOR:
         return 0
     for i in range(len(values)):
@@ -156,7 +163,9 @@ def _compute_forward(
     max_length: int,
     scratch: WordScratch,
 ) -> int:
-    """Compute the probability of each beginning of a word, over all ways to cut it; return the number of lifts."""
+    """Compute the probability of each prefix of a word, summed over all segmentations. Returns how often values were
+    rescaled.
+    """
     start, size = lattice.starts[word], lattice.starts[word + 1] - lattice.starts[word] - 1
     forward, lifts = scratch.forward, 0
     forward[0] = 1.0
@@ -185,7 +194,9 @@ def _compute_backward(
     scratch: WordScratch,
     expected: Float64s,
 ) -> None:
-    """Go through a word backwards, and add to each piece how often it is expected in it."""
+    """Compute the probability of each suffix of a word, and add the expected count of each piece in this word to
+    `expected`.
+    """
     start, size = lattice.starts[word], lattice.starts[word + 1] - lattice.starts[word] - 1
     backward = scratch.backward
     backward[size] = 1.0
@@ -212,7 +223,7 @@ def _compute_backward(
 
 @kernel
 def _build_scratch(lattice: Lattice) -> WordScratch:
-    """Build the space for the longest of the words."""
+    """Allocate scratch space for the longest word."""
     places = 1
     for word in range(len(lattice.counts)):
         places = max(places, lattice.starts[word + 1] - lattice.starts[word])
@@ -229,7 +240,7 @@ def _build_scratch(lattice: Lattice) -> WordScratch:
 
 @kernel
 def compute_log_shares(values: Int64s) -> Float64s:
-    """Return the logarithms of the shares that positive values have of their sum."""
+    """Return the logarithm of each value divided by the sum of all values. Values must be positive."""
     scores = np.empty(len(values), np.float64)
     of_all = logarithm(float(values.sum()))
     for i in range(len(values)):
@@ -239,11 +250,13 @@ def compute_log_shares(values: Int64s) -> Float64s:
 
 @kernel
 def count_expected_pieces(lattice: Lattice, scores: Float64s, unknown_score: float, max_length: int) -> Float64s:
-    """Return how often each piece is expected in all words, if they are cut with the probabilities of the scores.
+    """Return the expected count of each piece in all words, over all segmentations weighted by their probability.
 
-    scores:        float64, by piece, logarithms of probabilities
-    unknown_score: the score of a character that is no piece
-    max_length:    characters of the longest piece
+    Args:
+        lattice: the occurrences of the pieces
+        scores: float64, the logarithm of each piece's probability
+        unknown_score: the score of a character that is not a piece
+        max_length: maximum length of a piece in characters
     """
     probabilities = np.empty(len(scores), np.float64)
     for i in range(len(scores)):
@@ -260,7 +273,10 @@ def count_expected_pieces(lattice: Lattice, scores: Float64s, unknown_score: flo
 
 @kernel
 def fill_scores(expected: Float64s, scores: Float64s) -> None:
-    """Fill in the logarithm of each piece's share of the expected ones, by digammas; -inf if expected too rarely."""
+    """Compute new scores from expected counts as digamma(count) - digamma(sum of counts).
+
+    Pieces with an expected count below 0.5 get -inf and are left out of the sum.
+    """
     total = 0.0
     for i in range(len(expected)):
         if expected[i] >= _MIN_EXPECTED:
@@ -279,9 +295,11 @@ def _find_best_cut(
     unknown_score: float,
     scratch: WordScratch,
 ) -> float:
-    """Find the best cut of text[start:start + size] into several pieces; of equals the one with longer pieces first.
+    """Find the best segmentation of text[start:start + size] into at least two pieces, or one if it is a single
+    character.
 
-    Returns its score, and leaves the piece that ends at each place in `scratch`. A single character is left as it is.
+    Returns the score. The last piece up to each position is left in `scratch`. If two segmentations have the same
+    score, the one with the longer last piece is chosen.
     """
     best = scratch.forward
     best[0] = 0.0
@@ -304,7 +322,11 @@ def _find_best_cut(
 
 @kernel
 def count_best_pieces(lattice: Lattice, scores: Float64s, unknown_score: float) -> tuple[Int64s, int]:
-    """Count each piece in the best cuts of all words; return the counts, and that of the unknown characters."""
+    """Count how often each piece occurs in the best segmentations of all words.
+
+    Returns:
+        int64 [pieces], the counts weighted by word counts, and the number of unknown characters.
+    """
     counts, num_unknown = np.zeros(len(scores), np.int64), 0
     scratch = _build_scratch(lattice)
     for word in range(len(lattice.counts)):
@@ -332,11 +354,19 @@ def judge_pieces(
     num_unknown: int,
     losses: Float64s,
 ) -> Bytes:
-    """Return DROP, KEEP or WEIGH for each piece: a weighed one has an alternative, and a loss if it is removed.
+    """Decide for each piece whether pruning drops it, keeps it, or compares its loss with that of others.
 
-    places:              a place of each piece in the text
-    counts, num_unknown: as `count_best_pieces` returns them
-    losses:              float64, filled for the pieces to weigh
+    Args:
+        lattice: the occurrences of the pieces
+        places: a position in the text at which each piece occurs
+        scores: float64, the score of each piece
+        unknown_score: the score of a character that is not a piece
+        counts: the counts returned by `count_best_pieces`
+        num_unknown: the number of unknown characters returned by `count_best_pieces`
+        losses: float64, filled with the log likelihood lost by removing each piece that gets WEIGH
+
+    Returns:
+        uint8 [pieces]: DROP, KEEP or WEIGH.
     """
     verdicts = np.empty(len(scores), np.uint8)
     scratch = _build_scratch(lattice)
@@ -365,10 +395,10 @@ def _compute_loss(
     log_total: float,
     scratch: WordScratch,
 ) -> float:
-    """Return the likelihood lost if all of a piece's `count` occurrences are cut as in `scratch`.
+    """Return the log likelihood lost if each occurrence of a piece is replaced by the segmentation in `scratch`.
 
-    The reference has the total grow by `count` for every piece of the vocabulary, not only for those of the cut: a
-    slip, perhaps, but what it makes of frequent pieces is part of its answer.
+    As in the reference, the total grows by `count` for each piece of the vocabulary, not only for the pieces of the
+    segmentation. That may be a mistake there, but it affects which frequent pieces are kept.
     """
     pieces, end = 0, size
     while end > 0:
@@ -384,7 +414,7 @@ def _compute_loss(
 
 @kernel
 def thin_lattice(lattice: Lattice, kept: Int64s) -> Lattice:
-    """Return the lattice with only the kept pieces, numbered in the order given; its places are overwritten."""
+    """Return a lattice that has only the `kept` pieces, renumbered in this order. `lattice.longest` is overwritten."""
     renumbered = np.full(len(lattice.parents), -1, np.int32)
     for new in range(len(kept)):
         renumbered[kept[new]] = new

@@ -19,12 +19,13 @@ _MAX_INSERTED = 16  # as many suffixes are inserted one by one
 
 
 class RepeatedStrings(NamedTuple):
-    """Strings that the text repeats: order[lefts[i]:rights[i]] are the suffixes that begin with string i.
+    """Strings that occur several times. The suffixes order[lefts[i]:rights[i]] begin with string i.
 
-    order:   int32, the places of the text, sorted by what follows
-    lefts:   int32
-    rights:  int32
-    lengths: uint8, characters of the string
+    Attributes:
+        order: int32, the suffix array: positions in the text, sorted by the text that follows
+        lefts: int32, the first index in `order` for each string
+        rights: int32, the end index in `order` for each string
+        lengths: uint8, the number of characters in each string
     """
 
     order: Int32s
@@ -35,7 +36,7 @@ class RepeatedStrings(NamedTuple):
 
 @kernel
 def _is_before(text: Int32s, one: int, other: int, limit: int) -> bool:
-    """Return whether the suffix at `one` is before that at `other`, by their first `limit` characters."""
+    """Return whether the suffix at `one` sorts before the suffix at `other`, comparing at most `limit` characters."""
     for i in range(limit):
         if text[one + i] != text[other + i]:
             return bool(text[one + i] < text[other + i])
@@ -46,7 +47,7 @@ def _is_before(text: Int32s, one: int, other: int, limit: int) -> bool:
 
 @kernel
 def _sort_by_insertion(text: Int32s, order: Int32s, depth: int, limit: int) -> None:
-    """Sort a few suffixes that agree in `depth` characters."""
+    """Sort a few suffixes that share their first `depth` characters."""
     for i in range(1, len(order)):
         place = order[i]
         j = i
@@ -58,14 +59,16 @@ def _sort_by_insertion(text: Int32s, order: Int32s, depth: int, limit: int) -> N
 
 @kernel
 def _find_median(a: int, b: int, c: int) -> int:
-    """Return the median of three."""
+    """Return the median of three integers."""
     return max(min(a, b), min(max(a, b), c))
 
 
 @kernel
 def _partition_suffixes(text: Int32s, order: Int32s, depth: int) -> tuple[int, int, int]:
-    """Order suffixes by one character: smaller than a pivot, equal, larger; return the ends of the first two, and the
-    pivot.
+    """Partition suffixes by their character at `depth`: less than a pivot, equal to it, or greater.
+
+    Returns:
+        The end of the first group, the end of the second group, and the pivot.
     """
     last = len(order) - 1
     pivot = _find_median(text[order[0] + depth], text[order[last // 2] + depth], text[order[last] + depth])
@@ -86,7 +89,10 @@ def _partition_suffixes(text: Int32s, order: Int32s, depth: int) -> tuple[int, i
 
 @kernel
 def sort_suffixes(text: Int32s, order: Int32s, limit: int) -> None:
-    """Sort places of the text by the `limit` characters that follow, which a 0 ends (Bentley and Sedgewick 1997)."""
+    """Sort the suffixes at the positions `order` by their first `limit` characters, up to the end of the word.
+
+    Uses multikey quicksort (Bentley and Sedgewick 1997).
+    """
     waiting = [(0, len(order), 0)]
     while len(waiting) > 0:
         left, right, depth = waiting.pop()
@@ -102,7 +108,9 @@ def sort_suffixes(text: Int32s, order: Int32s, limit: int) -> None:
 
 @kernel
 def _count_shared(text: Int32s, one: int, other: int, limit: int) -> int:
-    """Count the characters that two suffixes share, at most `limit`, the 0 at an end being one."""
+    """Return the length of the common prefix of two suffixes, at most `limit`. The 0 at the end of a word counts as a
+    character.
+    """
     for i in range(limit):
         if text[one + i] != text[other + i]:
             return i
@@ -113,7 +121,9 @@ def _count_shared(text: Int32s, one: int, other: int, limit: int) -> int:
 
 @kernel
 def count_suffixes(text: Int32s, counts: Int64s) -> Int64s:
-    """Add to `counts` how often each character is in the text, apart from the 0 after words, and return it."""
+    """Increment `counts` by how often each character occurs in the text, ignoring the zeros after words, and
+    return it.
+    """
     for character in text:
         if character != 0:
             counts[character] += 1
@@ -131,13 +141,21 @@ def find_repeated_strings(
     rights: Int32s,
     lengths: Bytes,
 ) -> None:
-    """Count, by score, the strings of 2 to `max_length` characters that occur twice and are followed by different ones.
+    """Find strings of 2 to `max_length` characters that occur at least twice with different next characters.
 
-    They are the inner nodes of the tree of suffixes, found with a stack of those that hold the current suffix. Those
-    with a score of at least `min_score` are filled in, as far as there is room.
+    These are the inner nodes of the suffix tree. They are found by scanning the suffix array with a stack. A string's
+    score is its number of occurrences times its length.
 
-    by_score:               int64, added to; its last entry counts all higher scores
-    lefts, rights, lengths: as in `RepeatedStrings`
+    Args:
+        text: int32, the words as character numbers, with a 0 after each word
+        order: int32, the suffix array of the text
+        max_length: maximum length of a string in characters
+        min_score: minimum score of strings to store
+        by_score: int64, the number of strings with each score, incremented in place. The last entry is for all higher
+            scores.
+        lefts: filled for the stored strings (see `RepeatedStrings`); strings that do not fit are not stored
+        rights: filled like `lefts`
+        lengths: filled like `lefts`
     """
     number, last = 0, len(order)
     open_lefts = np.empty(max_length + 3, np.int64)
@@ -162,10 +180,13 @@ def find_repeated_strings(
 
 @kernel
 def match_pieces(strings: RepeatedStrings, by_left: Int32s, longest: Int32s, parents: Int32s) -> None:
-    """Write, for each place of the text, the longest piece that begins there, and for each piece its parent (see
-    `Lattice`).
+    """Find the longest piece at each position of the text, and the parent of each piece (see `Lattice`).
 
-    by_left: the numbers of the strings, which are the pieces, sorted by left, then by length
+    Args:
+        strings: the pieces
+        by_left: the indices of the pieces, sorted by `lefts`, then by length
+        longest: must be initialized to -1; filled with the longest piece at each position
+        parents: filled with the parent of each piece
     """
     open_pieces = np.empty(256, np.int32)
     top, following = 0, 0

@@ -31,7 +31,8 @@ from tokenizers_train.words.table import WordCounts
 def train_wordpiece(counts: WordCounts, settings: VocabularySettings) -> Vocabulary:
     """Train a WordPiece vocabulary of at most `settings.size` tokens.
 
-    Raises InputError if there are no words, or if the size has no room for special tokens and letters.
+    Raises:
+        InputError: If there are no words, or if the special tokens and letters do not fit in `settings.size`.
     """
     words = spell_letters(counts, settings.limit_alphabet)
     reserved = [*SPECIAL_TOKENS.values(), *settings.special_tokens, *(f"[unused{i}]" for i in range(settings.unused))]
@@ -54,11 +55,12 @@ def train_wordpiece(counts: WordCounts, settings: VocabularySettings) -> Vocabul
 
 
 def spell_letters(counts: WordCounts, limit_alphabet: int) -> SpelledWords:
-    """Spell the words in letters of the alphabet, which are the `limit_alphabet` most frequent ones.
+    """Spell words with the `limit_alphabet` most frequent characters. Other characters are skipped.
 
-    A letter outside the alphabet is skipped; of the continuing letters only those that occur are given an id.
+    The pieces are these characters, followed by a ## form of each one that occurs after the first letter of a word.
 
-    Raises InputError if there are no words, or too many for `lay_out_words`.
+    Raises:
+        InputError: If there are no words, or too many (see `lay_out_words`).
     """
     if not counts.num_rows:
         raise InputError("There are no words to train a vocabulary from: every document is empty or was dropped.")
@@ -76,13 +78,13 @@ def spell_letters(counts: WordCounts, limit_alphabet: int) -> SpelledWords:
 
 
 def _choose_alphabet(totals: Int64s, limit: int) -> Int64s:
-    """Return the `limit` most frequent code points in ascending order; of equally frequent ones the smaller stay."""
+    """Return the `limit` most frequent code points in ascending order. Ties are broken by the lower code point."""
     codes = np.flatnonzero(totals)
     return np.sort(codes[np.lexsort((codes, -totals[codes]))[:limit]])
 
 
 def build_piece_names(letters: Sequence[str], merges: Iterable[tuple[int, int]]) -> list[str]:
-    """Return the strings of all pieces: the letters, then each merge's two pieces joined, with one ## at most.
+    """Return the strings of all pieces: the letters, then the result of each merge, which keeps at most a leading ##.
 
     >>> build_piece_names(["a", "##b", "##c"], [(1, 2), (0, 3)])
     ['a', '##b', '##c', '##bc', 'abc']

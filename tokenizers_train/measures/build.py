@@ -56,20 +56,25 @@ NESTED_ALGORITHMS = (WORDPIECE, BYTE_BPE)
 def select_nested_sizes(
     largest: Vocabulary, settings: VocabularySettings, sizes: Sequence[int] = MEASURED_SIZES
 ) -> list[int]:
-    """Return, ascending, the sizes of smaller vocabularies that a largest one contains, and the largest size that there
-    is.
+    """Return the sizes of the smaller vocabularies that can be cut from a large one, in ascending order.
 
-    The last is the size of `largest`, or the greatest of `sizes` if that is less. A size without room for a piece after
-    special tokens and letters is left out.
+    The last size is that of `largest` or the maximum of `sizes`, whichever is lower. It is always included. Any other
+    size must leave room for at least one merged token.
 
-    largest: a vocabulary trained to the greatest of `sizes` and `settings.size`; smaller if the counts yield no more
+    Args:
+        largest: a vocabulary trained with the maximum of `sizes` and `settings.size` as its size
+        settings: the settings that it was trained with
+        sizes: the sizes to choose from
     """
     min_size = count_tokens_before_merges(largest, settings)
     return sorted({*(size for size in sizes if min_size < size < largest.size), min(largest.size, max(sizes))})
 
 
 def count_tokens_before_merges(vocabulary: Vocabulary, settings: VocabularySettings) -> int:
-    """Return the number of tokens of a vocabulary before the first piece that was made of others."""
+    """Return the number of tokens that precede the first merged token.
+
+    In byte-level BPE, special tokens at the end of the vocabulary are counted too.
+    """
     if vocabulary.algorithm == BYTE_BPE:
         return vocabulary.size - len(vocabulary.merges)
     reserved = len(vocabulary.special_ids) + settings.unused
@@ -78,10 +83,14 @@ def count_tokens_before_merges(vocabulary: Vocabulary, settings: VocabularySetti
 
 
 def truncate_vocabulary(vocabulary: Vocabulary, settings: VocabularySettings, size: int) -> Vocabulary:
-    """Return the vocabulary that training would have stopped at `size` tokens; itself if it is no larger.
+    """Return the vocabulary that training would have produced with a maximum of `size` tokens.
 
-    settings: those that it was trained with
-    size:     at least `count_tokens_before_merges`
+    Returns `vocabulary` itself if it is not larger than `size`.
+
+    Args:
+        vocabulary: a WordPiece or byte-level BPE vocabulary trained by this package
+        settings: the settings that it was trained with
+        size: maximum number of tokens, at least `count_tokens_before_merges`
     """
     if size >= vocabulary.size:
         return vocabulary
@@ -102,11 +111,17 @@ def truncate_vocabulary(vocabulary: Vocabulary, settings: VocabularySettings, si
 def measure_sizes(
     training: WordCounts, measured: WordCounts, settings: VocabularySettings, sizes: Sequence[int] = MEASURED_SIZES
 ) -> list[tuple[int, Measures]]:
-    """Return the size and the figures of each of the `select_nested_sizes`; none if the algorithm's vocabularies are
-    not nested.
+    """Train the largest vocabulary and compute the statistics of each size returned by `select_nested_sizes`.
 
-    training: the counts that the vocabularies are trained on (weighted by source)
-    measured: the words that they are measured on
+    Args:
+        training: word counts to train on, weighted by source
+        measured: word counts to compute the statistics on
+        settings: settings of the vocabulary
+        sizes: sizes to measure
+
+    Returns:
+        (size, statistics) pairs in ascending order. Empty for Unigram, because its smaller vocabularies are not part of
+        larger ones.
     """
     if settings.algorithm not in NESTED_ALGORITHMS:
         return []
@@ -149,14 +164,19 @@ SPLITS_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuresJob:
-    """A vocabulary and counts of its words."""
+    """The vocabulary to measure and the word counts to measure it on."""
 
     vocabulary: ManifestAddress
     counts: ManifestAddress
 
 
 def plan_measures(vocabulary: Manifest, counts: Manifest) -> Stage:
-    """Plan the stage that measures a vocabulary on words counted by its rule, most often those it was trained on."""
+    """Plan the stage that measures a vocabulary on word counts.
+
+    Args:
+        vocabulary: manifest of the vocabulary
+        counts: manifest of the word counts, which must be counted with the vocabulary's word rule
+    """
     contents: list[Json] = [[_get_source(part), part.content] for part in counts.parts]
     return Stage(
         kind="measures",
@@ -177,7 +197,7 @@ def plan_measures(vocabulary: Manifest, counts: Manifest) -> Stage:
 
 
 def build_measures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Measure the vocabulary on all words and on each source's, and other sizes of it; write the tables."""
+    """Measure the vocabulary on all words, on each source and at other sizes, and write the tables."""
     job: MeasuresJob = plan.job
     manifest, counts = read_manifest_at(writer.place, job.vocabulary), read_manifest_at(writer.place, job.counts)
     vocabulary = read_vocabulary(writer.place, manifest)
@@ -205,7 +225,7 @@ def build_measures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def _build_ledger(corpus: Measures, counts: Manifest) -> Ledger:
-    """Account for the counted words: each is one piece, several, or has an unknown one."""
+    """Account for each counted word as a single token, as several tokens, or as unknown."""
     split = corpus.words - corpus.whole_words - corpus.unknown_words
     outcomes = {"one piece": corpus.whole_words, "several pieces": split, "unknown": corpus.unknown_words}
     account = Account(unit="words", total=counts.ledger.figures.get("words", 0), outcomes=outcomes)
@@ -217,12 +237,15 @@ def _build_row(scope: str, name: str, size: int, figures: Measures) -> dict[str,
 
 
 def _get_source(part: Part) -> str:
-    """Return the source of a part of counts; empty for what a generation changed in several."""
+    """Return the source of a part, or "" if the part belongs to several sources."""
     return part.labels.get("source", "")
 
 
 def iter_source_counts(place: Place, counts: Manifest) -> Iterator[tuple[str, WordCounts]]:
-    """Yield each source with its counts, by name; "" for the parts that are not of one source."""
+    """Yield the name and the merged word counts of each source, sorted by name.
+
+    Parts that belong to several sources are merged under the name "".
+    """
     parts: dict[str, list[Part]] = {}
     for part in counts.parts:
         parts.setdefault(_get_source(part), []).append(part)
@@ -233,10 +256,14 @@ def iter_source_counts(place: Place, counts: Manifest) -> Iterator[tuple[str, Wo
 def measure_other_sizes(
     place: Place, vocabulary: Manifest, counts: Manifest, whole: WordCounts
 ) -> list[tuple[int, Measures]]:
-    """Return the figures of the sizes that a vocabulary might have had; none if it was given and not trained here.
+    """Compute the statistics of the vocabulary at other sizes. Returns an empty list if it was not trained by this
+    package.
 
-    vocabulary, counts: the artifacts
-    whole:              the counts of all parts, unweighted
+    Args:
+        place: the store
+        vocabulary: manifest of the vocabulary
+        counts: manifest of the word counts
+        whole: the unweighted word counts of all parts
     """
     if all(parent.role not in ("counts", "totals") for parent in vocabulary.parents):
         return []
@@ -250,13 +277,14 @@ def measure_other_sizes(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMeasures:
-    """The measures that the stage stored of a vocabulary.
+    """The measures of a vocabulary as read from the store.
 
-    corpus:  figures of all words
-    sources: figures by source
-    sizes:   figures by size of the vocabulary, ascending
-    counts:  how often each token occurs, by id
-    splits:  rows of the table `splits`: word, count, ids
+    Attributes:
+        corpus: statistics of all words
+        sources: statistics of each source
+        sizes: statistics of each vocabulary size, in ascending order
+        counts: how often each token occurs, by id
+        splits: rows of the table `splits` with the keys word, count and ids
     """
 
     corpus: Measures
@@ -267,7 +295,7 @@ class StoredMeasures:
 
 
 def read_measures(place: Place, manifest: Manifest) -> StoredMeasures:
-    """Read the measures of an artifact. Raises Damaged if a table is not the one that was written."""
+    """Read the measures of an artifact. Raises Damaged if a table is damaged or was changed."""
     rows = [
         row for batch in read_table(place, manifest, "measures", MEASURES_SCHEMA.names) for row in batch.to_pylist()
     ]

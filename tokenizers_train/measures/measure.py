@@ -33,14 +33,15 @@ CONTINUATION, SPACE_SIGNS = "##", ("\u2423", "\u2581")  # how `Vocabulary.displa
 
 
 class EncodedWords(NamedTuple):
-    """Distinct words and their tokens: those of word w are ids[offsets[w]:offsets[w + 1]].
+    """Distinct words and their tokens. Word w has the tokens ids[offsets[w]:offsets[w + 1]].
 
-    words:      large_string, in the order of the counts
-    counts:     int64, how often each occurs
-    characters: int64, of each word; U+2581, sentencepiece's sign for a space, has the length of a space
-    bytes:      int64, of each word
-    ids:        uint16 or uint32
-    offsets:    int64, one more than words
+    Attributes:
+        words: large_string [words]
+        counts: int64 [words], how often each word occurs
+        characters: int64 [words], length of each word in characters
+        bytes: int64 [words], length of each word in UTF-8 bytes, with U+2581 counted as a space of one byte
+        ids: uint16 or uint32 [tokens]
+        offsets: int64 [words + 1]
     """
 
     words: pa.Array
@@ -52,23 +53,25 @@ class EncodedWords(NamedTuple):
 
     @property
     def lengths(self) -> Int64s:
-        """The number of tokens of each word: int64."""
+        """The number of tokens of each word, as int64 [words]."""
         return np.diff(self.offsets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """The figures of a vocabulary on counted words. All but `distinct_words` and `used_pieces` count occurrences.
+    """Statistics of a vocabulary on counted words. All except `distinct_words` and `used_pieces` count every
+    occurrence.
 
-    words:          words counted
-    distinct_words: different ones among them
-    tokens:         tokens of all words
-    characters:     characters of all words
-    bytes:          bytes of all words in UTF-8
-    whole_words:    words that are one piece, and not the unknown one
-    unknown_words:  words with an unknown token
-    unknown_tokens: unknown tokens
-    used_pieces:    entries of the vocabulary that occur
+    Attributes:
+        words: number of words
+        distinct_words: number of different words
+        tokens: number of tokens
+        characters: number of characters
+        bytes: number of UTF-8 bytes
+        whole_words: words that are a single token other than the unknown token
+        unknown_words: words that contain an unknown token
+        unknown_tokens: number of unknown tokens
+        used_pieces: number of vocabulary entries that occur
     """
 
     words: int
@@ -83,22 +86,22 @@ class Measures:
 
     @property
     def fertility(self) -> float | None:
-        """Tokens per word; None if there are no words."""
+        """Tokens per word, or None if there are no words."""
         return _divide(self.tokens, self.words)
 
     @property
     def whole_share(self) -> float | None:
-        """The share of words that are one piece; None if there are no words."""
+        """Share of words that are a single token, or None if there are no words."""
         return _divide(self.whole_words, self.words)
 
     @property
     def unknown_share(self) -> float | None:
-        """The share of tokens that are unknown; None if there are no tokens."""
+        """Share of tokens that are unknown, or None if there are no tokens."""
         return _divide(self.unknown_tokens, self.tokens)
 
     @property
     def bytes_per_token(self) -> float | None:
-        """Bytes of words per token; None if there are no tokens."""
+        """UTF-8 bytes per token, or None if there are no tokens."""
         return _divide(self.bytes, self.tokens)
 
 
@@ -107,7 +110,7 @@ def _divide(part: int, whole: int) -> float | None:
 
 
 def encode_counted_words(encoder: Encoder, counts: WordCounts) -> EncodedWords:
-    """Encode every distinct word of counts once, by itself."""
+    """Encode each distinct word of a table of word counts once."""
     words = counts["word"].combine_chunks() if counts.num_rows else pa.array([], pa.large_string())
     _, offsets = text_buffers(words)
     encoded = encoder.encode_sentences(words, offsets[:-1], offsets[1:])
@@ -119,10 +122,14 @@ def encode_counted_words(encoder: Encoder, counts: WordCounts) -> EncodedWords:
 
 
 def encode_again(encoder: Encoder, pieces: EncodedWords, size: int) -> EncodedWords:
-    """Return the words as an encoder of a smaller vocabulary encodes them (`Encoder.with_size(size)`).
+    """Encode words with a smaller vocabulary, given their tokens in a larger one.
 
-    Words with only ids below `size` keep their tokens, because longest pieces and merges cut them as before; the others
-    are encoded again.
+    Words that have only ids below `size` keep their tokens. Only the other words are encoded.
+
+    Args:
+        encoder: the encoder of the smaller vocabulary, from `Encoder.with_size(size)`
+        pieces: the words with their tokens in a larger vocabulary
+        size: size of the smaller vocabulary
     """
     changed = _count_true_tokens(pieces, pieces.ids >= size) > 0
     words = pa.table([pieces.words, pieces.counts], schema=COUNTS_SCHEMA).filter(pa.array(changed))
@@ -137,12 +144,13 @@ def encode_again(encoder: Encoder, pieces: EncodedWords, size: int) -> EncodedWo
 
 
 def measure_words(pieces: EncodedWords, unknown_id: int, size: int, counts: Int64s | None = None) -> Measures:
-    """Compute the figures of encoded words.
+    """Compute the statistics of encoded words.
 
-    unknown_id: id of the unknown token; -1 if there is none
-    size:       number of tokens of the vocabulary
-    counts:     counts of the same words in another text, 0 for one that does not occur in it; default: those of
-                `pieces`
+    Args:
+        pieces: the encoded words
+        unknown_id: id of the unknown token, or -1 if there is none
+        size: number of tokens in the vocabulary
+        counts: int64 [words], how often each word occurs, if it is measured on another text (default: `pieces.counts`)
     """
     weights = pieces.counts if counts is None else counts
     lengths, num_unknown = pieces.lengths, count_unknown_tokens(pieces, unknown_id)
@@ -160,20 +168,26 @@ def measure_words(pieces: EncodedWords, unknown_id: int, size: int, counts: Int6
 
 
 def count_unknown_tokens(pieces: EncodedWords, unknown_id: int) -> Int64s:
-    """Count the unknown tokens of each word: int64 [words]."""
+    """Count the unknown tokens of each word. Returns int64 [words]."""
     return _count_true_tokens(pieces, pieces.ids == unknown_id)
 
 
 def _count_true_tokens(pieces: EncodedWords, is_true: Bools) -> Int64s:
-    """Count the tokens of each word for which `is_true` is set: int64 [words]."""
+    """Count the tokens of each word for which `is_true` is set. Returns int64 [words]."""
     before = np.concatenate([[0], np.cumsum(is_true, dtype=np.int64)])
     return np.diff(before[pieces.offsets])
 
 
 def count_pieces(pieces: EncodedWords, size: int, counts: Int64s | None = None) -> Int64s:
-    """Count how often each token of a vocabulary of `size` tokens occurs in the words: int64 [size].
+    """Count how often each token of the vocabulary occurs.
 
-    counts: as in `measure_words`
+    Args:
+        pieces: the encoded words
+        size: number of tokens in the vocabulary
+        counts: how often each word occurs (default: `pieces.counts`)
+
+    Returns:
+        int64 [size], the count of each id.
     """
     totals = np.zeros(size, np.int64)
     np.add.at(totals, pieces.ids, np.repeat(pieces.counts if counts is None else counts, pieces.lengths))
@@ -181,9 +195,14 @@ def count_pieces(pieces: EncodedWords, size: int, counts: Int64s | None = None) 
 
 
 def align_counts(words: pa.Array, counts: WordCounts) -> Int64s:
-    """Return the counts of `words` in another table of counts, 0 for a word that it lacks: int64.
+    """Look up the count of each word in another table of word counts. Words that are not in the table get 0.
 
-    Every word of the table must be among `words`.
+    Args:
+        words: large_string [words], which must include every word of the table
+        counts: the table of word counts
+
+    Returns:
+        int64 [words]
     """
     places = pc.index_in(counts["word"].combine_chunks(), value_set=words)
     assert not places.null_count, "a word of a part is missing in the whole"
@@ -194,7 +213,7 @@ def align_counts(words: pa.Array, counts: WordCounts) -> Int64s:
 
 @dataclass(frozen=True, slots=True)
 class SplitWord:
-    """A word that is more than one piece, how often it occurs, and the ids of its tokens."""
+    """A word that is split into several tokens, its number of occurrences, and the ids of its tokens."""
 
     word: str
     count: int
@@ -202,10 +221,10 @@ class SplitWord:
 
 
 def find_most_split(pieces: EncodedWords, number: int) -> list[SplitWord]:
-    """Return the `number` words of two pieces or more on which most tokens are spent, by pieces times count; fewer if
-    there are fewer.
+    """Return the words of at least two tokens that use the most tokens in total, i.e. tokens per word times
+    occurrences.
 
-    Of equals the first in the order of words comes first.
+    At most `number` words are returned. Ties are broken by the order of the words.
     """
     lengths = pieces.lengths
     num_tokens = np.where(lengths > 1, lengths * pieces.counts, 0)
@@ -221,9 +240,10 @@ def find_most_split(pieces: EncodedWords, number: int) -> list[SplitWord]:
 
 
 def list_ordinary_ids(vocabulary: Vocabulary) -> list[int]:
-    """Return the ids that text can have: neither special nor kept for words added later ([unused0], <unused0>).
+    """Return the ids of tokens that can occur in a text.
 
-    Single bytes of a vocabulary that falls back on them are among these.
+    Special tokens and reserved ones ([unused0], <unused0>) are excluded. Single-byte tokens of a vocabulary with byte
+    fallback are included.
     """
     special = set(vocabulary.special_ids.values())
     reserved = ("[unused", "<unused")
@@ -231,15 +251,16 @@ def list_ordinary_ids(vocabulary: Vocabulary) -> list[int]:
 
 
 def find_unknown_id(vocabulary: Vocabulary) -> int:
-    """Return the id of the token that stands for what is unknown, or -1, which no token has, if there is none."""
+    """Return the id of the unknown token, or -1 if the vocabulary has none."""
     return vocabulary.special_ids.get("unk", -1)
 
 
 def to_piece_key(vocabulary: Vocabulary, id: int) -> tuple[bool, str]:
-    """Return a piece without the marks of its algorithm: whether a word begins with it, and its text.
+    """Return a token in a form that can be compared between algorithms: whether it begins a word, and its text without
+    marks.
 
-    So `##ing` and byte-level BPE's `ing` are one, and so are WordPiece's `the` and the `the` of byte-level BPE or
-    Unigram with the space before it.
+    For example, `##ing` in WordPiece and `ing` in byte-level BPE have the same key. So have `the` in WordPiece and
+    `the` with its space mark in byte-level BPE or Unigram.
     """
     is_word_start, text = vocabulary.is_word_start(id), vocabulary.format_token(id)
     if is_word_start and vocabulary.algorithm != WORDPIECE and text.startswith(SPACE_SIGNS):
@@ -248,31 +269,37 @@ def to_piece_key(vocabulary: Vocabulary, id: int) -> tuple[bool, str]:
 
 
 def count_piece_characters(vocabulary: Vocabulary, id: int) -> int:
-    """Return the number of characters of text that a piece stands for, without its marks."""
+    """Return the number of characters in a token's text, not counting its word-start or continuation mark."""
     return len(to_piece_key(vocabulary, id)[1])
 
 
 def list_longest_pieces(vocabulary: Vocabulary, number: int) -> list[int]:
-    """Return the ids of the `number` longest pieces; of equally long ones the first by their tokens."""
+    """Return the ids of the `number` tokens with the most characters. Special and reserved tokens are excluded.
+
+    Ties are broken by the code points of the tokens.
+    """
     ids = list_ordinary_ids(vocabulary)
     return sorted(ids, key=lambda id: (-count_piece_characters(vocabulary, id), vocabulary.tokens[id]))[:number]
 
 
 def list_unused_pieces(vocabulary: Vocabulary, totals: Sequence[int] | Int64s) -> list[int]:
-    """Return the ids of the ordinary pieces that no word has.
+    """Return the ids of tokens that never occur. Special and reserved tokens are excluded.
 
-    totals: how often each token occurs, by id (`count_pieces`)
+    Args:
+        vocabulary: the vocabulary
+        totals: how often each id occurs, as returned by `count_pieces`
     """
     return [id for id in list_ordinary_ids(vocabulary) if not totals[id]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap:
-    """The numbers of pieces that two vocabularies share and have, without marks and special tokens (`to_piece_key`).
+    """How many tokens two vocabularies have, and how many they share. Tokens are compared by `to_piece_key`.
 
-    shared: pieces that both have
-    first:  pieces of the first
-    second: pieces of the second
+    Attributes:
+        shared: number of tokens in both vocabularies
+        first: number of tokens in the first vocabulary
+        second: number of tokens in the second vocabulary
     """
 
     shared: int
@@ -281,7 +308,7 @@ class Overlap:
 
 
 def compute_overlap(first: Vocabulary, second: Vocabulary) -> Overlap:
-    """Count the pieces that both vocabularies have, and those of each."""
+    """Count the tokens of two vocabularies and those that they share, excluding special and reserved tokens."""
     ours, theirs = ({to_piece_key(each, id) for id in list_ordinary_ids(each)} for each in (first, second))
     return Overlap(shared=len(ours & theirs), first=len(ours), second=len(theirs))
 
@@ -289,9 +316,16 @@ def compute_overlap(first: Vocabulary, second: Vocabulary) -> Overlap:
 def measure_sources(
     pieces: EncodedWords, unknown_id: int, size: int, parts: Iterable[tuple[str, WordCounts]]
 ) -> dict[str, Measures]:
-    """Return the figures of each source's words, by source; one source is held at a time.
+    """Compute the statistics of each source's words. Only one source is held in memory at a time.
 
-    parts: sources and their counts; all words must be among those of `pieces`
+    Args:
+        pieces: the encoded words of all sources
+        unknown_id: id of the unknown token, or -1 if there is none
+        size: number of tokens in the vocabulary
+        parts: names of the sources and their word counts. All their words must be in `pieces`.
+
+    Returns:
+        Maps each source to its statistics.
     """
     return {
         source: measure_words(pieces, unknown_id, size, align_counts(pieces.words, counts)) for source, counts in parts

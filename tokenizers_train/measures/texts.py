@@ -27,7 +27,7 @@ LINES_PER_BATCH = 4096  # encoded at once
 
 
 class TextPiece(NamedTuple):
-    """A token of a text: its id, and the characters text[start:end] that it stands for."""
+    """A token of a text: its id, and the range of characters text[start:end] that it covers."""
 
     id: int
     start: int
@@ -36,7 +36,16 @@ class TextPiece(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextMeasures:
-    """The figures of a vocabulary on a text. words: between white space; bytes: without the line ends"""
+    """Statistics of a vocabulary on a text.
+
+    Attributes:
+        lines: number of lines
+        words: number of words, separated by white space
+        characters: number of characters; `CutText.measures` counts line ends too, `measure_lines` does not
+        bytes: number of UTF-8 bytes, with the same treatment of line ends
+        tokens: number of tokens
+        unknown_tokens: number of unknown tokens
+    """
 
     lines: int = 0
     words: int = 0
@@ -50,25 +59,28 @@ class TextMeasures:
 
     @property
     def fertility(self) -> float | None:
-        """Tokens per word; None if there are no words."""
+        """Tokens per word, or None if there are no words."""
         return self.tokens / self.words if self.words else None
 
     @property
     def bytes_per_token(self) -> float | None:
-        """Bytes of text per token; None if there are no tokens."""
+        """UTF-8 bytes per token, or None if there are no tokens."""
         return self.bytes / self.tokens if self.tokens else None
 
     @property
     def unknown_share(self) -> float | None:
-        """The share of tokens that are unknown; None if there are no tokens."""
+        """Share of tokens that are unknown, or None if there are no tokens."""
         return self.unknown_tokens / self.tokens if self.tokens else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutText:
-    """A text and its pieces by one vocabulary.
+    """A text and its tokens in one vocabulary.
 
-    unknown_id: id of the vocabulary's unknown token; -1 if there is none
+    Attributes:
+        text: the text
+        pieces: the tokens in order
+        unknown_id: id of the vocabulary's unknown token, or -1 if there is none
     """
 
     text: str
@@ -77,7 +89,7 @@ class CutText:
 
     @property
     def measures(self) -> TextMeasures:
-        """The figures of the text."""
+        """Statistics of the text. Line ends count as characters and bytes."""
         return TextMeasures(
             lines=len(self.text.splitlines()),
             words=len(self.text.split()),
@@ -89,13 +101,16 @@ class CutText:
 
 
 def cut_text(vocabulary: Vocabulary, text: str) -> CutText:
-    """Return a text with its pieces in order. Characters that the vocabulary's rules drop belong to no piece."""
+    """Split a text into tokens and locate each one in the text.
+
+    Characters that the vocabulary's normalizer removes belong to no token.
+    """
     [cut] = cut_texts(vocabulary, [text])
     return cut
 
 
 def cut_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> list[CutText]:
-    """Return each text with its pieces, as `cut_text` does."""
+    """Apply `cut_text` to each text, building the tokenizer only once."""
     tokenizer, unknown_id = build_text_tokenizer(vocabulary), find_unknown_id(vocabulary)
     keep_spaces(tokenizer)
     cuts = []
@@ -109,7 +124,10 @@ def cut_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> list[CutText]:
 
 
 def find_boundaries(cut: CutText) -> set[int]:
-    """Return where pieces begin: the number of characters before that are not white space, without the text's ends."""
+    """Return the positions at which tokens begin, not including the start and the end of the text.
+
+    A position is the number of characters before it that are not white space.
+    """
     num_solid_before = list(accumulate((not character.isspace() for character in cut.text), initial=0))
     return {num_solid_before[piece.start] for piece in cut.pieces} - {0, num_solid_before[-1]}
 
@@ -117,10 +135,15 @@ def find_boundaries(cut: CutText) -> set[int]:
 def find_cut_differences(
     first: CutText, second: CutText, number: int
 ) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Return the first `number` distinct words of a text that two vocabularies cut at other places, with their pieces
-    by each.
+    """Find the words that two vocabularies split at different positions.
 
-    first, second: the same text, cut by each vocabulary
+    Args:
+        first: the text, split by the first vocabulary
+        second: the same text, split by the second vocabulary
+        number: maximum number of distinct words to return
+
+    Returns:
+        Maps each word to its parts in the first and in the second vocabulary, in the order of the text.
     """
     differing: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     first_boundaries, second_boundaries, place = find_boundaries(first), find_boundaries(second), 0
@@ -140,7 +163,15 @@ def _cut_at(word: str, places: list[int]) -> tuple[str, ...]:
 
 
 def measure_lines(*encoders: Encoder, lines: Iterable[str]) -> tuple[TextMeasures, ...]:
-    """Return the figures of a text by each vocabulary. Each line is encoded by itself, as it comes."""
+    """Compute the statistics of a text for each encoder. Each line is encoded separately.
+
+    Args:
+        encoders: one encoder per vocabulary
+        lines: the lines of the text, read in batches. Line ends are stripped and not counted.
+
+    Returns:
+        The statistics for each encoder, in the same order.
+    """
     totals = [TextMeasures() for _ in encoders]
     for batch in _iter_batches(line.rstrip("\r\n") for line in lines):
         column = pa.array(batch, pa.large_string())
@@ -152,7 +183,7 @@ def measure_lines(*encoders: Encoder, lines: Iterable[str]) -> tuple[TextMeasure
 
 
 def _measure_column(encoder: Encoder, column: pa.Array) -> TextMeasures:
-    """Count the bytes and tokens of a column of lines."""
+    """Count the bytes, tokens and unknown tokens of a column of lines."""
     _, offsets = text_buffers(column)
     ids = encoder.encode_sentences(column, offsets[:-1], offsets[1:]).ids
     unknown = int(np.count_nonzero(ids == find_unknown_id(encoder.vocabulary)))

@@ -5,7 +5,7 @@ two texts `[CLS] a [SEP] b [SEP]` with two segments (Lan et al. 2019, and the to
 builds its rules again from the pieces, their scores and tokenizer_config.json; the rules here are those that it builds,
 so the folder gives the same ids whichever way it is opened, also when saved again from there.
 
-Ids: <pad> 0, <unk> 1, [CLS] 2, [SEP] 3, [MASK] 4, then the pieces that were learnt. The special tokens are pieces of
+Ids: <pad> 0, <unk> 1, [CLS] 2, [SEP] 3, [MASK] 4, then the pieces that were learned. The special tokens are pieces of
 the model too, as in ALBERT's own files, with the score 0: if a text held "<pad>", the model would choose it. To encode
 documents they have other names (`encoder.hide_special_tokens`).
 
@@ -44,16 +44,21 @@ SPECIAL_IDS = range(len(SPECIAL_TOKENS))
 
 
 def with_special_tokens(pieces: Iterable[ScoredPiece]) -> tuple[ScoredPiece, ...]:
-    """Return the special tokens with the score 0, and the pieces after them: all pieces of a vocabulary, by id."""
+    """Return all pieces of a vocabulary in the order of their ids: the special tokens with a score of 0, then
+    `pieces`.
+    """
     return *((token, 0.0) for token in SPECIAL_TOKENS.values()), *pieces
 
 
 def build_tokenizer(pieces: Sequence[ScoredPiece], words: SentencePieceWords) -> Tokenizer:
-    """Build the Hugging Face tokenizer of a vocabulary.
+    """Build the Hugging Face Unigram tokenizer of an ALBERT vocabulary.
 
-    pieces: all pieces by id, the special tokens first
+    Args:
+        pieces: all pieces and their scores in the order of their ids, including the special tokens
+        words: the rule that splits text into words
 
-    Raises InputError unless the special tokens have the ids 0 to 4.
+    Raises:
+        InputError: If the special tokens do not have the ids 0 to 4.
     """
     first_tokens = [token for token, _ in pieces[: len(SPECIAL_IDS)]]
     if first_tokens != [*SPECIAL_TOKENS.values()]:
@@ -76,7 +81,9 @@ def build_tokenizer(pieces: Sequence[ScoredPiece], words: SentencePieceWords) ->
 
 
 def build_config(words: SentencePieceWords) -> dict[str, Json]:
-    """Return the content of tokenizer_config.json; transformers builds the rules again from it."""
+    """Return the content of tokenizer_config.json for an ALBERT vocabulary, from which transformers rebuilds the
+    normalization rules.
+    """
     return {
         "tokenizer_class": "AlbertTokenizer",
         "do_lower_case": words.lowercase,
@@ -88,18 +95,20 @@ def build_config(words: SentencePieceWords) -> dict[str, Json]:
 
 
 def build_special_tokens_map() -> dict[str, Json]:
-    """Return the content of special_tokens_map.json; [CLS] and [SEP] have two roles."""
+    """Return the content of special_tokens_map.json for an ALBERT vocabulary. [CLS] is also the bos token, and [SEP]
+    the eos token.
+    """
     ends = {"bos_token": SPECIAL_TOKENS["cls"], "eos_token": SPECIAL_TOKENS["sep"]}
     return {**ends, **{f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}}
 
 
 def format_token(token: str) -> str:
-    """Return a token as people read it: itself, with U+2581 before what begins a word."""
+    """Return a token for display. Unigram tokens are returned unchanged, with U+2581 at the start of a word."""
     return token
 
 
 def is_word_start(token: str) -> bool:
-    """Return whether a token begins a word: it has U+2581 before it."""
+    """Return whether a token begins a word, i.e. starts with U+2581."""
     return token.startswith(WORD_MARK)
 
 
@@ -111,7 +120,7 @@ _SCORE_LINE = re.compile(r"^ {8}(-?\d[\d.eE+-]*)$", re.MULTILINE)
 
 
 def round_score(score: float) -> float:
-    """Round a score to at most 15 digits and 22 decimals.
+    """Round a score to at most 15 significant digits and 22 decimal places.
 
     >>> round_score(-8.123456789012345678), round_score(-1.5e-23)
     (-8.12345678901235, 0.0)
@@ -120,8 +129,10 @@ def round_score(score: float) -> float:
 
 
 def to_definition(tokenizer: Tokenizer) -> str:
-    """Return the tokenizer.json of a tokenizer, as tokenizers writes it, but with scores written so that they are read
-    alike.
+    """Return the text of a tokenizer's tokenizer.json.
+
+    It is what the tokenizers library writes, except that Unigram scores are written so that every JSON parser reads the
+    same double.
     """
     definition = f"{tokenizer.to_str(pretty=True)}\n"
     start = definition.rfind(_VOCAB_START)
@@ -133,7 +144,11 @@ def to_definition(tokenizer: Tokenizer) -> str:
 
 
 def _format_scores(written: Sequence[str], values: Float64s) -> list[str]:
-    """Return the text of each score: as it is if it is read exactly, and rounded if no quotient is equal to it."""
+    """Return the text of each score.
+
+    A score that every parser reads alike is not rewritten. Others are written as a decimal that is read exactly, or
+    rounded if there is no such decimal.
+    """
     texts = list(written)
     inexact = np.array([n for n, text in enumerate(written) if not _is_read_exactly(text)], np.int64)
     for decimals, power in enumerate(_POWERS.tolist()):
@@ -148,7 +163,9 @@ def _format_scores(written: Sequence[str], values: Float64s) -> list[str]:
 
 
 def _find_numerators(power: float, values: Float64s) -> Float64s:
-    """Return for each value a whole number that divided by `power` is exactly this value; -1 if there is none."""
+    """Find, for each value, an integer that gives exactly this value when divided by `power`. The entry is -1 if there
+    is none.
+    """
     nearest = np.rint(np.minimum(values, _MAX_NUMERATOR) * power)
     numerators = np.full(len(values), -1.0)
     for whole in (np.nextafter(nearest, 0), np.nextafter(nearest, np.inf), nearest):
@@ -158,7 +175,7 @@ def _find_numerators(power: float, values: Float64s) -> Float64s:
 
 
 def _is_read_exactly(text: str) -> bool:
-    """Return whether tokenizers' two steps give the number that is written."""
+    """Return whether the number parser of the tokenizers library reads a decimal without a rounding error."""
     digits, _, exponent = text.lstrip("-").lower().partition("e")
     whole, _, decimals = digits.partition(".")
     power, number = int(exponent or 0) - len(decimals), int(whole + decimals)
@@ -169,7 +186,7 @@ def _is_read_exactly(text: str) -> bool:
 
 
 def _format_decimal(whole: int, decimals: int, negative: bool) -> str:
-    """Return a whole number over a power of ten, as a decimal."""
+    """Return whole / 10^decimals as a decimal string."""
     digits = f"{whole:0{decimals + 1}d}"
     sign = "-" if negative else ""
     return f"{sign}{digits[: len(digits) - decimals]}.{digits[len(digits) - decimals :] or '0'}"

@@ -28,14 +28,19 @@ def build_tokenizer(
     strip_accents: bool | None = None,
     chinese_characters: bool = True,
 ) -> Tokenizer:
-    """Build the Hugging Face tokenizer of a vocabulary.
+    """Build the Hugging Face WordPiece tokenizer of a BERT vocabulary.
 
-    ids:                token -> id
-    max_word_length:    a word with more characters is unknown
-    special_tokens:     role -> token
-    additional:         other tokens that no text may yield
-    strip_accents:      None: as `lowercase`
-    chinese_characters: whether each Chinese character is a word
+    Args:
+        ids: maps each token to its id
+        lowercase: whether to lower-case the text
+        max_word_length: words with more characters than this are unknown
+        special_tokens: maps each role (such as "cls") to its token; must include unk, cls and sep
+        additional: further special tokens
+        strip_accents: whether to remove accents (default: same as `lowercase`)
+        chinese_characters: whether each Chinese character is a separate word
+
+    Raises:
+        KeyError: If the cls or sep token is not in `ids`, or a role is missing.
     """
     tokenizer = Tokenizer(
         models.WordPiece(
@@ -62,14 +67,15 @@ def build_tokenizer(
 
 
 def build_vocabulary_files(tokens: Sequence[str]) -> dict[str, str]:
-    """Return the text of vocab.txt by its name: the tokens, one a line, for older tools."""
+    """Return {"vocab.txt": content}, with one token per line, for tools that do not read tokenizer.json."""
     return {"vocab.txt": "".join(f"{token}\n" for token in tokens)}
 
 
 def build_config(lowercase: bool, max_word_length: int, strip_accents: bool | None = None) -> dict[str, Json]:
-    """Return the content of tokenizer_config.json.
+    """Return the content of tokenizer_config.json for a BERT vocabulary.
 
-    With another `max_word_length` than 100 the class is PreTrainedTokenizerFast, because BertTokenizer would ignore it.
+    If `max_word_length` is not 100, the tokenizer class is PreTrainedTokenizerFast, because BertTokenizer would ignore
+    it.
     """
     return {
         "tokenizer_class": "BertTokenizer" if max_word_length == 100 else "PreTrainedTokenizerFast",
@@ -82,15 +88,17 @@ def build_config(lowercase: bool, max_word_length: int, strip_accents: bool | No
 
 
 def build_special_tokens_map() -> dict[str, Json]:
-    """Return the content of special_tokens_map.json."""
+    """Return the content of special_tokens_map.json for a BERT vocabulary."""
     return {f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}
 
 
 def format_token(token: str) -> str:
-    """Return a token as people read it: itself, with ## before what continues a word."""
+    """Return a token for display. WordPiece tokens are returned unchanged, with ## at the start of pieces that continue
+    a word.
+    """
     return token
 
 
 def is_word_start(token: str) -> bool:
-    """Return whether a token begins a word: it has no ## before it."""
+    """Return whether a token begins a word, i.e. has no ## prefix."""
     return not token.startswith(CONTINUATION)

@@ -21,9 +21,10 @@ SPACE_MARKS = (
 
 
 def keep_spaces(tokenizer: Tokenizer) -> bool | None:
-    """Change a tokenizer so that the offsets of its pieces include spaces.
+    """Modify a tokenizer so that the offsets of its tokens include surrounding spaces.
 
-    Returns None if they do already, else the flag `add_prefix_space` of the post-processor that took the spaces off.
+    Returns:
+        The `add_prefix_space` flag of the post-processor that trimmed the spaces, or None if none did.
     """
     processor: Any = tokenizer.post_processor
     state = json.loads(processor.__getstate__()) if processor is not None else {}
@@ -36,7 +37,9 @@ def keep_spaces(tokenizer: Tokenizer) -> bool | None:
 
 
 def _stop_trimming(state: dict[str, Any]) -> Iterator[bool]:
-    """Set a post-processor, and those in it, to take no spaces off; yield the `add_prefix_space` of each that did."""
+    """Turn off `trim_offsets` in a post-processor and those nested in it. Yields the `add_prefix_space` flag of each
+    one changed.
+    """
     for inner in state.get("processors", ()):
         yield from _stop_trimming(inner)
     if state.get("trim_offsets", False):
@@ -45,11 +48,13 @@ def _stop_trimming(state: dict[str, Any]) -> Iterator[bool]:
 
 
 def trim_spaces(text: str, piece: str, offsets: tuple[int, int], keeps_first: bool) -> tuple[int, int]:
-    """Return a piece's offsets as its post-processor would trim them, but only by spaces that are in the text.
+    """Trim a token's offsets as its post-processor would, but only by spaces that are in the text.
 
-    piece:       the token
-    offsets:     its offsets in `text` after `keep_spaces`
-    keeps_first: keep the piece's first space, which the post-processor takes for one that the tokenizer put in
+    Args:
+        text: the encoded text
+        piece: the token
+        offsets: start and end of the token in `text`, from a tokenizer changed by `keep_spaces`
+        keeps_first: whether to keep the token's first space, which the post-processor considers added by the tokenizer
     """
     begin, end = offsets
     inside, num_marks = text[begin:end], len(piece) - len(piece.lstrip(SPACE_MARKS[::2]))
@@ -62,11 +67,17 @@ def trim_spaces(text: str, piece: str, offsets: tuple[int, int], keeps_first: bo
 
 
 def find_piece_offsets(text: str, encoding: Encoding) -> list[tuple[int, int]]:
-    """Return the characters text[begin:end] of each piece, in order, without spaces around them.
+    """Return the range of characters that each token covers, without surrounding spaces.
 
-    A mark that the tokenizer put before a word has no characters, and is at the word's beginning.
+    A word-start mark that the tokenizer inserted covers no characters. Its range is empty and lies at the start of the
+    word.
 
-    encoding: of `text`, by a tokenizer after `keep_spaces`
+    Args:
+        text: the encoded text
+        encoding: encoding of `text` by a tokenizer changed by `keep_spaces`
+
+    Returns:
+        One (start, end) pair per token, in characters.
     """
     offsets, last_end = list[tuple[int, int]](), 0
     for piece, (begin, end) in zip(encoding.tokens, encoding.offsets, strict=True):

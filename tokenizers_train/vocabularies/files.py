@@ -38,8 +38,10 @@ MAX_GROWTH = 100  # ALBERT's normalizer can make a text 36 times as long
 
 @contextmanager
 def translate_tokenizers_errors(message: str) -> Iterator[None]:
-    """Raise InputError, its text beginning with `message`, for whatever tokenizers raises within the block, also if it
-    panics.
+    """Convert any exception or panic of the tokenizers library inside the `with` block to an InputError.
+
+    Args:
+        message: the beginning of the error message
     """
     try:
         yield
@@ -53,7 +55,12 @@ def translate_tokenizers_errors(message: str) -> Iterator[None]:
 
 
 def check_growth(content: Mapping[str, Any], origin: str) -> None:
-    """Raise InputError if a text could become more than `MAX_GROWTH` times as long before it is cut into words."""
+    """Raise InputError if the normalizer can make a text more than `MAX_GROWTH` times as long.
+
+    Args:
+        content: the parsed tokenizer.json
+        origin: the name of the folder in the error message
+    """
     growth = compute_max_growth(content.get("normalizer"))
     if growth > MAX_GROWTH:
         raise InputError(
@@ -63,8 +70,12 @@ def check_growth(content: Mapping[str, Any], origin: str) -> None:
 
 
 def compute_max_growth(normalizer: Any) -> int:
-    """Return how many times as long a normalizer can make a text at most; Unicode's forms, which do it once, count as
-    1.
+    """Return the maximum factor by which a normalizer can lengthen a text.
+
+    Unicode normalization forms count as 1.
+
+    Args:
+        normalizer: the parsed normalizer of a tokenizer.json, or None
 
     >>> compute_max_growth({"type": "Replace", "pattern": {"String": "a"}, "content": "bbb"})
     3
@@ -84,20 +95,25 @@ def compute_max_growth(normalizer: Any) -> int:
 
 
 def _measure_longest_replacement(rules: bytes) -> int:
-    """Return the length of the longest text that a character becomes, at least 1.
+    """Return the length in characters of the longest replacement in a precompiled character map (at least 1).
 
-    rules: a trie, with its size before it, then texts that end with zeros
+    Args:
+        rules: the decoded map: the size of a trie in four bytes, the trie, then the replacements, each ended by a zero
+            byte
     """
     first = 4 + int.from_bytes(rules[:4], "little")
     return max(1, *(len(text.decode("utf-8", "replace")) for text in rules[first:].split(b"\0")))
 
 
 def collect_ids(content: Mapping[str, Any], origin: str) -> dict[str, int]:
-    """Return {token: id} of a parsed tokenizer.json, added tokens included.
+    """Return the id of each token in a parsed tokenizer.json, including added tokens.
 
-    origin: names the folder in messages
+    Args:
+        content: the parsed tokenizer.json
+        origin: the name of the folder in error messages
 
-    Raises InputError unless the ids run from 0 without a gap and each is one token's.
+    Raises:
+        InputError: If the ids are not exactly 0, 1, 2, ..., each used once, or if a Unigram model has a token twice.
     """
     ids = _collect_unchecked_ids(content, origin)
     ascending = enumerate(sorted(ids.items(), key=itemgetter(1)))
@@ -124,11 +140,10 @@ def _collect_unchecked_ids(content: Mapping[str, Any], origin: str) -> dict[str,
 
 
 def check_json_ids(content: Any, origin: str) -> None:
-    """Raise InputError for ids in `content["model"]["vocab"]` that tokenizers would not notice: out of range, or given
-    twice.
+    """Raise InputError if the ids in `content["model"]["vocab"]` are out of range or used twice.
 
-    tokenizers makes room for all ids before the largest one, and of two tokens with one id it forgets either. Other
-    shapes of content are left to tokenizers.
+    The tokenizers library would allocate memory up to the largest id, and silently drop one of two tokens with the same
+    id. Content of any other structure is not checked here.
     """
     model = content.get("model") if isinstance(content, dict) else None
     pieces = model.get("vocab") if isinstance(model, dict) else None
@@ -162,11 +177,12 @@ _FAMILIES = (bert, roberta, albert)
 
 
 class TokenizerFiles(NamedTuple):
-    """The tokenizer of a folder.
+    """A tokenizer read from a folder.
 
-    definition:     the text of tokenizer.json as tokenizers writes it, without padding and truncation
-    special_tokens: role -> token, for the roles that have one
-    other_files:    the bytes of the other files as they came, by name
+    Attributes:
+        definition: the text of tokenizer.json as the tokenizers library writes it, without padding and truncation
+        special_tokens: maps each role that has a token to this token
+        other_files: the unchanged bytes of the other files, by name
     """
 
     definition: str
@@ -175,15 +191,18 @@ class TokenizerFiles(NamedTuple):
 
 
 def read_tokenizer_files(files: Mapping[str, bytes], origin: str, lowercase: bool | None = None) -> TokenizerFiles:
-    """Parse the files of a folder and check them against each other.
+    """Parse the files of a tokenizer folder and check that they agree with each other.
 
-    files:     name -> bytes
-    origin:    names the folder in messages
-    lowercase: whether a bare vocab.txt is of an uncased model; None: as tokenizer_config.json says, or else uncased if
-               all capital letters are in tokens that begin with [
+    Args:
+        files: maps file names to contents
+        origin: the name of the folder in error messages
+        lowercase: whether a vocab.txt without a tokenizer.json is uncased. Default: `do_lower_case` of
+            tokenizer_config.json. If that is missing too, the vocabulary is uncased if only tokens that begin with [
+            have capital letters.
 
-    Raises InputError if no tokenizer can be read, if it is out of the bounds of this module, or if files contradict
-    each other.
+    Raises:
+        InputError: If no tokenizer can be read, if a limit of this module is exceeded, or if files contradict each
+            other.
     """
     config = {**_parse_object(files, SPECIALS, origin), **_parse_object(files, CONFIG, origin)}
     if TOKENIZER in files:
@@ -212,11 +231,15 @@ def read_tokenizer_files(files: Mapping[str, bytes], origin: str, lowercase: boo
 
 
 def read_folder_files(path: Path) -> dict[str, bytes]:
-    """Read the files of a tokenizer, by name, as far as they exist. Links are followed: Hugging Face's cache has them.
+    """Read the files of a tokenizer folder that exist, by name. Symbolic links are followed, because the Hugging Face
+    cache uses them.
 
-    path: a folder, or a file: a name that ends in .json is taken for a tokenizer.json, any other for a vocab.txt
+    Args:
+        path: a folder or a single file. A file is read as tokenizer.json if its name ends in .json, otherwise as
+            vocab.txt.
 
-    Raises InputError if nothing is at the path, or a file is larger than `MAX_FILE_BYTES`.
+    Raises:
+        InputError: If the path does not exist or a file is larger than `MAX_FILE_BYTES`.
     """
     if path.is_file():
         return {TOKENIZER if path.suffix == ".json" else WORDS: read_bounded_bytes(path)}
@@ -226,7 +249,7 @@ def read_folder_files(path: Path) -> dict[str, bytes]:
 
 
 def read_bounded_bytes(path: Path) -> bytes:
-    """Read a tokenizer's file. Raises InputError if it is larger than `MAX_FILE_BYTES`."""
+    """Read a file. Raises InputError if it is larger than `MAX_FILE_BYTES`."""
     with path.open("rb") as file:
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
@@ -238,8 +261,10 @@ def read_bounded_bytes(path: Path) -> bytes:
 
 
 def _check_model(model: Mapping[str, Any], origin: str) -> None:
-    """Raise InputError for a model that gives other ids each time, or none for some texts, or has scores that are no
-    logarithms.
+    """Raise InputError if a model is not supported.
+
+    It is not if BPE dropout makes its output random, if a Unigram model has no unknown token, or if a Unigram score
+    exceeds `MAX_SCORE` in absolute value.
     """
     if model.get("dropout"):
         raise InputError(
@@ -277,7 +302,7 @@ def _explain_missing_files(files: Mapping[str, bytes], origin: str) -> str:
 
 
 def _parse_tokenizer(data: bytes, origin: str) -> Tokenizer:
-    """Parse a tokenizer.json. Raises InputError if it cannot be read or names something twice."""
+    """Parse a tokenizer.json. Raises InputError if it is invalid or an object in it has a duplicate key."""
     try:
         text = data.decode()
         content = json.loads(text, object_pairs_hook=_refuse_duplicates)
@@ -289,7 +314,7 @@ def _parse_tokenizer(data: bytes, origin: str) -> Tokenizer:
 
 
 class _DuplicateKey(ValueError):
-    """A JSON object that names something twice."""
+    """Raised if a JSON object has the same key twice."""
 
 
 def _refuse_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -302,7 +327,7 @@ def _refuse_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _from_words(data: bytes, config: Mapping[str, Any], lowercase: bool | None, origin: str) -> Tokenizer:
-    """Build BERT's tokenizer from a vocab.txt: one token a line, with any line ends."""
+    """Build a BERT tokenizer from a vocab.txt with one token per line."""
     tokens = _decode_text(data, WORDS, origin).replace("\r\n", "\n").removesuffix("\n").split("\n")
     ids: dict[str, int] = {}
     for number, token in enumerate(tokens):
@@ -324,7 +349,7 @@ def _from_words(data: bytes, config: Mapping[str, Any], lowercase: bool | None, 
 
 
 def _from_merges(files: Mapping[str, bytes], config: Mapping[str, Any], origin: str) -> Tokenizer:
-    """Build RoBERTa's tokenizer from a vocab.json and its merges.txt."""
+    """Build a RoBERTa tokenizer from a vocab.json and a merges.txt."""
     try:
         ids = json.loads(_decode_text(files[IDS], IDS, origin), object_pairs_hook=_refuse_duplicates)
         merges = roberta.parse_merges_text(_decode_text(files[MERGES], MERGES, origin), origin)
@@ -341,8 +366,8 @@ def _from_merges(files: Mapping[str, bytes], config: Mapping[str, Any], origin: 
 
 
 def _add_tokens(tokenizer: Tokenizer, added: Mapping[str, Any], origin: str) -> None:
-    """Add the tokens of an added_tokens.json in the order of their ids. Raises InputError if tokenizers gives them
-    others.
+    """Add the tokens of an added_tokens.json in the order of their ids. Raises InputError if a token would get another
+    id.
     """
     wrong = next((token for token, number in added.items() if type(number) is not int or not token), None)
     if wrong is not None:
@@ -357,7 +382,7 @@ def _add_tokens(tokenizer: Tokenizer, added: Mapping[str, Any], origin: str) -> 
 
 
 def _check_other_files(tokenizer: Tokenizer, files: Mapping[str, bytes], origin: str) -> None:
-    """Raise InputError if vocab.txt, vocab.json or merges.txt hold another vocabulary than tokenizer.json."""
+    """Raise InputError if vocab.txt, vocab.json or merges.txt contradicts tokenizer.json."""
     contrary = None
     if WORDS in files:
         words = _decode_text(files[WORDS], WORDS, origin).replace("\r\n", "\n").removesuffix("\n").split("\n")
@@ -377,9 +402,13 @@ def _check_other_files(tokenizer: Tokenizer, files: Mapping[str, bytes], origin:
 
 
 def find_special_tokens(tokenizer: Tokenizer, config: Mapping[str, Any], origin: str) -> dict[str, str]:
-    """Return the special tokens by role: as the configuration names them, else by the names of BERT, RoBERTa or ALBERT.
+    """Return the special token of each role.
 
-    Raises InputError if the configuration names one that the vocabulary lacks.
+    A token named in the configuration is preferred. Other roles get the token that BERT, RoBERTa or ALBERT uses,
+    whichever family has the most of its special tokens in the vocabulary. Roles without a token are left out.
+
+    Raises:
+        InputError: If the configuration names a token that is not in the vocabulary.
     """
     ids = tokenizer.get_vocab(with_added_tokens=True)
     named = _find_named_roles(config)
@@ -393,7 +422,9 @@ def find_special_tokens(tokenizer: Tokenizer, config: Mapping[str, Any], origin:
 
 
 def _find_named_roles(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the special tokens that a configuration names, as strings or as added tokens with a `content`."""
+    """Return the special tokens that a configuration names, by role. Each may be a string or an object with a
+    `content`.
+    """
     stated = {role: config.get(f"{role}_token") for role in ROLES}
     tokens = {role: token.get("content") if isinstance(token, Mapping) else token for role, token in stated.items()}
     return {role: token for role, token in tokens.items() if isinstance(token, str)}
@@ -409,7 +440,9 @@ def _check_present(roles: Mapping[str, str], ids: Mapping[str, int], file: str, 
 
 
 def _parse_object(files: Mapping[str, bytes], name: str, origin: str) -> dict[str, Any]:
-    """Parse a JSON file that holds an object; return an empty one if there is no such file. Raises InputError."""
+    """Parse a file that contains a JSON object. Returns an empty dict if the file is missing, and raises InputError if
+    it is invalid.
+    """
     try:
         content = json.loads(_decode_text(files.get(name, b"{}"), name, origin))
     except (ValueError, RecursionError) as error:

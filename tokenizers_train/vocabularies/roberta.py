@@ -27,7 +27,7 @@ SPECIAL_TOKENS: Mapping[str, str] = MappingProxyType(
 
 
 def _list_byte_letters() -> tuple[str, ...]:
-    """Return the letter of each byte."""
+    """Return the character that represents each byte in a token."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
     return tuple(chr(byte if byte in printable else next(others)) for byte in range(256))
@@ -48,13 +48,18 @@ def build_tokenizer(
     additional: Sequence[str] = (),
     add_prefix_space: bool = False,
 ) -> Tokenizer:
-    """Build the Hugging Face tokenizer of a vocabulary.
+    """Build the Hugging Face byte-level BPE tokenizer of a RoBERTa vocabulary.
 
-    ids:              token -> id
-    merges:           pairs of tokens, the first learnt first
-    special_tokens:   role -> token; without cls and sep none are put around a text
-    additional:       other tokens that no text may yield
-    add_prefix_space: read a text as if a space were before it
+    Args:
+        ids: maps each token to its id
+        merges: pairs of tokens, in the order in which they were learned
+        special_tokens: maps each role to its token. If cls or sep is missing, the tokenizer adds no tokens around a
+            text.
+        additional: further special tokens
+        add_prefix_space: whether to put a space before a text that does not begin with one
+
+    Raises:
+        KeyError: If the cls or sep token is not in `ids`.
     """
     tokenizer = Tokenizer(models.BPE(dict(ids), list(merges)))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space, use_regex=True)
@@ -71,7 +76,7 @@ def build_tokenizer(
 
 
 def build_vocabulary_files(ids: Mapping[str, int], merges: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the texts of vocab.json and merges.txt by name, as GPT-2's encoder and older tools read them."""
+    """Return the contents of vocab.json and merges.txt, keyed by file name, in the format of GPT-2 and older tools."""
     lines = ["#version: 0.2", *(f"{left} {right}" for left, right in merges)]
     return {
         "vocab.json": json.dumps(dict(ids), ensure_ascii=False) + "\n",
@@ -80,7 +85,7 @@ def build_vocabulary_files(ids: Mapping[str, int], merges: Iterable[tuple[str, s
 
 
 def build_config() -> dict[str, Json]:
-    """Return the content of tokenizer_config.json."""
+    """Return the content of tokenizer_config.json for a RoBERTa vocabulary."""
     return {
         "tokenizer_class": "RobertaTokenizer",
         "add_prefix_space": False,
@@ -92,22 +97,27 @@ def build_config() -> dict[str, Json]:
 
 
 def build_special_tokens_map() -> dict[str, Json]:
-    """Return the content of special_tokens_map.json. <mask> takes the space before it, as RoBERTa's does."""
+    """Return the content of special_tokens_map.json for a RoBERTa vocabulary. Its <mask> token absorbs the space before
+    it.
+    """
     mask = {"content": SPECIAL_TOKENS["mask"], "lstrip": True, "normalized": False}
     return {**_list_token_names(), "mask_token": {**mask, "rstrip": False, "single_word": False}}
 
 
 def _list_token_names() -> dict[str, Json]:
-    """Return the special tokens by transformers' names for their roles; <s> and </s> have two."""
+    """Return the special tokens by the names that transformers uses, such as "cls_token". <s> and </s> also appear as
+    bos and eos.
+    """
     ends = {"bos_token": SPECIAL_TOKENS["cls"], "eos_token": SPECIAL_TOKENS["sep"]}
     return {**ends, **{f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}}
 
 
 def parse_merges(merges: Any, origin: str = "The vocabulary") -> Merges:
-    """Return the merges of a parsed tokenizer.json, given as pairs or, in older files, as two pieces with a space
-    between.
+    """Convert the merges of a parsed tokenizer.json to pairs. Older files have each merge as a string with a space in
+    the middle.
 
-    Raises InputError if one does not have two pieces.
+    Raises:
+        InputError: If a merge does not have exactly two pieces.
     """
     pairs = [tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in merges]
     wrong = next((pair for pair in pairs if len(pair) != 2), None)
@@ -117,9 +127,10 @@ def parse_merges(merges: Any, origin: str = "The vocabulary") -> Merges:
 
 
 def parse_merges_text(text: str, origin: str = "The vocabulary") -> Merges:
-    """Return the merges of a merges.txt; a first line that names its version is left out.
+    """Parse the text of a merges.txt. A first line with the version is skipped.
 
-    Raises InputError if a line does not have two pieces.
+    Raises:
+        InputError: If a line does not have exactly two pieces.
 
     >>> parse_merges_text("#version: 0.2\\na b\\nab c\\n")
     (('a', 'b'), ('ab', 'c'))
@@ -130,7 +141,7 @@ def parse_merges_text(text: str, origin: str = "The vocabulary") -> Merges:
 
 
 def check_merges(ids: Mapping[str, int], merges: Merges, origin: str) -> None:
-    """Raise InputError if a merge has a piece, or makes one, that is no token."""
+    """Raise InputError if a merge contains or produces a token that is not in `ids`."""
     for left, right in merges:
         if left not in ids or right not in ids or left + right not in ids:
             raise InputError(
@@ -140,10 +151,10 @@ def check_merges(ids: Mapping[str, int], merges: Merges, origin: str) -> None:
 
 
 def format_token(token: str) -> str:
-    """Return a token as people read it: its bytes as text, white space and controls as Unicode's pictures of them.
+    """Decode a byte-level token for display. White space and control characters are shown as Unicode symbols.
 
-    Bytes that are a part of a character are shown as numbers. A token that is not written in byte letters is returned
-    as it is.
+    Bytes that are not a whole character are shown as escapes. Tokens with characters outside the byte alphabet are
+    returned unchanged.
 
     >>> format_token("\u0120the"), format_token("\u00c3\u00a9"), format_token("\u00c3"), format_token("\u010a")
     ('\u2423the', '\u00e9', '\\\\xc3', '\u240a')
@@ -154,5 +165,5 @@ def format_token(token: str) -> str:
 
 
 def is_word_start(token: str) -> bool:
-    """Return whether a token begins a word: it has a space before it."""
+    """Return whether a token begins a word, i.e. starts with the letter for a space."""
     return token.startswith(BYTE_LETTERS[0x20])

@@ -30,29 +30,30 @@ _ALGORITHMS_WITH = {
 
 
 def is_of_algorithm(setting: str, algorithm: str) -> bool:
-    """Return True if a vocabulary of an algorithm can have a setting."""
+    """Return whether a setting applies to an algorithm."""
     return algorithm in _ALGORITHMS_WITH.get(setting, ALGORITHMS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VocabularySettings:
-    """Settings that decide a vocabulary, next to the word counts.
+    """Settings for training a vocabulary.
 
-    algorithm:          how pieces are learnt: "wordpiece" (BERT), "byte-bpe" (byte-level BPE: RoBERTa) or "unigram"
+    algorithm:          the training algorithm: "wordpiece" (BERT), "byte-bpe" (byte-level BPE: RoBERTa) or "unigram"
                         (ALBERT)
-    size:               tokens in all, special and unused ones included; fewer if the counts yield no more
-    lowercase:          lower-case the text, as the uncased models do; by default true, but for byte-bpe, which keeps
-                        every byte
-    min_frequency:      wordpiece and byte-bpe: two pieces that meet less often than this are not merged
-    limit_alphabet:     wordpiece only: how many different letters are kept, the most frequent ones
-    unused:             wordpiece only: number of [unusedN] slots
+    size:               maximum number of tokens, including special and unused ones; fewer if the text has too few
+                        different words
+    lowercase:          whether to lower-case the text, as uncased models do (default: true, but false for byte-bpe,
+                        which keeps every byte)
+    min_frequency:      wordpiece and byte-bpe only: minimum count of two adjacent pieces for them to be merged
+    limit_alphabet:     wordpiece only: maximum number of different characters; the most frequent ones are kept
+    unused:             wordpiece only: number of [unusedN] tokens, which are reserved for words added later
     max_word_length:    wordpiece only: a word with more characters is encoded as [UNK]
-    special_tokens:     further special tokens, in addition to those that the algorithm's models have
-    character_coverage: unigram only: share of all characters of the text that the pieces must be able to spell
-    symbols:            unigram only: characters that are always a token of their own
-    strip_accents:      remove the marks of letters, also those that tell words apart: dots, accents, the vowel signs of
-                        Hindi and Thai; by default as `lowercase`. Set it to false for lower case in languages other
-                        than English. byte-bpe keeps all
+    special_tokens:     further special tokens, in addition to those of the model family
+    character_coverage: unigram only: share of all characters of the text that the vocabulary must cover
+    symbols:            unigram only: characters that are always a separate token
+    strip_accents:      whether to remove combining marks (default: same as `lowercase`). This also removes marks that
+                        distinguish words, such as umlauts and the vowel signs of Hindi and Thai, so set it to false to
+                        lower-case languages other than English. Not available for byte-bpe
     """
 
     algorithm: str = WORDPIECE
@@ -82,7 +83,7 @@ class VocabularySettings:
         self._check_size()
 
     def _check_keys(self) -> None:
-        """Raise InputError for settings that the algorithm does not have."""
+        """Raise InputError if a setting does not apply to the algorithm."""
         if self.algorithm == BYTE_BPE and self.lowercase:
             raise InputError(
                 'vocabulary.lowercase is true, and algorithm = "byte-bpe" keeps every byte of a text: leave the key '
@@ -102,7 +103,7 @@ class VocabularySettings:
                 )
 
     def _check_tokens(self) -> None:
-        """Raise InputError for additional special tokens or symbols that cannot be such."""
+        """Raise InputError if an additional special token or a symbol is not valid."""
         for token in self.special_tokens:
             if not token.strip() or self.special_tokens.count(token) > 1 or token in self.family_tokens:
                 raise InputError(
@@ -121,7 +122,7 @@ class VocabularySettings:
                 )
 
     def _check_size(self) -> None:
-        """Raise InputError for a size that leaves nothing to learn, or that no model has room for."""
+        """Raise InputError if the size leaves no room for learned tokens or is above `MAX_TOKENS`."""
         reserved = len(self.family_tokens) + len(self.special_tokens) + self.unused
         usual = {WORDPIECE: "BERT's is 30522", BYTE_BPE: "RoBERTa's is 50265", UNIGRAM: "ALBERT's is 30000"}
         what = "special or unused tokens"
@@ -137,12 +138,12 @@ class VocabularySettings:
 
     @property
     def family_tokens(self) -> tuple[str, ...]:
-        """The special tokens that models of the algorithm have."""
+        """The special tokens of the model family (BERT, RoBERTa or ALBERT)."""
         return (*_FAMILIES[self.algorithm].SPECIAL_TOKENS.values(),)
 
     @property
     def word_rule(self) -> WordRule:
-        """The rule by which texts become the words that are counted."""
+        """The rule that splits text into words, built from these settings."""
         if self.algorithm == WORDPIECE:
             return BertWords(lowercase=bool(self.lowercase), strip_accents=self.strip_accents)
         if self.algorithm == BYTE_BPE:
@@ -153,11 +154,11 @@ class VocabularySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenVocabulary:
-    """A vocabulary that exists already: a folder that a tokenizer was saved to, or a vocab.txt.
+    """An existing vocabulary: a folder with a saved tokenizer, or a vocab.txt file.
 
-    path:      the folder or the file
-    lowercase: whether a bare vocab.txt is of an uncased model; by default as a tokenizer_config.json with it says, or
-               else true if all capital letters are in tokens that begin with [
+    path:      path of the folder or file
+    lowercase: whether a vocab.txt without a tokenizer.json is uncased (default: as in its tokenizer_config.json; if
+               there is none, true if only tokens that begin with [ have capital letters)
     """
 
     path: str

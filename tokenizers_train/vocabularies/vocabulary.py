@@ -52,10 +52,11 @@ _MIN_SCORE = -1e100  # of a score; a likely piece has -2, a rare one -20
 
 
 class TokenStyle(NamedTuple):
-    """The way to read the tokens of a vocabulary.
+    """The functions that interpret the tokens of a vocabulary.
 
-    format_token:  returns a token as people read it
-    is_word_start: returns whether a token begins a word
+    Attributes:
+        format_token: returns a token in a readable form
+        is_word_start: returns whether a token begins a word
     """
 
     format_token: Callable[[str], str]
@@ -63,14 +64,17 @@ class TokenStyle(NamedTuple):
 
 
 def find_style(content: TokenizerContent) -> TokenStyle:
-    """Return the style of a parsed tokenizer.json's tokens: how they mark a word's beginning or its continuation."""
+    """Return the functions that interpret the tokens of a parsed tokenizer.json."""
     kinds = _collect_types(content.get("pre_tokenizer")) | _collect_types(content.get("decoder"))
     family = roberta if "ByteLevel" in kinds else albert if "Metaspace" in kinds else bert
     return TokenStyle(family.format_token, family.is_word_start)
 
 
 def find_algorithm(content: TokenizerContent) -> str:
-    """Return the algorithm of a parsed tokenizer.json, or tokenizers' name for one that is not trained here."""
+    """Return the algorithm of a parsed tokenizer.json: "wordpiece", "byte-bpe" or "unigram".
+
+    For any other algorithm, the model type of the tokenizers library is returned, such as "BPE" or "WordLevel".
+    """
     kind = str(content["model"]["type"])
     if kind == "BPE" and "ByteLevel" in _collect_types(content.get("pre_tokenizer")):
         return BYTE_BPE
@@ -78,10 +82,10 @@ def find_algorithm(content: TokenizerContent) -> str:
 
 
 def find_word_rule(content: TokenizerContent) -> WordRule | None:
-    """Return the word rule of a parsed tokenizer.json; None if the kernels do not know it.
+    """Return the word rule of a parsed tokenizer.json, or None if no kernel supports it.
 
-    With an ordinary added token it is None: tokenizers finds such a token before a text is cut into words, as no rule
-    here does.
+    Vocabularies with an added token that is not special are not supported, because the tokenizers library looks for
+    such tokens before it splits a text into words.
     """
     if any(not token["special"] for token in content["added_tokens"]):
         return None
@@ -120,7 +124,7 @@ def _find_sentencepiece_rule(normalizer: Any, pre_tokenizer: Any) -> WordRule | 
 
 @cache
 def _build_albert_rules(lowercase: bool, strip_accents: bool) -> tuple[Any, Any]:
-    """Return the normaliser and the pre-tokeniser of `SentencePieceWords`, as a tokenizer.json has them."""
+    """Return the normalizer and the pre-tokenizer of `SentencePieceWords` in the format of tokenizer.json."""
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer, tokenizer.pre_tokenizer = build_albert_normalizer(lowercase, strip_accents), build_metaspace()
     content = json.loads(tokenizer.to_str())
@@ -128,7 +132,7 @@ def _build_albert_rules(lowercase: bool, strip_accents: bool) -> tuple[Any, Any]
 
 
 def _is_plain_bpe(model: TokenizerContent) -> bool:
-    """Return whether a BPE model only joins pairs by rank, and does not, say, make one token of unknown bytes."""
+    """Return whether a BPE model uses no options other than its merges, such as dropout or fusing unknown bytes."""
     quirks = ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges", "byte_fallback")
     fuses = model.get("fuse_unk") and model.get("unk_token") is not None
     complete = all(letter in model["vocab"] for letter in roberta.BYTE_LETTERS)
@@ -136,16 +140,13 @@ def _is_plain_bpe(model: TokenizerContent) -> bool:
 
 
 def _is_plain_unigram(model: TokenizerContent) -> bool:
-    """Return whether a Unigram model has logarithms of probabilities, an unknown token, and no bytes to fall back on.
-
-    Sums of scores are finite: no text has as many characters as would be needed.
-    """
+    """Return whether a Unigram model has an unknown token, no byte fallback, and only finite scores of at most 0."""
     suits = model.get("unk_id") is not None and not model.get("byte_fallback")
     return suits and all(_MIN_SCORE < score <= 0 for _, score in model["vocab"])
 
 
 def _collect_types(part: Any) -> set[str]:
-    """Return the types of a component and of those in it."""
+    """Return the types of a pre-tokenizer or decoder and of everything nested in it."""
     if not isinstance(part, dict):
         return set()
     inner = [*part.get("pretokenizers", ()), *part.get("decoders", ())]
@@ -154,13 +155,15 @@ def _collect_types(part: Any) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vocabulary:
-    """A tokenizer: its tokens with their ids, and the rules by which a text becomes tokens.
+    """A tokenizer: its tokens with their ids, and the rules that split a text into tokens.
 
-    definition:     the text of its tokenizer.json
-    special_tokens: role (pad, unk, cls, sep, mask) -> token, for the roles that have one
-    other_files:    the bytes of the other files of its folder, by name
+    Args:
+        definition: the text of tokenizer.json
+        special_tokens: maps each role (pad, unk, cls, sep, mask) that has a token to this token
+        other_files: contents of the other files in the folder, by name
 
-    Raises InputError if the ids have a gap or a token or an id occurs twice.
+    Raises:
+        InputError: If the ids have a gap, or if a token or an id occurs twice.
     """
 
     definition: str = field(repr=False)
@@ -183,71 +186,77 @@ class Vocabulary:
 
     @property
     def algorithm(self) -> str:
-        """The way its tokens were learnt: "wordpiece", "byte-bpe", "unigram", or another name of tokenizers' for it."""
+        """The training algorithm: "wordpiece", "byte-bpe", "unigram", or the tokenizers library's name of
+        another one.
+        """
         return find_algorithm(self.content)
 
     @property
     def size(self) -> int:
-        """The number of tokens; ids run from 0 to size - 1."""
+        """The number of tokens. Ids range from 0 to size - 1."""
         return len(self.tokens)
 
     @property
     def additional_special_tokens(self) -> tuple[str, ...]:
-        """The special tokens that have none of the five roles, by id."""
+        """The special tokens that have none of the five roles, in the order of their ids."""
         named = set(self.special_tokens.values())
         special = {token["content"] for token in self.content["added_tokens"] if token["special"]} - named
         return tuple(sorted(special, key=self.find_id))
 
     @property
     def special_ids(self) -> dict[str, int]:
-        """The ids of the special tokens: by role (pad, unk, cls, sep, mask), and of additional ones by the token
-        itself.
+        """The ids of all special tokens.
 
-        An additional one that is spelt like a role is found by its name in quotation marks.
+        The keys are the roles (pad, unk, cls, sep, mask) and, for additional special tokens, the tokens themselves. If
+        an additional token is spelled like a role, its key is the token in double quotes.
         """
         additional = {f'"{t}"' if t in ROLES else t: self._ids[t] for t in self.additional_special_tokens}
         return {role: self._ids[token] for role, token in self.special_tokens.items()} | additional
 
     @property
     def merges(self) -> Merges:
-        """The pairs of pieces that BPE joins, the first learnt first; none for other algorithms."""
+        """The merges of a BPE vocabulary, in the order in which they were learned. Empty for other algorithms."""
         return tuple((left, right) for left, right in self.content["model"].get("merges", ()))
 
     @property
     def word_rule(self) -> WordRule | None:
-        """The rule by which texts become words; None if only tokenizers knows it."""
+        """The rule that splits text into words, or None if only the tokenizers library supports it."""
         return find_word_rule(self.content)
 
     @property
     def lowercase(self) -> bool:
-        """True if texts are lower-cased before anything else."""
+        """Whether the tokenizer lower-cases text."""
         normalizer = self.to_tokenizer().normalizer
         return normalizer is not None and normalizer.normalize_str("A") == "a"
 
     def find_id(self, token: str) -> int:
-        """Return the id of a token. Raises KeyError if there is no such token."""
+        """Return the id of a token. Raises KeyError if the token is not in the vocabulary."""
         return self._ids[token]
 
     def __contains__(self, token: object) -> bool:
         return token in self._ids
 
     def format_token(self, id: int) -> str:
-        """Return the token with an id as people read it: `##ing`; in byte-level BPE its text, a space as U+2423."""
+        """Return the token with the given id in a readable form, such as `##ing`.
+
+        A byte-level BPE token is decoded, and a space is shown as U+2423.
+        """
         return self._style.format_token(self.tokens[id])
 
     def is_word_start(self, id: int) -> bool:
-        """Return whether the token with an id is marked as the beginning of a word: it has no ##, or in byte-level BPE
-        a space.
+        """Return whether the token with the given id is marked as the beginning of a word.
 
-        Which tokens of a text do begin a word, its `word_starts` say: in byte-level BPE a word at the beginning of a
-        text, or after a mark, begins with no space.
+        In WordPiece, this is a token without a ## prefix. In byte-level BPE and Unigram, it is a token that starts with
+        a space mark. To find which tokens of an encoded text start words, use `EncodedSentences.word_starts`: a
+        byte-level BPE word at the start of a text or after punctuation has no space mark.
         """
         return self._style.is_word_start(self.tokens[id])
 
     def check_roles(self, origin: str) -> None:
-        """Raise InputError if one of the five special tokens that a masked language model needs is missing.
+        """Raise InputError if one of the five special tokens (pad, unk, cls, sep, mask) is missing.
 
-        origin: names the vocabulary in the message
+        Args:
+            origin: the name of the vocabulary in the error message
         """
         missing = [role for role in ROLES if role not in self.special_tokens]
         if missing:
@@ -258,9 +267,12 @@ class Vocabulary:
             )
 
     def with_template(self) -> "Vocabulary":
-        """Return the vocabulary with a tokenizer that puts cls and sep around a text; itself if it does already.
+        """Return a copy of the vocabulary that adds the cls and sep tokens around each encoded text.
 
-        It must have both (`check_roles`).
+        Returns self if the tokenizer already does.
+
+        Raises:
+            KeyError: If the vocabulary has no cls or no sep token (see `check_roles`).
         """
         tokenizer, ids = self.to_tokenizer(), self.special_ids
         if tokenizer.encode("").ids == [ids["cls"], ids["sep"]]:
@@ -274,24 +286,28 @@ class Vocabulary:
         return replace(self, definition=to_definition(tokenizer))
 
     def to_tokenizer(self) -> Tokenizer:
-        """Build the Hugging Face tokenizer of this vocabulary, which defines the ids of a text."""
+        """Build the Hugging Face tokenizer of this vocabulary."""
         return Tokenizer.from_str(self.definition)
 
     def to_files(self) -> dict[str, bytes]:
-        """Return the files of the folder, by name; the same bytes for the same vocabulary."""
+        """Return the contents of the vocabulary's files by name. Equal vocabularies have identical files, apart from
+        `other_files`.
+        """
         return {TOKENIZER: self.definition.encode(), **self.other_files}
 
     @staticmethod
     def from_files(
         files: Mapping[str, bytes], origin: str = "the vocabulary", lowercase: bool | None = None
     ) -> "Vocabulary":
-        """Build the vocabulary of a folder's files: tokenizer.json, or vocab.txt, or vocab.json and merges.txt.
+        """Build a vocabulary from the files of a folder: tokenizer.json, or vocab.txt, or vocab.json and merges.txt.
 
-        files:     name -> bytes
-        origin:    names the folder in messages
-        lowercase: whether a bare vocab.txt is of an uncased model; default: see `read_tokenizer_files`
+        Args:
+            files: maps file names to contents
+            origin: the name of the folder in error messages
+            lowercase: whether a vocab.txt without a tokenizer.json is uncased (default: see `read_tokenizer_files`)
 
-        Raises InputError if the files are missing, cannot be read, or contradict each other.
+        Raises:
+            InputError: If files are missing, cannot be read, or contradict each other.
         """
         read = read_tokenizer_files(files, origin, lowercase)
         other_files = read.other_files
@@ -300,7 +316,9 @@ class Vocabulary:
         return Vocabulary(definition=read.definition, special_tokens=read.special_tokens, other_files=other_files)
 
     def save(self, folder: Path) -> None:
-        """Write the files into a folder, which is made if it is missing."""
+        """Write the vocabulary's files and a complete.json with their checksums to a folder. The folder is created if
+        necessary.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in self.to_files().items():
             (folder / name).write_bytes(content)
@@ -308,11 +326,15 @@ class Vocabulary:
 
 
 def load_vocabulary(path: Path, lowercase: bool | None = None) -> Vocabulary:
-    """Read a vocabulary from a folder that `Vocabulary.save` or Hugging Face tools wrote, or from a vocab.txt.
+    """Load a vocabulary that was saved with `Vocabulary.save` or by Hugging Face tools.
 
-    lowercase: whether a bare vocab.txt is of an uncased model; default: see `read_tokenizer_files`
+    Args:
+        path: a folder, or a single tokenizer.json or vocab.txt
+        lowercase: whether a vocab.txt without a tokenizer.json is uncased (default: see `read_tokenizer_files`)
 
-    Raises InputError if nothing is there, or if it is no tokenizer that can be read (`Vocabulary.from_files`).
+    Raises:
+        InputError: If the path does not exist, if a file was changed after it was saved, or if the files cannot be read
+            as a tokenizer (see `Vocabulary.from_files`).
     """
     check_folder(path if path.is_dir() else path.parent, FILES if path.is_dir() else (path.name,))
     return Vocabulary.from_files(read_folder_files(path), origin=str(path), lowercase=lowercase)
@@ -326,14 +348,17 @@ def build_bert_vocabulary(
     max_word_length: int = 100,
     additional: Sequence[str] = (),
 ) -> Vocabulary:
-    """Build a WordPiece vocabulary of these tokens, in the order of their ids.
+    """Build a WordPiece vocabulary from a list of tokens.
 
-    tokens:          [PAD] [UNK] [CLS] [SEP] [MASK] must be among them
-    strip_accents:   None: as `lowercase`
-    max_word_length: a word with more characters is unknown
-    additional:      further special tokens among `tokens`
+    Args:
+        tokens: all tokens in the order of their ids, including [PAD], [UNK], [CLS], [SEP] and [MASK]
+        lowercase: whether the tokenizer lower-cases text
+        strip_accents: whether it removes accents (default: same as `lowercase`)
+        max_word_length: words with more characters than this are unknown
+        additional: further special tokens, which must be in `tokens`
 
-    Raises InputError if a token occurs twice or a special one is missing.
+    Raises:
+        InputError: If a token occurs twice or a special token is missing.
     """
     special = bert.SPECIAL_TOKENS
     ids = _number_tokens(tokens, (*special.values(), *additional))
@@ -346,13 +371,17 @@ def build_bert_vocabulary(
 
 
 def build_roberta_vocabulary(tokens: Sequence[str], merges: Merges = (), additional: Sequence[str] = ()) -> Vocabulary:
-    """Build a byte-level BPE vocabulary of these tokens, in the order of their ids.
+    """Build a byte-level BPE vocabulary from a list of tokens.
 
-    tokens:     <s> <pad> </s> <unk> <mask> and all letters of bytes must be among them
-    merges:     pairs of tokens, the first learnt first
-    additional: further special tokens among `tokens`
+    Args:
+        tokens: all tokens in the order of their ids, including <s>, <pad>, </s>, <unk>, <mask> and the letters of all
+            bytes
+        merges: pairs of tokens, in the order in which they were learned
+        additional: further special tokens, which must be in `tokens`
 
-    Raises InputError if a token occurs twice, a special one or a byte is missing, or a merge names no tokens.
+    Raises:
+        InputError: If a token occurs twice, if a special token or a byte is missing, or if a merge contains or produces
+            an unknown token.
     """
     special = roberta.SPECIAL_TOKENS
     ids = _number_tokens(tokens, (*special.values(), *additional, *roberta.BYTE_LETTERS))
@@ -369,12 +398,17 @@ def build_albert_vocabulary(
     words: SentencePieceWords | None = None,
     additional: Sequence[str] = (),
 ) -> Vocabulary:
-    """Build a Unigram vocabulary of pieces and their log probabilities; the special tokens get the ids before them.
+    """Build a Unigram vocabulary from pieces and their log probabilities.
 
-    words:      the word rule; default: lower case without accents
-    additional: special tokens that are added after the five
+    The five special tokens get the ids 0 to 4, followed by the additional ones and then the pieces.
 
-    Raises InputError if a token occurs twice.
+    Args:
+        pieces: the pieces and their scores in the order of their ids, without special tokens
+        words: the rule that splits text into words (default: lower-case and remove accents)
+        additional: further special tokens
+
+    Raises:
+        InputError: If a token occurs twice.
     """
     words = words or SentencePieceWords()
     special = albert.SPECIAL_TOKENS
@@ -394,7 +428,7 @@ def _build_vocabulary(
     special_map: Mapping[str, Json],
     additional: Sequence[str],
 ) -> Vocabulary:
-    """Build the vocabulary of a tokenizer that was made here, with the files that transformers reads."""
+    """Build a vocabulary from a tokenizer, with the other files that transformers reads."""
     more: dict[str, Json] = {"extra_special_tokens": list(additional)} if additional else {}
     texts = {
         **plain,
@@ -409,7 +443,7 @@ def _build_vocabulary(
 
 
 def _build_config_file(content: Mapping[str, Any], special_tokens: Mapping[str, str]) -> dict[str, bytes]:
-    """Return a tokenizer_config.json for a tokenizer that came without one."""
+    """Return {"tokenizer_config.json": content} for a tokenizer that has no such file."""
     names = {f"{role}_token": token for role, token in special_tokens.items()}
     config: dict[str, Json] = {"tokenizer_class": "PreTrainedTokenizerFast", **names}
     rule = find_word_rule(content)
@@ -423,7 +457,7 @@ def _build_config_file(content: Mapping[str, Any], special_tokens: Mapping[str, 
 
 
 def _number_tokens(tokens: Sequence[str], required: Sequence[str]) -> dict[str, int]:
-    """Return {token: id} in the order of the tokens. Raises InputError if one occurs twice or a required one is
+    """Return the id of each token, i.e. its position. Raises InputError if a token occurs twice or a required one is
     missing.
     """
     ids = {token: number for number, token in enumerate(tokens)}

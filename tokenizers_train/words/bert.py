@@ -40,12 +40,13 @@ _MAX_BUFFERED_WORDS = 256  # words that are written out before they are looked u
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BertWords:
-    """The word rule of a BERT vocabulary.
+    """The word rule of BERT: splits at white space, and makes each punctuation mark a word.
 
-    clean_text:           drop control characters
-    handle_chinese_chars: make each Chinese character a word
-    strip_accents:        drop accents; None: if `lowercase` is true, as BERT's uncased models do
-    lowercase:            make letters small
+    Args:
+        clean_text: whether to remove control characters
+        handle_chinese_chars: whether each Chinese character is a separate word
+        strip_accents: whether to remove accents (default: same as `lowercase`)
+        lowercase: whether to lower-case the text
 
     >>> BertWords(lowercase=True).split("Na\u00efve? No.")
     ['naive', '?', 'no', '.']
@@ -58,7 +59,9 @@ class BertWords:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """The settings that identify the rule in a fingerprint: `lowercase`, and what differs from BERT."""
+        """Settings that are part of the fingerprint of stored word counts: `lowercase` and all options that are not
+        BERT's default.
+        """
         settings: dict[str, Json] = {"lowercase": self.lowercase}
         if not self.clean_text:
             settings["clean_text"] = False
@@ -70,25 +73,24 @@ class BertWords:
 
     @property
     def normalizer(self) -> normalizers.BertNormalizer:
-        """The reference's normaliser of this rule."""
+        """The Hugging Face BertNormalizer with these settings."""
         return _build_normalizer(self.clean_text, self.handle_chinese_chars, self.strip_accents, self.lowercase)
 
     @property
     def characters(self) -> CharacterTables:
-        """The tables that tell what the reference does with each character."""
+        """Tables of what BertNormalizer and BertPreTokenizer do with each character."""
         return build_bert_tables(self.clean_text, self.handle_chinese_chars, self.strip_accents, self.lowercase)
 
     def split(self, text: str) -> list[str]:
-        """Return the words of a text as the reference's normaliser and pre-tokeniser find them: the definition of the
-        rule.
-        """
+        """Split a text into words with Hugging Face's BertNormalizer and BertPreTokenizer, which define the rule."""
         pieces = build_bert_pre_tokenizer().pre_tokenize_str(self.normalizer.normalize_str(text))
         return [word for word, _ in pieces]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count each word in the ranges data[starts[r]:ends[r]].
+        """Count BERT's words in the texts data[starts[r]:ends[r]].
 
-        Raises InputError if one does not lie inside the data, splits a character or is not valid UTF-8.
+        Raises:
+            InputError: If a text is not inside the data, splits a UTF-8 character or is not valid UTF-8.
         """
         check_texts(data, starts, ends)
         ranges, rules, table = build_ranges(data, starts, ends), build_word_rules(self.characters), build_table()
@@ -108,7 +110,7 @@ class BertWords:
 
 
 def build_word_rules(tables: CharacterTables) -> WordRules:
-    """Build the tables as kernels read them, with the classes of bytes."""
+    """Convert character tables to the form that the kernels read, which adds a class for each byte."""
     kinds = np.full(256, UNCLASSIFIED, np.uint8)
     folds = np.uint64(0x2020202020202020 if tables.replacements[ord("A")] else 0)
     for code in range(128):
@@ -119,24 +121,34 @@ def build_word_rules(tables: CharacterTables) -> WordRules:
 
 
 def build_word_buffer(num_bytes: int = 1 << 12) -> WordBuffer:
-    """Build a buffer for words of so many bytes in all."""
+    """Allocate a buffer for normalized words with `num_bytes` bytes in total."""
     return WordBuffer(np.empty(num_bytes, np.uint8), *np.empty((2, _MAX_BUFFERED_WORDS), np.int64))
 
 
 def split_by_reference(words: BertWords, ranges: Ranges, state: Int64s, rules: WordRules) -> tuple[list[str], int]:
-    """Return the reference's words from `state` up to the next space or the range's end, and that place."""
+    """Split the text between `state` and the next space or the end of the current range with `BertWords.split`.
+
+    Args:
+        words: the word rule
+        ranges: the texts
+        state: index of the current range, and the byte offset in the data
+        rules: the character tables
+
+    Returns:
+        The words, and the byte offset at which the text that was split ends.
+    """
     at, end = int(state[1]), int(ranges.ends[state[0]])
     chunk_end = int(locate_space(ranges.data, at, end, rules))
     return words.split(ranges.data[at:chunk_end].tobytes().decode()), chunk_end
 
 
 def build_ranges(data: Bytes, starts: Int64s, ends: Int64s) -> Ranges:
-    """Build contiguous, read-only ranges: each kernel is compiled for one kind of array."""
+    """Build contiguous, read-only ranges, so that each kernel is compiled for only one type of array."""
     return Ranges(read_only(data), read_only(starts), read_only(ends))
 
 
 def _add_words(table: WordTable, words: list[bytes], counts: Int64s) -> WordTable:
-    """Add a few words to the table; return it, or a larger one."""
+    """Add words and their counts to the table. Returns the table, or a larger copy if it was full."""
     ends = np.cumsum([len(word) for word in words], dtype=np.int64)
     starts = ends - np.array([len(word) for word in words], np.int64)
     ranges, done = build_ranges(np.frombuffer(b"".join(words), np.uint8), starts, ends), 0
@@ -159,5 +171,5 @@ def _build_normalizer(
 
 @lru_cache(maxsize=1)
 def build_bert_pre_tokenizer() -> pre_tokenizers.BertPreTokenizer:
-    """Build the reference's pre-tokeniser: words end at white space, and each punctuation mark is a word."""
+    """Build Hugging Face's BertPreTokenizer, which splits at white space and makes each punctuation mark a word."""
     return pre_tokenizers.BertPreTokenizer()

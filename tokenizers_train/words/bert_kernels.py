@@ -4,7 +4,7 @@ Promise: no byte outside the ranges is looked at as part of a word, and none aft
 are is `BertWords.split`; at a character that the tables leave undecided (`characters.UNDECIDED`) a kernel stops, to be
 told.
 
-How: a word of ASCII letters and digits is found, made small and packed into two 64-bit words, eight bytes at a time.
+How: a word of ASCII letters and digits is found, lower-cased and packed into two 64-bit words, eight bytes at a time.
 Any other (longer than 16 bytes, or with a character that is not ASCII, or is dropped) is written into a buffer,
 character by character.
 
@@ -51,7 +51,7 @@ _BYTE, _ONE, _NOTHING = np.uint64(8), np.uint64(1), np.uint64(0)
 
 
 class Ranges(NamedTuple):
-    """The texts data[starts[r]:ends[r]] of whole UTF-8 characters."""
+    """The texts data[starts[r]:ends[r]]. Each must consist of whole UTF-8 characters."""
 
     data: Bytes
     starts: Int64s
@@ -59,11 +59,15 @@ class Ranges(NamedTuple):
 
 
 class WordRules(NamedTuple):
-    """The facts that kernels need of characters.
+    """The properties of characters that the kernels need.
 
-    classes, replacements, pool: as in `characters.CharacterTables`
-    byte_classes:                uint8 [256]: LETTER for ASCII letters and digits, SPACE, STANDALONE, or UNCLASSIFIED
-    case_bits:                   the bits that make ASCII capitals small, or 0 if case is kept
+    Attributes:
+        classes: see `characters.CharacterTables`
+        replacements: see `characters.CharacterTables`
+        pool: see `characters.CharacterTables`
+        byte_classes: uint8 [256], LETTER for ASCII letters and digits, SPACE, STANDALONE (an ASCII character that is a
+            word by itself), or UNCLASSIFIED
+        case_bits: 0x20 in each of eight bytes to lower-case ASCII letters, or 0 to keep their case
     """
 
     classes: Bytes
@@ -74,11 +78,12 @@ class WordRules(NamedTuple):
 
 
 class WordBuffer(NamedTuple):
-    """Words as the normaliser writes them, one after another.
+    """A sequence of normalized words.
 
-    text:       uint8, their bytes
-    ends:       int64, the end of each word in `text`
-    characters: int64, the number of characters of each word
+    Attributes:
+        text: uint8, the bytes of all words
+        ends: int64, the end of each word in `text`
+        characters: int64, the number of characters in each word
     """
 
     text: Bytes
@@ -88,10 +93,13 @@ class WordBuffer(NamedTuple):
 
 @kernel
 def load_ascii_word(data: Bytes, at: int, case_bits: np.uint64) -> tuple[int, np.uint64, np.uint64]:
-    """Return the word of ASCII letters and digits at `at`: its length, at most 16, and its bytes 0-7 and 8-15, made
-    small.
+    """Load a word of ASCII letters and digits, lower-cased if `case_bits` is set.
 
-    It reads 16 bytes whether they belong to the range or not, so the data must have as many.
+    If the word has more than 16 bytes, only the first 16 are loaded. Bytes after the end of the text may be read too,
+    so `data` must have at least at + 16 bytes.
+
+    Returns:
+        The length, bytes 0-7 and bytes 8-15. The first byte is the lowest, and missing bytes are zero.
     """
     word, high = load8(data, at), _NOTHING
     other = flag_non_alphanumeric(word)
@@ -106,8 +114,11 @@ def load_ascii_word(data: Bytes, at: int, case_bits: np.uint64) -> tuple[int, np
 
 @kernel
 def classify_word_end(data: Bytes, at: int, end: int, rules: WordRules) -> int:
-    """Return what ends a word of ASCII letters at `at`: SPACE, STANDALONE, or UNCLASSIFIED if the word must be written
-    out.
+    """Classify the character after a word of ASCII letters or digits that ends at `at`.
+
+    Returns:
+        SPACE for white space or the end of the range; STANDALONE for a character that ends the word and must be read
+        next; UNCLASSIFIED if `write_words` has to process the word.
     """
     if at >= end:
         return SPACE if at == end else UNCLASSIFIED
@@ -123,13 +134,23 @@ def classify_word_end(data: Bytes, at: int, end: int, rules: WordRules) -> int:
 def write_words(
     data: Bytes, at: int, end: int, rules: WordRules, buffer: WordBuffer, max_characters: int
 ) -> tuple[int, int, int]:
-    """Write words from `at` on into the buffer, until the range ends, the buffer is full, or ASCII letters are likely
-    to follow.
+    """Normalize words of data[at:end] one character at a time and write them to the buffer.
 
-    max_characters: nothing of a word is written after this many; its number of characters then tells so
+    It stops at the end of the range, when the buffer is full, or when the text continues with ASCII letters, for which
+    there is a faster path.
 
-    Returns the byte to continue at, the number of words, and the reason if there is no word: DONE, NEEDS_BUFFER for a
-    word that does not fit, or NEEDS_REFERENCE for one with a character that is UNDECIDED.
+    Args:
+        data: the bytes of all texts
+        at: byte offset of the first word
+        end: end of the range
+        rules: the character tables
+        buffer: filled with the words
+        max_characters: no further characters of a word are written once it has more than this, but its character count
+            then exceeds the limit
+
+    Returns:
+        The byte offset to continue at, the number of words written, and a reason. If no word was written, the reason is
+        DONE, NEEDS_BUFFER (the word does not fit) or NEEDS_REFERENCE (a character is UNDECIDED).
     """
     classes, replacements, pool, byte_classes, _ = rules
     text, word_ends, characters = buffer
@@ -180,7 +201,7 @@ def write_words(
 
 @kernel
 def locate_space(data: Bytes, at: int, end: int, rules: WordRules) -> int:
-    """Return the place of the next space, or the end."""
+    """Return the offset of the next white space in data[at:end], or `end`."""
     while at < end:
         code, width = decode(data, at)
         if rules.classes[code] == SPACE:
@@ -191,7 +212,7 @@ def locate_space(data: Bytes, at: int, end: int, rules: WordRules) -> int:
 
 @kernel
 def pack_word(text: Bytes, start: int, length: int) -> tuple[np.uint64, np.uint64]:
-    """Return bytes 0-7 and 8-15 of a word in a buffer, as `load_ascii_word` has them."""
+    """Return bytes 0-7 and 8-15 of a word in the buffer, in the format of `load_ascii_word`."""
     return keep_bytes(load8(text, start), length), keep_bytes(load8(text, start + 8), max(0, length - 8))
 
 
@@ -199,14 +220,19 @@ def pack_word(text: Bytes, start: int, length: int) -> tuple[np.uint64, np.uint6
 def count_bert_words(
     ranges: Ranges, rules: WordRules, table: WordTable, standalone_counts: Int64s, buffer: WordBuffer, state: Int64s
 ) -> int:
-    """Count the words of the ranges from `state` on.
+    """Count BERT's words in the texts of `ranges`, continuing from `state`.
 
-    standalone_counts: int64 [128], added to: counts of ASCII bytes that are words by themselves, which do not go into
-                       the table
-    state:             int64 [3], the range, the byte in it, and how many words of the buffer are counted; changed
+    Args:
+        table: incremented in place
+        standalone_counts: int64 [128], incremented in place for each ASCII character that is a word by itself. These
+            words are not added to the table.
+        buffer: scratch space for normalized words
+        state: int64 [3], updated in place: the index of the current range, the byte offset in the data, and the number
+            of words in the buffer that are already counted
 
-    Returns DONE, or what it needs to be called again: NEEDS_ROOM, a larger table; NEEDS_BUFFER, a larger word buffer;
-    NEEDS_REFERENCE, the reference's words from `state` up to the next space.
+    Returns:
+        DONE, or what is needed before calling again: NEEDS_ROOM (a larger table), NEEDS_BUFFER (a larger word buffer)
+        or NEEDS_REFERENCE (the text from `state` to the next space must be split with `BertWords.split`).
     """
     data, starts, ends = ranges
     r, at = state[0], state[1]
@@ -245,8 +271,8 @@ def count_bert_words(
 
 @kernel
 def _count_buffered_words(buffer: WordBuffer, num_words: int, table: WordTable, done: int) -> int:
-    """Count the words in the buffer from word `done` on; return the first for which the table has no room, or their
-    number.
+    """Count the words in the buffer, starting with word `done`. Returns the first word that did not fit in the table,
+    or `num_words`.
     """
     text, word_ends, _ = buffer
     for w in range(done, num_words):

@@ -1,6 +1,6 @@
 """Tables that tell what each character of a text becomes on its way into words, taken from the reference itself.
 
-Promise: the tables that `probe_characters` makes tell for every code point what a normaliser and a pre-tokeniser do
+Promise: the tables that `probe_characters` makes tell for every code point what a normalizer and a pre-tokenizer do
 with it between two digits. That is what they do with it anywhere, with one exception: if accents are stripped, marks
 are first put into canonical order (Unicode, chapter 3.11), so two marks that are kept may change places. Code points
 with a mark that is kept are therefore of the class `UNDECIDED`: the text from them to the next space has to be given to
@@ -9,7 +9,7 @@ the reference.
 Nothing is taken from Python's own tables of Unicode, which are of another version than the reference's: rules written
 over them were wrong for a quarter of all code points.
 
-Cost: 0.6 to 1.3 s of CPU time for one pair of normaliser and pre-tokeniser, asked in blocks of like characters; they
+Cost: 0.6 to 1.3 s of CPU time for one pair of normalizer and pre-tokenizer, asked in blocks of like characters; they
 are kept with the machine code (`corpora.kernels.array_cache`). In memory 5.6 MB.
 """
 
@@ -39,12 +39,14 @@ FindWords = Callable[[str], list[str]]
 
 
 class CharacterTables(NamedTuple):
-    """The class of each code point, and what it becomes.
+    """The class and the normalized form of each code point.
 
-    classes:      uint8 for each code point: LETTER (of a word), SPACE (between words), STANDALONE (a word by itself),
-                  DROPPED, or UNDECIDED (the character is not enough to tell)
-    replacements: uint32 for each code point: 0 if it stays itself, else place in the pool, characters and bytes
-    pool:         uint8, UTF-8, and eight bytes more, so that a text can be loaded eight bytes at a time
+    Attributes:
+        classes: uint8 [code points]: LETTER (part of a word), SPACE (separates words), STANDALONE (a word by itself),
+            DROPPED, or UNDECIDED (depends on the surrounding characters)
+        replacements: uint32 [code points], 0 if the character does not change, otherwise offset in the pool << 8 |
+            number of characters << 5 | number of bytes
+        pool: uint8, the replacements in UTF-8, followed by eight bytes of padding for reads of eight bytes at a time
     """
 
     classes: Bytes
@@ -53,7 +55,7 @@ class CharacterTables(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """A run of code points of one class; `text` is what they become, or None if they stay as they are."""
+    """Consecutive code points of one class. `text` is their replacement, or None if they do not change."""
 
     first: int
     num_codes: int
@@ -65,7 +67,7 @@ class _Run(NamedTuple):
 def build_bert_tables(
     clean_text: bool, handle_chinese_chars: bool, strip_accents: bool | None, lowercase: bool
 ) -> CharacterTables:
-    """Build the tables of BertNormalizer and BertPreTokenizer; they are probed once and kept on disk."""
+    """Build the character tables of BertNormalizer and BertPreTokenizer. They are computed once and cached on disk."""
     normalizer = normalizers.BertNormalizer(
         clean_text=clean_text,
         handle_chinese_chars=handle_chinese_chars,
@@ -86,15 +88,18 @@ def build_bert_tables(
 def probe_characters(
     normalizer: normalizers.Normalizer, pre_tokenizer: pre_tokenizers.PreTokenizer, *, reorders: bool
 ) -> CharacterTables:
-    """Build the tables of a normaliser and a pre-tokeniser by asking them for every code point.
+    """Build character tables by running a normalizer and a pre-tokenizer on every code point.
 
-    reorders: whether the normaliser puts marks into canonical order
+    Args:
+        normalizer: the normalizer
+        pre_tokenizer: the pre-tokenizer
+        reorders: whether the normalizer puts combining marks into canonical order
     """
     return _build_tables(_iter_runs(normalizer, pre_tokenizer, reorders))
 
 
 def _build_tables(runs: Iterable[_Run]) -> CharacterTables:
-    """Build the tables of runs that have each code point once, in order."""
+    """Build character tables from runs that cover every code point in order."""
     classes, replacements = np.zeros(NUM_CODE_POINTS, np.uint8), np.zeros(NUM_CODE_POINTS, np.uint32)
     pool, end = bytearray(), 0
     for first, number, kind, text in runs:
@@ -113,7 +118,7 @@ def _build_tables(runs: Iterable[_Run]) -> CharacterTables:
 def _iter_runs(
     normalizer: normalizers.Normalizer, pre_tokenizer: pre_tokenizers.PreTokenizer, reorders: bool
 ) -> Iterator[_Run]:
-    """Yield what becomes of all code points, in order."""
+    """Yield the class and replacement of all code points in order. Blocks of 256 that behave alike are one run."""
 
     def words(normal: str) -> list[str]:
         text = PreTokenizedString(normal)
@@ -137,8 +142,9 @@ def _iter_runs(
 def _iter_single_runs(
     first: int, normalizer: normalizers.Normalizer, find_words: FindWords, reorders: bool
 ) -> Iterator[_Run]:
-    """Yield what becomes of each code point of a block: the ASCII ones are normalised one by one, the others in one
-    call.
+    """Yield the class and replacement of each code point in a block.
+
+    ASCII characters are normalized one at a time, all others in a single call.
     """
     codes = range(first, first + _BLOCK_SIZE)
     ascii_ones = [normalizer.normalize_str(f"0{chr(code)}0")[1:-1] for code in codes if code < 0x80]
@@ -154,7 +160,12 @@ def _iter_single_runs(
 
 
 def _classify_characters(normal: list[str], find_words: FindWords) -> list[tuple[int, str]]:
-    """Return the class of each character and its text in a word, from what the normaliser has made of it."""
+    """Return the class of each character and its text within a word.
+
+    Args:
+        normal: the normalized form of each character
+        find_words: splits a normalized text into words
+    """
     kept = "0".join(text for text in normal if text)
     parts = find_words(f"0{kept}0")
     if len(parts) == 1:
@@ -166,7 +177,7 @@ def _classify_characters(normal: list[str], find_words: FindWords) -> list[tuple
 
 
 def _classify_character(normal: str, find_words: FindWords) -> tuple[int, str]:
-    """Return the class of one character and its text in a word, from its words between two digits."""
+    """Return the class of one character and its text within a word, by splitting it between two digits."""
     if not normal:
         return DROPPED, ""
     parts = find_words(f"0{normal}0")
@@ -180,8 +191,8 @@ def _classify_character(normal: str, find_words: FindWords) -> tuple[int, str]:
 
 
 def _is_reordered(text: str) -> bool:
-    """Return whether canonical order moves one of the characters between a mark that comes late and one that comes
-    early.
+    """Return whether putting the text into canonical order would move one of its characters past a neighboring
+    combining mark.
     """
     between = f"{_LATE_MARK}{f'{_EARLY_MARK}{_LATE_MARK}'.join(text)}{_EARLY_MARK}"
     return bool(normalizers.NFD().normalize_str(between) != between)

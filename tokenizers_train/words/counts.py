@@ -24,17 +24,19 @@ from tokenizers_train.words.table import COUNTS_SCHEMA, WordCounts, merge_sorted
 
 
 class WordRule(Protocol):
-    """A rule by which a text becomes words."""
+    """A rule that splits text into words."""
 
     @property
     def settings(self) -> dict[str, Json]:
-        """The settings that identify the rule in a fingerprint."""
+        """Settings of the rule that are part of the fingerprint of stored word counts."""
 
     def split(self, text: str) -> list[str]:
-        """Return the words of a text as the reference finds them: the definition of the rule."""
+        """Split a text into words with the Hugging Face tokenizers library, which defines the rule."""
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> pa.Table:
-        """Count each word in the ranges data[starts[r]:ends[r]]: a table with the schema `table.COUNTS_SCHEMA`."""
+        """Count the words in the texts data[starts[r]:ends[r]]. Returns a table with the schema
+        `table.COUNTS_SCHEMA`.
+        """
 
 
 Weight: TypeAlias = Fraction | int | float
@@ -43,7 +45,7 @@ MAX_TOTAL = 1 << 53  # so that sums over pairs of letters stay below 2^63 as wel
 
 
 def count_words_plain(rule: WordRule, texts: pa.Array) -> WordCounts:
-    """Count the words that the reference finds in each text: the plain form of `count_words`, for tests."""
+    """Count the words that `rule.split` returns. This is the reference implementation for testing `count_words`."""
     counts: Counter[str] = Counter()
     for text in texts.to_pylist():
         counts.update(rule.split(text))
@@ -51,28 +53,38 @@ def count_words_plain(rule: WordRule, texts: pa.Array) -> WordCounts:
 
 
 def count_words(rule: WordRule, texts: pa.Array) -> WordCounts:
-    """Count each word of a rule in a column of texts (large_string without nulls).
+    """Count the words in a column of texts.
 
-    Raises InputError for a column of another type, with nulls, or that is not valid UTF-8.
+    Args:
+        rule: the rule that splits text into words
+        texts: large_string column without nulls
+
+    Returns:
+        A table with the schema `table.COUNTS_SCHEMA`.
+
+    Raises:
+        InputError: If the column is not large_string (or large_binary with valid UTF-8), or has nulls.
     """
     data, offsets = text_buffers(texts)
     return rule.count(data, offsets[:-1], offsets[1:])
 
 
 def merge_counts(parts: Iterable[WordCounts], weights: Sequence[Weight] | None = None) -> WordCounts:
-    """Add up the counts of all parts.
+    """Add up several tables of word counts, optionally with weights.
 
-    Counts stay integers: weights become the smallest whole numbers in their ratio (`to_whole_weights`), so 1 and 1/2
-    count the first part twice and the second once, and no part counts below its true numbers. `min_frequency` of a
-    vocabulary is compared with the weighted counts.
+    Counts stay integers, because weights are scaled to the smallest integers in the same ratio (see
+    `to_whole_weights`). With the weights 1 and 1/2, the first part counts twice and the second once, so no count
+    becomes lower than the true one. The `min_frequency` of a vocabulary is compared with these weighted counts.
 
-    Parts are taken one after another, and two tables are merged as soon as the first is no longer than twice the
-    second. So memory is that of the words of the whole in some two tables, and of one part.
+    Parts are read one at a time. Two merged tables are combined once the earlier one is at most twice as long as the
+    later one, so memory holds about two tables of all words, and one part.
 
-    parts:   tables of counts, each sorted by word
-    weights: one per part, greater than 0; default: each part counts once
+    Args:
+        parts: tables of counts, each sorted by word
+        weights: one positive weight per part (default: all parts count once)
 
-    Raises InputError if a weight is not positive, or the weighted counts add up to more than 2^53.
+    Raises:
+        InputError: If a weight is not positive, or if the weighted counts add up to more than 2^53.
 
     >>> few, many = (_build_table(Counter(text.split())) for text in ("a b", "a a"))
     >>> merge_counts([few, many], [Fraction(1, 2), 1]).to_pylist()
@@ -99,7 +111,7 @@ def merge_counts(parts: Iterable[WordCounts], weights: Sequence[Weight] | None =
 
 
 def merge_two_counts(one: WordCounts, other: WordCounts) -> WordCounts:
-    """Add up two tables of counts, each in one chunk."""
+    """Add up two tables of word counts. Each must be sorted by word and have a single chunk per column."""
     if not one.num_rows or not other.num_rows:
         return one if one.num_rows else other
     columns = [(*text_buffers(each["word"].chunk(0)), each["count"].to_numpy()) for each in (one, other)]
@@ -114,10 +126,12 @@ def merge_two_counts(one: WordCounts, other: WordCounts) -> WordCounts:
 
 
 def to_whole_weights(weights: Iterable[Weight]) -> list[int]:
-    """Return the smallest whole numbers in the ratio of the weights. A float is taken as the decimal that it is written
-    as.
+    """Return the smallest integers that have the same ratio as the weights.
 
-    Raises InputError if a weight is not positive.
+    A float is interpreted as the decimal that it is printed as, so 0.7 is exactly 7/10.
+
+    Raises:
+        InputError: If a weight is not positive.
 
     >>> to_whole_weights([1, Fraction(1, 2), 0.7])
     [10, 5, 7]
@@ -136,6 +150,6 @@ def to_whole_weights(weights: Iterable[Weight]) -> list[int]:
 
 
 def _build_table(counts: Counter[str]) -> WordCounts:
-    """Build a table of counts, its words in ascending order of their bytes (which is that of code points)."""
+    """Build a table of word counts, sorted by word."""
     words = sorted(counts)
     return pa.table([words, [counts[word] for word in words]], schema=COUNTS_SCHEMA)

@@ -1,6 +1,6 @@
 """GPT-2's words: runs of letters, of digits or of other marks, each with the space before it.
 
-Promise: the words that Hugging Face's ByteLevel pre-tokeniser finds with GPT-2's regular expression (Radford et al.
+Promise: the words that Hugging Face's ByteLevel pre-tokenizer finds with GPT-2's regular expression (Radford et al.
 2019, section 2.2, and the encoder published with it). They follow each other without a gap: joined, they are the text,
 with a space before it if one is to be added. Case and accents stay.
 
@@ -8,7 +8,7 @@ The class of a character is in a table that the reference itself filled in: it w
 one text, and its cuts are the changes of class. Above, no character is assigned a letter, a digit or white space.
 
 Cost: on 8 MB of English novels words are counted at 87 MB/s of CPU time; some 17 ns a word are for finding its end; the
-reference's pre-tokeniser made 1.9 MB/s in the same minutes. The table has 256 kB, takes 0.3 s and is then kept on disk.
+reference's pre-tokenizer made 1.9 MB/s in the same minutes. The table has 256 kB, takes 0.3 s and is then kept on disk.
 Text without spaces (Chinese, Thai) gives long words, hardly two of them equal.
 """
 
@@ -39,9 +39,10 @@ _DECODER = decoders.ByteLevel()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpt2Words:
-    """The word rule of a byte-level BPE vocabulary.
+    """The word rule of GPT-2 and RoBERTa: letters, digits or other characters, each with the space before them.
 
-    add_prefix_space: read a text that does not begin with a space (U+0020) as if one were before it, unless it is empty
+    Args:
+        add_prefix_space: whether to put a space before a text that is not empty and does not begin with one
 
     >>> Gpt2Words().split("It's  1st.\\n")
     ['It', "'s", ' ', ' 1', 'st', '.', '\\n']
@@ -53,19 +54,22 @@ class Gpt2Words:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """The settings that identify the rule in a fingerprint."""
+        """Settings that are part of the fingerprint of stored word counts. `add_prefix_space` is included only if it is
+        true.
+        """
         prefix: dict[str, Json] = {"add_prefix_space": True} if self.add_prefix_space else {}
         return {"pre_tokenizer": "gpt2", **prefix}
 
     def split(self, text: str) -> list[str]:
-        """Return the words of a text as the reference's pre-tokeniser finds them: the definition of the rule."""
+        """Split a text into words with Hugging Face's ByteLevel pre-tokenizer, which defines the rule."""
         letters = build_gpt2_pre_tokenizer(self.add_prefix_space).pre_tokenize_str(text)
         return [_DECODER.decode([word]) for word, _ in letters]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count each word in the ranges data[starts[r]:ends[r]].
+        """Count GPT-2's words in the texts data[starts[r]:ends[r]].
 
-        Raises InputError if one does not lie inside the data, splits a character or is not valid UTF-8.
+        Raises:
+            InputError: If a text is not inside the data, splits a UTF-8 character or is not valid UTF-8.
         """
         check_texts(data, starts, ends)
         data, starts, ends = to_kernel_buffer(data), read_only(starts), read_only(ends)
@@ -78,28 +82,31 @@ class Gpt2Words:
 
 
 def to_kernel_buffer(data: Bytes) -> Bytes:
-    """Return the same bytes as kernels take them: read-only, and eight or more (padded with zeros)."""
+    """Return the bytes as a read-only array, padded with zeros to at least eight bytes."""
     return read_only(data if len(data) >= 8 else np.pad(data, (0, 8 - len(data))))
 
 
 @lru_cache(maxsize=2)
 def build_gpt2_pre_tokenizer(add_prefix_space: bool = False) -> pre_tokenizers.ByteLevel:
-    """Build the reference's pre-tokeniser; it cuts a text, and writes each byte of a word as a letter of its own."""
+    """Build Hugging Face's ByteLevel pre-tokenizer, which writes each byte of a word as one letter."""
     return pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space, use_regex=True)
 
 
 @lru_cache(maxsize=1)
 def load_character_classes() -> Bytes:
-    """Return the class of each character below U+40000: uint8; probed once and kept on disk."""
+    """Return the class (LETTER, NUMBER, SPACE or OTHER) of each code point below U+40000, as uint8 [0x40000].
+
+    The table is computed once with the ByteLevel pre-tokenizer and cached on disk.
+    """
     name = f"GPT-2's characters, tokenizers {tokenizers.__version__}"
     return read_or_make_arrays(name, __file__, lambda: {"classes": _probe_classes()})["classes"]
 
 
 def _probe_classes() -> Bytes:
-    """Ask the reference for the class of each character below U+40000.
+    """Determine the class of each code point below U+40000 with the ByteLevel pre-tokenizer.
 
-    ASCII is asked for one by one, the others run by run: in a text of all of them, only a change of class (or white
-    space, which divides itself) can end a word.
+    ASCII characters are tested one at a time. All others are put into a single text, in which each word has characters
+    of one class.
     """
     classes = np.full(TABLE_SIZE, OTHER, np.uint8)
     for code in range(0x80):
@@ -112,7 +119,9 @@ def _probe_classes() -> Bytes:
 
 
 def _classify_character(character: str) -> int:
-    """Return the reference's class of a character: whether it stays with a letter, a digit or a mark; else SPACE."""
+    """Return LETTER, NUMBER or OTHER if the character stays in one word with a letter, digit or punctuation mark, else
+    SPACE.
+    """
     for kind, neighbour in ((LETTER, "a"), (NUMBER, "0"), (OTHER, "!")):
         if Gpt2Words().split(neighbour + character) == [neighbour + character]:
             return kind

@@ -37,21 +37,23 @@ _TOP_BIT = np.uint64(0x80)
 
 @kernel
 def load8_padded(data: Bytes, at: int) -> np.uint64:
-    """Return the eight bytes at `at`, with zeros after the end of the buffer (which has eight bytes or more)."""
+    """Load the eight bytes at `at`. Bytes after the end of `data` are zero; `data` must have at least eight bytes."""
     place = min(at, len(data) - 8)
     return load8(data, place) >> np.uint64((at - place) << 3)
 
 
 @kernel
 def load16_padded(data: Bytes, at: int, length: int) -> tuple[np.uint64, np.uint64]:
-    """Return bytes 0-7 and 8-15 of a word, with zeros after its end."""
+    """Load bytes 0-7 and 8-15 of a word. Bytes after its end are zero."""
     low, high = load8_padded(data, at), load8_padded(data, min(at + 8, len(data) - 1))
     return keep_bytes(low, length), keep_bytes(high, max(length - 8, 0))
 
 
 @kernel
 def prepend_space(data: Bytes, at: int, end: int) -> Bytes:
-    """Return the bytes data[at:end] with a space before them, in a buffer of eight bytes or more."""
+    """Return a copy of data[at:end] with a space before it. It is padded to at least eight bytes, and the padding is
+    not initialized.
+    """
     word = np.empty(max(end - at + 1, 8), np.uint8)
     word[0] = BLANK
     for i in range(at, end):
@@ -61,12 +63,14 @@ def prepend_space(data: Bytes, at: int, end: int) -> Bytes:
 
 @kernel
 def compute_plain_length(word: np.uint64, room: int) -> int:
-    """Return the length of the word that begins these eight bytes; 0 if `locate_word_end` has to tell.
+    """Return the length of the word at the start of these eight bytes, or 0 if `locate_word_end` must be called.
 
-    The length may be greater than `room` if the text ends with the word. All kinds of words are looked for at once: a
-    question to the processor that needs no answer costs less than one that it answers wrongly.
+    The length may exceed `room` if the word reaches the end of the text. All kinds of words are checked without
+    branching, because an unneeded check costs less than a mispredicted branch.
 
-    room: how many of the eight bytes belong to the text
+    Args:
+        word: eight bytes, the first one lowest
+        room: number of these bytes that belong to the text
     """
     first = word & _BYTE
     lead = _ONE if first == BLANK else _ZERO
@@ -90,10 +94,11 @@ def compute_plain_length(word: np.uint64, room: int) -> int:
 
 @kernel
 def locate_word_end(data: Bytes, at: int, end: int, classes: Bytes, has_assumed_space: bool) -> int:
-    """Return the end of any word at `at`, by the alternatives of the expression in its order.
+    """Return the end of the word at `at`, trying the alternatives of GPT-2's regular expression in order.
 
-    has_assumed_space: a space is assumed before the character at `at`, which is not one; the word may end at `at`: then
-                       it is only that space
+    Args:
+        has_assumed_space: whether to assume a space before `at`, at which there must be no space. If the word is only
+            the assumed space, `at` is returned.
     """
     word = load8_padded(data, at)
     length = 0 if has_assumed_space else _measure_contraction(word, end - at)
@@ -125,7 +130,7 @@ def locate_word_end(data: Bytes, at: int, end: int, classes: Bytes, has_assumed_
 
 @kernel
 def _mark_kind(word: np.uint64, kind: int) -> np.uint64:
-    """Return 0x80 in each byte that is ASCII and of a kind (not white space)."""
+    """Return 0x80 in each byte that is an ASCII character of the given class. The class must not be SPACE."""
     letters, digits = flag_letters(word), flag_digits(word)
     others = ~(letters | digits | flag_spaces(word) | word) & TOP_BITS
     return letters if kind == LETTER else digits if kind == NUMBER else others
@@ -133,7 +138,9 @@ def _mark_kind(word: np.uint64, kind: int) -> np.uint64:
 
 @kernel
 def _measure_contraction(word: np.uint64, room: int) -> int:
-    """Return the length of a contraction ('s 't 'm 'd 're 've 'll) that begins these bytes; 0 if there is none."""
+    """Return the length of an English contraction ('s 't 'm 'd 're 've 'll) at the start of the bytes, or 0 if there is
+    none.
+    """
     first, second, third = word & _BYTE, word >> np.uint64(8) & _BYTE, word >> np.uint64(16) & _BYTE
     length = 0
     if first == _APOSTROPHE and room > 1:
@@ -154,11 +161,18 @@ def count_gpt2_words(
     table: WordTable,
     position: Int64s,
 ) -> bool:
-    """Add the words of the ranges from `position` on to the table.
+    """Count GPT-2's words in the texts data[starts[r]:ends[r]], continuing from `position`.
 
-    position: int64 [2], the range, and the byte in it or `NOT_STARTED`
+    Args:
+        classes: the class of each code point (see `load_character_classes`)
+        add_prefix_space: whether to put a space before a text that does not begin with one
+        table: incremented in place
+        position: int64 [2], the index of the current text, and the byte offset in the data, or `NOT_STARTED` for the
+            start of the text
 
-    Returns False with the position of the first word that the table has no room for, or True if all are counted.
+    Returns:
+        True if all words are counted. False if the table is full: `position` is then set to the first word that did not
+        fit; grow the table and call again.
     """
     first_byte = position[1]
     for r in range(position[0], len(starts)):

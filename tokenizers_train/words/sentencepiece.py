@@ -1,11 +1,11 @@
 """SentencePiece's words, as ALBERT has them: what white space divides, each with U+2581 before it.
 
-Promise: the words that the normaliser and pre-tokeniser of transformers' AlbertTokenizer find in a text (Kudo and
-Richardson 2018; ALBERT's settings: two grave accents or apostrophes are a quotation mark, NFKD, accents off, small
-letters). Marks stay with the word they are at. U+2581 in a text begins a word, as a space does. Every word begins with
+Promise: the words that the normalizer and pre-tokenizer of transformers' AlbertTokenizer find in a text (Kudo and
+Richardson 2018; ALBERT's settings: two grave accents or apostrophes are a quotation mark, NFKD, accents off, lower
+case). Marks stay with the word they are at. U+2581 in a text begins a word, as a space does. Every word begins with
 U+2581, the first one of a text too: a sentence has the same words at the beginning of a text and after another one.
 
-What becomes of a character is in a table that the reference itself filled in. None of its steps looks at a neighbour,
+What becomes of a character is in a table that the reference itself filled in. None of its steps looks at a neighbor,
 except the one that joins quotes, which the kernel does itself: NFKD puts marks in order, but then they go.
 
 Cost: counting, 42 MB/s of CPU time on English novels; the reference's words came at 2.0 in the same minutes (a word has
@@ -44,11 +44,12 @@ _LAST_SPACE = 0x3000  # no character after it is white space
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentencePieceWords:
-    """The word rule of a Unigram vocabulary.
+    """The word rule of ALBERT: splits at white space and puts U+2581 before each word.
 
-    lowercase:     make letters small
-    strip_accents: take characters apart (NFKD: also wide forms, ligatures, fractions) and drop accents; if false,
-                   characters stay whole
+    Args:
+        lowercase: whether to lower-case the text
+        strip_accents: whether to apply NFKD, which also decomposes ligatures, fractions and wide forms, and to remove
+            accents
 
     >>> SentencePieceWords().split("``Na\u00efve?'' No.")
     ['\u2581"naive?"', '\u2581no.']
@@ -59,20 +60,21 @@ class SentencePieceWords:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """The settings that identify the rule in a fingerprint."""
+        """Settings that are part of the fingerprint of stored word counts."""
         return {"pre_tokenizer": "metaspace", "lowercase": self.lowercase, "strip_accents": self.strip_accents}
 
     def split(self, text: str) -> list[str]:
-        """Return the words of a text as the reference's normaliser and pre-tokeniser find them: the definition of the
-        rule.
+        """Split a text into words with the normalizer and pre-tokenizer of transformers' AlbertTokenizer, which define
+        the rule.
         """
         normalized = build_albert_normalizer(self.lowercase, self.strip_accents).normalize_str(text)
         return [word for word, _ in build_metaspace().pre_tokenize_str(normalized)]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count each word in the ranges data[starts[r]:ends[r]].
+        """Count ALBERT's SentencePiece words in the texts data[starts[r]:ends[r]].
 
-        Raises InputError if one does not lie inside the data, splits a character or is not valid UTF-8.
+        Raises:
+            InputError: If a text is not inside the data, splits a UTF-8 character or is not valid UTF-8.
         """
         check_texts(data, starts, ends)
         table, state = build_table(), np.array([0, -1, 0], np.int64)
@@ -82,13 +84,13 @@ class SentencePieceWords:
 
     @property
     def character_rules(self) -> CharacterRules:
-        """The table that tells what each character becomes."""
+        """A table of what ALBERT's normalizer does with each character."""
         return _load_character_rules(self.lowercase, self.strip_accents)
 
 
 @lru_cache(maxsize=4)
 def build_albert_normalizer(lowercase: bool, strip_accents: bool) -> normalizers.Sequence:
-    """Build the reference's normaliser, step by step as transformers' AlbertTokenizer has it."""
+    """Build the normalizer of transformers' AlbertTokenizer."""
     steps: list[normalizers.Normalizer] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if strip_accents:
         steps += [normalizers.NFKD(), normalizers.StripAccents()]
@@ -99,7 +101,7 @@ def build_albert_normalizer(lowercase: bool, strip_accents: bool) -> normalizers
 
 @lru_cache(maxsize=1)
 def build_metaspace() -> pre_tokenizers.Sequence:
-    """Build the reference's pre-tokeniser: it cuts at white space, then puts U+2581 before each word."""
+    """Build ALBERT's pre-tokenizer, which splits at white space and puts U+2581 before each word."""
     return pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(replacement=WORD_MARK, prepend_scheme="always")]
     )
@@ -107,7 +109,7 @@ def build_metaspace() -> pre_tokenizers.Sequence:
 
 @lru_cache(maxsize=4)
 def _load_character_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:
-    """Return the table of characters; it is probed once and kept on disk."""
+    """Return the table of normalized characters. It is computed once and cached on disk."""
     name = f"ALBERT's characters, {lowercase=}, {strip_accents=}, tokenizers {tokenizers.__version__}"
     return CharacterRules(
         **read_or_make_arrays(name, __file__, lambda: _probe_rules(lowercase, strip_accents)._asdict())
@@ -115,7 +117,7 @@ def _load_character_rules(lowercase: bool, strip_accents: bool) -> CharacterRule
 
 
 def _probe_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:
-    """Build the table of characters by asking the reference."""
+    """Build the table of normalized characters by running ALBERT's normalizer on every assigned code point."""
     spaces = _find_white_space()
     replacements = dict(_iter_changed_characters(build_albert_normalizer(lowercase, strip_accents)))
     replacements |= {space: space for space in spaces}
@@ -134,7 +136,9 @@ def _probe_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:
 
 
 def _iter_changed_characters(normalizer: normalizers.Sequence) -> Iterator[tuple[str, str]]:
-    """Yield the characters that change, and what becomes of them; they are asked for many at a time."""
+    """Yield each character that the normalizer changes, and its replacement. Characters that are not ASCII are tested
+    in batches.
+    """
     for code in range(0x80):
         if (text := normalizer.normalize_str(chr(code))) != chr(code):
             yield chr(code), text
@@ -149,7 +153,7 @@ def _iter_changed_characters(normalizer: normalizers.Sequence) -> Iterator[tuple
 
 @lru_cache(maxsize=1)
 def _find_white_space() -> frozenset[str]:
-    """Return the characters at which the reference's pre-tokeniser cuts."""
+    """Return the characters at which ALBERT's pre-tokenizer splits a text."""
     text = "".join(map(chr, range(_LAST_SPACE + 1)))
     is_kept = np.zeros(len(text), np.bool_)
     for _, (start, end) in pre_tokenizers.WhitespaceSplit().pre_tokenize_str(text):

@@ -2,7 +2,7 @@
 
 Promise: the words of `SentencePieceWords.split`; no byte outside a range has a part in a word. A text is cut into
 *chunks* at ASCII white space. `write_next_word` gives the words of a chunk, mostly one, written as the reference's
-normaliser writes them; a chunk of a million letters takes as long a letter as a short one.
+normalizer writes them; a chunk of a million letters takes as long a letter as a short one.
 
 Cost: see `tokenizers_train.words.sentencepiece`; a buffer of eleven bytes for each byte of the longest chunk; what is
 not needed of it is not touched.
@@ -34,12 +34,13 @@ _EIGHT, _TOP_BYTE = np.uint64(8), np.uint64(56)
 
 
 class CharacterRules(NamedTuple):
-    """What each character becomes: character c has the entry entries[pages[c // PAGE_SIZE] * PAGE_SIZE + c %
+    """The normalized form of each character. Character c has the entry entries[pages[c // PAGE_SIZE] * PAGE_SIZE + c %
     PAGE_SIZE].
 
-    pages:   uint16; page 0 is one of characters that stay as they are
-    entries: uint32, place in the pool << 8 | bytes; 0 for a character that stays as it is
-    pool:    uint8, what characters become, in UTF-8; all white space is a space in it, and divides words
+    Attributes:
+        pages: uint16, the index of the page of each 256 code points. Characters of page 0 do not change.
+        entries: uint32, offset in the pool << 8 | number of bytes, or 0 if the character does not change
+        pool: uint8, the replacements in UTF-8. A space in a replacement separates words.
     """
 
     pages: UInt16s
@@ -55,7 +56,7 @@ def is_ascii_space(byte: int) -> bool:
 
 @kernel
 def locate_chunk_end(data: Bytes, at: int, end: int) -> int:
-    """Return the end of the chunk that continues at `at`: ASCII white space, or the end of the range."""
+    """Return the offset of the next ASCII white space in data[at:end], or `end`."""
     while at < end and not is_ascii_space(data[at]):
         at += 1
     return at
@@ -63,10 +64,12 @@ def locate_chunk_end(data: Bytes, at: int, end: int) -> int:
 
 @kernel
 def load_short_chunk(data: Bytes, at: int, end: int) -> tuple[np.uint64, np.uint64, int]:
-    """Return the bytes above the space from `at` on, at most 16, as two words with zeros after the end; and their
-    number.
+    """Load up to 16 bytes from `at` on, stopping before the first byte that is white space or a control character.
 
-    They are a whole chunk if `is_chunk_end` is true of the place after them.
+    The bytes end a chunk (text between ASCII white space) if `is_chunk_end` is true for the offset after them.
+
+    Returns:
+        Bytes 0-7, bytes 8-15 and the number of bytes. The first byte is the lowest, and missing bytes are zero.
     """
     if at + MAX_SHORT_CHUNK_BYTES <= len(data):
         low, high = load8(data, at), load8(data, at + 8)
@@ -83,13 +86,13 @@ def load_short_chunk(data: Bytes, at: int, end: int) -> tuple[np.uint64, np.uint
 
 @kernel
 def is_chunk_end(data: Bytes, at: int, end: int) -> bool:
-    """Return whether a chunk that reaches to `at` ends there."""
+    """Return whether `at` is the end of the range or the offset of ASCII white space."""
     return at == end or is_ascii_space(data[at])
 
 
 @kernel
 def _mark_low_bytes(word: np.uint64) -> np.uint64:
-    """Return 0x80 in each byte from 0 to the space."""
+    """Return 0x80 in each byte with a value from 0 to 32 (the space)."""
     return ~((word & _LOW_SEVEN) + _ABOVE_SPACE) & ~word & _TOP_BITS
 
 
@@ -103,7 +106,9 @@ def _mark_quotes(word: np.uint64) -> np.uint64:
 
 @kernel
 def _is_plain(low: np.uint64, high: np.uint64) -> bool:
-    """Return whether a short chunk is ASCII without two neighbouring quotes: except for capitals it stays as it is."""
+    """Return whether the bytes are all ASCII and have no two adjacent quotes, so that normalization only changes their
+    case.
+    """
     first, second = _mark_quotes(low), _mark_quotes(high)
     pairs = first & (first >> _EIGHT) | second & (second >> _EIGHT) | (first >> _TOP_BYTE) & second
     return bool(((low | high) & _TOP_BITS | pairs) == 0)
@@ -113,13 +118,19 @@ def _is_plain(low: np.uint64, high: np.uint64) -> bool:
 def write_next_word(
     data: Bytes, at: int, end: int, num_read: int, rules: CharacterRules, word: Bytes
 ) -> tuple[int, int, int]:
-    """Write the next word of data[at:end] into `word`.
+    """Write the next normalized word of data[at:end] to `word`.
 
-    num_read: how many bytes are read already of the text that the character at `at` becomes: more than 0 if that is
-              several words
-    word:     must have room for MARK_BYTES, and MAX_EXPANSION for each byte
+    Args:
+        data: the bytes of all texts
+        at: byte offset of the current character
+        end: end of the text
+        num_read: number of bytes of the current character's replacement that are already read. It is above 0 if the
+            replacement has several words.
+        rules: the table of normalized characters
+        word: filled with the word; needs MARK_BYTES bytes and MAX_EXPANSION bytes per byte of data[at:end]
 
-    Returns the place to continue at (`at`, `num_read`), and the bytes of the word: 0 if there is none left.
+    Returns:
+        The new `at`, the new `num_read` and the length of the word in bytes, which is 0 if there are no more words.
     """
     length = 0
     while at < end:
@@ -158,7 +169,7 @@ def write_next_word(
 
 @kernel
 def _start_word(word: Bytes, length: int) -> int:
-    """Write U+2581 if the word has no bytes yet; return its length."""
+    """Write U+2581 to `word` if it is still empty, and return its new length."""
     if length > 0:
         return length
     word[0], word[1], word[2] = _MARK_0, _MARK_1, _MARK_2
@@ -175,11 +186,17 @@ def count_sentencepiece_words(
     table: WordTable,
     state: Int64s,
 ) -> bool:
-    """Count the words of the ranges into the table.
+    """Count SentencePiece words in the texts data[starts[r]:ends[r]], continuing from `state`.
 
-    state: range, byte in it (-1: its beginning) and `num_read` of `write_next_word`; (0, -1, 0) at first
+    Args:
+        rules: the table of normalized characters
+        lowercase: whether to lower-case words
+        table: incremented in place
+        state: int64 [3], updated in place: the index of the current text, the byte offset in the data (-1 for the start
+            of the text), and `num_read` of `write_next_word`. Initialize it to (0, -1, 0).
 
-    Returns False if the table has no room: grow it and call again with the same state.
+    Returns:
+        True if all words are counted. False if the table is full: grow it and call again with the same state.
     """
     word = np.empty(1 << 10, np.uint8)
     for r in range(state[0], len(starts)):
@@ -212,7 +229,7 @@ def count_sentencepiece_words(
 
 @kernel
 def _add_plain_chunk(table: WordTable, low: np.uint64, high: np.uint64, length: int, lowercase: bool) -> bool:
-    """Count a plain chunk with U+2581 before it; return False if the table has no room."""
+    """Count an ASCII word with U+2581 before it. Returns False if the table is full."""
     if lowercase:
         low, high = lower_word(low), lower_word(high)
     first, second = low << _MARK_SHIFT | _PACKED_MARK, high << _MARK_SHIFT | low >> _MARK_REST

@@ -43,16 +43,20 @@ _ODD_BYTES, _ODD_PAIRS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000
 
 
 class WordTable(NamedTuple):
-    """Distinct words: the short ones in slots of `short`, long word n in pool[starts[n]:starts[n + 1]].
+    """A hash table that counts words. Words of at most 16 bytes are stored in `short`, longer ones in `pool`.
 
-    short:  uint64, four for each slot (a power of two of them): the word's bytes 0-7 and 8-15, the first one lowest and
-            zeros after the last, its length, its count; a length of 0 marks an empty slot
-    slots:  int32, a power of two of them: the long words by hash; -1 if empty
-    hashes: uint64, of each long word
-    starts: int64, the start of each long word in the pool, and the end of the last
-    counts: int64, of each long word
-    pool:   uint8, the bytes of the long words
-    used:   int64, how many short and how many long words there are, and the length of the one that found no room
+    Attributes:
+        short: uint64, four values per slot: bytes 0-7 of the word, bytes 8-15, its length and its count. The first byte
+            is the lowest, and missing bytes are zero. The length is 0 in an empty slot. The number of slots is a power
+            of two.
+        slots: int32, the hash table of long words. A slot has the index of a long word, or -1 if it is empty. The
+            number of slots is a power of two.
+        hashes: uint64, the hash of each long word
+        starts: int64, the offset of each long word in `pool`, and the end of the last one
+        counts: int64, the count of each long word
+        pool: uint8, the bytes of the long words
+        used: int64 [3], the number of short words, the number of long words, and the length of the last word that did
+            not fit
     """
 
     short: UInt64s
@@ -65,8 +69,12 @@ class WordTable(NamedTuple):
 
 
 def build_table(short_slots: int = 1 << 12, long_slots: int = 1 << 10, pool: int = 1 << 14) -> WordTable:
-    """Build an empty table with so many slots (powers of two, at least 4) and bytes of pool; all three grow when
-    needed.
+    """Build an empty table.
+
+    Args:
+        short_slots: number of slots for words of at most 16 bytes, a power of two of at least 4
+        long_slots: number of slots for longer words, a power of two of at least 4
+        pool: number of bytes for longer words
     """
     for slots in (short_slots, long_slots):
         assert slots >= 4 and slots & (slots - 1) == 0, "the number of slots is a power of two, from 4 on"
@@ -83,7 +91,10 @@ def build_table(short_slots: int = 1 << 12, long_slots: int = 1 << 10, pool: int
 
 
 def grow_table(table: WordTable) -> WordTable:
-    """Return a table of the same words with room for the one that found none: the full part is doubled."""
+    """Return a larger table with the same words that has room for the word that did not fit.
+
+    Only the array that was full is enlarged: to twice its size, or more if a long word needs it.
+    """
     num_short, num_long, length = table.used.tolist()
     if length <= MAX_SHORT_BYTES:
         larger = table._replace(short=np.zeros(2 * len(table.short), np.uint64))
@@ -99,13 +110,15 @@ def grow_table(table: WordTable) -> WordTable:
 
 
 def _compute_long_sizes(table: WordTable, num_long: int, num_bytes: int) -> tuple[int, int]:
-    """Return the slots and the pool of the table that follows a full one: what is full is doubled."""
+    """Return the new number of slots and the new size of the pool. Whichever of the two was too small is enlarged."""
     slots, pool = len(table.slots), len(table.pool)
     return (2 * slots if num_long == len(table.hashes) else slots), (pool if num_bytes <= pool else pool + num_bytes)
 
 
 def to_word_counts(table: WordTable) -> WordCounts:
-    """Return the words (UTF-8) and their counts as a table, ascending by bytes."""
+    """Convert a table to an Arrow table of words and counts, sorted by the words' bytes. All words must be
+    valid UTF-8.
+    """
     num_short, num_long, _ = table.used.tolist()
     total = num_short + num_long
     keys, entries = np.empty(total, np.uint64), np.empty(total, np.int64)
@@ -129,11 +142,16 @@ def add_packed(
     length: Integer,
     count: Integer,
 ) -> bool:
-    """Add `count` to a word of 1 to 16 bytes; return False if it found no room.
+    """Add `count` to a word of 1 to 16 bytes. Returns False, without counting the word, if three quarters of the slots
+    are used.
 
-    It takes the two arrays of the table that it needs.
-
-    first, second: the word's bytes as `WordTable.short` has them
+    Args:
+        short: see `WordTable`
+        used: see `WordTable`
+        first: bytes 0-7 of the word, in the format of `WordTable.short`
+        second: bytes 8-15 of the word
+        length: length of the word in bytes
+        count: the number to add
     """
     size, mask = np.uint64(length), np.uint64(len(short) // _LANES - 1)
     value = (first ^ (second * _SECOND_MULTIPLIER)) * GOLDEN_RATIO + size
@@ -158,13 +176,15 @@ def add_packed(
 
 @kernel
 def add_short(table: WordTable, first: np.uint64, second: np.uint64, length: Integer, count: Integer) -> bool:
-    """Add `count` to a word of 1 to 16 bytes, as `add_packed` does; return False if it found no room."""
+    """Call `add_packed` with the arrays of `table`. Returns False, without counting the word, if the table is full."""
     return add_packed(table.short, table.used, first, second, length, count)
 
 
 @kernel
 def add_long(table: WordTable, data: Bytes, start: Integer, end: Integer, count: Integer) -> bool:
-    """Add `count` to the word data[start:end] of more than 16 bytes; return False if it found no room."""
+    """Add `count` to the word data[start:end] of more than 16 bytes. Returns False, without counting it, if the table
+    is full.
+    """
     slots, hashes, starts, counts, pool = table.slots, table.hashes, table.starts, table.counts, table.pool
     length, mask = end - start, len(slots) - 1
     value = _hash_word(data, start, end)
@@ -190,7 +210,9 @@ def add_long(table: WordTable, data: Bytes, start: Integer, end: Integer, count:
 
 @kernel
 def add_word(table: WordTable, data: Bytes, start: Integer, end: Integer, count: Integer) -> bool:
-    """Add `count` to the word data[start:end] of at least one byte; return False if it found no room."""
+    """Add `count` to the non-empty word data[start:end] of any length. Returns False, without counting it, if the table
+    is full.
+    """
     if end - start > MAX_SHORT_BYTES:
         return add_long(table, data, start, end, count)
     first, second = pack_bytes(data, start, end)
@@ -199,7 +221,7 @@ def add_word(table: WordTable, data: Bytes, start: Integer, end: Integer, count:
 
 @kernel
 def pack_bytes(data: Bytes, start: Integer, end: Integer) -> tuple[np.uint64, np.uint64]:
-    """Return the word data[start:end] of at most 16 bytes as `WordTable.short` has it."""
+    """Return bytes 0-7 and 8-15 of the word data[start:end] in the format of `WordTable.short`."""
     at, length = int(start), int(end - start)
     if at + MAX_SHORT_BYTES > len(data):
         return load_tail(data, at, at + length), load_tail(data, at + 8, at + length)
@@ -216,9 +238,10 @@ def add_words(
     counts: Int64s,
     done: int,
 ) -> int:
-    """Add the words data[starts[w]:ends[w]] with their counts, from word `done` on.
+    """Add the words data[starts[w]:ends[w]] with their counts, beginning with word `done`.
 
-    Returns the number of words if all are added, else the first word that found no room.
+    Returns:
+        The index of the first word that did not fit, or the number of words if all were added.
     """
     short, used = table.short, table.used
     for w in range(done, len(starts)):
@@ -235,7 +258,7 @@ def add_words(
 
 @kernel
 def _hash_word(data: Bytes, start: Integer, end: Integer) -> np.uint64:
-    """Return the hash of data[start:end]."""
+    """Return a 64-bit hash of data[start:end]."""
     value = np.uint64(end - start)
     at, to = int(start), int(end)
     while at + 8 <= to:
@@ -246,7 +269,7 @@ def _hash_word(data: Bytes, start: Integer, end: Integer) -> np.uint64:
 
 @kernel
 def _has_same_bytes(pool: Bytes, place: Integer, data: Bytes, start: Integer, length: Integer) -> bool:
-    """Return whether `length` bytes of the pool and of the data are the same."""
+    """Return whether pool[place:place + length] and data[start:start + length] are equal. Bounds are not checked."""
     i = 0
     while i + 8 <= length:
         if load8(pool, int(place + i)) != load8(data, int(start + i)):
@@ -261,7 +284,7 @@ def _has_same_bytes(pool: Bytes, place: Integer, data: Bytes, start: Integer, le
 
 @kernel
 def _move_short(short: UInt64s, larger: UInt64s) -> None:
-    """Enter the short words into the empty slots of a larger table."""
+    """Insert the short words of a table into a larger, empty one."""
     mask = np.uint64(len(larger) // _LANES - 1)
     for at in range(0, len(short), _LANES):
         length = short[at + _LENGTH]
@@ -278,7 +301,7 @@ def _move_short(short: UInt64s, larger: UInt64s) -> None:
 
 @kernel
 def _index_long(table: WordTable) -> None:
-    """Enter the long words into the empty slots."""
+    """Insert all long words into empty slots."""
     mask = len(table.slots) - 1
     for number in range(table.used[1]):
         slot = np.int64(table.hashes[number] & np.uint64(mask))
@@ -289,7 +312,7 @@ def _index_long(table: WordTable) -> None:
 
 @kernel
 def _swap_bytes(word: np.uint64) -> np.uint64:
-    """Reverse a word's bytes, so that words compare as numbers in the order of their bytes."""
+    """Reverse the byte order, so that packed words compare in the order of their bytes."""
     word = ((word >> _BYTE) & _ODD_BYTES) | ((word & _ODD_BYTES) << _BYTE)
     word = ((word >> _TWO_BYTES) & _ODD_PAIRS) | ((word & _ODD_PAIRS) << _TWO_BYTES)
     return (word >> _HALF) | (word << _HALF)
@@ -297,9 +320,10 @@ def _swap_bytes(word: np.uint64) -> np.uint64:
 
 @kernel
 def _list_entries(table: WordTable, keys: UInt64s, entries: Int64s) -> int:
-    """Write each word's first eight bytes as a number to sort by, and its entry; return the bytes of all words.
+    """Write a sort key and an entry number for each word, and return the total number of bytes.
 
-    The entry of a short word is the start of its slot, that of long word n is -1 - n.
+    The key has the first eight bytes of the word. The entry of a short word is the index of its slot in `short`, that
+    of long word n is -1 - n.
     """
     num_words, num_bytes = 0, table.starts[table.used[1]]
     for at in range(0, len(table.short), _LANES):
@@ -315,7 +339,7 @@ def _list_entries(table: WordTable, keys: UInt64s, entries: Int64s) -> int:
 
 @kernel
 def _get_second_key(table: WordTable, entry: Integer) -> np.uint64:
-    """Return an entry's bytes 8 to 15 as a number to sort by, zeros after its end."""
+    """Return bytes 8 to 15 of a word as a sort key."""
     if entry >= 0:
         return _swap_bytes(table.short[entry + _SECOND])
     return _swap_bytes(load8(table.pool, int(table.starts[-1 - entry]) + 8))
@@ -323,7 +347,7 @@ def _get_second_key(table: WordTable, entry: Integer) -> np.uint64:
 
 @kernel
 def _is_before(table: WordTable, one: Integer, other: Integer) -> bool:
-    """Return whether an entry is before another with the same first eight bytes."""
+    """Return whether one word sorts before another word with the same first eight bytes."""
     key, other_key = _get_second_key(table, one), _get_second_key(table, other)
     if key != other_key:
         return bool(key < other_key)
@@ -342,7 +366,14 @@ def _is_before(table: WordTable, one: Integer, other: Integer) -> bool:
 
 @kernel
 def _sort_equal_keys(table: WordTable, keys: UInt64s, entries: Int64s, spare: Int64s) -> None:
-    """Sort the entries of each run of equal keys, by merging ever longer stretches of it."""
+    """Sort entries with equal keys by the bytes of their words, with a bottom-up merge sort.
+
+    Args:
+        table: the table of the words
+        keys: the first eight bytes of each word, already sorted
+        entries: the entries of `_list_entries` in the order of `keys`, sorted in place
+        spare: scratch space of the same length
+    """
     first = 0
     while first < len(keys):
         end = first + 1
@@ -365,7 +396,7 @@ def _merge_stretches(
     middle: int,
     end: Integer,
 ) -> None:
-    """Merge the sorted entries from `start` to `middle` and from there to `end` into one sorted stretch."""
+    """Merge the sorted entries[start:middle] and entries[middle:end] in place."""
     if middle == end or not _is_before(table, entries[middle], entries[middle - 1]):
         return
     copy_values(entries[start:end], spare[start:end])
@@ -387,7 +418,7 @@ def _write_entries(
     data: Bytes,
     counts: Int64s,
 ) -> None:
-    """Write the bytes and counts of the entries, in their order."""
+    """Write the offsets, bytes and counts of the words in the order of `entries`."""
     at = np.int64(0)
     for number, entry in enumerate(entries):
         if entry >= 0:
@@ -408,7 +439,9 @@ def _write_entries(
 
 @kernel
 def _compare(data: Bytes, start: Integer, end: Integer, other: Bytes, other_start: Integer, other_end: Integer) -> int:
-    """Compare two words by their bytes: return -1 if the first is before the other, 0 if they are equal, else 1."""
+    """Compare two words by their bytes. Returns -1, 0 or 1 if the first sorts before, equals or sorts after the
+    second.
+    """
     length, other_length = end - start, other_end - other_start
     for i in range(min(length, other_length)):
         if data[start + i] != other[other_start + i]:
@@ -428,10 +461,19 @@ def merge_sorted(
     offsets: Int64s,
     counts: Int64s,
 ) -> int:
-    """Add up two columns of ascending words; return how many words there are.
+    """Add up the counts of two sorted lists of words, and return the number of distinct words.
 
-    one, other:            the bytes of each column's words, with their offsets and counts
-    data, offsets, counts: filled with the result; they must have room for all words of both
+    Args:
+        one: bytes of the words in the first list
+        one_offsets: int64 [words + 1], offsets into `one`
+        one_counts: int64 [words]
+        other: bytes of the words in the second list
+        other_offsets: int64 [words + 1], offsets into `other`
+        other_counts: int64 [words]
+        data: filled with the bytes of the result; must be as long as both inputs together
+        offsets: filled with the offsets of the result; needs one entry more than both lists have words; offsets[0] must
+            be zero
+        counts: filled with the counts of the result
     """
     i = j = number = at = 0
     while i < len(one_counts) or j < len(other_counts):
