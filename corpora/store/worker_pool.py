@@ -84,9 +84,10 @@ class WorkerLimits:
     """The limits on time and memory for a worker process. They do not affect any output.
 
     record_cpu_seconds: maximum processor time for one record, or for a batch of records that are processed together. If
-    a batch exceeds it, its records are processed one by one. The time for compiling kernels is not counted
-    memory_bytes:       maximum resident memory of a worker while it processes texts stall_seconds:      time after
-    which a worker that makes no progress and uses no processor time is replaced
+                        a batch exceeds it, its records are processed one by one. The time for compiling kernels is not
+                        counted
+    memory_bytes:       maximum resident memory of a worker while it processes texts
+    stall_seconds:      time after which a worker that makes no progress and uses no processor time is replaced
     """
 
     record_cpu_seconds: float = 120.0
