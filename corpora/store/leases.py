@@ -132,7 +132,7 @@ class HeartbeatWriter:
         place: The store.
         path: Path of the file, relative to the store.
         build_report: Returns the current report, which must be JSON-serializable. It is called from the background
-            thread and by `write_now`.
+            thread and by `write_now`. If it raises an exception in the thread, reporting ends.
 
     Raises:
         InputError: If the first report cannot be written.

@@ -104,7 +104,7 @@ class Ledger:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "Ledger":
-        """Parse the JSON object that `to_json` returns."""
+        """Create a Ledger from the JSON object that `to_json` returns. It is not checked for balance."""
         accounts = tuple(
             Account(unit=unit, total=entry["total"], outcomes=entry["outcomes"])
             for unit, entry in data["accounts"].items()

@@ -110,7 +110,7 @@ class StoredFile:
 
     @staticmethod
     def from_json(data: Mapping[str, Json]) -> "StoredFile":
-        """Parse the JSON object that `to_json` returns."""
+        """Create a StoredFile from the JSON object that `to_json` returns."""
         return StoredFile(**{**data, "content": Content.parse(data["content"])})
 
 
@@ -170,7 +170,7 @@ class Part:
 
     @staticmethod
     def from_json(data: Mapping[str, Json]) -> "Part":
-        """Parse the JSON object that `to_json` returns."""
+        """Create a Part from the JSON object that `to_json` returns."""
         files = tuple(StoredFile.from_json(file) for file in data["files"])
         record = RecordAddress(**data["record"]) if "record" in data else None
         return Part(**{**data, "files": files, "ledger": Ledger.from_json(data["ledger"]), "record": record})
@@ -267,7 +267,10 @@ class Manifest:
 
     @cached_property
     def tables(self) -> dict[str, Content]:
-        """The content of each table by name, over all parts and regardless of how rows are split into parts."""
+        """The number of rows and a digest of them for each table, by name, over all parts.
+
+        They do not depend on how the rows are split into parts.
+        """
         return _sum_tables(self.parts)
 
     @cached_property
@@ -394,7 +397,7 @@ def _check_not_format_1(data: bytes, path: str) -> None:
 
 
 def _sum_tables(parts: Sequence[Part]) -> dict[str, Content]:
-    """Return the content of each table over the given parts, sorted by name. The order of the parts matters."""
+    """Return the number of rows and a digest of them for each table over the given parts, sorted by name."""
     contents: dict[str, list[Content]] = {}
     for part in parts:
         for file in part.files:

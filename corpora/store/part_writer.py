@@ -160,7 +160,7 @@ class TableSink:
         )
 
     def _without_head(self, written: memoryview) -> memoryview:
-        """Split off the head of the file, if it was not seen before, and return the remaining bytes."""
+        """Return the written bytes without the head of the file, which precedes the first batch."""
         if self._head:
             return written
         length = measure_head(written)

@@ -58,7 +58,7 @@ class NotReproducible(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartPlan:
-    """A part that a stage consists of, before it is built. A part is a fixed slice of the stage's input.
+    """The plan of one part of an artifact. A part is a fixed slice of the stage's input, which is built as a whole.
 
     Attributes:
         name: Name of the part, unique in the stage.
@@ -66,8 +66,8 @@ class PartPlan:
             determines the part's bytes, so it enters the fingerprint.
         job: Whatever the build function needs to find that input on this machine. It does not enter the fingerprint.
         labels: The split, source or generation that the part belongs to. They enter the fingerprint.
-        known_fingerprint: The part's fingerprint if it was taken from the artifact that the stage continues, else "".
-            If it is given, only `name` is needed besides.
+        known_fingerprint: The part's fingerprint, if the artifact that the stage continues contains the part, else "".
+            If it is given, `key`, `job` and `labels` are not used to find the part.
     """
 
     name: str
@@ -225,7 +225,7 @@ def read_manifest(place: Place, folder: str) -> Manifest | None:
 
 @lru_cache(maxsize=_MAX_CACHED_MANIFESTS)
 def read_manifest_at(place: Place, address: ManifestAddress) -> Manifest:
-    """Read the manifest in an address's folder and compare its digest with the address. Recent results are cached.
+    """Read the manifest that an address identifies. Recent results are cached.
 
     Raises:
         Damaged: If the manifest is missing or damaged, or has a different digest.
@@ -572,7 +572,11 @@ def _read_promised_parts(place: Place, folder: str) -> tuple[Part, ...]:
 
 
 def list_contents(part: Part) -> list[tuple[str, str]]:
-    """Return (table, content) for each file of a part. The lists of two builds are equal if their rows are equal."""
+    """Return (table, content) for each file of a part, as text.
+
+    The content of a file is the number of its rows and a digest of them, so two builds of a part give equal lists if
+    their rows are equal.
+    """
     return [(file.table, str(file.content)) for file in part.files]
 
 

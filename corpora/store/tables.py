@@ -193,9 +193,9 @@ def find_key_rows(place: Place, stage_folder: str, part: Part, table: str, first
 
 
 def compute_slice_contents(place: Place, manifest: Manifest, table: str, bounds: Sequence[int]) -> list[Content]:
-    """Return the content of each slice of a table, where `bounds` are the positions at which the table is cut.
+    """Compute the content of each slice of a table: the number of rows and a digest of them.
 
-    The contents of whole record batches are taken from the part records. Only batches that are cut by a bound are read.
+    For whole record batches, it is taken from the part records. Only batches that are cut by a bound are read.
 
     Args:
         place: The store.
@@ -204,7 +204,7 @@ def compute_slice_contents(place: Place, manifest: Manifest, table: str, bounds:
         bounds: Zero-based row indices over all parts, in ascending order. There must be at least one.
 
     Returns:
-        One content for each pair of neighboring bounds: rows `bounds[i]` to `bounds[i + 1]`, excluding the latter.
+        One content for each pair of neighboring bounds: rows `bounds[i]` up to, but not including, `bounds[i + 1]`.
 
     Raises:
         Damaged: If a file that is read is missing, damaged or was changed.
@@ -231,7 +231,7 @@ def compute_slice_contents(place: Place, manifest: Manifest, table: str, bounds:
 
 
 def _read_batch_contents(place: Place, stage_folder: str, part: Part, table: str) -> list[tuple[int, Content]]:
-    """Return the number of rows and the content of each record batch of a table of a part, without empty batches."""
+    """Return (number of rows, content) for each record batch of a table of a part, without empty batches."""
     checks = read_checks(place, stage_folder, part)
     batches = (batch for file in part.files if file.table == table for batch in checks[file.path].batches)
     return [(batch.rows, batch.content) for batch in batches if batch.rows]

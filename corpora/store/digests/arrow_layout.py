@@ -50,8 +50,8 @@ class BatchChecks:
         offset: Offset in the file at which the batch's metadata begin, in bytes.
         metadata_bytes: Length of the metadata.
         body_bytes: Length of the body, which holds the columns and follows the metadata.
-        content: The content of the rows.
-        digests: Digest of the metadata, followed by one digest per column.
+        content: Number of rows and a digest of their values.
+        digests: Digest of the metadata's bytes, followed by one digest of the bytes of each column.
         key_range: First and last value of the column by which the rows are sorted. None if they are not sorted, or if
             there are no rows.
     """
@@ -81,7 +81,7 @@ class BatchChecks:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "BatchChecks":
-        """Parse the JSON object that `to_json` returns."""
+        """Create a BatchChecks from the JSON object that `to_json` returns."""
         offset, metadata_bytes, body_bytes = data["bytes"]
         first, last = data.get("keys", (0, 0))
         return BatchChecks(
@@ -123,7 +123,7 @@ class TableChecks:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "TableChecks":
-        """Parse the JSON object that `to_json` returns."""
+        """Create a TableChecks from the JSON object that `to_json` returns."""
         return TableChecks(**{**data, "batches": tuple(BatchChecks.from_json(batch) for batch in data["batches"])})
 
 
@@ -146,7 +146,7 @@ def digest_batch(
         message: The serialized batch, metadata and body.
         offset: Offset of the message in its file, in bytes.
         batch: The decoded batch.
-        content: The content of the rows, which is stored in the result and not verified.
+        content: The result of `compute_content` for the batch. It is stored in the result and not verified.
         sorted_by: Name of the integer column by which the rows are sorted in ascending order, or None.
         schema: The schema of all columns, if `batch` contains only some of them (default: the schema of `batch`).
     """
@@ -228,7 +228,7 @@ def digest_table(
 
     Args:
         data: All bytes of the file.
-        compute_content: Returns the content of a record batch.
+        compute_content: Returns the number of rows of a record batch and a digest of them.
         sorted_by: Name of the integer column by which the rows are sorted in ascending order, or None.
 
     Raises:

@@ -69,7 +69,7 @@ class Content:
 
 
 def sum_contents(contents: Iterable[Content]) -> Content:
-    """Return the content of concatenated tables, given the content of each table in order.
+    """Return the content of concatenated tables (number of rows and digest), given the content of each table in order.
 
     >>> sum_contents([Content(1, 7), Content(0, 0)]) == Content(1, 7)
     True

@@ -128,9 +128,7 @@ class _Prefetch(NamedTuple):
 class ObjectFile:
     """An object that is open for reading, with the reading methods of `pyarrow.NativeFile`.
 
-    Raises:
-        FileNotFoundError: If the object does not exist any more.
-        InputError: If it cannot be read.
+    Reading raises FileNotFoundError if the object does not exist any more, and InputError if it cannot be read.
     """
 
     def __init__(self, files: ObjectFiles, path: str, file: pa.NativeFile, address: str) -> None:

@@ -373,7 +373,7 @@ def _create_local_file(path: Path) -> Iterator[HashingSink]:
 
 @contextmanager
 def _create_unnamed_file() -> Iterator[tuple[HashingSink, BinaryIO]]:
-    """Open an anonymous temporary file for reading and writing. The system removes it when the process ends."""
+    """Open an anonymous temporary file for reading and writing. The system removes it when it is closed."""
     folder = tempfile.gettempdir()
     with explain_write_errors(folder):
         number, name = tempfile.mkstemp(prefix="cloze-")
