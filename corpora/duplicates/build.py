@@ -54,7 +54,7 @@ SKETCH_COLUMNS = ("id", "keyed", "revision", "text", "source", "group", "quality
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignatureJob:
-    """One part of documents to sketch. folder: of its stage"""
+    """One part of documents for which to compute signatures. `folder` is the folder of their stage, in the store."""
 
     part: Part
     folder: str
@@ -62,7 +62,10 @@ class SignatureJob:
 
 
 def plan_signatures(documents: Manifest, settings: DuplicateSettings) -> Stage:
-    """Plan the stage that sketches every document of one artifact, with one part for each of the artifact's parts."""
+    """Plan the stage that computes the signatures of all documents of an artifact.
+
+    It has one part for each part of the artifact.
+    """
     folder = documents.stage_folder
     return Stage(
         kind="signatures",
@@ -84,7 +87,10 @@ def plan_signatures(documents: Manifest, settings: DuplicateSettings) -> Stage:
 
 
 def build_signatures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Sketch the documents of one part, and record the ids and revisions of keyed records that were dropped."""
+    """Compute the signatures of one part of documents.
+
+    The ids and revisions of dropped records with a stable key are written as well.
+    """
     job: SignatureJob = plan.job
     schema = build_signature_schema(job.settings.permutations)
     written = 0
@@ -113,17 +119,14 @@ def _sketch_batch(batch: pa.RecordBatch, schema: pa.Schema, settings: DuplicateS
 
 
 def hash_groups(source: pa.Array, group: pa.Array) -> pa.Array:
-    """Return 64 bits of each document's source and group: uint64, null for a document without a group.
-
-    A group is hashed once per column.
-    """
+    """Return a 64-bit hash of the source and group of each document: uint64, or null if a document has no group."""
     named = pc.binary_join_element_wise(source, group, "\0").dictionary_encode()
     hashes = pa.array([hash_text_64(name) for name in named.dictionary.to_pylist()], pa.uint64())
     return hashes.take(named.indices)
 
 
 def hash_texts(texts: pa.Array) -> list[bytes]:
-    """Return `hash_text` of each text of a large_string column."""
+    """Return `hash_text` of each text in a large_string column."""
     data, offsets = text_buffers(texts)
     return [hash_text(data.data[first:last]) for first, last in pairwise(offsets.tolist())]
 
@@ -135,10 +138,14 @@ def plan_verdicts(
     split: SplitSettings,
     tombstones: Tombstones,
 ) -> Stage:
-    """Plan the stage that judges all documents of the generations so far. It has one part.
+    """Plan the stage that decides which documents of all generations are kept. It has a single part.
 
-    inputs:     each source of each generation, in order; a new generation only appends
-    tombstones: what was forgotten
+    Args:
+        name: Name of the artifact.
+        inputs: The sources of all generations, in order. A new generation is appended to those before it.
+        duplicates: How duplicates are detected.
+        split: Which documents are held out.
+        tombstones: The list of ids and texts to forget.
     """
     job = VerdictsJob(
         inputs=tuple(item.address for item in inputs), duplicates=duplicates, split=split, tombstones=tombstones
@@ -167,9 +174,10 @@ def plan_verdicts(
 
 
 def build_verdicts(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Judge every document: superseded, forgotten, duplicate or kept. One row each, in the order of the inputs.
+    """Decide for each document whether it is kept, and write one row per document in the order of the inputs.
 
-    The rows of each part of documents are a record batch: the corpus reads its parts' verdicts by range.
+    Each part of documents gets a record batch of its own, so that the verdicts of a part can be read as a range of
+    rows.
     """
     job: VerdictsJob = plan.job
     inputs = [read_input(writer.place, address) for address in job.inputs]

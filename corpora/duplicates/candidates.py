@@ -34,7 +34,7 @@ REVISIONS = pa.schema([pa.field("id", pa.binary(ID_BYTES), nullable=False), pa.f
 
 
 def build_signature_schema(permutations: int) -> pa.Schema:
-    """Return the columns of a sketch: its document, what decides its place in the order, and its MinHash lanes."""
+    """Return the schema of the "signatures" table: one row per document, with its MinHash signature."""
     return pa.schema(
         [
             pa.field("id", pa.binary(ID_BYTES), nullable=False),
@@ -52,9 +52,9 @@ def build_signature_schema(permutations: int) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitSettings:
-    """Held-out documents, only for evaluation.
+    """The share of documents that are held out for evaluation.
 
-    share: of the groups (or of the documents without one) that are held out, by hash
+    share: share of the groups that are held out. A document without a group counts as a group of its own
     """
 
     share: float = 0.01
@@ -67,9 +67,14 @@ class SplitSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """One source of one generation: its documents and their sketches.
+    """The documents of one source and generation, with their signatures.
 
-    priority: of two equal documents the one of the lower number survives
+    Attributes:
+        generation: Number of the generation.
+        priority: Priority of the source. Of several duplicates of one generation, the one with the lowest number is
+            kept.
+        documents: The artifact with the documents.
+        signatures: The artifact with their signatures.
     """
 
     generation: int
@@ -79,7 +84,7 @@ class Input:
 
     @property
     def address(self) -> "InputAddress":
-        """The input as a job carries it."""
+        """The input with addresses instead of manifests, to be sent to workers."""
         return InputAddress(
             generation=self.generation,
             priority=self.priority,
@@ -90,7 +95,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputAddress:
-    """An `Input` with the addresses of its manifests."""
+    """An `Input` with addresses instead of manifests."""
 
     generation: int
     priority: int
@@ -99,7 +104,11 @@ class InputAddress:
 
 
 def read_input(place: Place, address: InputAddress) -> Input:
-    """Read the input at an address. Raises Damaged if a manifest is missing or has another digest."""
+    """Read the manifests of an input.
+
+    Raises:
+        Damaged: If a manifest is missing or damaged, or has another digest.
+    """
     return Input(
         generation=address.generation,
         priority=address.priority,
@@ -110,7 +119,7 @@ def read_input(place: Place, address: InputAddress) -> Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictsJob:
-    """Everything that verdicts look at."""
+    """Everything that a worker needs to decide which documents are kept."""
 
     inputs: tuple[InputAddress, ...]
     duplicates: DuplicateSettings
@@ -119,7 +128,7 @@ class VerdictsJob:
 
 
 def hash_text_64(text: str) -> int:
-    """Return 64 bits of the sha256 of a text."""
+    """Return the first 64 bits of the SHA-256 of a text."""
     return int.from_bytes(hash_text(text.encode())[:8], "little")
 
 
@@ -139,10 +148,15 @@ CANDIDATE_COLUMNS: Mapping[str, npt.DTypeLike] = {
 
 @contextmanager
 def open_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSettings) -> Iterator[ScratchTable]:
-    """Read the sketches of all inputs, in order, into a scratch table of CANDIDATE_COLUMNS and the keys of each band.
+    """Read the signatures of all inputs into a scratch table, with one row per document in the order of the inputs.
 
-    A record without a revision has its generation's number. A document without words gets keys from its bytes. The
-    table is gone when the block ends. Raises Damaged, and InputError if the disk has no room.
+    The columns are CANDIDATE_COLUMNS and one column of keys per band. The revision of a record that has none is the
+    number of its generation. A document without words gets its keys from its bytes. The table is deleted at the end of
+    the block.
+
+    Raises:
+        Damaged: If a file is missing, damaged or was changed.
+        InputError: If there is not enough disk space.
     """
     kinds = {**CANDIDATE_COLUMNS, **dict.fromkeys(name_key_columns(settings.bands), np.uint64)}
     with open_scratch_table(make_scratch_folder(place), kinds) as table:
@@ -160,7 +174,7 @@ def _read_sketches(place: Place, item: Input, settings: DuplicateSettings) -> It
 
 
 def _build_columns(batch: pa.RecordBatch, generation: int, settings: DuplicateSettings) -> dict[str, UInt64s]:
-    """Return the scratch columns of some sketches."""
+    """Return the columns of the scratch table for a batch of signatures."""
     text_hashes, set_hash = to_number_pairs(batch.column("text_hash")), batch.column("set_hash").to_numpy().copy()
     num_shingles = batch.column("num_shingles").to_numpy()
     keys = compute_band_keys(to_lanes(batch.column("signature")), settings.band)
@@ -181,7 +195,7 @@ def _build_columns(batch: pa.RecordBatch, generation: int, settings: DuplicateSe
 
 
 def _compute_split_keys(group_keys: pa.Array, ids: pa.Array) -> UInt64s:
-    """Return the number by which a document is held out: of its group, or of its id if it has none."""
+    """Return the number that decides whether a document is held out: a hash of its group, or else of its id."""
     keys: UInt64s = group_keys.fill_null(0).to_numpy().copy()
     alone = np.flatnonzero(group_keys.is_null().to_numpy(zero_copy_only=False))
     keys[alone] = hash_ids(ids.take(pa.array(alone)))
@@ -189,27 +203,32 @@ def _compute_split_keys(group_keys: pa.Array, ids: pa.Array) -> UInt64s:
 
 
 def hash_ids(ids: pa.Array) -> UInt64s:
-    """Return the number by which documents without a group are held out.
-
-    It is `hash_text_64` of the id in hexadecimal digits.
-    """
+    """Return `hash_text_64` of each id, written in hexadecimal digits: uint64 [n]."""
     digits, width = to_byte_matrix(ids).tobytes().hex().encode(), 2 * ID_BYTES
     digests = b"".join([sha256(digits[at : at + width]).digest() for at in range(0, len(digits), width)])
     return np.frombuffer(digests, np.uint64)[::4]
 
 
 def to_lanes(signatures: pa.Array) -> UInt32s:
-    """Return a column of signatures as numbers: uint32 [n, permutations]."""
+    """View a column of signatures as uint32 [n, permutations], without copying."""
     return to_byte_matrix(signatures).view(np.uint32)
 
 
 def read_document_sets(
     place: Place, inputs: Sequence[Input], rows: Int64s, settings: DuplicateSettings
 ) -> Iterator[ShingleSets]:
-    """Yield the shingle sets of the documents at some rows, in blocks.
+    """Yield the shingle sets of selected documents, in blocks of consecutive rows.
 
-    rows: ascending, in the order of the inputs
-    Of each part, the texts from the first of these rows to the last are read. Raises Damaged.
+    In each part, all texts between the first and the last selected row are read.
+
+    Args:
+        place: The store.
+        inputs: The inputs, whose documents are numbered in order.
+        rows: int64, row indices over all inputs, in ascending order.
+        settings: Settings that determine the shingles.
+
+    Raises:
+        Damaged: If a file is missing, damaged or was changed.
     """
     for manifest, part, rows_in_part in _locate_rows([item.documents for item in inputs], rows):
         at, stop = int(rows_in_part[0]), int(rows_in_part[-1]) + 1
@@ -221,7 +240,7 @@ def read_document_sets(
 
 
 def _locate_rows(judged: Sequence[Manifest], rows: Int64s) -> Iterator[tuple[Manifest, Part, Int64s]]:
-    """Yield each part of documents that holds some of the ascending rows, with their numbers in the part."""
+    """Yield each part of documents that contains any of the rows, with their indices relative to the part."""
     first = 0
     for manifest in judged:
         for part in manifest.parts:
@@ -233,9 +252,19 @@ def _locate_rows(judged: Sequence[Manifest], rows: Int64s) -> Iterator[tuple[Man
 
 
 def read_documents_at(place: Place, judged: Sequence[Manifest], rows: Collection[int]) -> dict[int, Document]:
-    """Return {row: document} of rows of verdicts, which are in the order of the judged documents' parts.
+    """Read selected documents, by their row indices in the verdicts.
 
-    A row that there is not raises ValueError.
+    Args:
+        place: The store.
+        judged: The artifacts with the documents, in the order of the verdicts.
+        rows: Zero-based row indices over all artifacts.
+
+    Returns:
+        The documents by row index.
+
+    Raises:
+        ValueError: If a row does not exist.
+        Damaged: If a file is missing, damaged or was changed.
     """
     wanted = np.array(sorted(rows), np.int64)
     found: list[Document] = []

@@ -24,10 +24,14 @@ from corpora.store.tables import read_part_table
 
 
 class DroppedRecords(NamedTuple):
-    """Keyed records that were dropped on the way: they supersede what they revise.
+    """Records with a stable key that were dropped before they became documents.
 
-    ids:                  uint64 [n, 2]
-    revision, generation: int64 [n]
+    They replace earlier revisions of the same records nonetheless.
+
+    Attributes:
+        ids: uint64 [n, 2]
+        revision: int64 [n]
+        generation: int64 [n]
     """
 
     ids: UInt64s
@@ -36,13 +40,14 @@ class DroppedRecords(NamedTuple):
 
 
 class SettledIds(NamedTuple):
-    """What follows from equal ids.
+    """What `settle_ids` found out about rows with equal ids.
 
-    since:      int32 [rows], the generation in which the id of each row first appeared
-    numbered:   the rows that have an id of their own because an earlier record is equal, ascending
-    new_ids:    uint64 [numbered, 2], these ids
-    repeated:   rows with the text of an older row, which represents it
-    superseded: rows with a newer revision
+    Attributes:
+        since: int32 [rows], the generation in which each row's id first appeared.
+        numbered: int64 [m], in ascending order, the rows that get a new id because an earlier record is identical.
+        new_ids: uint64 [m, 2], the new ids.
+        repeated: int64, the rows with the same text as an older row of the same id, which is kept.
+        superseded: int64, the rows that a newer revision replaces.
     """
 
     since: Int32s
@@ -53,7 +58,13 @@ class SettledIds(NamedTuple):
 
 
 def read_dropped(place: Place, inputs: Sequence[Input]) -> DroppedRecords:
-    """Read the keyed records that were dropped from all inputs; one without a revision has its generation's number."""
+    """Read the dropped records with a stable key of all inputs.
+
+    The revision of a record that has none is the number of its generation.
+
+    Raises:
+        Damaged: If a file is missing, damaged or was changed.
+    """
     found = [DroppedRecords(np.empty((0, 2), np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))]
     for item in inputs:
         for batch in _read_revisions(place, item):
@@ -69,16 +80,19 @@ def _read_revisions(place: Place, item: Input) -> Iterator[pa.RecordBatch]:
 
 
 def settle_ids(table: ScratchTable, generation: Int32s, dropped: DroppedRecords, forgotten: Bools) -> SettledIds:
-    """Find out what follows from equal ids.
+    """Decide which of several rows with equal ids is kept.
 
-    Records without a key that are equal are numbered by occurrence in order. Of the rows of one key the newest text
-    stays, in the oldest row that has it: newest is by (revision, generation), of equals the last in order. So a page
-    that a later dump repeats unchanged stays at its row, and a changed one replaces it. If the newest revision was
-    dropped on the way, no row stays.
+    Identical records without a stable key get different ids, numbered in order of appearance. Of the rows with the same
+    key, the newest text is kept, in the oldest row that has this text. The newest row is the one with the highest
+    (revision, generation), or the last one if these are equal. So a page that a later dump repeats unchanged stays in
+    its row, and a changed one replaces it. If the newest revision was dropped, none of the rows is kept.
 
-    table:      of `open_candidates`
-    generation: of each row
-    forgotten:  rows that are on the tombstone list: they are neither kept nor marked here, and may be the newest
+    Args:
+        table: The result of `open_candidates`.
+        generation: int32 [rows], the generation of each row.
+        dropped: The result of `read_dropped`.
+        forgotten: bool [rows], rows on the tombstone list. They are not reported as repeated or superseded, but they
+            can be the newest revision and then replace others.
     """
     since = generation.astype(np.int32)
     rows = _find_shared(table.read_column("id")[:, 0], dropped.ids[:, 0])
@@ -134,7 +148,7 @@ def settle_ids(table: ScratchTable, generation: Int32s, dropped: DroppedRecords,
 
 
 def _find_shared(halves: UInt64s, dropped: UInt64s) -> Int64s:
-    """Return the rows, ascending, with a first half of the id that another row or a dropped record has too."""
+    """Return the rows, in ascending order, that share the first half of their id with a row or a dropped record."""
     ordered = np.sort(halves)
     repeated = np.unique(np.concatenate([ordered[1:][ordered[1:] == ordered[:-1]], dropped]))
     del ordered
@@ -145,7 +159,7 @@ def _find_shared(halves: UInt64s, dropped: UInt64s) -> Int64s:
 
 
 def _count_before(group: Int64s, counted: Bools) -> Int64s:
-    """Return how many counted entries of the same group come before each entry. group: ascending"""
+    """Return how many counted entries of the same group precede each entry. `group` must be in ascending order."""
     before: Int64s = np.cumsum(counted) - counted
     begins = np.flatnonzero(np.r_[True, group[1:] != group[:-1]][: len(group)])
     return before - before[begins][group] if len(group) else before

@@ -20,11 +20,13 @@ READ_AROUND_BYTES = 1 << 16  # that the system maps at once, around the place th
 
 
 class ShingleFile:
-    """The `Similarity` of documents by their places in the total order.
+    """Stores the shingle sets of documents in a scratch file and compares them. It implements `Similarity`.
 
-    file, folder: an open scratch file, and the folder where it is
-    order:        the row of each place
-    read:         returns the sets of some ascending rows, in blocks
+    Args:
+        file: An open scratch file.
+        folder: The folder of the file, for messages.
+        order: int32, the row of each document in the total order.
+        read: Returns the shingle sets of the given rows, which are in ascending order, in blocks.
     """
 
     def __init__(self, file: Any, folder: str, order: Int32s, read: Callable[[Int64s], Iterator[ShingleSets]]) -> None:
@@ -35,8 +37,13 @@ class ShingleFile:
         self._read_bytes = 0
 
     def load(self, documents: Int64s) -> None:
-        """Read the sets of the documents at these places in the order. Call it once. Raises InputError if the disk is
-        full.
+        """Read the shingle sets of documents into the file. Call this once, before `compute_overlaps`.
+
+        Args:
+            documents: int64, positions in the total order.
+
+        Raises:
+            InputError: If the disk is full.
         """
         by_row = documents[np.argsort(self._order[documents])]
         self._numbers[by_row] = np.arange(len(by_row), dtype=np.int32)
@@ -53,7 +60,12 @@ class ShingleFile:
         self._values = np.frombuffer(self._map or b"", np.uint64, total)
 
     def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
-        """Return the similarities of pairs of places in the order, which must have been loaded."""
+        """Return the similarities of documents left[k] and right[k] for all k. They must have been loaded.
+
+        Args:
+            left: int64 [n], positions in the total order.
+            right: int64 [n], positions in the total order.
+        """
         numbers = (self._numbers[places].astype(np.int64) for places in (left, right))
         overlaps = compute_overlaps(self._values, self._offsets, *numbers)
         self._release_pages(
@@ -62,7 +74,7 @@ class ShingleFile:
         return overlaps
 
     def _release_pages(self, read_bytes: int) -> None:
-        """If many pages were read, have the system count them as its cache and no longer as this process's."""
+        """Release the memory-mapped pages if many were read, so that they do not count as memory of this process."""
         self._read_bytes += read_bytes
         if self._read_bytes > MAPPED_BYTES < self._values.nbytes:
             assert self._map is not None, "values that are read are in the file"

@@ -44,11 +44,11 @@ _MIX_1, _MIX_2 = np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)  # MurmurHash3's 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignatureSettings:
-    """Settings that decide a signature's bits.
+    """Settings that determine the signatures of documents.
 
-    permutations:  numbers in a signature
-    shingle_words: consecutive words in a shingle
-    seed:          of the permutations
+    permutations:  number of values in a signature
+    shingle_words: number of consecutive words in a shingle
+    seed:          seed of the random permutations
     """
 
     permutations: int = 128
@@ -62,12 +62,13 @@ class SignatureSettings:
 
 
 class SignatureBatch(NamedTuple):
-    """Signatures of a text column, row by row.
+    """The MinHash signatures of a text column with n rows.
 
-    signature:    uint32 [n, permutations]
-    num_shingles: int32 [n], distinct shingles of the row
-    set_hash:     uint64 [n], a hash of the shingle set, whatever its order; EMPTY_SET for the empty set and no other
-    shingles:     uint64, the distinct shingles of one row after another; empty unless they were asked for
+    Attributes:
+        signature: uint32 [n, permutations]
+        num_shingles: int32 [n], number of distinct shingles.
+        set_hash: uint64 [n], order-independent hash of the set of shingles. EMPTY_SET only if there are no shingles.
+        shingles: uint64, the distinct shingles of all rows one after another. Empty unless they were requested.
     """
 
     signature: UInt32s
@@ -78,9 +79,9 @@ class SignatureBatch(NamedTuple):
 
 @cache
 def draw_permutations(settings: SignatureSettings) -> tuple[UInt32s, UInt32s]:
-    """Return datasketch's permutations, as factors and summands: two uint32 arrays [permutations].
+    """Return the factors and summands of the permutations: two uint32 arrays [permutations].
 
-    They are drawn here in its way, because importing datasketch takes each process half a second.
+    They are equal to those of datasketch, which is not imported here because that takes half a second.
     """
     random = np.random.RandomState(settings.seed)
     factors = random.randint(0, 1 << 31, settings.permutations, np.uint32) * np.uint32(2) + np.uint32(1)
@@ -88,7 +89,7 @@ def draw_permutations(settings: SignatureSettings) -> tuple[UInt32s, UInt32s]:
 
 
 def compute_signature_plain(text: str, settings: SignatureSettings) -> UInt32s:
-    """Return a text's signature by datasketch, of its hashes' upper halves, for tests: uint32 [permutations]."""
+    """Compute the signature of a text with datasketch, for tests: uint32 [permutations]."""
     from datasketch import MinHash
 
     sketch = MinHash(num_perm=settings.permutations, seed=settings.seed, hashfunc=int)
@@ -98,18 +99,21 @@ def compute_signature_plain(text: str, settings: SignatureSettings) -> UInt32s:
 
 
 def hash_set_plain(shingles: set[int]) -> int:
-    """Return the sum of the mixed shingle hashes modulo 2**64; zero is only for the empty set. The reference of
-    `hash_set`.
-    """
+    """Reference implementation of `hash_set`, for tests."""
     total = sum(((value ^ value >> 31) * int(_SPREAD)) % 2**64 >> 32 ^ value for value in shingles) % 2**64
     return total if total or not shingles else 1
 
 
 def compute_signatures(texts: pa.Array, settings: SignatureSettings, with_shingles: bool = False) -> SignatureBatch:
-    """Return signature, number of shingles and set hash of each row of a large_string or large_binary column.
+    """Compute the MinHash signature of each row of a text column.
 
-    with_shingles: return the shingles too
-    Raises InputError for a column of another type or with nulls.
+    Args:
+        texts: A large_string or large_binary column without nulls.
+        settings: Settings of the signatures.
+        with_shingles: Whether to return the shingles as well.
+
+    Raises:
+        InputError: If the column has another type or contains nulls.
     """
     data, offsets = text_buffers(texts)
     num_lanes = -(-settings.permutations // BLOCK_LANES) * BLOCK_LANES
@@ -139,10 +143,20 @@ def sign_rows(
     set_hashes: UInt64s,
     values: UInt64s,
 ) -> None:
-    """Compute `lanes` [n, a multiple of BLOCK_LANES], `num_shingles` and `set_hashes` [n] from a text column.
+    """Compute the signature, number of shingles and set hash of each row of a text column.
 
-    length: words in a shingle
-    values: gets the shingles of one row after another, unless it is empty
+    Args:
+        data: UTF-8 bytes of all rows.
+        offsets: int64 [n + 1]. Row i is data[offsets[i]:offsets[i + 1]].
+        length: Number of words in a shingle.
+        tables: The result of `word_tables`.
+        factors: uint32 [lanes], from `draw_permutations` and padded to a multiple of BLOCK_LANES.
+        summands: uint32 [lanes], likewise.
+        lanes: uint32 [n, lanes], filled with the signatures.
+        num_shingles: int32 [n], filled.
+        set_hashes: uint64 [n], filled.
+        values: Filled with the shingles of one row after another, unless its length is 0. Otherwise it must be at least
+            `most_shingles(offsets)` long.
     """
     most_words, table_size = buffer_sizes(offsets)
     shingles, mixed = np.empty(most_words, np.uint64), np.empty(most_words, np.uint32)
@@ -161,7 +175,10 @@ def sign_rows(
 
 @kernel
 def hash_set(shingles: UInt64s, number: int) -> np.uint64:
-    """Return the hash of a set: the first `number` of the shingles, which are distinct."""
+    """Return an order-independent hash of the first `number` shingles, which must be distinct.
+
+    The hash is the sum of the mixed shingles modulo 2^64. It is 0 only if `number` is 0.
+    """
     total = EMPTY_SET
     for at in range(number):
         value = shingles[at]
@@ -171,7 +188,7 @@ def hash_set(shingles: UInt64s, number: int) -> np.uint64:
 
 @kernel
 def mix_upper_halves(shingles: UInt64s, number: int, mixed: UInt32s) -> None:
-    """Compute the 32-bit hashes that the permutations are applied to (datasketch mixes its input in this way)."""
+    """Mix the upper 32 bits of each shingle, as datasketch does with its input, and write the results to `mixed`."""
     for at in range(number):
         value = np.uint32(shingles[at] >> _32)
         value = np.uint32((value ^ value >> _16) * _MIX_1)
@@ -188,7 +205,10 @@ def take_minima(
     block: int,
     lanes: UInt32s,
 ) -> None:
-    """Compute the minima of factor * hash + summand over `number` hashes, for BLOCK_LANES lanes from `block` on."""
+    """Compute BLOCK_LANES values of a signature, from lane `block` on.
+
+    Each one is the minimum of factor * hash + summand modulo 2^32 over the first `number` values of `mixed`.
+    """
     minima = np.full(BLOCK_LANES, EMPTY_MINIMUM, np.uint32)
     factor, summand = factors[block : block + BLOCK_LANES], summands[block : block + BLOCK_LANES]
     for at in range(0, number, 4):  # four hashes for each load and store of a lane; the last of all is repeated
@@ -207,7 +227,11 @@ _29 = np.uint64(29)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BandSettings:
-    """How a signature is cut: into `bands` runs of `rows` numbers each."""
+    """How a signature is divided into bands. Each band is a run of consecutive values and gives one key.
+
+    bands: number of bands
+    rows:  number of values in a band
+    """
 
     bands: int = 18
     rows: int = 7
@@ -217,7 +241,7 @@ class BandSettings:
         check_range("rows", self.rows, 1, 4096)
 
     def check_fits(self, permutations: int) -> None:
-        """Raise InputError if a signature of so many permutations has too few numbers for these bands."""
+        """Raise InputError if the bands need more values than a signature has."""
         if self.bands * self.rows > permutations:
             raise InputError(
                 f"bands = {self.bands} of rows = {self.rows} need {self.bands * self.rows} numbers a "
@@ -226,7 +250,7 @@ class BandSettings:
 
 
 def compute_probability(similarity: float, bands: int, rows: int) -> float:
-    """Return the probability that two documents of this Jaccard similarity share at least one band.
+    """Return the probability that two documents with this Jaccard similarity share at least one band.
 
     >>> round(compute_probability(0.8, 18, 7), 3)
     0.986
@@ -235,7 +259,7 @@ def compute_probability(similarity: float, bands: int, rows: int) -> float:
 
 
 def compute_band_keys_plain(signature: UInt32s, settings: BandSettings) -> UInt64s:
-    """Return what `compute_band_keys` returns, a row of all bands at a time: the reference, for tests."""
+    """Reference implementation of `compute_band_keys`, for tests."""
     runs = signature[:, : settings.bands * settings.rows].reshape(-1, settings.bands, settings.rows)
     keys = np.tile(np.arange(settings.bands, dtype=np.uint64), (len(signature), 1))
     for row in range(settings.rows):
@@ -245,9 +269,17 @@ def compute_band_keys_plain(signature: UInt32s, settings: BandSettings) -> UInt6
 
 
 def compute_band_keys(signature: UInt32s, settings: BandSettings) -> UInt64s:
-    """Return the keys of each document: uint64 [n, bands] from signatures uint32 [n, permutations].
+    """Compute the band keys of documents. Documents that share a key in the same band are compared later.
 
-    Raises InputError if the signatures are too short for the bands.
+    Args:
+        signature: uint32 [n, permutations]
+        settings: The number and length of the bands.
+
+    Returns:
+        uint64 [n, bands]
+
+    Raises:
+        InputError: If the bands need more values than a signature has.
     """
     settings.check_fits(signature.shape[1])
     keys = np.empty((len(signature), settings.bands), np.uint64)
@@ -256,15 +288,17 @@ def compute_band_keys(signature: UInt32s, settings: BandSettings) -> UInt64s:
 
 
 def compute_text_keys(text_hashes: UInt64s, bands: int) -> tuple[UInt64s, UInt64s]:
-    """Return set hashes [n] and band keys [n, bands] of documents without words: equal only for equal texts.
+    """Return set hashes [n] and band keys [n, bands] for documents without words. Only equal texts get equal keys.
 
-    text_hashes: uint64 [n, 2]
+    Args:
+        text_hashes: uint64 [n, 2], hashes of the texts.
+        bands: Number of bands.
     """
     return np.maximum(text_hashes[:, 0], np.uint64(1)), np.repeat(text_hashes[:, 1:], bands, axis=1)
 
 
 def name_key_columns(bands: int) -> list[str]:
-    """Return the names of the scratch columns with the keys of each band.
+    """Return the names of the columns in a scratch table that hold the band keys.
 
     >>> name_key_columns(2)
     ['band 0', 'band 1']
@@ -274,7 +308,13 @@ def name_key_columns(bands: int) -> list[str]:
 
 @kernel
 def fold_bands(signature: UInt32s, rows: int, keys: UInt64s) -> None:
-    """Compute `keys` [n, bands]: each run of `rows` numbers is folded into one, starting from its band's number."""
+    """Compute the band keys of each signature. Each key is a hash of the band's index and its values.
+
+    Args:
+        signature: uint32 [n, permutations]
+        rows: Number of values in a band.
+        keys: uint64 [n, bands], filled.
+    """
     for document in range(len(keys)):
         for band in range(keys.shape[1]):
             key = np.uint64(band)

@@ -58,15 +58,16 @@ PREFERENCES = QUALITY, LONGEST = "quality", "longest"
 class DuplicateSettings:
     """The recipe's table [duplicates].
 
-    threshold:              similarity from which a document is a near-duplicate, with at most six decimals
-    permutations:           numbers in a signature
-    shingle_words:          consecutive words in a shingle
-    bands, rows:            how a signature is cut into keys
-    max_bucket_comparisons: kept documents of one bucket that a document is compared with, at most
-    rule:                   "similar" removes what reaches the threshold; "contained" of this only a document of which
-                            the survivor has every shingle
-    prefer:                 which of several stays, of one generation and one priority of source: the one of the best
-                            "quality", or the "longest", in distinct shingles
+    threshold:              minimum similarity of near-duplicates, with at most six decimals
+    permutations:           number of values in a signature
+    shingle_words:          number of consecutive words in a shingle
+    bands:                  number of bands that a signature is divided into; documents that share one are compared
+    rows:                   number of values in a band
+    max_bucket_comparisons: maximum number of kept documents that a document is compared with for each of its bands
+    rule:                   "similar" removes every document that reaches the threshold; "contained" removes it only if
+                            the survivor also has all of its shingles
+    prefer:                 which duplicate is kept if generation and source priority are equal: the one with the best
+                            "quality", or the "longest" one, by the number of distinct shingles
     enabled:                false keeps every document
     """
 
@@ -89,24 +90,26 @@ class DuplicateSettings:
 
     @property
     def signature(self) -> SignatureSettings:
-        """The settings that decide signatures."""
+        """The settings of the signatures."""
         return SignatureSettings(permutations=self.permutations, shingle_words=self.shingle_words)
 
     @property
     def band(self) -> BandSettings:
-        """The settings that decide band keys."""
+        """The settings of the bands."""
         return BandSettings(bands=self.bands, rows=self.rows)
 
 
 class Verdicts(NamedTuple):
-    """The outcome for each document, in the order.
+    """The results for n documents, indexed by position in the total order.
 
-    survivor:     int64 [n], the place of the document it is a copy of; KEPT if it is kept
-    similarity:   float32 [n], to the survivor; 0 if it is kept
-    missing:      float32 [n], the share of its shingles that the survivor lacks; 0 if it is kept
-    exact:        bool [n], whether the survivor's shingle set is equal to its own
-    num_compared: pairs compared in buckets
-    num_cut:      kept documents not compared because of the limit, summed over documents and their buckets
+    Attributes:
+        survivor: int64 [n], position of the kept document that it duplicates, or KEPT.
+        similarity: float32 [n], Jaccard similarity to the survivor. 0 if the document is kept.
+        missing: float32 [n], share of its shingles that the survivor lacks. 0 if the document is kept.
+        exact: bool [n], whether its set of shingles is equal to that of the survivor.
+        num_compared: Number of compared pairs of documents with a common band key.
+        num_cut: Number of kept documents that were not compared because of the limit, summed over documents and
+            buckets.
     """
 
     survivor: Int64s
@@ -120,7 +123,7 @@ class Verdicts(NamedTuple):
 def judge_duplicates_plain(
     set_hash: UInt64s, band_keys: UInt64s, similarity: Similarity, settings: DuplicateSettings, num_given: int = 0
 ) -> Verdicts:
-    """Return what `judge_duplicates` returns, one document and one comparison at a time: the reference, for tests."""
+    """Reference implementation of `judge_duplicates`, for tests. It makes one comparison at a time."""
     threshold, limit = parse_threshold(settings.threshold), settings.max_bucket_comparisons
     kept_sets, buckets = defaultdict[int, list[int]](list), defaultdict[tuple[int, int], list[int]](list)
     verdicts = _keep_all(len(set_hash))
@@ -164,13 +167,22 @@ def judge_duplicates_plain(
 def judge_duplicates(
     set_hash: UInt64s, band_keys: UInt64s, similarity: Similarity, settings: DuplicateSettings, num_given: int = 0
 ) -> Verdicts:
-    """Judge documents in their total order: row i is the i-th. Return the verdicts in that order.
+    """Decide which of n documents are kept, by the rule in the module's docstring.
 
-    set_hash:   uint64 [n], EMPTY_SET for a document that meets no other
-    band_keys:  uint64 [n, bands]
-    similarity: computes how much two documents overlap; it is asked for many pairs at once, the earlier document first,
-                and for some pairs that the verdicts turn out not to need
-    num_given:  how many of the first documents are not judged and stay, such as those of another corpus
+    Args:
+        set_hash: uint64 [n], hashes of the shingle sets, in the total order. A document with EMPTY_SET is kept.
+        band_keys: uint64 [n, bands], in the total order.
+        similarity: Compares pairs of documents, the earlier one first. It is called with many pairs at once, some of
+            which may turn out to be unnecessary.
+        settings: How duplicates are detected.
+        num_given: Number of documents at the beginning that are kept without being judged, e.g. those of another
+            corpus.
+
+    Returns:
+        The verdicts, in the total order.
+
+    Raises:
+        InputError: If the threshold is not valid.
     """
     assert len(set_hash) == len(band_keys), "one set hash and one row of keys for each document"
     if not settings.enabled:
@@ -183,10 +195,17 @@ def judge_duplicates(
 def judge_table(
     table: ScratchTable, order: Int32s, similarity: Similarity, settings: DuplicateSettings, num_given: int = 0
 ) -> Verdicts:
-    """Judge the rows of a scratch table, which has the columns "set_hash" and those of `name_key_columns`.
+    """Like `judge_duplicates`, for rows of a scratch table.
 
-    order: the row of each place in the total order; rows that are not in it meet no other
-    Verdicts are by place in the order. The other arguments are those of `judge_duplicates`.
+    Args:
+        table: Must have the column "set_hash" and the columns from `name_key_columns`.
+        order: int32, the row at each position of the total order. Other rows are not compared.
+        similarity: See `judge_duplicates`. Documents are given by their position in the total order.
+        settings: How duplicates are detected.
+        num_given: See `judge_duplicates`.
+
+    Returns:
+        The verdicts, by position in the total order.
     """
     places = np.full(table.rows, NO_PLACE, np.int32)
     places[order] = np.arange(len(order), dtype=np.int32)
@@ -203,11 +222,15 @@ def judge_buckets(
     num_documents: int,
     num_given: int = 0,
 ) -> Verdicts:
-    """Judge documents as `judge_duplicates` does, if it is known which of them share a bucket. The buckets are
-    overwritten.
+    """Like `judge_duplicates`, for documents that are already grouped into buckets by their band keys.
 
-    set_hash:      of `buckets.documents`
-    num_documents: of all in the order
+    Args:
+        buckets: The result of `build_buckets`. It is overwritten.
+        set_hash: uint64, the hashes of the shingle sets of `buckets.documents`.
+        similarity: See `judge_duplicates`.
+        settings: How duplicates are detected.
+        num_documents: Number of all documents in the total order.
+        num_given: See `judge_duplicates`.
     """
     documents = buckets.documents
     similarity.load(documents)
@@ -228,7 +251,7 @@ def judge_buckets(
 
 
 def _build_verdicts(num_documents: int, places: Int64s, sweep: Sweep) -> Verdicts:
-    """Return the result of a finished sweep, by places of the total order."""
+    """Return the verdicts of a finished sweep, by position in the total order."""
     removed = np.flatnonzero(sweep.survivor != KEPT)
     common, union, own = sweep.common[removed], sweep.union[removed], sweep.num_shingles[removed]
     verdicts = _keep_all(num_documents)

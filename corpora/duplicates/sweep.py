@@ -31,24 +31,27 @@ _1, _2, _5, _31 = (np.uint64(number) for number in (1, 2, 5, 31))
 
 
 class Similarity(Protocol):
-    """Gives the similarities of documents, which are named by their places in the order."""
+    """Compares the shingle sets of documents, which are given by their positions in the total order."""
 
     def load(self, documents: Int64s) -> None:
-        """Prepare for the documents that will be compared, so that what they need may be read in bulk."""
+        """Prepare for comparing the given documents, e.g. by reading their shingle sets in bulk."""
 
     def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
-        """Return the similarities of the pairs (left[k], right[k])."""
+        """Return the similarities of documents left[k] and right[k] for all k."""
 
 
 class Buckets(NamedTuple):
-    """The buckets of two or more documents, and the documents in them, numbered again in their order.
+    """The buckets with at least two documents. A bucket consists of the documents that share a key in the same band.
 
-    documents:  int64 [m], the place in the total order of each document that shares a bucket
-    members:    int32, the documents of one bucket after another, each bucket in the order; in the sweep a bucket's kept
-                documents move to its beginning, over such as have their verdicts
-    offsets:    int64, bucket b is members[offsets[b]:offsets[b + 1]]
-    buckets_of: int32, the buckets of one document after another
-    heads:      int64 [m + 1], document d is in buckets_of[heads[d]:heads[d + 1]]
+    Only the m documents in these buckets are included. They are renumbered from 0 to m - 1, in the total order.
+
+    Attributes:
+        documents: int64 [m], the position of each document in the total order.
+        members: int32, the document numbers of one bucket after another, ascending in each. During the sweep, the kept
+            documents of a bucket are moved to its beginning and overwrite documents that have been judged.
+        offsets: int64 [buckets + 1]. Bucket b is members[offsets[b]:offsets[b + 1]].
+        buckets_of: int32, the bucket numbers of one document after another.
+        heads: int64 [m + 1]. The buckets of document d are buckets_of[heads[d]:heads[d + 1]].
     """
 
     documents: Int64s
@@ -59,16 +62,18 @@ class Buckets(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """The state while the documents of `Buckets` are judged in their order.
+    """The state while the m documents of `Buckets` are judged in order.
 
-    first:         int64 [m], the first document with an equal shingle set: of these only it may be kept
-    survivor:      int64 [m], KEPT until found to be a copy
-    common, union: int64 [m], the similarity to the survivor
-    num_shingles:  int64 [m], the shingles of a document that was compared with others; 1 of any other
-    num_kept:      int32, the number kept so far of each bucket
-    num_gathered:  int32, the number of each bucket's documents for which pairs are gathered
-    seen:          int64 [m], the last ticket under which a document was looked at, so that it is taken once
-    counts:        int64 [3], indexed by COMPARED, CUT and TICKET
+    Attributes:
+        first: int64 [m], the first document with an equal set of shingles. Only this one can be kept.
+        survivor: int64 [m], the kept document that it duplicates, or KEPT.
+        common: int64 [m], size of the intersection with the survivor's shingles.
+        union: int64 [m], size of the union with the survivor's shingles.
+        num_shingles: int64 [m], number of shingles, or 1 if the document was not compared with others.
+        num_kept: int32 [buckets], number of documents kept so far.
+        num_gathered: int32 [buckets], number of documents for which pairs have been gathered.
+        seen: int64 [m], the last ticket (a running number) under which a document was visited, to visit it only once.
+        counts: int64 [3], indexed by COMPARED, CUT and TICKET.
     """
 
     first: Int64s
@@ -83,7 +88,7 @@ class Sweep(NamedTuple):
 
 
 def start_sweep(buckets: Buckets, first: Int64s) -> Sweep:
-    """Return the state before the first verdict. first: what `find_equal_sets` returns"""
+    """Return the initial state of a sweep. `first` is the result of `find_equal_sets`."""
     size = len(buckets.documents)
     return Sweep(
         first=first,
@@ -99,10 +104,11 @@ def start_sweep(buckets: Buckets, first: Int64s) -> Sweep:
 
 
 def build_buckets(places: Int32s, bands: Iterable[UInt64s]) -> Buckets:
-    """Sort each band by key, and keep the keys that two or more documents have.
+    """Group documents into buckets by their band keys.
 
-    places: of each row its place in the total order, NO_PLACE for one that meets no other
-    bands:  of one band after another the key of each row, uint64 [n]
+    Args:
+        places: int32 [n], the position of each row in the total order, or NO_PLACE to leave the row out.
+        bands: For each band, the keys of all rows: uint64 [n].
     """
     assert len(places) < 2**31, "numbers of documents have 32 bits"
     total = int(places.max(initial=NO_PLACE)) + 1
@@ -125,10 +131,10 @@ def build_buckets(places: Int32s, bands: Iterable[UInt64s]) -> Buckets:
 
 
 def find_shared_rows(keys: UInt64s, places: Int32s) -> tuple[Int32s, Int32s]:
-    """Return the rows with keys that two or more rows have, one key after another, and how many rows have each.
+    """Return the rows whose key occurs in two or more rows, grouped by key, and the size of each group.
 
-    Rows without a place are ignored. Most keys are of one row, and a table of bits tells that of seven in eight of
-    these; only the rest is sorted.
+    Rows without a place are ignored. Most keys occur only once. A table of bits excludes about seven in eight of these,
+    so that only the rest has to be sorted.
     """
     slots = max(64, 8 << len(keys).bit_length())
     table, rows = np.zeros(slots // 32, np.uint64), np.empty(len(keys), np.int32)
@@ -149,7 +155,7 @@ def find_shared_rows(keys: UInt64s, places: Int32s) -> tuple[Int32s, Int32s]:
 
 @kernel
 def sort_runs(values: Int32s, sizes: Int32s) -> None:
-    """Sort each run of values on its own. sizes: of the runs, one after another; most are short"""
+    """Sort each run of values in place. `sizes` are the lengths of the consecutive runs, most of which are short."""
     start = 0
     for size in sizes:
         if size > MAX_INSERTION_SORT:
@@ -166,9 +172,17 @@ def sort_runs(values: Int32s, sizes: Int32s) -> None:
 
 @kernel
 def find_repeated_keys(keys: UInt64s, places: Int32s, shift: np.uint64, table: UInt64s, rows: Int32s) -> int:
-    """Write to `rows` those with a place and a key that another row may have too, and return how many they are.
+    """Find rows whose key may occur in another row as well. Some of the keys found occur only once.
 
-    table: pairs of bits, all 0: the upper bits of a key say which pair it has, for "met" and "met again"
+    Args:
+        keys: uint64 [n]
+        places: int32 [n], NO_PLACE for rows to ignore.
+        shift: How many bits to drop from a key to get its slot in `table`.
+        table: uint64, two bits per slot, zero-initialized. They mean "seen once" and "seen again".
+        rows: int32 [n], filled with the rows found.
+
+    Returns:
+        The number of rows found.
     """
     for row in range(len(keys)):
         if places[row] != NO_PLACE:
@@ -186,7 +200,15 @@ def find_repeated_keys(keys: UInt64s, places: Int32s, shift: np.uint64, table: U
 
 @kernel
 def list_buckets(members: Int32s, offsets: Int64s, numbers: Int32s, buckets_of: Int32s, heads: Int64s) -> None:
-    """Number the members again, and compute the buckets of each and, of [m + 2], where they begin and end."""
+    """Renumber the members of the buckets in place, and list the buckets of each document.
+
+    Args:
+        members: int32, positions in the total order, replaced by document numbers.
+        offsets: int64 [buckets + 1]
+        numbers: int32, the document number of each position in the total order.
+        buckets_of: int32, as long as `members`, filled with the bucket numbers of one document after another.
+        heads: int64 [m + 2], zero-initialized. Afterwards, document d has buckets_of[heads[d]:heads[d + 1]].
+    """
     for place in range(len(members)):
         members[place] = numbers[members[place]]
         heads[members[place] + 2] += 1
@@ -199,7 +221,7 @@ def list_buckets(members: Int32s, offsets: Int64s, numbers: Int32s, buckets_of: 
 
 
 def _count_runs(values: UInt64s) -> Int64s:
-    """Return how often each value is in a sorted array."""
+    """Return the number of occurrences of each distinct value in a sorted array."""
     ends = np.flatnonzero(np.r_[values[1:] != values[:-1], len(values) > 0]) + 1
     return np.diff(ends, prepend=0)
 
@@ -209,9 +231,14 @@ def _to_offsets(sizes: Int64s) -> Int64s:
 
 
 def find_equal_sets(hashes: UInt64s, documents: Int64s, similarity: Similarity) -> Int64s:
-    """Return, for each of the documents, the number (in `documents`) of the first one with an equal shingle set.
+    """Return, for each document, the index of the first document with an equal set of shingles: int64 [m].
 
-    hashes: of their sets. Equal ones are a reason to look; the sets are compared.
+    Documents with equal hashes are compared exactly, so collisions of hashes do no harm.
+
+    Args:
+        hashes: uint64 [m], hashes of the shingle sets.
+        documents: int64 [m], positions in the total order.
+        similarity: Compares pairs of documents.
     """
     first = np.arange(len(documents))
     pending = np.argsort(hashes, kind="stable")
@@ -233,9 +260,20 @@ def find_equal_sets(hashes: UInt64s, documents: Int64s, similarity: Similarity) 
 def gather_pairs(
     buckets: Buckets, sweep: Sweep, start: int, num_given: int, limit: int, others: Int64s, ends: Int64s
 ) -> int:
-    """Gather what documents from `start` on may have to be compared with, and return where the block ends.
+    """Gather the pairs to compare for a block of documents that begins at `start`.
 
-    The pairs of document start + i are others[ends[i]:ends[i + 1]]; a block ends when one of these is full.
+    Args:
+        buckets: The buckets.
+        sweep: The state of the sweep.
+        start: The first document of the block.
+        num_given: Number of documents at the beginning that are not judged.
+        limit: Maximum number of kept documents per bucket to compare with.
+        others: int64, filled with the second document of each pair. If it is full, the block ends.
+        ends: int64 [maximum length of a block + 1], filled. ends[0] must be 0. The pairs of document start + i are
+            others[ends[i]:ends[i + 1]].
+
+    Returns:
+        The end of the block, i.e. the first document after it.
     """
     document, num_pairs = start, 0
     while document < len(buckets.documents) and document - start < len(ends) - 1:
@@ -253,7 +291,7 @@ def gather_pairs(
 
 @kernel
 def bound_candidates(buckets: Buckets, sweep: Sweep, document: int, start: int, limit: int) -> int:
-    """Return an upper bound for the pairs that `add_candidates` adds: at most the number of earlier documents."""
+    """Return an upper bound on the number of pairs that `add_candidates` adds for a document."""
     most = 0
     for bucket in buckets.buckets_of[buckets.heads[document] : buckets.heads[document + 1]]:
         most += min(sweep.num_kept[bucket], limit) + min(sweep.num_gathered[bucket], document - start)
@@ -264,10 +302,13 @@ def bound_candidates(buckets: Buckets, sweep: Sweep, document: int, start: int, 
 def add_candidates(
     buckets: Buckets, sweep: Sweep, document: int, start: int, limit: int, others: Int64s, num_pairs: int
 ) -> int:
-    """Add each document once that the rule may compare with this one; return the new number of pairs.
+    """Append to `others` each document, once, with which the rule may compare this one.
 
-    From before the block these are the first kept ones of each bucket. In the block, with verdicts still open, they are
-    all that may turn out to be kept.
+    These are the first kept documents of each bucket and, because the documents of the block are not judged yet, all
+    earlier ones of the block that may be kept.
+
+    Returns:
+        The new number of pairs in `others`.
     """
     sweep.counts[TICKET] += 1
     ticket: int = sweep.counts[TICKET]
@@ -304,7 +345,11 @@ def judge_block(
     denominator: int,
     must_contain: bool,
 ) -> None:
-    """Judge the documents of a block in their order, from the similarities of the gathered pairs."""
+    """Judge the documents of a block in order, given the similarities of the pairs from `gather_pairs`.
+
+    A pair reaches the threshold if its similarity is at least numerator / denominator. If `must_contain` is True, the
+    other document must also have all shingles of the judged one.
+    """
     for document in range(start, end):
         first = sweep.first[document]
         if document < num_given:
@@ -330,7 +375,7 @@ def judge_block(
 
 @kernel
 def keep_document(buckets: Buckets, sweep: Sweep, document: int) -> None:
-    """Record a document as kept in all its buckets, so that later ones are compared with it."""
+    """Add a document to the kept ones of all its buckets, so that later documents are compared with it."""
     for bucket in buckets.buckets_of[buckets.heads[document] : buckets.heads[document + 1]]:
         buckets.members[buckets.offsets[bucket] + sweep.num_kept[bucket]] = document
         sweep.num_kept[bucket] += 1
@@ -338,7 +383,11 @@ def keep_document(buckets: Buckets, sweep: Sweep, document: int) -> None:
 
 @kernel
 def mark_compared(buckets: Buckets, sweep: Sweep, document: int, limit: int) -> int:
-    """Mark the kept documents that this one is compared with, and count those beyond the limit. Return the mark."""
+    """Mark the kept documents with which the rule compares this one, and count those beyond the limit.
+
+    Returns:
+        The ticket in `sweep.seen` that marks them.
+    """
     sweep.counts[TICKET] += 1
     ticket: int = sweep.counts[TICKET]
     for bucket in buckets.buckets_of[buckets.heads[document] : buckets.heads[document + 1]]:
@@ -351,7 +400,7 @@ def mark_compared(buckets: Buckets, sweep: Sweep, document: int, limit: int) -> 
 
 @kernel
 def update_survivor(sweep: Sweep, document: int, other: int, common: int, union: int) -> None:
-    """Make `other` the survivor if it is more similar than the one so far, or as similar and earlier."""
+    """Make `other` the survivor of a document if it is more similar than the current one, or as similar and earlier."""
     so_far = sweep.survivor[document]
     gain = common * sweep.union[document] - sweep.common[document] * union
     if so_far == KEPT or gain > 0 or (gain == 0 and other < so_far):

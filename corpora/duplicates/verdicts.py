@@ -51,12 +51,13 @@ VERDICTS = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """What is decided about each row so far.
+    """The decisions about each candidate row so far.
 
-    reason:   uint8 [rows], 0 while it is kept, else a place in REMOVAL_REASONS counted from 1
-    since:    int32 [rows], the generation in which its id first appeared
-    numbered: the rows with another id than their sketch has, ascending
-    new_ids:  uint64 [numbered, 2], these ids
+    Attributes:
+        reason: uint8 [rows]. 0 if the row is kept, else the index in REMOVAL_REASONS plus 1.
+        since: int32 [rows], the generation in which the row's id first appeared.
+        numbered: int64 [m], in ascending order, the rows that got a new id because an earlier record is identical.
+        new_ids: uint64 [m, 2], the new ids.
     """
 
     reason: Bytes
@@ -65,24 +66,29 @@ class Marks:
     new_ids: UInt64s
 
     def read_ids(self, table: ScratchTable) -> UInt64s:
-        """Return the ids of all rows: uint64 [rows, 2]."""
+        """Return the final ids of all rows: uint64 [rows, 2]."""
         ids: UInt64s = table.read_column("id")
         ids[self.numbered] = self.new_ids
         return ids
 
     def count_reasons(self) -> list[int]:
-        """Return how many rows are kept, then how many are removed for each of REMOVAL_REASONS."""
+        """Return the number of kept rows, followed by the number of rows removed for each of REMOVAL_REASONS."""
         counts: list[int] = np.bincount(self.reason, minlength=1 + len(REMOVAL_REASONS)).tolist()
         return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duplicates:
-    """The verdicts of `survivors`, by places in the total order.
+    """The results of duplicate detection. A place is a zero-based position in the total order of the judged rows.
 
-    order:   int32, the row of each place
-    places:  int32 [rows], the place of each row, NO_PLACE for one without
-    figures: how many pairs were compared and how many comparisons were cut off; empty if duplicates are not looked for
+    Attributes:
+        order: int32 [places], the row at each place.
+        places: int32 [rows], the place of each row, or NO_PLACE if it was not judged.
+        survivor: int64 [places], the place of the document that it duplicates, or KEPT.
+        similarity: float32 [places], its similarity to the survivor.
+        missing: float32 [places], the share of its shingles that the survivor lacks.
+        figures: How many pairs were compared, and how many were skipped because of the limit. Empty if duplicate
+            detection is disabled.
     """
 
     order: Int32s
@@ -94,7 +100,14 @@ class Duplicates:
 
 
 def mark_revisions(table: ScratchTable, generation: Int32s, dropped: DroppedRecords, tombstones: Tombstones) -> Marks:
-    """Mark what was forgotten, by id or by text, and what another revision replaces. generation: of each row"""
+    """Mark the rows that are on the tombstone list, and those that another revision of the same record replaces.
+
+    Args:
+        table: The result of `open_candidates`.
+        generation: int32 [rows], the generation of each row.
+        dropped: Records that were dropped before they became documents.
+        tombstones: The list of ids and texts to forget.
+    """
     forgotten = np.zeros(table.rows, np.bool_)
     for first in range(0, table.rows if tombstones.key else 0, BLOCK_ROWS):
         stop = min(first + BLOCK_ROWS, table.rows)
@@ -123,7 +136,16 @@ def find_duplicates(
     inputs: Sequence[Input],
     settings: DuplicateSettings,
 ) -> Duplicates:
-    """Judge the rows that are not marked in the total order, and mark those that go. priority: of each row"""
+    """Find duplicates among the rows that are not marked yet, and mark them in `marks`.
+
+    Args:
+        place: The store.
+        table: The result of `open_candidates`.
+        marks: The result of `mark_revisions`, updated in place.
+        priority: int32 [rows], the priority of each row's source. Lower numbers are preferred.
+        inputs: The inputs from which `table` was made.
+        settings: How duplicates are detected.
+    """
     rows = np.flatnonzero(marks.reason == 0) if settings.enabled else np.empty(0, np.int64)
     order = sort_rows(rows, marks, priority, table, settings)
     del rows
@@ -147,9 +169,20 @@ def find_duplicates(
 
 
 def sort_rows(rows: Int64s, marks: Marks, priority: Int32s, table: ScratchTable, settings: DuplicateSettings) -> Int32s:
-    """Return some rows in the order in which they are judged.
+    """Sort rows into the total order in which they are judged.
 
-    It is (since, source priority, -quality, id), or, if the longest is preferred, with -shingles before -quality.
+    The sort keys are generation of the id, source priority, quality (best first) and id. If the longest document is
+    preferred, the number of shingles (highest first) comes before the quality.
+
+    Args:
+        rows: int64, the rows to sort.
+        marks: The result of `mark_revisions`.
+        priority: int32 [rows], the priority of each row's source.
+        table: The result of `open_candidates`.
+        settings: How duplicates are detected.
+
+    Returns:
+        int32, the rows in order.
     """
     ids = marks.read_ids(table)[rows]
     order = np.argsort(ids[:, 0])
@@ -169,9 +202,14 @@ def sort_rows(rows: Int64s, marks: Marks, priority: Int32s, table: ScratchTable,
 def iter_verdict_batches(
     table: ScratchTable, marks: Marks, duplicates: Duplicates, split: SplitSettings, parts: Sequence[int]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of `VERDICTS`, a batch for each part of documents that has rows.
+    """Yield one record batch of `VERDICTS` for each part of documents that has any rows.
 
-    parts: the number of rows of each
+    Args:
+        table: The result of `open_candidates`.
+        marks: All decisions.
+        duplicates: The result of `find_duplicates`.
+        split: Which documents are held out.
+        parts: The number of rows of each part, in the order of the table.
     """
     ids = marks.read_ids(table)
     first = 0
@@ -198,14 +236,14 @@ def iter_verdict_batches(
 
 
 def _spread(values: Float32s, copy: Bools) -> pa.Array:
-    """Return the values of the rows that are copies, null for all others."""
+    """Return a column with the given values in the rows that are duplicates, and null in all others."""
     spread = np.zeros(len(copy), np.float32)
     spread[copy] = values
     return pa.array(spread, mask=~copy)
 
 
 def _find_held_out(table: ScratchTable, marks: Marks, split: SplitSettings, first: int, stop: int) -> Bools:
-    """Return which rows from `first` up to but not including `stop` are held out: by group, or else by id."""
+    """Return whether each row from `first` up to, but not including, `stop` is held out, by its group or id."""
     keys = table.read_column("split_key", first, stop)
     begin, end = np.searchsorted(marks.numbered, (first, stop))
     here = marks.numbered[begin:end] - first

@@ -27,11 +27,12 @@ MAX_DECIMALS = 6  # of a threshold: then products with set sizes below 2**31 sta
 
 
 class Overlaps(NamedTuple):
-    """Similarities of pairs of sets, int64 [n] each.
+    """The similarities of n pairs of shingle sets: the Jaccard index is intersection / union.
 
-    intersection: shingles that both have
-    union:        shingles that at least one has
-    right_size:   shingles of the right one of the pair
+    Attributes:
+        intersection: int64 [n], number of shingles in both sets.
+        union: int64 [n], number of shingles in at least one set.
+        right_size: int64 [n], number of shingles in the second set of the pair.
     """
 
     intersection: Int64s
@@ -40,27 +41,29 @@ class Overlaps(NamedTuple):
 
 
 class ShingleSets(NamedTuple):
-    """Shingle sets of a text column.
+    """The shingle sets of a text column with n rows.
 
-    values:  uint64, the sets one after another, each sorted and without repetition
-    offsets: int64 [n + 1]; row i is values[offsets[i]:offsets[i + 1]]
+    Attributes:
+        values: uint64, the hashes of all sets one after another. Each set is sorted and has no duplicates.
+        offsets: int64 [n + 1]. The set of row i is values[offsets[i]:offsets[i + 1]].
     """
 
     values: UInt64s
     offsets: Int64s
 
     def load(self, documents: Int64s) -> None:
-        """Do nothing: all sets are here."""
+        """Do nothing, because all sets are in memory."""
 
     def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
-        """Return the similarities of the pairs (left[k], right[k]) of rows."""
+        """Return the similarities of rows left[k] and right[k] for all k."""
         return compute_overlaps(self.values, self.offsets, left, right)
 
 
 def parse_threshold(threshold: float) -> Fraction:
-    """Return a threshold as the ratio that it is written as.
+    """Convert a threshold to the exact ratio of its decimal digits.
 
-    Raises InputError unless it is above 0, at most 1, and has at most six decimals.
+    Raises:
+        InputError: If it is not above 0 and at most 1, or has more than six decimals.
 
     >>> parse_threshold(0.8)
     Fraction(4, 5)
@@ -75,15 +78,19 @@ def parse_threshold(threshold: float) -> Fraction:
 
 
 def is_at_least(intersection: int, union: int, threshold: Fraction) -> bool:
-    """Return whether intersection / union >= threshold, exactly; False for 0/0."""
+    """Return whether intersection / union >= threshold, without rounding. Returns False if union is 0."""
     return union > 0 and intersection * threshold.denominator >= threshold.numerator * union
 
 
 def build_shingle_sets(texts: pa.Array, words: int = 5) -> ShingleSets:
-    """Return the sorted distinct shingle hashes of each row of a large_string or large_binary column.
+    """Compute the shingle set of each row of a text column. A shingle is a hash of consecutive words.
 
-    words: in a shingle
-    Raises InputError for a column of another type or with nulls.
+    Args:
+        texts: A large_string or large_binary column without nulls.
+        words: Number of words in a shingle.
+
+    Raises:
+        InputError: If the column has another type or contains nulls.
     """
     data, offsets = text_buffers(texts)
     room = np.empty(most_shingles(offsets), np.uint64)  # what is not written of it is never in memory
@@ -101,7 +108,16 @@ def write_sets(
     values: UInt64s,
     ends: Int64s,
 ) -> None:
-    """Write the rows' sorted shingle sets to `values`, and where they begin and end to `ends` [n + 1]."""
+    """Write the sorted shingle set of each row to `values`, and the end of each set to ends[1:].
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        offsets: int64 [n + 1]. Row i is data[offsets[i]:offsets[i + 1]].
+        length: Number of words in a shingle.
+        tables: The result of `word_tables`.
+        values: uint64, filled from the beginning. At least `most_shingles(offsets)` long.
+        ends: int64 [n + 1]. ends[0] must be 0.
+    """
     most_words, table_size = buffer_sizes(offsets)
     shingles, table = np.empty(most_words, np.uint64), np.empty(table_size, np.uint64)
     at = 0
@@ -114,7 +130,7 @@ def write_sets(
 
 @kernel
 def sort_sets(values: UInt64s, starts: Int64s, ends: Int64s, out: UInt64s) -> None:
-    """Write sets of distinct shingles, values[starts[i]:ends[i]], to `out` one after another, each sorted."""
+    """Sort each of the sets values[starts[i]:ends[i]], and write them one after another to `out`."""
     counts, at, longest = np.empty(0, np.uint64), 0, 2
     for row in range(len(starts)):
         number = ends[row] - starts[row]
@@ -127,10 +143,14 @@ def sort_sets(values: UInt64s, starts: Int64s, ends: Int64s, out: UInt64s) -> No
 
 @kernel
 def sort_hashes(hashes: UInt64s, number: int, counts: UInt64s, out: UInt64s) -> None:
-    """Sort the first `number` hashes into `out`: each to the place that its high bits say, then past its few
-    neighbours.
+    """Sort the first `number` hashes into `out`, by a bucket sort on their high bits followed by an insertion sort.
 
-    counts: scratch memory for a power of two of at least `number` and two; overwritten
+    Args:
+        hashes: uint64, evenly distributed.
+        number: How many hashes to sort.
+        counts: uint64 scratch memory. Its length must be at least the smallest power of two that is not below `number`,
+            and at least 2.
+        out: uint64 [number], the sorted hashes.
     """
     size, shift = 2, np.uint64(63)
     while size < number:
@@ -154,7 +174,7 @@ def sort_hashes(hashes: UInt64s, number: int, counts: UInt64s, out: UInt64s) -> 
 
 
 def count_common_plain(sets: ShingleSets, left: int, right: int) -> tuple[int, int]:
-    """Return how many shingles two rows have in common, and how many are in either: the reference, for tests."""
+    """Return the sizes of the intersection and the union of two rows' sets. For tests."""
     one, other = (set(sets.values[sets.offsets[row] : sets.offsets[row + 1]].tolist()) for row in (left, right))
     return len(one & other), len(one | other)
 
@@ -165,7 +185,14 @@ def compute_overlaps(
     left: Int64s,
     right: Int64s,
 ) -> Overlaps:
-    """Return the similarities of many pairs of rows of sorted distinct sets, left[k] with right[k]."""
+    """Return the similarities of sets left[k] and right[k] for all k.
+
+    Args:
+        values: uint64, the sets one after another, each sorted and without duplicates.
+        offsets: int64. Set i is values[offsets[i]:offsets[i + 1]].
+        left: int64 [n], indices of the first set of each pair.
+        right: int64 [n], indices of the second set of each pair.
+    """
     common = np.empty(len(left), np.int64)
     count_common(values, offsets, left, right, common)
     own = offsets[right + 1] - offsets[right]
@@ -180,7 +207,7 @@ def count_common(
     right: Int64s,
     common: Int64s,
 ) -> None:
-    """Compute in `common` the number of values that the sets of each pair share, by one merge of the two."""
+    """Write the size of each pair's intersection to `common`. The arguments are those of `compute_overlaps`."""
     for pair in range(len(left)):
         at, at_end = offsets[left[pair]], offsets[left[pair] + 1]
         other, other_end = offsets[right[pair]], offsets[right[pair] + 1]

@@ -22,12 +22,17 @@ Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
 
 def read_or_make_arrays(name: str, source: str, make: Callable[[], Arrays]) -> dict[str, npt.NDArray[Any]]:
-    """Return arrays by name, read-only: read from disk, or made and written there if they are not.
+    """Return cached arrays, or compute them and write them to the cache. The arrays are read-only.
 
-    name:   tells all that they depend on, versions of libraries included
-    source: the path of the file that makes them; it and what it imports count as well
-    make:   returns them
-    Raises OSError if they cannot be written.
+    Args:
+        name: Identifies everything that the arrays depend on besides their source code, e.g. versions of libraries.
+        source: Path of the file that computes them. The cache is not used after this file, or one that it imports,
+            changed.
+        make: Computes the arrays and returns them by name.
+
+    Raises:
+        OSError: If they cannot be written.
+        InputError: If no folder for the cache can be created.
     """
     digest = hashlib.sha256(f"{name} {compute_source_digest(Path(source))}".encode()).hexdigest()
     path, shipped = make_kernel_folder() / f"arrays-{digest[:32]}.npz", find_shipped_folder()

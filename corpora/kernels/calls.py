@@ -19,18 +19,18 @@ _TOKEN = re.compile(r"[\w.:]+|\[,*\]|[(),]")
 
 
 def format_call(kernel: Kernel, arguments: tuple[Any, ...]) -> str:
-    """Return a call as a line. arguments: numba's types"""
+    """Format a kernel and the numba types of its arguments as one line of text."""
     return f"{kernel.__module__}:{kernel.py_func.__qualname__}({', '.join(map(_format_type, arguments))})"
 
 
 def compile_call(line: str) -> None:
-    """Compile a kernel for a call, given as a line, unless that is done, or another process is doing it."""
+    """Compile a kernel for a call in the format of `format_call`, unless it is compiled already."""
     kernel, arguments = parse_call(line)
     kernel.compile_ahead(arguments)
 
 
 def parse_call(line: str) -> tuple[Kernel, tuple[Any, ...]]:
-    """Return the kernel and the types of the arguments in a line that `format_call` made."""
+    """Parse a line from `format_call`. Returns the kernel and the numba types of its arguments."""
     tokens = deque(_TOKEN.findall(line))
     return _import_name(tokens.popleft()).numba_object, _parse_types(tokens)
 
@@ -47,7 +47,7 @@ def _format_type(kind: Any) -> str:
 
 
 def _parse_types(tokens: deque[str]) -> tuple[Any, ...]:
-    """Return the types between two parentheses."""
+    """Parse a list of types in parentheses."""
     assert tokens.popleft() == "("
     kinds = []
     while tokens[0] != ")":

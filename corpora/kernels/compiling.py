@@ -46,11 +46,11 @@ _IMPORTS = re.compile(rf"^\s*(?:from|import) ({_OUR_MODULE})(?: import (\([\w\s,
 
 
 class Deferred:
-    """An object of numba that is made at its first use, not at its declaration: importing numba takes half a second."""
+    """An object of numba that is created when it is first used, because importing numba takes half a second."""
 
     @cached_property
     def numba_object(self) -> Any:
-        """The object that numba made. Subclasses define it."""
+        """The numba object. Subclasses create it here."""
         raise NotImplementedError
 
     def __call__(self, *arguments: object) -> Any:
@@ -66,7 +66,11 @@ class Deferred:
 
 
 class DeferredKernel(Deferred):
-    """A kernel as its module declares it. py_func: the plain function"""
+    """A declared kernel, which is compiled when it is first called.
+
+    Attributes:
+        py_func: The Python function.
+    """
 
     def __init__(self, function: Callable[..., object]) -> None:
         self.py_func = function
@@ -74,7 +78,7 @@ class DeferredKernel(Deferred):
 
     @cached_property
     def numba_object(self) -> "Kernel":
-        """The dispatcher, which compiles the function for the types of its arguments."""
+        """The numba dispatcher, which compiles the function for each combination of argument types."""
         from corpora.kernels.dispatching import Kernel
 
         source = compute_source_digest(Path(self.py_func.__code__.co_filename))
@@ -87,30 +91,34 @@ class DeferredKernel(Deferred):
 
 
 class Instruction(Deferred):
-    """A machine instruction that only kernels can call, one of `instructions.py`."""
+    """A machine instruction that kernels can call, defined in `instructions.py`. It cannot be called from Python."""
 
     def __init__(self, name: str) -> None:
         self.__name__ = name
 
     @cached_property
     def numba_object(self) -> Any:
-        """Numba's intrinsic."""
+        """The numba intrinsic."""
         from numba.extending import intrinsic
 
         return intrinsic(getattr(import_module("corpora.kernels.instructions"), self.__name__))
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function with numba when it is first called: kept on disk, without the GIL.
+    """Decorate a function so that numba compiles it when it is first called.
 
-    The types are taken from the arguments; each combination of types is compiled once.
+    It is compiled once for each combination of argument types. The machine code is cached on disk and runs without the
+    GIL.
     """
     deferred = DeferredKernel(function)
     return deferred  # type: ignore[return-value]  # called as the function is
 
 
 def set_compiling_callback(on_change: Callable[[int], None]) -> None:
-    """Have a function called when this process begins (1) and ends (-1) to compile a kernel that is not on disk."""
+    """Set the function to call with 1 when this process begins to compile a kernel, and with -1 when it ends.
+
+    It is not called for kernels that are loaded from disk.
+    """
     global _on_compiling
     _on_compiling = on_change
 
@@ -124,14 +132,18 @@ _on_compiling: Callable[[int], None] = _ignore_change
 
 @cache
 def make_kernel_folder() -> Path:
-    """Return the folder of compiled code that fits this machine and user, made if it is missing: `kernels/DIGEST` in
+    """Return the folder for compiled code on this machine, and create it if it is missing.
 
-    - `CLOZE_HOME`, if it names another folder than `find_default_home`;
-    - else `cloze` in the user's folder for caches (`XDG_CACHE_HOME`, or `~/.cache`), which all checkouts share, or
-      `find_default_home` if that cannot be written.
+    The folder is `kernels/DIGEST` in one of these:
 
-    Its content is run as it is, so it has to be the user's own, closed to others. Raises InputError if there is no such
-    folder.
+    - `CLOZE_HOME`, if it is set to another folder than `find_default_home` returns;
+    - else `cloze` in the user's cache folder (`XDG_CACHE_HOME` or `~/.cache`), which all checkouts share, or
+      `find_default_home` if that one is not writable.
+
+    Because the files in it are executed, it must belong to this user and be closed to others.
+
+    Raises:
+        InputError: If no such folder can be created.
     """
     default_home, chosen_home = find_default_home(), os.environ.get("CLOZE_HOME")
     homes = (
@@ -152,22 +164,23 @@ def make_kernel_folder() -> Path:
 
 
 def find_default_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder for caches if `CLOZE_HOME` names none: `.cloze` in a checkout, `find_user_cache` in an
-    installation.
+    """Return the cache folder to use if `CLOZE_HOME` is not set.
+
+    This is `.cloze` in a checkout, and the folder from `find_user_cache` in an installation.
     """
     return ROOT / ".cloze" if (ROOT / "pyproject.toml").is_file() else find_user_cache(environment)
 
 
 def find_user_cache(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder `cloze` in the user's folder for caches: `XDG_CACHE_HOME`, or `~/.cache`."""
+    """Return `cloze` in the user's cache folder, which is `XDG_CACHE_HOME` or `~/.cache`."""
     return Path(environment.get("XDG_CACHE_HOME") or "~/.cache").expanduser().absolute() / "cloze"
 
 
 @cache
 def find_shipped_folder() -> Path | None:
-    """Return the folder of compiled code that came with the package, if it fits this process; else None.
+    """Return the folder with compiled code from the installed package, or None if none of it fits this process.
 
-    Its files are trusted as the package's sources are.
+    Its files are trusted like the source code of the package.
     """
     folder = SHIPPED_FOLDER / compute_shipped_name() if SHIPPED_FOLDER.is_dir() else SHIPPED_FOLDER
     if not folder.is_dir():
@@ -183,7 +196,7 @@ def find_shipped_folder() -> Path | None:
 
 
 def compute_shipped_name() -> str:
-    """Return a name for code that is compiled for `BASELINE` as this process compiles."""
+    """Return the name of the folder for code compiled for `BASELINE` with the current versions and options."""
     import llvmlite
     import numba
     import numpy
@@ -195,9 +208,10 @@ def compute_shipped_name() -> str:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder that only this user can enter, or make an existing one so.
+    """Create a folder that only this user can enter, or make an existing one private.
 
-    Raises OSError, also if the folder belongs to somebody else, stays open to others, or cannot be written.
+    Raises:
+        OSError: If the folder cannot be created, belongs to another user, stays open to others, or is not writable.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     state = folder.stat()
@@ -212,7 +226,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def _compute_machine_digest() -> str:
-    """Return a digest (16 hexadecimal digits) of what decides machine code besides the sources, and of the user."""
+    """Return 16 hexadecimal digits that identify the user, the processor, and the compiler's version and options."""
     import llvmlite
     import numba
     import numpy
@@ -226,9 +240,10 @@ def _compute_machine_digest() -> str:
 
 @cache
 def compute_source_digest(path: Path, root: Path = ROOT) -> str:
-    """Return a digest of a source file and of our files under `root` that it imports, directly or not.
+    """Return a digest of a source file and of all files below `root` that it imports, directly or indirectly.
 
-    Their constants are compiled in. Files count by their path below `root`, wherever that is.
+    It identifies compiled code, because imported constants are compiled in. Only paths relative to `root` affect it, so
+    copies of a source tree have the same digest.
     """
     sources: dict[Path, bytes] = {}
     waiting = [path]
@@ -245,7 +260,7 @@ def compute_source_digest(path: Path, root: Path = ROOT) -> str:
 
 @cache
 def _read_source(path: Path, root: Path) -> tuple[bytes, list[Path]]:
-    """Return a file's source, and those of our files that it imports."""
+    """Return the source of a file and the files below `root` that it imports directly."""
     source = path.read_bytes()
     imported = []
     for module, names in _IMPORTS.findall(source.decode()):
@@ -258,7 +273,7 @@ def _read_source(path: Path, root: Path) -> tuple[bytes, list[Path]]:
 
 
 def _read_processor() -> str:
-    """Return the processor's model and instruction sets, as far as the machine reports them."""
+    """Return the processor's model and instruction sets, or only its architecture if they are not reported."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -50,12 +50,12 @@ _ENVIRONMENT = "_ZN08NumbaEnv"  # what the name of a function's environment begi
 
 
 class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
-    """The code of one kernel and of those it calls: intermediate code, until `make_native`."""
+    """The code of one kernel and of the kernels that it calls: LLVM bitcode, until it is compiled to machine code."""
 
     _is_native = False
 
     def finalize(self) -> None:
-        """Link what is called; nothing is optimised yet."""
+        """Link the called kernels, without optimizing anything yet."""
         for library in dict.fromkeys(self._linking_libraries):
             self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
@@ -63,10 +63,10 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
         self._finalized = True
 
     def make_native(self) -> bytes:
-        """Optimise and translate; return the machine code.
+        """Optimize the code, compile it to machine code, and return the machine code.
 
-        Only what Python calls is seen from outside: so a function that is called once is inlined whatever its size, and
-        one round of passes does.
+        Functions that Python does not call are made internal, so that those called once are always inlined and a single
+        round of optimization suffices.
         """
         for function in self._final_module.functions:
             if not function.is_declaration and not function.name.startswith(_WRAPPER):
@@ -79,29 +79,29 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
         return bytes(self._get_compiled_object())
 
     def load_native(self, code: bytes) -> None:
-        """Load machine code that was made before; nothing can be linked with it."""
+        """Load machine code that `make_native` returned. Other kernels cannot be linked with it."""
         self._set_compiled_object(code)
         self._finalize_final_module()
         self._is_native = True
 
     def load_linkable(self, code: bytes) -> None:
-        """Load intermediate code that was made before."""
+        """Load LLVM bitcode that was stored earlier."""
         self._shared_module = binding.parse_bitcode(code)
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
-        """Return the address of a function of machine code; 0 for intermediate code."""
+        """Return the address of a function in machine code, or 0 if the library holds bitcode."""
         return int(self._codegen._engine.get_function_address(name)) if self._is_native else 0
 
     def list_environments(self) -> list[Environment]:
-        """Return the environments of all functions in the code. What the functions raise is kept in them."""
+        """Return the numba environments of all functions in the code. They hold the exceptions to raise."""
         names = (value.name for value in self._final_module.global_variables)
         environments = (lookup_environment(name) for name in names if name.startswith(_ENVIRONMENT))
         return [each for each in environments if each is not None and each.can_cache()]
 
 
 class _Compiler(Compiler):  # type: ignore[misc]
-    """numba's compiler, with a library of ours."""
+    """numba's compiler, which uses a `KernelLibrary` for the code."""
 
     def __init__(self, typing_context: Any, target_context: Any, library: None, *rest: Any) -> None:
         own = KernelLibrary(target_context.codegen(), "kernel")
@@ -125,10 +125,10 @@ _UNUSED = frozenset(
 
 
 class _Borrower(_Compiler):
-    """The same compiler, which counts no references in a kernel that only borrows them, and leaves passes out."""
+    """A compiler that omits unneeded passes, and reference counts in kernels that only borrow their arrays."""
 
     def define_pipelines(self) -> Any:
-        """Return numba's passes, and one of ours before code is written."""
+        """Return numba's pipeline without the unneeded passes, plus `_SkipReferenceCounts` before code generation."""
         [passes] = super().define_pipelines()
         passes.passes = [each for each in passes.passes if each[0] not in _UNUSED]
         passes.add_pass_after(_SkipReferenceCounts, IRLegalization)
@@ -138,9 +138,9 @@ class _Borrower(_Compiler):
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class _SkipReferenceCounts(AnalysisPass):  # type: ignore[misc]
-    """Skips reference counts in a kernel if `is_borrowing` allows it.
+    """Disables reference counts in a kernel if `is_borrowing` allows it.
 
-    What numba compiles of its own is always counted.
+    Code that numba compiles from its own library always counts references.
     """
 
     _name = "leave_uncounted"
@@ -149,16 +149,16 @@ class _SkipReferenceCounts(AnalysisPass):  # type: ignore[misc]
         AnalysisPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        """Decide for one kernel; return False, because nothing of it is changed."""
+        """Enable or disable reference counts for one kernel. Returns False, because the kernel's code is unchanged."""
         state.targetctx.enable_nrt = not is_borrowing(state)
         return False
 
 
 def is_borrowing(state: Any) -> bool:
-    """Return whether a typed kernel holds no reference that it would have to give back.
+    """Return whether a typed kernel can do without reference counts.
 
-    All arrays that it holds are then arguments, parts of arguments, or constants: its caller holds them while it runs.
-    What it calls may count and allocate for itself, as long as it gives back no array.
+    This is so if all arrays in its variables are arguments, parts of arguments, or constants, which the caller keeps
+    alive, and if it returns no array. Functions that it calls may allocate arrays as long as they do not return them.
     """
 
     def refers(kind: Any) -> bool:
@@ -177,7 +177,7 @@ _PARTS_OF_ARRAYS = frozenset({"getitem", "getiter", "static_getitem"})
 
 
 def _is_borrowed(value: Any, kinds: Any) -> bool:
-    """Return whether a value that refers to arrays is one that was there before, or a part of it."""
+    """Return whether an expression gives an array that existed before, or a part of one, instead of a new array."""
     if not isinstance(value, ir.Expr):
         return isinstance(value, ir.Arg | ir.Const | ir.FreeVar | ir.Global | ir.Var)
     if value.op == "call":
@@ -190,7 +190,7 @@ def _is_borrowed(value: Any, kinds: Any) -> bool:
 
 
 class StoredKernel(NamedTuple):
-    """The content of a compiled kernel's file."""
+    """The pickled content of the file of a compiled kernel."""
 
     signature: Any
     code: bytes
@@ -201,7 +201,11 @@ class StoredKernel(NamedTuple):
 
 
 class CompiledForm(NamedTuple):
-    """A compiled kernel, with what numba asks of an overload. entry_point: what Python calls, or a mark for linking"""
+    """A kernel compiled for one signature, with the attributes that numba expects of an overload.
+
+    Attributes:
+        entry_point: The function that Python calls, or a unique object if the kernel is only linked with others.
+    """
 
     signature: Any
     library: KernelLibrary
@@ -214,10 +218,12 @@ class CompiledForm(NamedTuple):
 class Kernel(CPUDispatcher):  # type: ignore[misc]
     """A function that is compiled for the types of its arguments when it is first called with them.
 
-    folder:       where compiled code is kept
-    source:       a digest of the kernel's source and of all that it imports
-    on_compiling: called when the compiler begins (1) and ends (-1)
-    shipped:      the folder of compiled code that came with the program; None if there is none
+    Args:
+        function: A function at module level.
+        folder: The folder for compiled code.
+        source: Digest of the kernel's source and of everything that it imports.
+        on_compiling: Called with 1 when a compilation begins and with -1 when it ends.
+        shipped: The folder with compiled code from the installed package, or None.
     """
 
     python_calls: ClassVar[list[tuple["Kernel", tuple[Any, ...]]]] = []  # by Python in this process, for which types
@@ -243,7 +249,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return str(self.py_func.__qualname__)  # a kernel is known by its name in its module
 
     def _compilation_chain_init_hook(self) -> None:
-        """Look for no extensions of numba among all installed packages: kernels use none."""
+        """Do nothing, instead of searching all installed packages for numba extensions, which no kernel uses."""
 
     def _set_flags(self, flags: Any) -> Any:
         flags.no_compile = flags.no_cfunc_wrapper = True  # what becomes of the code is decided here
@@ -251,7 +257,10 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return flags
 
     def compile(self, sig: Any) -> Any:
-        """Return the entry point for a signature: for Python, or during another kernel's compilation for linking."""
+        """Return the entry point for a signature. Compile it if no compiled form is stored.
+
+        It is for a call from Python, or for linking if another kernel is being compiled.
+        """
         with global_compiler_lock:
             arguments, _ = sigutils.normalize_signature(sig)
             arguments, native = tuple(map(_without_literal, arguments)), not Kernel._num_compiling
@@ -268,7 +277,11 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
             return form.entry_point
 
     def compile_ahead(self, arguments: tuple[Any, ...]) -> None:
-        """Compile for a call from Python that is to come, unless that is done, or another process is doing it."""
+        """Compile the kernel for later calls from Python, unless that is done or another process is doing it.
+
+        Args:
+            arguments: The numba types of the arguments.
+        """
         path = self.compute_path(arguments)
         if self._read_stored(path) is None and not _is_held(_lock_path(path)):
             self.compile(arguments)
@@ -282,21 +295,28 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return form
 
     def compute_path(self, arguments: tuple[Any, ...], native: bool = True) -> Path:
-        """Return the path of a compiled form's file in our folder; one that came with the program has the same name."""
+        """Return the path of the file for a compiled form, in the cache.
+
+        The file has the same name in the folder of the installed package.
+
+        Args:
+            arguments: The numba types of the arguments.
+            native: True for machine code, False for bitcode that is linked with other kernels.
+        """
         code = self.py_func.__code__
         facts = (self._source, self.py_func.__module__, code.co_qualname, code.co_firstlineno, arguments, native)
         digest = hashlib.sha256(repr(facts).encode() + code.co_code).hexdigest()
         return self._folder / f"{self.py_func.__name__}-{digest[:32]}.kernel"
 
     def _read_stored(self, path: Path) -> bytes | None:
-        """Return the content of a file in our folder, else in the one that came with the program; None without one."""
+        """Return the content of a file in the cache, or else in the installed package, or None if it is in neither."""
         content = read_sealed(path)
         if content is None and self._shipped is not None:
             content = read_sealed(self._shipped / path.name, any_owner=True)
         return content
 
     def _read_form(self, path: Path, arguments: tuple[Any, ...], native: bool) -> CompiledForm | None:
-        """Return the form in a file; None if there is no file, or it is not as it was written."""
+        """Load the compiled form in a file, or return None if the file is missing or damaged."""
         content = self._read_stored(path)
         if content is None:
             return None
@@ -313,7 +333,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return self._build_form(library, stored, native)
 
     def _compile_form(self, path: Path, arguments: tuple[Any, ...], native: bool) -> CompiledForm:
-        """Compile, and keep the result if the disk has room."""
+        """Compile one form and store it. If it cannot be stored, it is still returned."""
         self._cache_misses[arguments] += 1
         self.targetctx.refresh()  # half a second of imports, which a process that only reads does without
         self._native = native
@@ -341,7 +361,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return self._build_form(library, stored, native)
 
     def _compile(self, arguments: tuple[Any, ...]) -> Any:
-        """Compile, and with references counted if numba finds, while it writes code, that something is allocated."""
+        """Compile without reference counts. If numba reports that something is allocated, compile again with them."""
         try:
             return self._compiler.compile(arguments, None)
         except (LoweringError, NumbaRuntimeError):
@@ -359,9 +379,9 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
 
 def _build_environment(name: str, constants: list[Any]) -> Environment:
-    """Return the environment of a called function; a kernel asks only for its constants.
+    """Return the numba environment of a called function, with its constants.
 
-    It knows no module: to import those of numba's functions takes as long as to load all code.
+    No module is imported for it, because importing numba's own modules takes as long as loading all code.
     """
     environment = lookup_environment(name)
     if environment is None:
@@ -373,10 +393,7 @@ def _build_environment(name: str, constants: list[Any]) -> Environment:
 
 
 def _without_literal(kind: Any) -> Any:
-    """Return the type of an argument without its value.
-
-    For types with values, numba compiles once more for each constant.
-    """
+    """Return an argument's type without a literal value, so that numba does not compile once per constant."""
     return unliteral(kind) if isinstance(kind, types.Literal | Tuple | UniTuple) else kind
 
 
@@ -385,9 +402,10 @@ _call_signatures: dict[Any, Any] = {}  # of numba's own functions, operators amo
 
 @contextmanager
 def _patch_numba(target: Any, typing: Any) -> Iterator[None]:
-    """Compile with two changes in numba: what it compiles of its own for a kernel stays intermediate code too, and it
-    asks only once for each type of arguments what one of its functions gives. It tries all variants of `+` for each
-    `+`.
+    """Change two things in numba while kernels are compiled inside the block.
+
+    Library functions that numba compiles for a kernel stay bitcode. The result type of a library function is resolved
+    only once for each combination of argument types, because numba tries all variants of `+` for each `+`.
     """
     codegen, resolve = target.codegen(), typing.resolve_function_type
 
@@ -412,7 +430,7 @@ def _patch_numba(target: Any, typing: Any) -> Iterator[None]:
 
 @contextmanager
 def _hold_file_lock(path: Path) -> Iterator[None]:
-    """Wait for other processes that make the same file. If no lock can be had, it is made more than once."""
+    """Wait for other processes that create the same file. If the lock fails, the file may be created more than once."""
     with ExitStack() as held:
         with suppress(OSError):
             lock = held.enter_context(_lock_path(path).open("w"))
@@ -426,7 +444,7 @@ def _lock_path(path: Path) -> Path:
 
 
 def _is_held(lock: Path) -> bool:
-    """Return whether a process holds a lock."""
+    """Return whether a process holds a lock on the file. False if the file does not exist."""
     try:
         with lock.open() as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

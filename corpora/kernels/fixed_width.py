@@ -12,29 +12,26 @@ from corpora.kernels.arrays import Bytes, UInt64s
 
 
 def to_byte_matrix(column: pa.Array) -> Bytes:
-    """Return the bytes of a column of fixed width, without a copy: uint8 [n, width].
-
-    Bytes under a null are arbitrary.
-    """
+    """View a fixed-size binary column as uint8 [rows, width], without copying. The bytes under nulls are arbitrary."""
     width = column.type.byte_width
     stored = np.frombuffer(column.buffers()[1] or b"", np.uint8, width * len(column), width * column.offset)
     return stored.reshape(-1, width)
 
 
 def to_fixed_width_column(data: Any, width: int) -> pa.Array:
-    """Return bytes one after another as a column of `width` bytes per row.
+    """View a buffer as a fixed-size binary column with `width` bytes per row.
 
-    Bytes after the last whole row are ignored.
+    Bytes after the last complete row are ignored.
     """
     buffer = pa.py_buffer(data)
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), buffer.size // width, [None, buffer])
 
 
 def to_number_pairs(column: pa.Array) -> UInt64s:
-    """Return a column of 16 bytes as pairs of numbers, which sort as the bytes do: uint64 [n, 2]."""
+    """Convert a binary column of width 16 to uint64 [rows, 2]. The pairs sort in the same order as the bytes."""
     return to_byte_matrix(column).view(">u8").astype(np.uint64)
 
 
 def from_number_pairs(pairs: UInt64s) -> pa.Array:
-    """Return the column of 16 bytes that `to_number_pairs` made pairs of: uint64 [n, 2]."""
+    """Convert uint64 [rows, 2] to a binary column of width 16. Inverse of `to_number_pairs`."""
     return to_fixed_width_column(pairs.astype(">u8").data.cast("B") if len(pairs) else b"", 16)

@@ -25,7 +25,7 @@ _LOW_63, _ALL = np.uint64((1 << 63) - 1), np.uint64((1 << 64) - 1)
 
 
 def split_words(number: int) -> Number127:
-    """Return a number below 2^128 as kernels take it.
+    """Convert an integer below 2^128 to two 64-bit words, the upper one first.
 
     >>> [int(word) for word in split_words((3 << 64) + 5)]
     [3, 5]
@@ -34,14 +34,14 @@ def split_words(number: int) -> Number127:
 
 
 def join_words(words: Number127) -> int:
-    """Return the number that `split_words` split."""
+    """Convert two 64-bit words, the upper one first, to an integer. Inverse of `split_words`."""
     upper, lower = words
     return int(upper) << 64 | int(lower)
 
 
 @kernel
 def reduce_modulo(upper: np.uint64, lower: np.uint64) -> Number127:
-    """Return any number of 128 bits modulo the prime: 2^127 counts as 1."""
+    """Reduce a 128-bit number, given as two words, modulo 2^127 - 1."""
     upper, lower = _add_words(upper & _LOW_63, lower, _0, upper >> _63)
     if upper > _LOW_63 or (upper == _LOW_63 and lower == _ALL):
         upper, lower = _add_words(upper, lower, _0, _1)
@@ -50,7 +50,7 @@ def reduce_modulo(upper: np.uint64, lower: np.uint64) -> Number127:
 
 @kernel
 def multiply_add(factor: Number127, other_factor: Number127, added: Number127) -> Number127:
-    """Return factor * other_factor + added modulo the prime, of numbers below it."""
+    """Return factor * other_factor + added modulo 2^127 - 1. All arguments must be below that prime."""
     # The product in four words, the lowest first; none of the sums of two words' halves passes its room.
     first, second = factor[1] * other_factor[1], high_product(factor[1], other_factor[1])
     fourth, third = high_product(factor[0], other_factor[0]), factor[0] * other_factor[0]
@@ -66,7 +66,7 @@ def multiply_add(factor: Number127, other_factor: Number127, added: Number127) -
 
 @kernel
 def _add_words(upper: np.uint64, lower: np.uint64, more_upper: np.uint64, more_lower: np.uint64) -> Number127:
-    """Return the sum of two numbers of two words, modulo 2^128."""
+    """Add two 128-bit numbers modulo 2^128."""
     total = lower + more_lower
     return upper + more_upper + np.uint64(total < lower), total
 
@@ -99,9 +99,13 @@ _KEY_OF_LAST_PAIR, _KEY_OF_LOWER, _KEY_OF_UPPER = np.int64(103), np.int64(11), n
 
 @kernel
 def xxh3_128(data: Bytes, start: Integer, length: Integer, lanes: UInt64s) -> Hash:
-    """Return the hash of `length` bytes of `data` from `start` on. There must be 17 or more; no bound is checked.
+    """Return the 128-bit xxh3 hash of `length` bytes that begin at `data[start]`, upper word first.
 
-    lanes: uint64 [8], scratch memory
+    Args:
+        data: uint8 array. Bounds are not checked.
+        start: Index of the first byte.
+        length: Number of bytes, at least 17. Fewer bytes give a wrong result.
+        lanes: uint64 [8], scratch memory.
     """
     if length <= 128:
         return _hash_short(data, start, length)
@@ -112,7 +116,7 @@ def xxh3_128(data: Bytes, start: Integer, length: Integer, lanes: UInt64s) -> Ha
 
 @kernel
 def _hash_short(data: Bytes, start: Integer, length: Integer) -> Hash:
-    """Hash 17 to 128 bytes: pairs of 16 bytes from both ends, the innermost first."""
+    """Hash 17 to 128 bytes, in pairs of 16 bytes from both ends, beginning with the innermost pair."""
     low, high = np.uint64(length) * _PRIME64_1, _U64_0
     for pair in range((length - 1) // 32, -1, -1):
         other = start + length - 16 * (pair + 1)
@@ -122,7 +126,7 @@ def _hash_short(data: Bytes, start: Integer, length: Integer) -> Hash:
 
 @kernel
 def _hash_medium(data: Bytes, start: Integer, length: Integer) -> Hash:
-    """Hash 129 to 240 bytes: pairs of 16 bytes from the beginning, and the last one turned round."""
+    """Hash 129 to 240 bytes, in pairs of 16 bytes from the beginning. The last pair is hashed in reverse order."""
     low, high = np.uint64(length) * _PRIME64_1, _U64_0
     for pair in range(4):
         at = start + 32 * pair
@@ -138,7 +142,7 @@ def _hash_medium(data: Bytes, start: Integer, length: Integer) -> Hash:
 
 @kernel
 def _hash_long(data: Bytes, start: Integer, length: Integer, lanes: UInt64s) -> Hash:
-    """Hash 241 bytes and more: stripes mixed into eight lanes, which are scrambled after every block."""
+    """Hash 241 or more bytes: mix stripes of 64 bytes into eight lanes, and scramble the lanes after each block."""
     for lane in range(8):
         lanes[lane] = _INITIAL_LANES[lane]
     blocks = (length - 1) // _BLOCK
@@ -161,7 +165,7 @@ def _add_stripes(lanes: UInt64s, data: Bytes, start: Integer, stripes: Integer) 
 
 @kernel
 def _merge_lanes(lanes: UInt64s, key: Integer, value: np.uint64) -> np.uint64:
-    """Return all lanes in one word."""
+    """Combine all lanes into one word."""
     for lane in range(0, 8, 2):
         one, other = load8(_SECRET, key + 8 * lane), load8(_SECRET, key + 8 * lane + 8)
         value += _multiply_fold(lanes[lane] ^ one, lanes[lane + 1] ^ other)
@@ -170,7 +174,7 @@ def _merge_lanes(lanes: UInt64s, key: Integer, value: np.uint64) -> np.uint64:
 
 @kernel
 def _mix_pair(low: np.uint64, high: np.uint64, data: Bytes, one: Integer, other: Integer, key: Integer) -> Hash:
-    """Mix 16 bytes from `one` on and 16 from `other` on into two states, the lower one first."""
+    """Mix two groups of 16 bytes, which begin at `one` and `other`, into the two hash states."""
     low = (low + _mix_key(data, one, key)) ^ (load8(data, other) + load8(data, other + 8))
     high = (high + _mix_key(data, other, key + 16)) ^ (load8(data, one) + load8(data, one + 8))
     return low, high
@@ -190,7 +194,7 @@ def _finish(low: np.uint64, high: np.uint64, length: Integer) -> Hash:
 
 @kernel
 def _multiply_fold(one: np.uint64, other: np.uint64) -> np.uint64:
-    """Return both halves of a product in one word."""
+    """Return the exclusive or of the lower and the upper half of the 128-bit product."""
     return one * other ^ high_product(one, other)
 
 

@@ -18,16 +18,13 @@ _MASK64 = (1 << 64) - 1
 
 
 def absorb_plain(state: int, chunk: int) -> int:
-    """Return a state with eight more bytes in it: the reference implementation of `absorb`, for tests."""
+    """Reference implementation of `absorb`, for tests."""
     state = (state ^ chunk) * int(GOLDEN_RATIO) & _MASK64
     return state ^ state >> 32
 
 
 def finish_plain(value: int) -> int:
-    """Return MurmurHash3's finaliser: every bit of the value moves every other.
-
-    The reference implementation of `finish`.
-    """
+    """Reference implementation of `finish`, for tests."""
     for factor in (_FINISH_1, _FINISH_2):
         value = (value ^ value >> 33) * int(factor) & _MASK64
     return value ^ value >> 33
@@ -35,14 +32,14 @@ def finish_plain(value: int) -> int:
 
 @kernel
 def absorb(state: np.uint64, chunk: np.uint64) -> np.uint64:
-    """Return a state with eight more bytes in it."""
+    """Mix the next eight bytes (`chunk`) into a hash state and return the new state."""
     state = (state ^ chunk) * GOLDEN_RATIO
     return state ^ state >> _32
 
 
 @kernel
 def finish(value: np.uint64) -> np.uint64:
-    """Return MurmurHash3's finaliser: every bit of the value moves every other."""
+    """Apply MurmurHash3's 64-bit finalizer, in which every input bit affects every output bit."""
     value = (value ^ value >> _33) * _FINISH_1
     value = (value ^ value >> _33) * _FINISH_2
     return value ^ value >> _33

@@ -15,9 +15,14 @@ _DIGEST_BYTES = 16
 
 
 def read_sealed(path: Path, any_owner: bool = False) -> bytes | None:
-    """Return the bytes that `write_sealed` wrote; None if there is no file, it is not ours, or it was altered.
+    """Return the content of a file that `write_sealed` wrote.
 
-    any_owner: read the file of another user, too: one who can change our program as well
+    Args:
+        path: The file.
+        any_owner: If True, the file may belong to another user, who must be trusted like the program itself.
+
+    Returns:
+        None if the file is missing, unreadable, damaged or owned by another user.
     """
     try:
         with path.open("rb") as file:
@@ -31,7 +36,11 @@ def read_sealed(path: Path, any_owner: bool = False) -> bytes | None:
 
 
 def write_sealed(path: Path, content: bytes) -> None:
-    """Write a file in one step, in place of what is there. Raises OSError."""
+    """Write a file and a digest of it atomically. An existing file is replaced.
+
+    Raises:
+        OSError: If the file cannot be written.
+    """
     number, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     new = Path(name)
     try:

@@ -16,7 +16,7 @@ _HIGH_1, _HIGH_2, _HIGH_3, _HIGH_4 = (np.uint64(number) for number in (0x80, 0xC
 
 @kernel
 def decode(data: Bytes, at: int) -> tuple[int, int]:
-    """Return the code point that begins at byte `at` of valid UTF-8, and its width in bytes."""
+    """Return the code point that begins at `data[at]`, and its length in bytes. The data must be valid UTF-8."""
     first = int(data[at])
     if first < 0x80:
         return first, 1
@@ -30,7 +30,7 @@ def decode(data: Bytes, at: int) -> tuple[int, int]:
 
 @kernel
 def decode_word(word: np.uint64) -> tuple[int, int]:
-    """Return the code point that a word of eight bytes begins with, the first byte lowest, and its width in bytes."""
+    """Return the code point at the beginning of a word, and its length in bytes. The first byte is the lowest one."""
     four = int(word & _FOUR_BYTES)
     first, second, third, fourth = four & 0xFF, four >> 8 & 0x3F, four >> 16 & 0x3F, four >> 24 & 0x3F
     code, width = first, 1
@@ -45,7 +45,10 @@ def decode_word(word: np.uint64) -> tuple[int, int]:
 
 @kernel
 def find_start_before(data: Bytes, at: int) -> int:
-    """Return where a code point begins that ends before byte `at` of valid UTF-8. There must be one."""
+    """Return the index at which the code point before `data[at]` begins.
+
+    The data must be valid UTF-8, and `at` must be greater than 0.
+    """
     at -= 1
     while data[at] & 0xC0 == 0x80:
         at -= 1
@@ -54,7 +57,7 @@ def find_start_before(data: Bytes, at: int) -> int:
 
 @kernel
 def encode(code: int) -> tuple[np.uint64, int]:
-    """Return the UTF-8 bytes of a code point in one word, the first byte lowest, and their number."""
+    """Return the UTF-8 bytes of a code point in one word, first byte lowest, and their number."""
     value = np.uint64(code)
     low = _HIGH_1 | (value & _SIX_BITS)
     if code < 0x80:

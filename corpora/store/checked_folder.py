@@ -35,18 +35,18 @@ MAX_LEVELS = 3  # of folders, from that of a model up, that may say what is in i
 
 
 def list_files(folder: Path) -> list[str]:
-    """Return the paths of all files of a folder except complete.json, relative to it and sorted."""
+    """Return the relative paths of all files in a folder and its subfolders, sorted, without complete.json."""
     paths = (path for path in folder.rglob("*") if path.is_file() and path.name != COMPLETE_FILE)
     return sorted(path.relative_to(folder).as_posix() for path in paths)
 
 
 def describe_files(folder: Path, names: Iterable[str]) -> dict[str, Json]:
-    """Return {name: size and digest} of files of a folder. Reads them whole."""
+    """Return the size and digest of each file by name. The files are read completely."""
     return {name: _build_description((folder / name).stat().st_size, _hash_file(folder / name)) for name in names}
 
 
 def describe_bytes(data: bytes) -> Json:
-    """Return what `describe_files` records of a file that holds these bytes."""
+    """Return the entry that `describe_files` would have for a file with these bytes."""
     return _build_description(len(data), xxhash.xxh3_128_hexdigest(data))
 
 
@@ -60,10 +60,12 @@ def _hash_file(path: Path) -> str:
 
 
 def write_complete_file(folder: Path, facts: Mapping[str, Json], files: Mapping[str, Json]) -> None:
-    """Mark a folder as finished: write complete.json, and flush it and the folder to the disk.
+    """Mark a folder as complete: write complete.json, and flush it and the folder to disk.
 
-    facts: further fields of the document
-    files: what `describe_files` returned
+    Args:
+        folder: The folder.
+        facts: Additional fields of complete.json.
+        files: The result of `describe_files`.
     """
     with (folder / COMPLETE_FILE).open("wb") as file:
         file.write(seal(json.dumps({**facts, "files": files}, indent=1, ensure_ascii=False).encode()))
@@ -73,7 +75,11 @@ def write_complete_file(folder: Path, facts: Mapping[str, Json], files: Mapping[
 
 
 def read_complete_file(folder: Path) -> dict[str, Json]:
-    """Read the facts and `files` of a finished folder. Raises Damaged if complete.json is missing or damaged."""
+    """Read complete.json of a folder and verify its digest.
+
+    Raises:
+        Damaged: If complete.json is missing or damaged.
+    """
     try:
         data = (folder / COMPLETE_FILE).read_bytes()
     except FileNotFoundError as error:
@@ -82,9 +88,14 @@ def read_complete_file(folder: Path) -> dict[str, Json]:
 
 
 def check_files(folder: Path, files: Mapping[str, Json]) -> None:
-    """Raise Damaged unless all files are as described: they exist and have the size and the digest. Reads them whole.
+    """Verify that each file exists and has the recorded size and digest. The files are read completely.
 
-    files: what `describe_files` returned; further files of the folder are not looked at
+    Args:
+        folder: The folder.
+        files: The result of `describe_files`. Other files in the folder are ignored.
+
+    Raises:
+        Damaged: For the first file that is missing or different.
     """
     for name, expected in files.items():
         path = folder / name
@@ -100,10 +111,15 @@ def check_files(folder: Path, files: Mapping[str, Json]) -> None:
 
 
 def mark_complete(folder: Path, names: Iterable[str] | None = None) -> None:
-    """Write complete.json into a folder that others are given, for `check_folder`.
+    """Write complete.json into a finished folder, so that `check_folder` can verify its files later.
 
-    names: the files that were written now; what an earlier record says of others is kept. None: all files
-    Raises InputError if there is an earlier record, and it is damaged.
+    Args:
+        folder: The folder.
+        names: The files that were written now. Entries for other files are kept from an existing complete.json
+            (default: all files are read and recorded anew).
+
+    Raises:
+        InputError: If an existing complete.json is needed and is damaged.
     """
     earlier_files: Json = {}
     if names is not None and (folder / COMPLETE_FILE).is_file() and check_folder(folder, ()):
@@ -114,14 +130,22 @@ def mark_complete(folder: Path, names: Iterable[str] | None = None) -> None:
 
 
 def check_folder(folder: Path, names: Collection[str] | None = None, other_record: str = "") -> bool:
-    """Raise InputError if a file of a model's or vocabulary's folder is not what was written there.
+    """Verify the files in the folder of a model or vocabulary.
 
-    names:        the files to check, relative to the folder; None: all that are recorded. A name that is not recorded
-                  is not checked
-    other_record: what a user who changed a file on purpose has to remove as well, for the message, after the path of
-                  complete.json
-    Returns whether anything records the files of this folder: a complete.json or a manifest in it, or in one of the
-    MAX_LEVELS - 1 folders above it.
+    They are compared with a complete.json or a manifest in the folder, or in one of the MAX_LEVELS - 1 folders above
+    it.
+
+    Args:
+        folder: The folder.
+        names: Relative paths of the files to verify (default: all recorded files). Files without a record are ignored.
+        other_record: Text for the error message that follows the path of complete.json. It names whatever else a user
+            who changed a file on purpose has to remove.
+
+    Returns:
+        False if there is no record of files in this folder, so that nothing was verified. Otherwise True.
+
+    Raises:
+        InputError: If a file is missing, damaged or was changed, or if the record itself is damaged.
     """
     resolved = folder.resolve()
     for ancestor in (resolved, *resolved.parents)[:MAX_LEVELS]:
@@ -137,7 +161,10 @@ def check_folder(folder: Path, names: Collection[str] | None = None, other_recor
 
 
 def _check_against_complete(folder: Path, prefix: str, wanted_names: Collection[str] | None, other_record: str) -> bool:
-    """Compare files with a folder's complete.json. prefix: the path, in it, of the folder to check"""
+    """Compare files with complete.json, and return whether it records any file below `prefix`.
+
+    `prefix` is the path of the folder to verify, relative to the folder with complete.json.
+    """
     if not _is_ours((folder / COMPLETE_FILE).read_bytes(), b'"xxh3_128": '):
         return False
     try:
@@ -158,7 +185,10 @@ def _check_against_complete(folder: Path, prefix: str, wanted_names: Collection[
 
 
 def _check_against_manifest(folder: Path, prefix: str, wanted_names: Collection[str] | None) -> bool:
-    """Compare files that are not tables with an artifact's manifest. prefix: the path, in it, of the folder to check"""
+    """Compare files other than tables with a manifest, and return whether it records any file below `prefix`.
+
+    `prefix` is the path of the folder to verify, relative to the folder with the manifest.
+    """
     data = (folder / MANIFEST).read_bytes()
     if not _is_ours(data, b'"build_version": '):
         return False
@@ -172,7 +202,10 @@ def _check_against_manifest(folder: Path, prefix: str, wanted_names: Collection[
 
 
 def _is_ours(data: bytes, mark: bytes) -> bool:
-    """Return False for a file of another program that has the same name. mark: what ours has even without its digest"""
+    """Return whether a file was written by this program, and not by another one that uses the same file name.
+
+    `mark` is a field that our file contains even if its digest is lost.
+    """
     return bool(find_digest(data)) or mark in data
 
 
@@ -189,7 +222,7 @@ def _check_stored_file(path: Path, name: str, file: StoredFile) -> None:
 
 
 def _compute_file_content(path: Path, name: str) -> Content:
-    """Return a file's content as a store records it: a row of its name and its bytes. The file is memory-mapped."""
+    """Memory-map a file, and return the content that a store records for it: one row with its name and bytes."""
     data = pa.memory_map(str(path)).read_buffer() if path.stat().st_size else pa.py_buffer(b"")
     ends = pa.py_buffer(np.array([0, data.size], np.int64))
     cell = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 1, [None, ends, data])

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class ActivitySheet(ctypes.Structure):
-    """The shared memory: short texts in UTF-8, "" for none, and counts. `Activity` says what they mean."""
+    """The shared memory in which a worker reports its activity. Texts are UTF-8, cut to the length of their field.
+
+    For the meaning of the fields, see `Activity`.
+    """
 
     _fields_ = (
         ("part", ctypes.c_char * 256),
@@ -36,15 +39,17 @@ class ActivitySheet(ctypes.Structure):
 
 
 class Activity(NamedTuple):
-    """What a worker process works on. At most one of record, batch and rows is set.
+    """What a worker process is currently doing. At most one of `record`, `batch` and `rows` is set.
 
-    part:      the part that is built
-    record:    the record that is read, by its place in the raw input
-    batch:     the records that are judged together; the same name whenever the same batch is formed again
-    rows:      the rows of a table that are worked on together
-    step:      the step of judging
-    changes:   how often anything but the step was reported
-    compiling: the number of kernels that are being compiled, each for the one before
+    Attributes:
+        part: The part that is being built.
+        record: The record that is being read or processed, identified by its position in the raw input.
+        batch: The batch of records that are processed together. The same records always give the same name.
+        rows: The rows of a table that are processed together.
+        step: The processing step that the record or batch has reached.
+        changes: Number of reports so far, not counting those of a step.
+        compiling: Number of kernels that are being compiled at this moment. It exceeds 1 if compiling one requires
+            another.
     """
 
     part: str = ""
@@ -57,11 +62,11 @@ class Activity(NamedTuple):
 
     @property
     def is_limited(self) -> bool:
-        """True if texts are worked on, so that the limits for a record apply."""
+        """True if texts are being processed, so that the limits for a record apply."""
         return bool(self.record or self.batch or self.rows)
 
     def __str__(self) -> str:
-        """Describe the activity in words.
+        """Return a readable description for messages.
 
         >>> str(Activity(part="documents/books: part 00003", record="ab12 -1 300", step="clean"))
         'documents/books: part 00003, record ab12 -1 300, step clean'
@@ -78,13 +83,13 @@ _suspect_batches: Collection[str] = ()
 
 
 def set_sheet(sheet: Any) -> None:
-    """Report on this `ActivitySheet`, in shared memory, from now on."""
+    """Set the shared memory in which this process reports its activity."""
     global _sheet
     _sheet = sheet
 
 
 def read_activity(sheet: Any) -> Activity:
-    """Read from a sheet what the other process works on."""
+    """Read the activity that another process reports in shared memory."""
     part, record, batch, rows, step = (getattr(sheet, name).decode(errors="replace") for name in TEXT_FIELDS)
     return Activity(
         part=part, record=record, batch=batch, rows=rows, step=step, changes=sheet.changes, compiling=sheet.compiling
@@ -92,9 +97,10 @@ def read_activity(sheet: Any) -> Activity:
 
 
 def begin_call(suspect_batches: Collection[str]) -> None:
-    """Report that another call begins and nothing is worked on yet.
+    """Reset the reported activity at the beginning of a call.
 
-    suspect_batches: names of batches that ended a worker; `run_batch` takes their items one by one
+    Args:
+        suspect_batches: Names of batches during which a worker died. `run_batch` processes them one item at a time.
     """
     global _suspect_batches
     _suspect_batches = suspect_batches
@@ -105,24 +111,27 @@ def begin_call(suspect_batches: Collection[str]) -> None:
 
 
 def report_part(part: str) -> None:
-    """Report which part is built from now on."""
+    """Report that this process begins to build a part."""
     begin_call(_suspect_batches)
     _write_field("part", part)
 
 
 def report_record(record: str) -> None:
-    """Report which record is read from now on; "" for none."""
+    """Report the record that is read from now on, or "" if none is."""
     _write_field("record", record)
 
 
 def report_step(step: str) -> None:
-    """Report the step that the record or batch has reached."""
+    """Report the processing step that the current record or batch has reached."""
     if _sheet is not None:
         _sheet.step = step.encode(errors="replace")[: ActivitySheet.step.size - 1]
 
 
 def report_compiling(change: int) -> None:
-    """Report that one kernel more (1) or less (-1) is being compiled; the watching process does not count that time."""
+    """Report that the compilation of a kernel begins (`change` is 1) or ends (-1).
+
+    Time spent compiling does not count against the limit for a record.
+    """
     if _sheet is not None:
         _sheet.compiling += change
         _sheet.changes += 1
@@ -131,13 +140,18 @@ def report_compiling(change: int) -> None:
 def run_batch(
     items: Sequence[Item], get_name: Callable[[Item], str], work: Callable[[Sequence[Item]], Result]
 ) -> list[Result]:
-    """Call `work` with a batch and report it meanwhile; if this batch has ended a worker, call it with one item at a
-    time.
+    """Process a batch of records, and report it meanwhile.
 
-    items:    at least one
-    get_name: returns the name of an item's record
-    work:     gives the same result for an item, whatever its batch
-    Returns one result for the whole batch, or one for each item.
+    If a worker died during this batch before, the items are processed one at a time, so that the cause can be
+    identified.
+
+    Args:
+        items: The records. Must not be empty.
+        get_name: Returns the name of an item's record.
+        work: Processes a list of items. The result for an item must not depend on the other items.
+
+    Returns:
+        A list with one result for the whole batch, or with one result per item.
     """
     batch = f"of {len(items)} records, {get_name(items[0])} to {get_name(items[-1])}"
     if len(items) > 1 and batch not in _suspect_batches:
@@ -151,7 +165,7 @@ def run_batch(
 
 
 def iter_reported(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-    """Yield record batches, and report the rows of each while the caller works on it."""
+    """Yield record batches, and report the rows of each one while the caller processes it."""
     first = 0
     for batch in batches:
         with _hold_report("rows", f"{first} to {first + batch.num_rows - 1}"):
@@ -161,7 +175,7 @@ def iter_reported(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBat
 
 @contextmanager
 def _hold_report(field: str, value: str) -> Iterator[None]:
-    """Report what is worked on for the time of the block."""
+    """Report the value of a field inside the block, and clear it afterwards."""
     _write_field(field, value)
     try:
         yield

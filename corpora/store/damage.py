@@ -19,7 +19,12 @@ MAX_SEAL_BYTES = 96  # a seal is shorter
 
 
 class Damaged(InputError):
-    """A file of a store is not what was written. `path` is relative to the store, `what` says what is wrong."""
+    """Raised if a file of a store is missing, damaged or was changed.
+
+    Attributes:
+        path: Path of the file, relative to the store.
+        what: What is wrong with it.
+    """
 
     def __init__(self, path: str, what: str) -> None:
         super().__init__(path, what)
@@ -34,7 +39,7 @@ class Damaged(InputError):
 
 
 def seal(document: bytes) -> bytes:
-    """Return a JSON object, laid out over lines, with its own sha256 as the last field.
+    """Append a field with the document's own SHA-256 to a JSON object that is formatted over several lines.
 
     >>> seal(b'{\\n "a": 1\\n}\\n')[:20]
     b'{\\n "a": 1,\\n "digest"'
@@ -44,19 +49,23 @@ def seal(document: bytes) -> bytes:
 
 
 def find_digest(data: bytes) -> str:
-    """Return the digest that a sealed document ends with; "" if it is not sealed.
-
-    The document is not compared with the digest.
-    """
+    """Return the digest at the end of a sealed document, or "" if there is none. The document is not verified."""
     match = _SEAL.search(data[-MAX_SEAL_BYTES:])
     return match[1].decode() if match is not None else ""
 
 
 def unseal(data: bytes, path: str) -> dict[str, Any]:
-    """Return the fields of a sealed document, without its digest.
+    """Verify a document that `seal` returned, and parse it.
 
-    path: of the document, for the message
-    Raises Damaged if the document is not sealed or its digest is of other bytes.
+    Args:
+        data: All bytes of the document.
+        path: Path of the document, for the message.
+
+    Returns:
+        The fields of the JSON object, without the digest.
+
+    Raises:
+        Damaged: If there is no digest at the end, or it does not match the document.
     """
     match = _SEAL.search(data, max(0, len(data) - MAX_SEAL_BYTES))
     if match is None:
@@ -69,9 +78,11 @@ def unseal(data: bytes, path: str) -> dict[str, Any]:
 
 @contextmanager
 def explain_parse_errors(path: str, expected: str) -> Iterator[None]:
-    """Turn the errors of reading a document that is not the expected one into Damaged; an InputError passes unchanged.
+    """Convert errors of parsing inside the block to Damaged. An InputError is passed on unchanged.
 
-    expected: what the document should be, for the message, as in "a manifest"
+    Args:
+        path: Path of the document, for the message.
+        expected: What the document should be, for the message, e.g. "a manifest".
     """
     try:
         yield

@@ -36,11 +36,16 @@ _SORT_COLUMNS = {("tokens", "tokens"): "shuffle"}  # (kind, table): the column t
 
 @contextmanager
 def open_checked_bytes(place: Place, path: str, file: StoredFile) -> Iterator[memoryview]:
-    """Map all bytes of a file into memory for the block, after comparing them with the size and sha256 of `file`.
+    """Verify the size and SHA-256 of a file, and memory-map it inside the block.
 
-    path: in the store
-    Raises Damaged if the file is missing, has other bytes or the local disk cannot read it; InputError if it may not be
-    read, or the object store does not answer.
+    Args:
+        place: The store.
+        path: Path of the file, relative to the store.
+        file: The recorded size and digest.
+
+    Raises:
+        Damaged: If the file is missing or different, or if the local disk cannot read it.
+        InputError: If permission is denied, or the object store does not answer.
     """
     with ExitStack() as opened:
         try:
@@ -60,7 +65,7 @@ def open_checked_bytes(place: Place, path: str, file: StoredFile) -> Iterator[me
 
 
 def _open_hashed(place: Place, path: str, opened: ExitStack) -> tuple[IO[bytes], str]:
-    """Open a local file with the bytes of a stored one, and return it with their sha256. opened: closes it"""
+    """Return an open local file with the bytes of a stored file, and their SHA-256. `opened` will close the file."""
     digest = hashlib.sha256()
     if place.is_local:
         image = opened.enter_context(Path(place.to_full_path(path)).open("rb", buffering=0))
@@ -79,11 +84,21 @@ def _open_hashed(place: Place, path: str, opened: ExitStack) -> tuple[IO[bytes],
 def find_damage(
     place: Place, kind: str, path: str, file: StoredFile, record_path: str, checks: TableChecks | None
 ) -> Damaged | None:
-    """Return what is wrong with a file, or with what its part's record says of it; None if nothing is.
+    """Verify a file and, optionally, the part record that describes it.
 
-    path:        of the file, in the store
-    record_path: of the part's record, in the store
-    checks:      what the record says of the file; None: the file only
+    Args:
+        place: The store.
+        kind: Kind of the artifact.
+        path: Path of the file, relative to the store.
+        file: The recorded size and digest.
+        record_path: Path of the part record, relative to the store.
+        checks: The entry of the part record for an Arrow file. If None, only the file is verified.
+
+    Returns:
+        An error that describes the damage, or None if there is none.
+
+    Raises:
+        InputError: If permission is denied, or the object store does not answer.
     """
     try:
         with open_checked_bytes(place, path, file) as data:
@@ -102,15 +117,22 @@ def _find_mismatch(data: memoryview, kind: str, file: StoredFile, checks: TableC
 
 
 def is_table(file: StoredFile) -> bool:
-    """Return whether a file of a part is an Arrow file, which the part's record describes."""
+    """Return whether a file is an Arrow file, i.e. whether the part record has digests of its pieces."""
     return file.path.endswith(".arrow")
 
 
 def rebuild_part_record(place: Place, kind: str, folder: str, part: Part) -> PartRecord:
-    """Make the record of a part from its files. Decodes one record batch at a time.
+    """Recreate the record of a part from its files. One record batch is decoded at a time.
 
-    folder: of the part's stage, in the store
-    Raises Damaged if a file is not the one that the part names.
+    Args:
+        place: The store.
+        kind: Kind of the artifact.
+        folder: The folder of the part's stage, in the store.
+        part: The part, as the manifest describes it.
+
+    Raises:
+        Damaged: If a file is missing, damaged or was changed.
+        InputError: If permission is denied, or the object store does not answer.
     """
     checks: dict[str, TableChecks] = {}
     for file in part.files:
@@ -132,9 +154,9 @@ def _digest_table(data: memoryview, path: str, file: StoredFile, sorted_by: str 
 
 
 def map_in_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Yield the results of `work` for each item, in order, computed by several threads.
+    """Yield `work(item)` for each item, in order, computed by several threads.
 
-    At most two items per thread are begun before their result is taken.
+    Items are consumed only a little ahead: at most two per thread are submitted before their results are taken.
 
     >>> list(map_in_threads(abs, [-1, 2]))
     [1, 2]

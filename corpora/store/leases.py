@@ -41,12 +41,13 @@ MAX_END_SECONDS = 5.0  # to wait for a beat that is on its way; one that a dead 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A process as other machines identify it.
+    """Identifies a process across machines.
 
-    host:    the name of its machine, for people
-    machine: an id of the machine since it was started, and of the namespace that its process numbers are from
-    pid:     its number
-    began:   when the system started it, in ticks, because a number is given again
+    Attributes:
+        host: Host name of its machine, for messages.
+        machine: Identifies the machine until its next restart, and the process's pid namespace.
+        pid: The process id.
+        began: Start time in clock ticks since boot. It distinguishes processes that get the same pid one after another.
     """
 
     host: str
@@ -55,7 +56,12 @@ class Process:
     began: int
 
     def is_gone(self, silent_seconds: float) -> bool:
-        """Return whether the process has ended. silent_seconds: since its last report; used for other machines only"""
+        """Return whether the process has ended.
+
+        Args:
+            silent_seconds: Time since its last report. It decides only if the process is on another machine, which
+                counts as gone after MAX_SILENT_SECONDS.
+        """
         here = identify_this_process()
         if self.machine == here.machine:
             return not is_alive(self.pid) or read_start_ticks(self.pid) != self.began
@@ -63,7 +69,7 @@ class Process:
 
 
 def identify_this_process() -> Process:
-    """Return the calling process as other machines identify it."""
+    """Return the identity of the calling process."""
     pid = os.getpid()
     return Process(
         host=platform.node(),
@@ -74,10 +80,7 @@ def identify_this_process() -> Process:
 
 
 def _read_pid_namespace() -> str:
-    """Return the namespace of process numbers; "" if it is not known.
-
-    Containers of one machine may have different ones.
-    """
+    """Return the pid namespace of this process, or "" if it is unknown. Each container may have its own."""
     try:
         return str(Path("/proc/self/ns/pid").readlink())
     except OSError:
@@ -88,10 +91,11 @@ def _read_pid_namespace() -> str:
 class Heartbeat:
     """The last report of a process.
 
-    process:        which process
-    time:           when it reported, by its clock
-    silent_seconds: since then, by this machine's clock
-    report:         what it said
+    Attributes:
+        process: The process that reported.
+        time: When it reported, by the clock of its own machine.
+        silent_seconds: Time since then, by the clock of this machine. Never negative.
+        report: What it reported.
     """
 
     process: Process
@@ -101,12 +105,12 @@ class Heartbeat:
 
     @property
     def is_gone(self) -> bool:
-        """True if the process has ended."""
+        """True if the process has ended. See `Process.is_gone`."""
         return self.process.is_gone(self.silent_seconds)
 
 
 def read_heartbeat(place: Place, path: str) -> Heartbeat | None:
-    """Read the last report in a file; None if there is no file or it holds no report."""
+    """Read the last report in a file, or return None if the file is missing, unreadable or not a valid report."""
     try:
         fields = json.loads(place.read(path))
         time = datetime.fromisoformat(fields["beat"])
@@ -119,10 +123,19 @@ def read_heartbeat(place: Place, path: str) -> Heartbeat | None:
 
 
 class HeartbeatWriter:
-    """Reports on this process in a file of a store, from a thread, until it is stopped or the block ends.
+    """Reports on this process in a file of a store, from a background thread, until `stop` or the end of the block.
 
-    build_report: returns what to report; called from the thread
-    Raises InputError if the first report cannot be written.
+    A report is written whenever it has changed, and every HEARTBEAT_SECONDS otherwise. A report that cannot be written
+    is tried again later.
+
+    Args:
+        place: The store.
+        path: Path of the file, relative to the store.
+        build_report: Returns the current report, which must be JSON-serializable. It is called from the background
+            thread and by `write_now`. If it raises an exception in the thread, reporting ends.
+
+    Raises:
+        InputError: If the first report cannot be written.
     """
 
     def __init__(self, place: Place, path: str, build_report: Callable[[], Mapping[str, Any]]) -> None:
@@ -144,13 +157,18 @@ class HeartbeatWriter:
         self.stop()
 
     def write_now(self) -> None:
-        """Write the current report before this returns. Raises InputError if it cannot be written."""
+        """Write the current report immediately, on the calling thread.
+
+        Raises:
+            InputError: If it cannot be written.
+        """
         self._write(self._build_report())
 
     def stop(self, keep: bool = False) -> None:
-        """Report nothing more, and remove the file. May be called again, and from any thread.
+        """Stop reporting and remove the file. It is safe to call this more than once and from any thread.
 
-        keep: leave the last report in the store
+        Args:
+            keep: If True, the file with the last report is kept.
         """
         self._stopped.set()
         if keep:
@@ -180,11 +198,17 @@ class HeartbeatWriter:
 
 
 class ArtifactHold:
-    """Keeps the artifact in a folder from being removed as long as this object exists, or a copy of it in another
-    process.
+    """Protects an artifact from removal while this object exists. Pickled copies protect it in their processes, too.
 
-    An artifact that is not there, or in a store without locks, is not held, and no error is raised. Raises InputError
-    if the artifact is being removed now.
+    There is no protection, and no error, if the artifact does not exist or its file system does not support locks, as
+    in object stores.
+
+    Args:
+        place: The store.
+        folder: The folder of the artifact, in the store.
+
+    Raises:
+        InputError: If the artifact is being removed at this moment.
     """
 
     def __init__(self, place: Place, folder: str) -> None:
@@ -197,7 +221,10 @@ class ArtifactHold:
 
 
 def _lock_shared(owner: object, path: str) -> None:
-    """Lock a file together with others until `owner` is gone; do nothing if there is no file."""
+    """Hold a shared lock on a file until `owner` is garbage-collected.
+
+    Nothing happens if the file does not exist or its file system does not support locks.
+    """
     try:
         number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -217,7 +244,14 @@ def _lock_shared(owner: object, path: str) -> None:
 
 
 def remove_unless_held(place: Place, folder: str) -> bool:
-    """Remove the manifest of an artifact, unless somebody holds it. Return whether the manifest is gone."""
+    """Remove the manifest of an artifact, unless an `ArtifactHold` protects it.
+
+    Returns:
+        True if the manifest was removed or was already missing, False if it is protected.
+
+    Raises:
+        FileNotFoundError: If an object store reports that the manifest is missing.
+    """
     path = f"{folder}/{MANIFEST}"
     if not place.is_local:
         place.delete(path)
@@ -237,7 +271,7 @@ def remove_unless_held(place: Place, folder: str) -> bool:
 
 
 def is_held(place: Place, folder: str) -> bool:
-    """Return whether somebody holds the artifact in a folder; False if it cannot be held there."""
+    """Return whether an `ArtifactHold` protects the artifact in a folder. False if the store does not support locks."""
     if not place.is_local:
         return False
     try:

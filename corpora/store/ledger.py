@@ -12,16 +12,17 @@ from typing import Any
 
 
 class LedgerError(Exception):
-    """Rows or tokens appeared or vanished between two counts: a fault of ours, never the user's."""
+    """Raised if rows or tokens appeared or vanished between two counts. The cause is a bug in this program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The counts of one unit in a stage. Two accounts of a unit can be added.
+    """The counts of one unit in a stage. `+` adds two accounts of the same unit.
 
-    unit:     what is counted, as in "documents"
-    total:    how many came in
-    outcomes: how many ended how, by name
+    Attributes:
+        unit: What is counted, e.g. "documents".
+        total: How many came in.
+        outcomes: How many ended in each way, by the name of the outcome.
 
     >>> account = Account(unit="records", total=58, outcomes={"documents": 40, "dropped: redirect": 18})
     >>> account.check()
@@ -37,20 +38,27 @@ class Account:
         return Account(unit=self.unit, total=self.total + other.total, outcomes=sums)
 
     def check(self) -> None:
-        """Raise LedgerError unless the outcomes add up to the total and none is below zero."""
+        """Verify that the outcomes add up to the total, and that none is negative.
+
+        Raises:
+            LedgerError: If the account does not balance.
+        """
         added = sum(self.outcomes.values())
         if added != self.total or (self.outcomes and min(self.outcomes.values()) < 0):
             raise LedgerError(f"{self.total} {self.unit} came in and {added} are accounted for: {dict(self.outcomes)}")
 
     def sum_outcomes(self, prefix: str) -> int:
-        """Return the sum of the outcomes with names that begin with `prefix`, as in `sum_outcomes("dropped")`."""
+        """Return the sum of all outcomes with names that start with `prefix`, e.g. "dropped"."""
         return sum(count for name, count in self.outcomes.items() if name.startswith(prefix))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """The accounts of a part or an artifact, one per unit, and figures that are sums but balance nothing (bytes,
-    sentences).
+    """The counts of a part or an artifact. `+` adds two ledgers.
+
+    Attributes:
+        accounts: One account per unit.
+        figures: Further sums by name, e.g. the number of sentences, which do not have to balance.
     """
 
     accounts: tuple[Account, ...] = ()
@@ -72,18 +80,22 @@ class Ledger:
         return Ledger(accounts=tuple(summed), figures=figures)
 
     def find_account(self, unit: str) -> Account:
-        """Return the account of a unit; an empty one if the ledger has none."""
+        """Return the account of a unit, or an account with a total of 0 if the ledger has none."""
         matches = (account for account in self.accounts if account.unit == unit)
         return next(matches, Account(unit=unit, total=0, outcomes={}))
 
     def check(self) -> "Ledger":
-        """Raise LedgerError unless every account balances; return this ledger."""
+        """Verify that every account balances, and return this ledger.
+
+        Raises:
+            LedgerError: If an account does not balance.
+        """
         for account in self.accounts:
             account.check()
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form that the manifest holds, sorted by name."""
+        """Return the JSON object that manifests and part records contain for the ledger. Its keys are sorted."""
         accounts = {
             a.unit: {"total": a.total, "outcomes": dict(sorted(a.outcomes.items()))}
             for a in sorted(self.accounts, key=lambda account: account.unit)
@@ -92,7 +104,7 @@ class Ledger:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "Ledger":
-        """Return the ledger that `to_json` wrote."""
+        """Create a Ledger from the JSON object that `to_json` returns. It is not checked for balance."""
         accounts = tuple(
             Account(unit=unit, total=entry["total"], outcomes=entry["outcomes"])
             for unit, entry in data["accounts"].items()
@@ -101,9 +113,13 @@ class Ledger:
 
 
 def sum_ledgers(ledgers: Iterable[Ledger]) -> Ledger:
-    """Check each ledger and add them up; two that are wrong by the same amount do not make one that is right.
+    """Verify that each ledger balances, and return their sum.
 
-    The sum is that of `Ledger.__add__`, faster for many: names are put in order once at the end. Raises LedgerError.
+    The ledgers are verified one by one, because errors in two of them could cancel out. For many ledgers, this is
+    faster than `+`.
+
+    Raises:
+        LedgerError: If a ledger does not balance.
     """
     totals, figures = defaultdict[str, int](int), defaultdict[str, int](int)
     outcomes = defaultdict[str, defaultdict[str, int]](lambda: defaultdict(int))
@@ -126,10 +142,16 @@ def _add_counts(sums: defaultdict[str, int], counts: Mapping[str, int]) -> None:
 
 
 def check_edge(num_given: int, num_received: int, unit: str, edge: str) -> None:
-    """Raise LedgerError unless one stage gave as many as the next received.
+    """Verify that the number of units that one stage produced equals the number that the next one received.
 
-    unit: what is counted
-    edge: what lies between the two counts, for the message
+    Args:
+        num_given: The number produced.
+        num_received: The number received.
+        unit: What is counted, for the message.
+        edge: Describes the two stages, for the message.
+
+    Raises:
+        LedgerError: If the numbers differ.
     """
     if num_given != num_received:
         raise LedgerError(f"{edge}: {num_given} {unit} were given and {num_received} were received")

@@ -37,9 +37,10 @@ _MAX_CACHED_RECORDS = 4_096  # records that a process remembers: a shard opens e
 
 
 def compute_fingerprint(**facts: Json) -> str:
-    """Return the first 24 hexadecimal digits of the sha256 of named facts in canonical JSON.
+    """Return the first 24 hexadecimal digits of the sha256 of the keyword arguments as canonical JSON.
 
-    Raises ValueError for a number that JSON does not have (NaN, infinity).
+    Raises:
+        ValueError: If a number is NaN or infinite.
 
     >>> compute_fingerprint(a=1, b=[2]) == compute_fingerprint(b=[2], a=1)
     True
@@ -48,7 +49,10 @@ def compute_fingerprint(**facts: Json) -> str:
 
 
 def to_canonical_json(value: Json) -> str:
-    """Return a value as JSON with sorted keys and no spaces. Raises ValueError for a number that JSON does not have.
+    """Serialize a value as JSON with sorted keys and without spaces.
+
+    Raises:
+        ValueError: If a number is NaN or infinite.
 
     >>> to_canonical_json({"b": [1, None], "a": "ü"})
     '{"a":"ü","b":[1,null]}'
@@ -57,16 +61,16 @@ def to_canonical_json(value: Json) -> str:
 
 
 def fingerprint_json(facts: Mapping[str, str]) -> str:
-    """Return what `compute_fingerprint` returns, of facts that are in canonical JSON already.
+    """Like `compute_fingerprint`, for facts that are already serialized by `to_canonical_json`.
 
-    Many parts share the settings of their stage, which are then turned into JSON only once.
+    Settings that many parts share are then serialized only once.
     """
     pairs = ",".join(f"{_CANONICAL.encode(name)}:{fact}" for name, fact in sorted(facts.items()))
     return hashlib.sha256(f"{{{pairs}}}".encode()).hexdigest()[:24]
 
 
 def stage_folder(kind: str, name: str) -> str:
-    """Return the folder, in a store, of all artifacts of one kind and name. Messages name a stage by it.
+    """Return the folder of all artifacts of a kind and name, relative to the store. Also used in messages.
 
     >>> stage_folder("documents", "pages")
     'documents/pages'
@@ -75,7 +79,7 @@ def stage_folder(kind: str, name: str) -> str:
 
 
 def _sort_keys(value: Json) -> Json:
-    """Return a value with every table in it sorted by key, so that equal values are equal bytes."""
+    """Return a copy with all nested mappings sorted by key, so that equal values serialize to equal bytes."""
     if isinstance(value, Mapping):
         return {key: _sort_keys(value[key]) for key in sorted(value)}
     return [_sort_keys(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -83,13 +87,14 @@ def _sort_keys(value: Json) -> Json:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """One file of a part.
+    """A file of a part.
 
-    path:       relative to the stage's folder, so that a manifest can name files in an older artifact's folder
-    table:      the table that it holds rows of; "files" for a file that is not a table
-    content:    of its rows
-    size_bytes: its size
-    sha256:     of its bytes, in hexadecimal digits
+    Attributes:
+        path: Path relative to the stage's folder. It may point into the folder of another artifact.
+        table: Name of the table that the file contains rows of, or "files" if it is not a table.
+        content: Number of rows and their digest.
+        size_bytes: Size of the file.
+        sha256: SHA-256 of the file's bytes, in hexadecimal digits.
     """
 
     path: str
@@ -99,35 +104,45 @@ class StoredFile:
     sha256: str
 
     def to_json(self) -> dict[str, Json]:
-        """Return the form that the manifest holds."""
+        """Return the JSON object that manifests and part records contain for the file."""
         fields = {"path": self.path, "table": self.table, "content": str(self.content)}
         return {**fields, "size_bytes": self.size_bytes, "sha256": self.sha256}
 
     @staticmethod
     def from_json(data: Mapping[str, Json]) -> "StoredFile":
-        """Return the file that `to_json` wrote."""
+        """Create a StoredFile from the JSON object that `to_json` returns."""
         return StoredFile(**{**data, "content": Content.parse(data["content"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordAddress:
-    """The path of a part's record, relative to the stage's folder, and the digest that it must have."""
+    """Where a part's record is stored.
+
+    Attributes:
+        path: Path relative to the stage's folder.
+        digest: The digest that the record must have.
+    """
 
     path: str
     digest: str
 
     def to_json(self) -> dict[str, str]:
-        """Return the form that the manifest holds."""
+        """Return the JSON object that manifests contain for the address."""
         return {"path": self.path, "digest": self.digest}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A finished part: the unit of bytes, identity and resume.
+    """A finished part of an artifact. Parts are built, resumed and reused as a whole.
 
-    fingerprint: names what was asked for
-    labels:      say which split, source or generation it is of
-    record:      where its record is; None as long as it is in no store
+    Attributes:
+        name: Name of the part, unique in the artifact.
+        fingerprint: Identifies the request: the part's slice of the input, and the settings and libraries that affect
+            it.
+        files: The files of the part.
+        ledger: The counts of what came in and what became of it.
+        labels: The split, source or generation that the part belongs to.
+        record: Where the part's record is stored, or None if it has not been written yet.
     """
 
     name: str
@@ -139,15 +154,15 @@ class Part:
 
     @property
     def content(self) -> str:
-        """One digest of the rows of its tables; a part of a later stage depends on it."""
+        """A digest of the rows of all tables of the part. Parts of later stages depend on it."""
         return compute_fingerprint(**_to_tables_json(_sum_tables([self])))
 
     def count_rows(self, table: str) -> int:
-        """Return the number of rows of a table in this part; 0 if there is no such table."""
+        """Return the number of rows of a table in this part, or 0 if the part does not have the table."""
         return sum(file.content.rows for file in self.files if file.table == table)
 
     def to_json(self) -> dict[str, Json]:
-        """Return the form that the manifest and the part's record hold."""
+        """Return the JSON object that manifests and part records contain for the part."""
         files = [file.to_json() for file in self.files]
         fields = {"name": self.name, "fingerprint": self.fingerprint, "labels": dict(sorted(self.labels.items()))}
         record = {} if self.record is None else {"record": self.record.to_json()}
@@ -155,14 +170,14 @@ class Part:
 
     @staticmethod
     def from_json(data: Mapping[str, Json]) -> "Part":
-        """Return the part that `to_json` wrote."""
+        """Create a Part from the JSON object that `to_json` returns."""
         files = tuple(StoredFile.from_json(file) for file in data["files"])
         record = RecordAddress(**data["record"]) if "record" in data else None
         return Part(**{**data, "files": files, "ledger": Ledger.from_json(data["ledger"]), "record": record})
 
     @property
     def paths(self) -> list[str]:
-        """The paths of its files and its record, relative to the stage's folder."""
+        """The paths of the part's files and its record, relative to the stage's folder."""
         return [*(file.path for file in self.files), *([self.record.path] if self.record is not None else [])]
 
 
@@ -170,10 +185,11 @@ class Part:
 class Parent:
     """Something that an artifact was made from: another artifact, or raw input.
 
-    role:        the artifact's kind, or what the raw input is
-    name:        its name
-    fingerprint: of the artifact, or the sha256 of the raw input
-    label:       tells parents of one role and name apart (the generation that one came with); "" if none need it
+    Attributes:
+        role: Kind of the parent artifact, or the role of the raw input.
+        name: Name of the artifact or input.
+        fingerprint: Fingerprint of the artifact, or SHA-256 of the raw input.
+        label: Distinguishes parents with the same role and name, e.g. by generation. "" if that is not needed.
     """
 
     role: str
@@ -183,18 +199,23 @@ class Parent:
 
     @property
     def folder(self) -> str:
-        """The folder of the artifact in its store, if the parent is one."""
+        """The folder of the parent artifact, relative to its store. Meaningless for raw input."""
         return f"{stage_folder(self.role, self.name)}/{self.fingerprint}"
 
     def to_json(self) -> dict[str, str]:
-        """Return the form that the manifest holds."""
+        """Return the JSON object that manifests contain for the parent."""
         fields = {"role": self.role, "name": self.name, "fingerprint": self.fingerprint}
         return {**fields, "label": self.label} if self.label else fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestAddress:
-    """The folder of an artifact in its store, and the digest that its manifest must have. Jobs carry this."""
+    """Identifies one version of a manifest. It is small, so that it can be sent to workers.
+
+    Attributes:
+        folder: The folder of the artifact, relative to its store.
+        digest: The digest that the manifest must have.
+    """
 
     folder: str
     digest: str
@@ -202,14 +223,19 @@ class ManifestAddress:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """An artifact: what was asked for, what it was made from, and every part that came out.
+    """The description of an artifact: what was requested, what it was made from, and the parts that it consists of.
 
-    build_version: of the code that builds this kind, raised when its bytes change
-    fingerprint:   names what was asked for
-    settings:      those that decide its bytes
-    libraries:     {name: version} of those that decide its bytes
-    facts:         what readers must know and cannot see in the rows (vocabulary size, generations, length)
-    digest:        of the file that it was read from; "" if it was not read from one
+    Attributes:
+        kind: Kind of the artifact, e.g. "documents".
+        name: Name of the artifact.
+        build_version: Version of the code that built it.
+        fingerprint: Identifies the request, i.e. everything that determines the artifact's bytes.
+        settings: The settings that determine its bytes.
+        parents: The artifacts and raw inputs that it was made from.
+        libraries: Name and version of each library that affects its bytes.
+        parts: The finished parts, in order.
+        facts: Information for readers that the rows do not contain, e.g. the vocabulary size.
+        digest: Digest at the end of the manifest file. "" if the manifest was neither read from a store nor published.
     """
 
     kind: str
@@ -225,45 +251,52 @@ class Manifest:
 
     @property
     def stage_folder(self) -> str:
-        """The folder, in its store, of all artifacts of this kind and name; the paths of files are relative to it."""
+        """The folder of all artifacts of this kind and name. Paths of files are relative to it."""
         return stage_folder(self.kind, self.name)
 
     @property
     def folder(self) -> str:
-        """The artifact's own folder in its store."""
+        """The folder of this artifact, relative to its store."""
         return f"{self.stage_folder}/{self.fingerprint}"
 
     @property
     def address(self) -> ManifestAddress:
-        """The address that `read_manifest_at` takes. The manifest must have been read from a store or published."""
+        """The address to pass to `read_manifest_at`. The manifest must have been read from a store or published."""
         assert self.digest, f"the manifest of {self.folder} is in no store"
         return ManifestAddress(folder=self.folder, digest=self.digest)
 
     @cached_property
     def tables(self) -> dict[str, Content]:
-        """{table: content} over all parts in order, however the rows were cut into parts."""
+        """The number of rows and a digest of them for each table, by name, over all parts.
+
+        They do not depend on how the rows are split into parts.
+        """
         return _sum_tables(self.parts)
 
     @cached_property
     def content(self) -> str:
-        """One digest of the contents of all tables."""
+        """A digest of the rows of all tables."""
         return compute_fingerprint(**_to_tables_json(self.tables))
 
     @cached_property
     def ledger(self) -> Ledger:
-        """The ledgers of all parts, checked and added up. Raises LedgerError."""
+        """The sum of the ledgers of all parts.
+
+        Raises:
+            LedgerError: If the ledger of a part does not balance.
+        """
         return sum_ledgers(part.ledger for part in self.parts)
 
     def as_parent(self, label: str = "") -> Parent:
-        """Return this artifact as a parent of another one."""
+        """Return this artifact as a parent for another stage. `label` is as in `Parent`."""
         return Parent(role=self.kind, name=self.name, fingerprint=self.fingerprint, label=label)
 
     def count_rows(self, table: str) -> int:
-        """Return the number of rows of a table over all parts; 0 if there is no such table."""
+        """Return the number of rows of a table over all parts, or 0 if no part has the table."""
         return self.tables.get(table, Content()).rows
 
     def to_bytes(self) -> bytes:
-        """Return the sealed JSON document, with one line per part."""
+        """Serialize the manifest as JSON, with one line per part and a digest of the document at the end."""
         data: dict[str, Json] = {
             "kind": self.kind,
             "name": self.name,
@@ -284,10 +317,15 @@ class Manifest:
 
     @staticmethod
     def from_bytes(data: bytes, path: str) -> "Manifest":
-        """Return the manifest that `to_bytes` wrote.
+        """Parse a manifest that `to_bytes` returned.
 
-        path: in the store, for messages
-        Raises Damaged if the bytes are not a whole manifest, and InputError if it is of another format version.
+        Args:
+            data: All bytes of the manifest.
+            path: Path in the store, for error messages.
+
+        Raises:
+            Damaged: If the bytes are not a complete manifest or do not match their digest.
+            InputError: If it was written by an incompatible version of this program.
         """
         with pause_garbage_collection(), explain_parse_errors(path, "a manifest"):
             fields = parse_document(data, path)
@@ -298,15 +336,15 @@ class Manifest:
             return Manifest(**fields, digest=find_digest(data))
 
     def with_parts(self, parts: tuple[Part, ...]) -> "Manifest":
-        """Return the artifact with other parts. It has no digest, because it is in no store."""
+        """Return a copy with the given parts. Its digest is "", because the copy is not stored anywhere."""
         return replace(self, parts=parts, digest="")
 
 
 @contextmanager
 def pause_garbage_collection() -> Iterator[None]:
-    """Turn the garbage collector off for the block, if it is on.
+    """Disable Python's garbage collector inside the block, and enable it again afterwards if it was enabled.
 
-    It is for making many objects that all stay, through which it would go again and again.
+    This avoids repeated collections while many long-lived objects are created.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -318,10 +356,18 @@ def pause_garbage_collection() -> Iterator[None]:
 
 
 def parse_document(data: bytes, path: str) -> dict[str, Json]:
-    """Return the fields of a manifest or a part's record, without digest and format version.
+    """Verify and parse a manifest or part record.
 
-    path: in the store, for messages
-    Raises Damaged if the document is not as it was written, and InputError if it is of another format version.
+    Args:
+        data: All bytes of the document.
+        path: Path in the store, for error messages.
+
+    Returns:
+        The fields of the document, without its digest and format version.
+
+    Raises:
+        Damaged: If the document is incomplete or does not match its digest.
+        InputError: If its format version is not supported.
     """
     if not find_digest(data):
         _check_not_format_1(data, path)
@@ -335,9 +381,9 @@ def parse_document(data: bytes, path: str) -> dict[str, Json]:
 
 
 def _check_not_format_1(data: bytes, path: str) -> None:
-    """Raise InputError for a document of format 1: whole JSON without a digest.
+    """Raise InputError if a document without a digest is of format 1.
 
-    Its part records do not say their version.
+    Part records of that format do not contain a version, so they are recognized by their fields.
     """
     try:
         fields = json.loads(data)
@@ -351,7 +397,7 @@ def _check_not_format_1(data: bytes, path: str) -> None:
 
 
 def _sum_tables(parts: Sequence[Part]) -> dict[str, Content]:
-    """Return the content of each table over parts in order, sorted by name."""
+    """Return the number of rows and a digest of them for each table over the given parts, sorted by name."""
     contents: dict[str, list[Content]] = {}
     for part in parts:
         for file in part.files:
@@ -365,13 +411,18 @@ def _to_tables_json(tables: Mapping[str, Content]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRecord:
-    """A part, and the checks of its tables by the paths of their files, as `StoredFile.path` has them."""
+    """The document that marks a part as finished.
+
+    Attributes:
+        part: The part.
+        checks: The digests of each Arrow file, by the file's path as in `StoredFile.path`.
+    """
 
     part: Part
     checks: Mapping[str, TableChecks]
 
     def to_bytes(self) -> bytes:
-        """Return the sealed JSON document."""
+        """Serialize the record as JSON, with a digest of the document at the end."""
         fields = replace(self.part, record=None).to_json()
         checks = {path: table.to_json() for path, table in self.checks.items()}
         document = {"format_version": FORMAT_VERSION, **fields, "checks": checks}
@@ -379,11 +430,16 @@ class PartRecord:
 
     @staticmethod
     def from_bytes(data: bytes, path: str, address: str) -> "PartRecord":
-        """Return the record that `to_bytes` wrote.
+        """Parse a record that `to_bytes` returned.
 
-        path:    in the store, for messages
-        address: relative to the stage's folder; the part names its record by it
-        Raises Damaged if the bytes are not a whole record, and InputError if it is of another format version.
+        Args:
+            data: All bytes of the record.
+            path: Path in the store, for error messages.
+            address: Path relative to the stage's folder. It becomes the path in `part.record`.
+
+        Raises:
+            Damaged: If the bytes are not a complete record or do not match their digest.
+            InputError: If it was written by an incompatible version of this program.
         """
         with explain_parse_errors(path, "the record of a part"):
             fields = parse_document(data, path)
@@ -394,7 +450,9 @@ class PartRecord:
 def part_record_path(artifact: str, name: str) -> str:
     """Return the path of a part's record, relative to the stage's folder.
 
-    artifact: the fingerprint of the artifact that built the part
+    Args:
+        artifact: Fingerprint of the artifact that the part was built for.
+        name: Name of the part.
 
     >>> part_record_path("77d5", "00000")
     '77d5/parts/00000.json'
@@ -403,7 +461,7 @@ def part_record_path(artifact: str, name: str) -> str:
 
 
 def is_part_record(path: str) -> bool:
-    """Return whether a path of a store is that of a part's record.
+    """Return whether a path, relative to the store, has the form of a part record's path.
 
     >>> is_part_record("documents/pages/77d5/parts/00000.json"), is_part_record("documents/parts/77d5/manifest.json")
     (True, False)
@@ -415,16 +473,27 @@ def is_part_record(path: str) -> bool:
 
 
 def read_part_record(place: Place, stage_folder: str, address: str) -> PartRecord:
-    """Read the record at an address, a path relative to the stage's folder.
+    """Read a part record.
 
-    Raises FileNotFoundError; Damaged if it is not as it was written; InputError if it is of another format version.
+    Args:
+        place: The store.
+        stage_folder: The folder of the stage, in the store.
+        address: Path of the record, relative to `stage_folder`.
+
+    Raises:
+        FileNotFoundError: If there is no such record.
+        Damaged: If the record is damaged or was changed.
+        InputError: If it cannot be read, or was written by an incompatible version of this program.
     """
     path = f"{stage_folder}/{address}"
     return place.read_checked(path, lambda data: PartRecord.from_bytes(data, path, address))
 
 
 def read_part(place: Place, stage_folder: str, address: str) -> Part:
-    """Read the part in the record at an address, without its checks. Raises what `read_part_record` raises."""
+    """Read only the part from a part record, without the digests of its tables.
+
+    The arguments and errors are those of `read_part_record`.
+    """
     path = f"{stage_folder}/{address}"
 
     def parse(data: bytes) -> Part:
@@ -441,9 +510,10 @@ def _parse_part(fields: Mapping[str, Json], data: bytes, address: str) -> Part:
 
 
 def read_checks(place: Place, stage_folder: str, part: Part) -> Mapping[str, TableChecks]:
-    """Return the checks of a part's tables by the paths of their files; the last few thousand records are cached.
+    """Return the digests of each Arrow file of a part, by the file's path. The last few thousand records are cached.
 
-    Raises Damaged if the part's record is missing, or is not the one that the part names.
+    Raises:
+        Damaged: If the part's record is missing, damaged, or not the one that the part refers to.
     """
     assert part.record is not None, f"part {part.name} of {stage_folder} is in no store"
     return _read_checks_at(place, stage_folder, part.record)

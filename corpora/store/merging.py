@@ -23,7 +23,7 @@ MIN_PARTS_PER_MERGE = 64  # parts in a merged one
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeJob:
-    """Parts of an artifact to merge. folder: of its stage"""
+    """The parts of an artifact that become one merged part. `folder` is the folder of their stage, in the store."""
 
     folder: str
     parts: tuple[Part, ...]
@@ -37,12 +37,18 @@ def plan_merge(
     labels: Sequence[str],
     build: Callable[[PartWriter, PartPlan], Ledger],
 ) -> Stage | None:
-    """Plan the stage that merges the parts of each set of more than MAX_UNMERGED_PARTS; None if no set has so many.
+    """Plan the stage that merges the parts of large sets, so that readers have fewer parts to open.
 
-    kind, version: of the new stage
-    manifest:      of the artifact that has the parts
-    labels:        the labels that parts must have in common to be merged; the merged part has them too
-    build:         builds a merged part; its plan's job is a `MergeJob`
+    Args:
+        kind: Kind of the new stage.
+        version: Build version of the new stage.
+        manifest: The artifact that the parts belong to.
+        sets: The sets of parts. A set of at most MAX_UNMERGED_PARTS parts is left as it is.
+        labels: Names of the labels whose values must be equal for parts to be merged. Merged parts keep these labels.
+        build: Builds a merged part. The `job` of its plan is a `MergeJob`.
+
+    Returns:
+        The stage, or None if no set is large enough.
     """
     plans: list[PartPlan] = []
     for parts in sets:
@@ -72,7 +78,7 @@ def plan_merge(
 
 
 def _group_parts(parts: Sequence[Part], labels: Sequence[str], size: int) -> list[list[Part]]:
-    """Divide parts into groups of at most `size` with equal labels; each group keeps their order."""
+    """Group parts with equal labels, at most `size` per group. The order of the parts is kept in each group."""
     parts_by_labels: dict[tuple[str | None, ...], list[Part]] = {}
     for part in parts:
         parts_by_labels.setdefault(tuple(part.labels.get(name) for name in labels), []).append(part)

@@ -19,14 +19,20 @@ from corpora.store.places.place import HashingSink, Place
 
 
 class PartWriter:
-    """The writer of one part, which a build function is called with.
+    """Writes the tables and files of one part, and collects the contents of the part's record.
 
-    place:    the store to read from
-    out:      the store to write to: the same one, unless a part is built again only to be compared
-    folder:   of the stage, in the store
-    artifact: the fingerprint of the artifact that builds the part
-    name:     of the part
-    files, checks: what was written so far, for the part's record
+    Every build function gets one as its first argument.
+
+    Args:
+        place: The store to read from.
+        out: The store to write to. It differs from `place` only if a part is built again for comparison.
+        folder: The folder of the stage, in the store.
+        artifact: Fingerprint of the artifact that the part is built for.
+        name: Name of the part.
+
+    Attributes:
+        files: The files written so far.
+        checks: The digests of each Arrow file written so far, by the file's path as in `StoredFile.path`.
     """
 
     def __init__(self, place: Place, out: Place, folder: str, artifact: str, name: str) -> None:
@@ -42,13 +48,18 @@ class PartWriter:
     def create_table(
         self, table: str, schema: pa.Schema, compression: str | None = "zstd", sorted_by: str | None = None
     ) -> "Iterator[TableSink]":
-        """Open an Arrow IPC file for the rows of a table. It exists once the block has ended well, and never if the
-        block raises.
+        """Open an Arrow IPC file for the rows of a table. It appears only if the block succeeds.
 
-        compression: "zstd", "lz4", or None for none
-        sorted_by:   the integer column that all rows ascend by; the part's record then has its first and last value in
-                     each batch
-        Each name of a table is written once in a part.
+        Args:
+            table: Name of the table. Each name can be used once per part.
+            schema: The schema of the rows.
+            compression: "zstd", "lz4", or None for no compression.
+            sorted_by: Name of the integer column by which all rows are sorted in ascending order, or None. If given,
+                the part record contains the first and last value of each batch, as `find_key_rows` needs. The order is
+                not checked.
+
+        Yields:
+            The sink to write rows to.
         """
         path = self._build_path(f"{self._name}.{table}.arrow")
         options = pa.ipc.IpcWriteOptions(compression=compression)
@@ -62,8 +73,13 @@ class PartWriter:
         self._add_file(path, table, rows.content, size, digest)
 
     def write_file(self, name: str, data: bytes, table: str = "files") -> None:
-        """Write a file that is not a table into the artifact's folder. Its content is that of one row: its name and its
-        bytes.
+        """Write a file that is not a table into the artifact's folder.
+
+        Args:
+            name: Name of the file. Each name can be used once per part.
+            data: All bytes of the file.
+            table: Name under which the file is recorded. The content recorded is that of one row with the name and the
+                bytes.
         """
         path = self._build_path(name)
         with self._out.create(f"{self._folder}/{path}", is_final=True) as sink:
@@ -82,7 +98,7 @@ class PartWriter:
 
 
 class _Tap:
-    """A file that is written, which also gives what was written last."""
+    """A file wrapper that also keeps the bytes written since the last `take_written`."""
 
     closed = False
 
@@ -91,12 +107,12 @@ class _Tap:
         self._last: list[bytes] = []
 
     def write(self, data: Any) -> int:
-        """Write bytes or an Arrow buffer, and keep them."""
+        """Write bytes or an Arrow buffer, and keep a copy."""
         self._last.append(bytes(data))
         return self._sink.write(self._last[-1])
 
     def flush(self) -> None:
-        """Hand what is buffered to the system."""
+        """Write buffered data to the operating system."""
         self._sink.flush()
 
     def tell(self) -> int:
@@ -104,13 +120,13 @@ class _Tap:
         return self._sink.tell()
 
     def take_written(self) -> memoryview:
-        """Return what was written since the last call."""
+        """Return the bytes written since the last call, and forget them."""
         last, self._last = b"".join(self._last), []
         return memoryview(last)
 
 
 class TableSink:
-    """The rows of a table that is being written. It digests their content and the pieces of the file."""
+    """Writes rows to a table, and computes the digests for the part's record on the way."""
 
     def __init__(self, writer: Any, tap: _Tap, sorted_by: str | None) -> None:
         self._writer = writer
@@ -121,7 +137,10 @@ class TableSink:
         self.content = Content()
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
-        """Append rows, each batch of them as one record batch of the file. Their schema must be the table's."""
+        """Append rows, which must have the schema of the table.
+
+        Each record batch of `rows` becomes a record batch of the file.
+        """
         for batch in [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches():
             content = compute_content(batch)
             self._writer.write_batch(batch)
@@ -131,10 +150,7 @@ class TableSink:
             self.content += content
 
     def build_checks(self) -> TableChecks:
-        """Return what the part's record says of the file.
-
-        It must have been written to its end, and this is called once.
-        """
+        """Return the digests of the file for the part's record. Call this once, after the Arrow writer is closed."""
         tail = self._without_head(self._tap.take_written())
         return TableChecks(
             head_bytes=len(self._head),
@@ -144,7 +160,7 @@ class TableSink:
         )
 
     def _without_head(self, written: memoryview) -> memoryview:
-        """Return what comes after the head, which precedes the first batch or, without batches, the tail."""
+        """Return the written bytes without the head of the file, which precedes the first batch."""
         if self._head:
             return written
         length = measure_head(written)

@@ -23,7 +23,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def list_children(pid: int) -> list[int]:
-    """Return the ids of the living processes that a process started, from any of its threads."""
+    """Return the ids of the living child processes of a process, or an empty list if the process is gone."""
     try:
         threads = [int(thread.name) for thread in Path(f"/proc/{pid}/task").iterdir()]
     except OSError:
@@ -34,7 +34,7 @@ def list_children(pid: int) -> list[int]:
 
 
 def list_process_tree(pid: int) -> list[int]:
-    """Return the ids of a process and of all that descend from it; parents come before children."""
+    """Return the id of a process followed by those of its living descendants, parents before children."""
     members = [pid]
     for member in members:  # grows on the way
         members += list_children(member)
@@ -42,30 +42,34 @@ def list_process_tree(pid: int) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether a process runs, sleeps or is stopped. One that has ended and was not waited for is not alive."""
+    """Return whether a process exists and has not ended. A zombie (ended, but not waited for) is not alive."""
     return _read_stat(pid)[:1] not in ([], ["Z"], ["X"])
 
 
 def read_start_ticks(pid: int) -> int:
-    """Return when a process was started, in ticks since the start of the system; 0 if the process is gone."""
+    """Return when a process was started, in clock ticks since boot, or 0 if it is gone."""
     fields = _read_stat(pid)
     return int(fields[19]) if fields else 0
 
 
 def is_any_runnable(pids: Iterable[int]) -> bool:
-    """Return whether one of some processes runs, or would if it were given a processor."""
+    """Return whether any of the processes is running or waiting for a processor."""
     return any(_read_stat(pid)[:1] == ["R"] for pid in pids)
 
 
 def is_signal_ignored(pid: int, number: signal.Signals) -> bool:
-    """Return whether a process ignores a signal; False if the process is gone."""
+    """Return whether a process ignores a signal. Returns False if the process is gone."""
     lines = _read_file(pid, "status").splitlines()
     ignored = next((line.split()[1] for line in lines if line.startswith("SigIgn")), "0")
     return bool(int(ignored, 16) >> (number - 1) & 1)
 
 
 def send_signal(pid: int, number: signal.Signals) -> None:
-    """Send a process a signal; do nothing if it is gone. Raises PermissionError."""
+    """Send a signal to a process. Nothing happens if the process is gone.
+
+    Raises:
+        PermissionError: If this user may not signal the process.
+    """
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -73,20 +77,24 @@ def send_signal(pid: int, number: signal.Signals) -> None:
 
 
 def read_cpu_seconds(pids: Iterable[int]) -> float:
-    """Return the user and system time of some processes, and of their children that have ended."""
+    """Return the total user and system time of the given processes and of their children that have been waited for."""
     return sum(int(ticks) for pid in pids for ticks in _read_stat(pid)[11:15]) / _TICKS_PER_SECOND
 
 
 def read_resident_bytes(pid: int) -> int:
-    """Return the resident memory of a process; 0 if it is gone."""
+    """Return the resident memory of a process in bytes, or 0 if it is gone."""
     fields = _read_file(pid, "statm").split()
     return int(fields[1]) * _PAGE_BYTES if fields else 0
 
 
 def exit_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent is gone; exit at once if it is gone already.
+    """Have the kernel kill this process when its parent ends. If the parent is already gone, exit immediately.
 
-    parent: the id of the process that should be the parent
+    Args:
+        parent: The expected id of the parent process.
+
+    Raises:
+        OSError: If the kernel refuses the request.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
@@ -96,18 +104,15 @@ def exit_with_parent(parent: int) -> None:
 
 
 def name_process(name: str) -> None:
-    """Show a name for this process in `ps -e` and `top`: a fork has the command of its parent.
-
-    Only 15 bytes are shown.
-    """
+    """Set the name that `ps -e` and `top` show for this process. It is cut after 15 bytes."""
     ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def exit_now(code: int) -> NoReturn:
-    """End this process now, without the interpreter's finalisation.
+    """Flush the standard streams and exit immediately, without finalizing the interpreter.
 
-    A thread of torch may still hold the tensor of a collective that is over. If it lets go of it while the interpreter
-    is finalised, the process aborts, although its work is done.
+    During finalization, a thread of torch that still holds a tensor of a finished collective can abort the process,
+    although its work is done.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -115,18 +120,22 @@ def exit_now(code: int) -> NoReturn:
 
 
 def install_handlers(handler: Callable[[int, FrameType | None], None]) -> Mapping[signal.Signals, Any]:
-    """Handle the signals that stop a process, except those that it ignores. Return the former handler of each."""
+    """Install a handler for the signals that stop a process (SIGINT, SIGTERM, SIGHUP), except those that are ignored.
+
+    Returns:
+        The previous handler of each signal that was changed.
+    """
     taken = [number for number in STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     return {number: signal.signal(number, handler) for number in taken}
 
 
 def _read_stat(pid: int) -> list[str]:
-    """Return the fields of `stat` after the name; none if the process is gone."""
+    """Return the fields of `/proc/PID/stat` after the process name, or an empty list if the process is gone."""
     return _read_file(pid, "stat").rpartition(")")[2].split()
 
 
 def _read_file(pid: int, name: str) -> str:
-    """Return one of the system's files on a process; "" if the process is gone."""
+    """Return the text of a file in `/proc/PID`, or "" if the process is gone."""
     try:
         return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
     except OSError:

@@ -38,37 +38,61 @@ _UNIT = 2.0**-53
 
 
 def _mix(word: Word) -> Word:
-    """Return the finaliser of SplitMix64: a bijection of the 64-bit words in which every bit moves every other."""
+    """Apply the SplitMix64 finalizer, a bijection of 64-bit words in which every input bit affects every output bit."""
     word = (word ^ (word >> _30)) * _FACTOR_1
     word = (word ^ (word >> _27)) * _FACTOR_2
     return word ^ (word >> _31)
 
 
 def fold(state: npt.ArrayLike, item: npt.ArrayLike) -> UInt64s:
-    """Add one link to an address: return uint64 words, a bijection in `item` for a fixed `state`."""
+    """Hash an item into a state: return uint64 words, in the common shape of the arguments.
+
+    For a fixed `state`, different items give different results.
+
+    Args:
+        state: The state to start from, as `compute_address` returns it.
+        item: The item's number, from 0 up to, but not including, 2^64.
+    """
     with np.errstate(over="ignore"):
         return np.asarray(_mix(_mix(_to_words(state) + GOLDEN_RATIO) ^ _to_words(item)))
 
 
 def compute_address(seed: int, purpose: str, epoch: npt.ArrayLike = 0) -> UInt64s:
-    """Return the state shared by all items of a purpose and epoch; `fold(state, item)` is an item's key.
+    """Return the state that all items of a purpose and epoch share. `fold(state, item)` is the key of an item.
 
-    seed, epoch: from 0 up to but not including 2^64; others raise OverflowError
-    purpose:     any text; the first eight bytes of its sha256 count
+    Args:
+        seed: The seed, from 0 up to, but not including, 2^64.
+        purpose: Any text. Its SHA-256 enters the state, so different purposes give unrelated random numbers.
+        epoch: The epoch or an array of epochs, in the same range as `seed`.
+
+    Returns:
+        uint64, in the shape of `epoch`.
+
+    Raises:
+        OverflowError: If a Python integer is out of range.
     """
     return fold(compute_root(seed, purpose), epoch)
 
 
 def compute_root(seed: int, purpose: str) -> np.uint64:
-    """Return the state shared by all epochs of a purpose, for kernels.
+    """Return the state that all epochs of a purpose share, for use in kernels.
 
-    `fold_one(fold_one(root, epoch), item)` is a key.
+    There, `fold_one(fold_one(root, epoch), item)` is the key of an item.
     """
     return np.uint64(fold(int.from_bytes(sha256(purpose.encode()).digest()[:8], "little"), seed))
 
 
 def compute_keys(seed: int, purpose: str, epoch: npt.ArrayLike, item: npt.ArrayLike) -> UInt64s:
-    """Return the 64-bit keys of items: uint64, in the common shape of `epoch` and `item` (0-d for two scalars).
+    """Return the 64-bit keys of items, from which `draw` and its variants compute random numbers.
+
+    Args:
+        seed: The seed, from 0 up to, but not including, 2^64.
+        purpose: Any text. Different purposes give unrelated random numbers.
+        epoch: The epoch or an array of epochs.
+        item: The item's number or an array of numbers.
+
+    Returns:
+        uint64, in the common shape of `epoch` and `item` (0-d for two scalars).
 
     >>> int(compute_keys(42, "mask", 0, 7)) == int(compute_keys(42, "mask", 0, [6, 7])[1])
     True
@@ -77,16 +101,26 @@ def compute_keys(seed: int, purpose: str, epoch: npt.ArrayLike, item: npt.ArrayL
 
 
 def draw(key: npt.ArrayLike, counter: npt.ArrayLike) -> UInt64s:
-    """Return the numbers with index `counter` in the streams of `key`: uint64, uniform in [0, 2^64)."""
+    """Return random words that are uniform in [0, 2^64): uint64, in the common shape of the arguments.
+
+    Args:
+        key: The keys of items, from `compute_keys`.
+        counter: Zero-based index of the random number in the item's sequence.
+    """
     with np.errstate(over="ignore"):
         return np.asarray(_mix(_to_words(key) + (_to_words(counter) + _1) * GOLDEN_RATIO))
 
 
 def draw_below(key: npt.ArrayLike, counter: npt.ArrayLike, bound: int) -> UInt64s:
-    """Return a whole number in [0, bound), 1 <= bound <= 2^32: the high word of draw * bound (Lemire 2019).
+    """Return random integers that are uniform in [0, bound): uint64, in the common shape of `key` and `counter`.
 
-    Each value's probability differs from 1/bound by less than 2^-64: relatively less than bound / 2^64, which is 2^-32
-    at worst. Another bound fails an assertion.
+    The result is the high word of draw * bound (Lemire 2019). Each value's probability differs from 1/bound by less
+    than 2^-64.
+
+    Args:
+        key: The keys of items, from `compute_keys`.
+        counter: Zero-based index of the random number in the item's sequence.
+        bound: From 1 to 2^32. Other values fail an assertion.
     """
     assert 1 <= bound <= MAX_BELOW, bound
     words, factor = draw(key, counter), np.uint64(bound)
@@ -94,12 +128,18 @@ def draw_below(key: npt.ArrayLike, counter: npt.ArrayLike, bound: int) -> UInt64
 
 
 def draw_uniform(key: npt.ArrayLike, counter: npt.ArrayLike) -> Float64s:
-    """Return a number in [0, 1): the upper 53 bits of the draw, so every multiple of 2^-53 is as probable as any."""
+    """Return random numbers that are uniform in [0, 1): float64, in the common shape of the arguments.
+
+    They are multiples of 2^-53, all equally likely. The arguments are those of `draw`.
+    """
     return np.asarray((draw(key, counter) >> _11) * _UNIT)
 
 
 def _to_words(values: npt.ArrayLike) -> UInt64s:
-    """Return values as uint64; a negative or larger Python integer raises OverflowError."""
+    """Convert values to uint64.
+
+    A Python integer that is negative or too large raises OverflowError, but negative integers in an array wrap around.
+    """
     return np.asarray(values, np.uint64)
 
 
@@ -108,21 +148,21 @@ _mix_one = kernel(_mix)
 
 @kernel
 def fold_one(state: np.uint64, item: np.uint64) -> np.uint64:
-    """Return what `fold` returns for one item, in kernels."""
+    """Compiled form of `fold`, for a single item."""
     return _mix_one(_mix_one(state + GOLDEN_RATIO) ^ item)
 
 
 @kernel
 def draw_one(key: np.uint64, counter: int | np.int64 | np.uint64) -> np.uint64:
-    """Return what `draw` returns for one number, in kernels."""
+    """Compiled form of `draw`, for a single number."""
     return _mix_one(key + (np.uint64(counter) + _1) * GOLDEN_RATIO)
 
 
 @kernel
 def draw_below_one(key: np.uint64, counter: int | np.int64, bound: int) -> int:
-    """Return what `draw_below` returns for one number, in kernels. The bound is not checked.
+    """Compiled form of `draw_below`, for a single number. `bound` is not checked.
 
-    The result is signed, because uint64 and int64 mixed become floating point.
+    The result is signed, because numba converts to float when uint64 and int64 are mixed.
     """
     word, factor = draw_one(key, counter), np.uint64(bound)
     high = ((word >> _32) * factor + (((word & _LOW_32) * factor) >> _32)) >> _32
@@ -131,5 +171,5 @@ def draw_below_one(key: np.uint64, counter: int | np.int64, bound: int) -> int:
 
 @kernel
 def draw_uniform_one(key: np.uint64, counter: int | np.int64) -> float:
-    """Return what `draw_uniform` returns for one number, in kernels."""
+    """Compiled form of `draw_uniform`, for a single number."""
     return np.float64(draw_one(key, counter) >> _11) * _UNIT

@@ -28,9 +28,13 @@ Column = npt.NDArray[Any]
 
 
 def make_scratch_folder(place: Place) -> str:
-    """Return the folder for scratch files of work on a store: the store's own, which is made if it is missing.
+    """Return the folder for scratch files while working on a store.
 
-    For an object store it is the folder for temporary files. Raises InputError if the folder cannot be made.
+    This is the store's own folder, which is created if it is missing, or the system's temporary folder for object
+    stores.
+
+    Raises:
+        InputError: If the folder cannot be created.
     """
     if not place.is_local:
         return tempfile.gettempdir()
@@ -42,10 +46,11 @@ def make_scratch_folder(place: Place) -> str:
 
 @contextmanager
 def explain_scratch_errors(folder: str, size_bytes: int = 0) -> Iterator[None]:
-    """Turn an OSError of the block into an InputError that says why scratch cannot be written, and what to do.
+    """Convert an OSError inside the block to an InputError with the cause and a remedy.
 
-    folder:     where the scratch file is
-    size_bytes: how much was asked for at once, for the message; 0: not known
+    Args:
+        folder: The folder of the scratch file.
+        size_bytes: Number of bytes that could not be allocated, for the message, or 0 if it is not known.
     """
     try:
         yield
@@ -59,7 +64,11 @@ def explain_scratch_errors(folder: str, size_bytes: int = 0) -> Iterator[None]:
 
 @contextmanager
 def open_scratch_file(folder: str) -> Iterator[Any]:
-    """Open a file without a name in a folder. Raises InputError if the disk refuses it."""
+    """Open an anonymous file in a folder. The system removes it when it is closed.
+
+    Raises:
+        InputError: If the disk refuses it.
+    """
     with explain_scratch_errors(folder):
         file = tempfile.TemporaryFile(dir=folder, buffering=0)
     with file:
@@ -67,9 +76,10 @@ def open_scratch_file(folder: str) -> Iterator[Any]:
 
 
 def append_bytes(file: Any, folder: str, data: memoryview) -> None:
-    """Write bytes to the end of a scratch file.
+    """Write all bytes at the current position of a scratch file. `folder` is the file's folder, for messages.
 
-    folder: where it is, for messages. Raises InputError if the disk is full.
+    Raises:
+        InputError: If the disk is full.
     """
     with explain_scratch_errors(folder):
         while data:
@@ -77,7 +87,7 @@ def append_bytes(file: Any, folder: str, data: memoryview) -> None:
 
 
 def read_bytes(file: Any, offset: int, buffer: memoryview) -> None:
-    """Fill a buffer with the bytes of a scratch file from an offset on. They must have been written."""
+    """Fill a buffer with bytes of a scratch file, starting at `offset`. The file must be long enough."""
     while buffer:
         num_read = os.preadv(file.fileno(), [buffer[:_MAX_CALL_BYTES]], offset)
         assert num_read, "a scratch file is shorter than what was written to it"
@@ -85,10 +95,15 @@ def read_bytes(file: Any, offset: int, buffer: memoryview) -> None:
 
 
 class ScratchTable:
-    """Rows that are appended once and then read column by column. `rows` is their number.
+    """A table on disk for columns that do not fit in memory. Rows are appended first and read by column afterwards.
 
-    file, folder: an open scratch file, and the folder where it is
-    dtypes:       the numpy type of each column; `np.dtype((np.uint64, 2))` is a column of pairs
+    Args:
+        file: An open scratch file. See `open_scratch_file`.
+        folder: The folder of the file, for messages.
+        dtypes: The numpy dtype of each column by name. `np.dtype((np.uint64, 2))` gives a column of shape [rows, 2].
+
+    Attributes:
+        rows: Number of rows appended so far.
     """
 
     def __init__(self, file: Any, folder: str, dtypes: Mapping[str, npt.DTypeLike]) -> None:
@@ -104,15 +119,22 @@ class ScratchTable:
         self.rows = 0
 
     def reserve(self, rows: int) -> None:
-        """Reserve disk space for a number of rows. Raises InputError if the disk has not that much."""
+        """Reserve disk space for a number of rows.
+
+        Raises:
+            InputError: If there is not enough space.
+        """
         size_bytes = max(rows * self._row_bytes, 1)
         with explain_scratch_errors(self._folder, size_bytes):
             os.posix_fallocate(self._file.fileno(), 0, size_bytes)
 
     def append(self, columns: Mapping[str, Column]) -> None:
-        """Append rows, given as all columns of them.
+        """Append rows, given as one array per column. All arrays must have the same length.
 
-        They are written in blocks. Raises InputError if the disk is full.
+        The arrays are kept until BLOCK_ROWS rows are waiting, and must not be changed until then.
+
+        Raises:
+            InputError: If the disk is full.
         """
         rows = len(columns[next(iter(self._dtypes))])
         self._waiting.append(columns)
@@ -122,7 +144,7 @@ class ScratchTable:
             self.flush()
 
     def flush(self) -> None:
-        """Write the rows that wait to be a block. Readers call this."""
+        """Write the rows that are still in memory. The read methods do this first."""
         if not self._num_waiting:
             return
         at, block = self._bounds[-1] * self._row_bytes, self._waiting
@@ -135,7 +157,7 @@ class ScratchTable:
         self._waiting, self._num_waiting = [], 0
 
     def read_column(self, name: str, first: int = 0, stop: int | None = None) -> Column:
-        """Return the values of a column from row `first` up to but not including `stop`; None: to the last row."""
+        """Return the values of a column from row `first` up to, but not including, `stop` (default: the end)."""
         self.flush()
         stop = self.rows if stop is None else stop
         kind = self._dtypes[name]
@@ -151,7 +173,15 @@ class ScratchTable:
         return values
 
     def read_values(self, name: str, rows: Int64s) -> Column:
-        """Return the values of a column in some ascending rows. Reads only the blocks that hold them."""
+        """Return the values of a column in the given rows. Only the blocks with these rows are read.
+
+        Args:
+            name: Name of the column.
+            rows: int64 [n], zero-based row indices in ascending order.
+
+        Returns:
+            Array with n values.
+        """
         self.flush()
         found = [self.read_column(name, 0, 0)]
         edges = np.searchsorted(rows, self._bounds)
@@ -170,6 +200,10 @@ class ScratchTable:
 
 @contextmanager
 def open_scratch_table(folder: str, dtypes: Mapping[str, npt.DTypeLike]) -> Iterator[ScratchTable]:
-    """Open an empty table in a folder; it is gone when the block ends. Raises InputError if the disk refuses it."""
+    """Open an empty scratch table in a folder. Its file is removed at the end of the block.
+
+    Raises:
+        InputError: If the disk refuses the file.
+    """
     with open_scratch_file(folder) as file:
         yield ScratchTable(file, folder, dtypes)

@@ -27,27 +27,34 @@ MAX_SHOWN_CHARACTERS = 60  # characters of a name, which may be the text of a fi
 
 
 def limit_field(default: Any) -> Any:
-    """Return a dataclass field for a setting that bounds a run and determines no bytes: fingerprints leave it out."""
+    """Declare a setting that only limits a run and does not affect its output. Fingerprints leave it out."""
     return dataclasses.field(default=default, metadata={"limit": True})
 
 
 def later_field(neutral: Any) -> Any:
-    """Return a dataclass field for a setting that came later: fingerprints leave it out while it has its neutral value.
+    """Declare a setting that was added in a later version. Fingerprints leave it out while it has its default value.
 
-    neutral: the default, with which bytes are as they were before there was the setting
+    Artifacts that were built before the setting existed therefore keep their fingerprints.
+
+    Args:
+        neutral: The default value. It must give the same output as the versions without the setting.
     """
     return dataclasses.field(default=neutral, metadata={"neutral": neutral})
 
 
 def later_table(kind: type[Settings]) -> Any:
-    """Return a dataclass field for a table of settings that came later: fingerprints omit it while all are defaults."""
+    """Declare a nested settings dataclass that was added in a later version.
+
+    Fingerprints leave it out while all of its settings have their default values.
+    """
     return dataclasses.field(default_factory=kind, metadata={"neutral": kind()})
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the table that a TOML text is; a byte order mark at its beginning is ignored.
+    """Parse TOML text. A byte order mark at the beginning is ignored.
 
-    Raises ValueError if the text is no TOML, or tables and lists are nested more than MAX_NESTING deep.
+    Raises:
+        ValueError: If the text is not valid TOML, or if tables and lists are nested more than MAX_NESTING levels deep.
     """
     try:
         table = tomllib.loads(text.removeprefix("\ufeff"))
@@ -63,7 +70,10 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def to_settings_json(settings: Any) -> dict[str, Json]:
-    """Return the fields of a settings dataclass that determine bytes, nested ones included.
+    """Return the settings that enter a fingerprint, as JSON. Nested dataclasses are included.
+
+    Left out are fields declared with `limit_field`, and fields declared with `later_field` or `later_table` that have
+    their default value.
 
     >>> @dataclasses.dataclass
     ... class Example:
@@ -93,7 +103,12 @@ def _to_json(value: Any) -> Json:
 
 
 class NumberRange(NamedTuple):
-    """The whole or real numbers from `low` to `high`, both included. Options, keys of recipes and arguments share one.
+    """The valid range of a number, used for command-line options, recipe keys and function arguments.
+
+    Attributes:
+        kind: `int` for whole numbers, `float` for any real number.
+        low: The smallest valid number.
+        high: The largest valid number.
 
     >>> str(PORT), str(SHARE)
     ('a whole number from 1 to 65,535', 'a number from 0 to 1')
@@ -107,12 +122,12 @@ class NumberRange(NamedTuple):
         return f"{_NAMES[self.kind]} from {self.low:,} to {self.high:,}"
 
     def is_valid(self, value: Any) -> bool:
-        """Return whether a value is a number of this kind and range; True and False are not."""
+        """Return whether a value is a number of this kind and in the range. Booleans and NaN are not valid."""
         number = isinstance(value, numbers.Integral if self.kind is int else numbers.Real)
         return number and not isinstance(value, bool) and bool(self.low <= value <= self.high)
 
     def check(self, key: str, value: Any) -> None:
-        """Raise InputError unless a value is valid. key: its name, for the message"""
+        """Raise InputError if a value is not valid. `key` is the name of the value in the message."""
         if not self.is_valid(value):
             raise InputError(f"{key} = {value!r} is out of range: it must be {self}.")
 
@@ -128,10 +143,14 @@ SHARE = NumberRange(float, 0, 1)
 
 
 def check_range(key: str, value: float, low: float, high: float = math.inf, remedy: str = "") -> None:
-    """Raise InputError unless low <= value <= high.
+    """Raise InputError unless low <= value <= high. NaN raises it, too.
 
-    key:    the name of the value, for the message
-    remedy: what the message says after the key and the value, if the bounds do not make clear what to do
+    Args:
+        key: Name of the value, for the message.
+        value: The value to check.
+        low: The smallest valid value.
+        high: The largest valid value (default: no limit).
+        remedy: Text that follows the key and the value in the message (default: the valid range).
     """
     if not low <= value <= high:
         if remedy:
@@ -140,13 +159,15 @@ def check_range(key: str, value: float, low: float, high: float = math.inf, reme
 
 
 def check_choice(key: str, value: str, choices: Collection[str]) -> None:
-    """Raise InputError unless the value is one of the choices. key: the name of the value, for the message"""
+    """Raise InputError if a value is not one of the choices. `key` is the name of the value in the message."""
     if value not in choices:
         raise InputError(f"{key} = {value!r} is not known: {suggest(value, choices)}")
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """Return the end of a message about a name that is not known: the nearest one, and which ones there are.
+    """Return the end of an error message about an unknown name: the most similar known name, and a list of valid names.
+
+    At most MAX_SUGGESTIONS names are listed.
 
     >>> suggest("pages", ["book", "page"]), suggest("x", ["book", "page"])
     ("did you mean 'page'? It must be one of 'book', 'page'.", "it must be one of 'book', 'page'.")
@@ -163,12 +184,17 @@ def suggest(word: str, known: Iterable[str]) -> str:
 
 
 def bind_settings(kind: type[Settings], table: Mapping[str, Json], table_name: str) -> Settings:
-    """Return a settings dataclass with the values of a recipe's table.
+    """Create a settings dataclass from a table of a recipe.
 
-    kind:       the dataclass; its types decide what a value may be
-    table_name: the table's name in the recipe, for messages (`duplicates`, `source[2]`)
-    Raises InputError for an unknown key (naming the nearest known one), a missing one and a value of a wrong type, and
-    whatever the dataclass raises about its values.
+    Args:
+        kind: The dataclass to create. The types of its fields determine which values are valid.
+        table: The parsed table.
+        table_name: Name of the table in the recipe, for messages, e.g. `duplicates` or `source[2]`.
+
+    Raises:
+        InputError: If a key is unknown or missing, or if a value has the wrong type.
+
+    Errors that the dataclass raises for its values are passed on unchanged.
     """
     types_by_key, required = _list_fields(kind)  # type: ignore[arg-type]
     check_keys(table, types_by_key, table_name)
@@ -180,25 +206,29 @@ def bind_settings(kind: type[Settings], table: Mapping[str, Json], table_name: s
 
 @cache
 def _list_fields(kind: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the types of a dataclass's fields by name, and the names of those without a default."""
+    """Return the type of each field of a dataclass by name, and the names of the fields without a default."""
     hints, fields = get_type_hints(kind), dataclasses.fields(kind)
     required = (field.name for field in fields if field.default is field.default_factory is dataclasses.MISSING)
     return {field.name: hints[field.name] for field in fields}, tuple(required)
 
 
 def check_keys(keys: Iterable[str], known: Collection[str], owner: str) -> None:
-    """Raise InputError for the first key that is not known. owner: what has the keys, for the message"""
+    """Raise InputError for the first unknown key, with a suggestion. `owner` describes the table in the message."""
     for key in keys:
         if key not in known:
             raise InputError(f"{owner} has no key {key!r}: {suggest(key, known)}")
 
 
 def convert_value(value: Json, kind: Any, name: str) -> Any:
-    """Return a value of a recipe as the type that its setting has: dataclasses, lists and tables with what is in them.
+    """Convert a value of a recipe to the type of its setting, including the values nested in it.
 
-    kind: the type of the setting
-    name: of the value, for messages
-    Raises InputError if the value is of another type, or a number that is not finite or too long for 64 bits.
+    Args:
+        value: The parsed value.
+        kind: The type annotation of the setting: a dataclass, tuple, mapping, union or plain type.
+        name: Name of the value, for messages.
+
+    Raises:
+        InputError: If the value has the wrong type, is not finite, or is an integer that does not fit in 64 bits.
     """
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         if not isinstance(value, Mapping):
@@ -234,7 +264,7 @@ def convert_value(value: Json, kind: Any, name: str) -> Any:
 
 
 def _is_of_kind(value: Json, kind: Any) -> bool:
-    """Return whether a value of a recipe is of one of several types: a list, a table, a text or a number."""
+    """Return whether a recipe value matches one member of a union. Nested values are not checked."""
     if dataclasses.is_dataclass(kind):
         return isinstance(value, Mapping)
     return isinstance(value, (list, tuple)) if get_origin(kind) is tuple else type(value) is kind

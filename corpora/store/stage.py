@@ -50,19 +50,24 @@ _MAX_CACHED_MANIFESTS = 16  # manifests that a process remembers: those of the a
 
 
 class NotReproducible(Exception):
-    """The same inputs gave other rows: a fault of ours (or of a source that changed under its checksum)."""
+    """Raised if a part that was built again has different rows although its inputs are the same.
+
+    The cause is a bug in this program, or a source that changed although its checksum did not.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartPlan:
-    """One part to build.
+    """The plan of one part of an artifact. A part is a fixed slice of the stage's input, which is built as a whole.
 
-    name:   unique in the stage
-    key:    what determines its bytes, next to the stage's settings and build version (its slice of the input)
-    job:    what the build function needs to find that input here; it determines nothing and enters no identity
-    labels: say which split, source or generation the part is of; they are part of its identity
-    known_fingerprint: its fingerprint, if the artifact that the stage continues has the part; then only the name is
-                       needed
+    Attributes:
+        name: Name of the part, unique in the stage.
+        key: Identifies the part's slice of the input. Together with the stage's settings and build version, it
+            determines the part's bytes, so it enters the fingerprint.
+        job: Whatever the build function needs to find that input on this machine. It does not enter the fingerprint.
+        labels: The split, source or generation that the part belongs to. They enter the fingerprint.
+        known_fingerprint: The part's fingerprint, if the artifact that the stage continues contains the part, else "".
+            If it is given, `key`, `job` and `labels` are not used to find the part.
     """
 
     name: str
@@ -74,19 +79,22 @@ class PartPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One artifact to build: what determines its bytes, its parts, and the function that builds one.
+    """The plan of one artifact: everything that determines its bytes, its parts, and the function that builds a part.
 
-    kind, name:    name the stage; artifacts of one kind and name share a folder
-    build_version: of the code that builds this kind, raised when its bytes change
-    settings:      those that decide the artifact's bytes
-    parents:       what it is made from
-    libraries:     {name: version} of those that decide its bytes
-    build:         writes one part with the writer, and returns its ledger
-    facts:         what readers must know and cannot see in the rows; not part of the identity
-    part_settings: those settings that decide a part's bytes; None: all. A setting that only decides which parts there
-                   are may be left out, so that parts survive its change
-    previous:      the artifact that this one continues. Finished parts are looked up there, and in no other of this
-                   name
+    Attributes:
+        kind: Kind of the artifact, e.g. "documents".
+        name: Name of the artifact. Artifacts of the same kind and name share a folder.
+        build_version: Version of the code that builds this kind. It is increased when the code's output changes.
+        settings: The settings that determine the artifact's bytes.
+        parents: The artifacts and raw inputs that it is made from.
+        libraries: Name and version of each library that affects the bytes.
+        parts: The parts to build, in order.
+        build: Called with a writer and a part's plan. It writes the part and returns its ledger.
+        facts: Information for readers that the rows do not contain. It does not enter the fingerprint.
+        part_settings: The subset of `settings` that enters the parts' fingerprints (default: all of them). Leave out a
+            setting that only selects the parts, so that parts are reused after it changes.
+        previous: The artifact that this one continues. If it is given, finished parts are reused from it and from no
+            other artifact of this name.
     """
 
     kind: str
@@ -107,7 +115,7 @@ class Stage:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The fingerprint that names what is asked for. The parts do not enter it."""
+        """The artifact's fingerprint, computed from its settings, parents and libraries. Parts do not affect it."""
         return compute_fingerprint(
             kind=self.kind,
             build_version=self.build_version,
@@ -117,14 +125,14 @@ class Stage:
         )
 
     def compute_part_fingerprint(self, part: PartPlan) -> str:
-        """Return the fingerprint that names one part, the same in every artifact that holds it."""
+        """Return the fingerprint of a part. It is the same in every artifact that contains the part."""
         return part.known_fingerprint or fingerprint_json(
             {**self._shared_facts, "key": to_canonical_json(part.key), "labels": to_canonical_json(part.labels)}
         )
 
     @cached_property
     def _shared_facts(self) -> dict[str, str]:
-        """What every part's fingerprint is made from, in canonical JSON."""
+        """The facts that enter the fingerprint of every part, each as canonical JSON."""
         settings = self.settings if self.part_settings is None else self.part_settings
         facts = {
             "kind": self.kind,
@@ -136,23 +144,23 @@ class Stage:
 
     @property
     def stage_folder(self) -> str:
-        """The folder, in a store, of all artifacts of this kind and name. Messages name the stage by it."""
+        """The folder of all artifacts of this kind and name, relative to the store. Also used in messages."""
         return stage_folder(self.kind, self.name)
 
     @property
     def folder(self) -> str:
-        """The artifact's own folder in a store."""
+        """The folder of this artifact, relative to the store."""
         return f"{self.stage_folder}/{self.fingerprint}"
 
     @property
     def without_parts(self) -> "Stage":
-        """The stage without its parts: what a worker needs to build one, and what its fingerprint is made of."""
+        """A copy without parts and without `previous`, small enough to send to workers. Its fingerprint is the same."""
         return replace(self, parts=(), previous=None)
 
     def build_placeholder(self) -> Manifest:
-        """Return a manifest that stands for the artifact as a parent of others before it is built.
+        """Return a manifest without parts, so that stages that depend on this artifact can already be planned.
 
-        It has the fingerprint and no parts, so nothing can be read from it.
+        The manifest has the final fingerprint, but no rows can be read from it.
         """
         return Manifest(
             kind=self.kind,
@@ -169,17 +177,18 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """The state of a stage in the store.
+    """What a store already contains of a stage.
 
-    manifest:        the published manifest, if it and all files of its parts are there; else None
-    done:            finished parts by name
-    missing:         parts to build
-    damaged:         names of parts that a manifest promises, with files that are missing, of another size, or known to
-                     be damaged
-    num_reused:      number of finished parts whose files are in another artifact's folder
-    other_manifests: manifests of other artifacts of this kind and name that were searched for parts, without their
-                     parts
-    faults:          manifests and records that turned out to be damaged, and were ignored
+    Attributes:
+        manifest: The published manifest, or None if it is missing or damaged, or if a file of its parts is missing.
+        done: The finished parts by name.
+        missing: The plans of the parts that have to be built.
+        damaged: Names of the parts in the published manifest that have a file that is missing, has the wrong size, or
+            is known to be damaged.
+        num_reused: Number of finished parts with files in the folder of another artifact.
+        other_manifests: The other artifacts of this kind and name that were searched for reusable parts. Their `parts`
+            are empty here, to save memory.
+        faults: The damaged manifests and part records that were ignored.
     """
 
     manifest: Manifest | None
@@ -192,12 +201,21 @@ class Survey:
 
 
 def read_library_versions(*names: str) -> dict[str, str]:
-    """Return the installed versions of the libraries that decide a stage's bytes. Raises PackageNotFoundError."""
+    """Return the installed version of each library by name.
+
+    Raises:
+        importlib.metadata.PackageNotFoundError: If a library is not installed.
+    """
     return {name: read_version(name) for name in sorted(names)}
 
 
 def read_manifest(place: Place, folder: str) -> Manifest | None:
-    """Read the manifest in an artifact's folder; None if nothing is published there. Raises Damaged."""
+    """Read the manifest in an artifact's folder, or return None if the artifact is not published.
+
+    Raises:
+        Damaged: If the file is damaged or was changed.
+        InputError: If the file cannot be read, or was written by an incompatible version of this program.
+    """
     path = f"{folder}/{MANIFEST}"
     try:
         return place.read_checked(path, partial(Manifest.from_bytes, path=path))
@@ -207,9 +225,11 @@ def read_manifest(place: Place, folder: str) -> Manifest | None:
 
 @lru_cache(maxsize=_MAX_CACHED_MANIFESTS)
 def read_manifest_at(place: Place, address: ManifestAddress) -> Manifest:
-    """Read the manifest at an address; the last few are cached.
+    """Read the manifest that an address identifies. Recent results are cached.
 
-    Raises Damaged if it is missing or has another digest.
+    Raises:
+        Damaged: If the manifest is missing or damaged, or has a different digest.
+        InputError: If the file cannot be read, or was written by an incompatible version of this program.
     """
     path = f"{address.folder}/{MANIFEST}"
     manifest = read_manifest(place, address.folder)
@@ -221,9 +241,14 @@ def read_manifest_at(place: Place, address: ManifestAddress) -> Manifest:
 
 
 def read_manifest_address(place: Place, folder: str) -> ManifestAddress:
-    """Return the address of the manifest that is in a folder now.
+    """Return the folder and the digest of the manifest that is currently published there.
 
-    Reads only its last bytes. Raises FileNotFoundError.
+    Only the last bytes of the file are read, and they are not verified. The digest is "" if the file does not end with
+    one.
+
+    Raises:
+        FileNotFoundError: If no manifest is published in the folder.
+        InputError: If the file cannot be read.
     """
     with place.open(f"{folder}/{MANIFEST}") as file:
         start = max(0, file.size() - MAX_SEAL_BYTES)
@@ -231,16 +256,26 @@ def read_manifest_address(place: Place, folder: str) -> ManifestAddress:
 
 
 def list_manifests(place: Place, kind: str, name: str) -> list[Manifest]:
-    """Read every published artifact of a kind and name, in order of fingerprint. Raises Damaged."""
+    """Read the manifests of all published artifacts of a kind and name, sorted by fingerprint.
+
+    Raises:
+        Damaged: If one of the manifests is damaged or was changed.
+        InputError: If one cannot be read, or was written by an incompatible version of this program.
+    """
     paths = sorted(path for path in place.list_files(stage_folder(kind, name)) if path.endswith(f"/{MANIFEST}"))
     return [place.read_checked(path, partial(Manifest.from_bytes, path=path)) for path in paths]
 
 
 def list_missing_files(sizes: Mapping[str, int], folder: str, part: Part) -> list[str]:
-    """Return the paths of a part's files and record that are missing, or of another size than recorded.
+    """Return the files of a part, including its record, that are missing or do not have the recorded size.
 
-    sizes:  {path in the store: size} of the files there are; a record only has to exist
-    folder: of the stage
+    Args:
+        sizes: Size in bytes of each existing file, by its path in the store.
+        folder: The folder of the stage, in the store.
+        part: The part to look for. The size of its record is not compared.
+
+    Returns:
+        Paths relative to `folder`.
     """
     files = [file.path for file in part.files if sizes.get(f"{folder}/{file.path}") != file.size_bytes]
     record = [part.record.path] if part.record is not None and f"{folder}/{part.record.path}" not in sizes else []
@@ -248,15 +283,20 @@ def list_missing_files(sizes: Mapping[str, int], folder: str, part: Part) -> lis
 
 
 def survey_stage(place: Place, stage: Stage, damaged_paths: Collection[str] = ()) -> Survey:
-    """Compare what is asked for with what the store holds. Reads no rows.
+    """Find out which parts of a stage the store already contains. No rows are read.
 
-    It lists the files of the stage's kind and name once and reads the stage's manifest. Only if that is not complete
-    does it read more: the manifests of the other artifacts of this name, and the records of its own parts and of those
-    of artifacts that were never published. A stage that continues another artifact takes parts only from that one and
-    itself.
+    If the artifact is published and complete, only its manifest is read. Otherwise, finished parts are also looked up
+    in the part records of this artifact, in other artifacts of the same kind and name, and in the part records of
+    builds that were never published. If `stage.previous` is set, it is the only other artifact that is searched.
 
-    damaged_paths: files that are known to be damaged; they count as missing
-    Raises Damaged if a part that only the previous artifact can supply is missing files there.
+    Args:
+        place: The store.
+        stage: The stage to look for.
+        damaged_paths: Paths, in the store, of files that are known to be damaged. They count as missing.
+
+    Raises:
+        Damaged: If parts are missing that only `stage.previous` can supply, and one of its files is missing there.
+        InputError: If the store cannot be read, or contains files of an incompatible version of this program.
     """
     sizes = {path: size for path, size in place.list_files(stage.stage_folder).items() if path not in damaged_paths}
     faults: list[Damaged] = []
@@ -295,9 +335,13 @@ def survey_stage(place: Place, stage: Stage, damaged_paths: Collection[str] = ()
 
 
 def find_complete_stage(place: Place, stages: Sequence[Stage]) -> tuple[Stage, Manifest] | None:
-    """Return the first of some stages of one kind and name that the store holds complete, with its manifest; else None.
+    """Return the first stage that is complete in the store, with its manifest, or None if none is complete.
 
-    Complete: its manifest is sound and all files of its parts exist in the right size. Lists the files once.
+    A stage is complete if its manifest is intact and every file of its parts exists and has the recorded size.
+
+    Args:
+        place: The store.
+        stages: Stages of the same kind and name, in order of preference.
     """
     sizes = place.list_files(stages[0].stage_folder) if stages else {}
     found = ((stage, _read_if_complete(place, stage, sizes)) for stage in stages)
@@ -305,9 +349,13 @@ def find_complete_stage(place: Place, stages: Sequence[Stage]) -> tuple[Stage, M
 
 
 def read_complete_manifests(place: Place, stages: Sequence[Stage]) -> list[Manifest] | None:
-    """Return the manifests of all stages if the store holds each of them complete; else None.
+    """Return the manifests of all stages, or None if any of them is not complete in the store.
 
-    Complete: as for `find_complete_stage`. Lists the files of each kind and name once.
+    A stage is complete if its manifest is intact and every file of its parts exists and has the recorded size.
+
+    Args:
+        place: The store.
+        stages: Stages of any kind and name.
     """
     listed = {folder: place.list_files(folder) for folder in dict.fromkeys(stage.stage_folder for stage in stages)}
     manifests = []
@@ -320,7 +368,7 @@ def read_complete_manifests(place: Place, stages: Sequence[Stage]) -> list[Manif
 
 
 def _read_if_complete(place: Place, stage: Stage, sizes: Mapping[str, int]) -> Manifest | None:
-    """Return a stage's manifest, if it is sound and every file of its parts is there."""
+    """Return a stage's manifest, or None if it is missing or damaged, or if a file of its parts is missing."""
     manifest = _read_if_sound(place, f"{stage.folder}/{MANIFEST}", sizes, [])
     is_incomplete = manifest is None or any(
         list_missing_files(sizes, stage.stage_folder, part) for part in manifest.parts
@@ -329,7 +377,7 @@ def _read_if_complete(place: Place, stage: Stage, sizes: Mapping[str, int]) -> M
 
 
 def _read_if_sound(place: Place, path: str, sizes: Mapping[str, int], faults: list[Damaged]) -> Manifest | None:
-    """Return a manifest, if it exists and is not damaged; damage is added to `faults`."""
+    """Return the manifest at a path, or None if it is missing or damaged. Damage is appended to `faults`."""
     if path not in sizes:
         return None
     try:
@@ -341,8 +389,10 @@ def _read_if_sound(place: Place, path: str, sizes: Mapping[str, int], faults: li
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FinishedParts:
-    """Finished parts with all their files, by fingerprint, that a stage wants. A part that is added later replaces an
-    earlier one. Of the other artifacts one manifest is held at a time.
+    """Collects the finished parts that a stage can reuse, by fingerprint.
+
+    A part that is added later replaces an earlier one with the same fingerprint. Manifests of other artifacts are read
+    one at a time and kept without their parts, to save memory.
     """
 
     place: Place
@@ -354,20 +404,20 @@ class _FinishedParts:
     faults: list[Damaged] = field(default_factory=list)
 
     def add(self, parts: Iterable[Part]) -> None:
-        """Add those of some parts that are wanted and have all their files."""
+        """Add the given parts, except those that the stage does not need and those with missing files."""
         for part in parts:
             if part.fingerprint in self.wanted and not list_missing_files(self.sizes, self.folder, part):
                 self.parts[part.fingerprint] = part
 
     def add_record(self, path: str) -> None:
-        """Add the part of a record; if the record is damaged, note that and ignore it."""
+        """Add the part that a part record describes. A damaged record is noted in `faults` and skipped."""
         try:
             self.add([read_part(self.place, self.folder, path.removeprefix(f"{self.folder}/"))])
         except Damaged as fault:
             self.faults.append(fault)
 
     def add_manifest(self, path: str) -> None:
-        """Add the parts of another artifact; if its manifest is damaged, note that and ignore it."""
+        """Add the parts of another artifact. A damaged manifest is noted in `faults` and skipped."""
         other = _read_if_sound(self.place, path, self.sizes, self.faults)
         if other is not None:
             self.add(other.parts)
@@ -375,10 +425,12 @@ class _FinishedParts:
 
 
 def _find_finished_parts(finished: _FinishedParts, stage: Stage, promised: Iterable[Part]) -> None:
-    """Add the finished parts of other artifacts, then those of the artifact's own folder, which take their place.
+    """Collect finished parts. Those in the artifact's own folder take precedence over those of other artifacts.
 
-    Of other artifacts: what a manifest names, and what an artifact that was never published has finished.
-    promised: the parts that the artifact's own manifest names
+    Args:
+        finished: Filled with the parts that are found.
+        stage: The stage that needs them.
+        promised: The parts in the artifact's own manifest, if it is published.
     """
     paths = sorted(finished.sizes)
     own = [path for path in paths if is_part_record(path) and path.startswith(f"{stage.folder}/")]
@@ -393,7 +445,7 @@ def _find_finished_parts(finished: _FinishedParts, stage: Stage, promised: Itera
 
 
 def _find_parts_of_others(finished: _FinishedParts, paths: Sequence[str]) -> None:
-    """Add the finished parts of all other artifacts. paths: their files"""
+    """Collect finished parts of other artifacts, published or not, from the paths of all their files."""
     others = [path for path in paths if path.endswith(f"/{MANIFEST}")]
     published = {path.removesuffix(MANIFEST) for path in others}
     for path in paths:
@@ -406,12 +458,24 @@ def _find_parts_of_others(finished: _FinishedParts, paths: Sequence[str]) -> Non
 def build_part(
     place: Place, stage: Stage, plan: PartPlan, out: Place | None = None, may_be_published: bool = True
 ) -> Part:
-    """Build one part, check its ledger, and write its record last.
+    """Build one part, check that its ledger balances, and write its part record last.
 
-    out:              a store of its own for a part that is built again only to be compared; None: `place`
-    may_be_published: the stage may have a manifest already
-    Raises NotReproducible if a manifest promises this part with other rows: the new files are then removed. Raises
-    LedgerError, and what the build function raises.
+    Args:
+        place: The store to read from.
+        stage: The stage that the part belongs to. Its `parts` may be empty.
+        plan: The part to build.
+        out: The store to write to (default: `place`). Pass another one to build a part again only to compare it.
+        may_be_published: False if the artifact is known to have no manifest yet. Then the new rows are not compared
+            with the published ones.
+
+    Returns:
+        The finished part, including the address of its record.
+
+    Raises:
+        NotReproducible: If the published manifest has different rows for this part. The new files are deleted.
+        LedgerError: If the ledger does not balance.
+
+    Errors of the build function are passed on unchanged.
     """
     out = out or place
     report_part(f"{stage.stage_folder}: part {plan.name}")
@@ -435,12 +499,23 @@ def build_part(
 def build_parts(
     place: Place, stage: Stage, plans: Sequence[PartPlan], damaged_paths: Collection[str] = ()
 ) -> list[Part]:
-    """Build those of some parts that are not finished yet, one after another. Return all of them, in the order of
-    `plans`.
+    """Build several parts, one after another, and skip those that this artifact has finished already.
 
-    Lists the files of the artifact once.
-    damaged_paths: files that are known to be damaged; a part that has one is not finished
-    Raises one FileFault for all raw files that cannot be read, after the other parts are built.
+    Args:
+        place: The store.
+        stage: The stage that the parts belong to.
+        plans: The parts to build.
+        damaged_paths: Paths, in the store, of files that are known to be damaged. A part with such a file is built
+            again.
+
+    Returns:
+        All parts, in the order of `plans`.
+
+    Raises:
+        FileFault: If raw files cannot be read. The remaining parts are built first, and one error reports all such
+            files.
+
+    Other errors of `build_part` stop the build at once.
     """
     listed = place.list_files(stage.folder) if plans else {}
     sizes = {path: size for path, size in listed.items() if path not in damaged_paths}
@@ -458,7 +533,10 @@ def build_parts(
 
 
 def _read_finished_part(place: Place, stage: Stage, plan: PartPlan, sizes: Mapping[str, int]) -> Part | None:
-    """Return the part, if this artifact has its record and every file of it. sizes: of the artifact's files"""
+    """Return a part if this artifact has its record and all of its files, else None.
+
+    `sizes` has the size in bytes of each file of the artifact, by its path in the store.
+    """
     address = part_record_path(stage.fingerprint, plan.name)
     if f"{stage.stage_folder}/{address}" not in sizes:
         return None
@@ -471,8 +549,9 @@ def _read_finished_part(place: Place, stage: Stage, plan: PartPlan, sizes: Mappi
 
 
 def _check_same_rows(place: Place, stage: Stage, rebuilt: Part) -> None:
-    """Raise NotReproducible, and delete the new files, if the manifest promises other rows for a part that was built
-    again.
+    """Compare a part that was built again with the published one.
+
+    If their rows differ, the new files are deleted and NotReproducible is raised.
     """
     for part in _read_promised_parts(place, stage.folder):
         if part.name == rebuilt.name and list_contents(part) != list_contents(rebuilt):
@@ -485,7 +564,7 @@ def _check_same_rows(place: Place, stage: Stage, rebuilt: Part) -> None:
 
 
 def _read_promised_parts(place: Place, folder: str) -> tuple[Part, ...]:
-    """Return the parts of a published manifest; none if it is missing or damaged."""
+    """Return the parts of the published manifest, or an empty tuple if it is missing or damaged."""
     try:
         return read_manifest_at(place, read_manifest_address(place, folder)).parts
     except (FileNotFoundError, Damaged):
@@ -493,17 +572,30 @@ def _read_promised_parts(place: Place, folder: str) -> tuple[Part, ...]:
 
 
 def list_contents(part: Part) -> list[tuple[str, str]]:
-    """Return (table, content) of each file of a part. Two builds of a part with the same rows have the same list."""
+    """Return (table, content) for each file of a part, as text.
+
+    The content of a file is the number of its rows and a digest of them, so two builds of a part give equal lists if
+    their rows are equal.
+    """
     return [(file.table, str(file.content)) for file in part.files]
 
 
 def publish_stage(place: Place, stage: Stage, survey: Survey, parts: Iterable[Part] = ()) -> Manifest:
-    """Write the manifest, in one step, once every part is finished; until then the artifact does not exist.
+    """Write the manifest atomically after every part is finished. Until then, the artifact does not exist.
 
-    survey: from before the missing parts were built; the parts that it found finished are taken from it
-    parts:  those of the missing ones that `build_parts` returned; the records of the others are read
-    Raises ValueError if parts are missing. If two runs publish one fingerprint, both succeed: they write the same
-    bytes.
+    If two runs publish the same fingerprint, both succeed, because they write the same bytes.
+
+    Args:
+        place: The store.
+        stage: The stage to publish.
+        survey: The result of `survey_stage` from before the build. If it has a manifest, that one is returned.
+        parts: Results of `build_parts`. Missing parts that are not given here are read from their records.
+
+    Returns:
+        The published manifest, including its digest.
+
+    Raises:
+        ValueError: If a part is not finished.
     """
     if survey.manifest is not None:
         return survey.manifest
@@ -534,6 +626,6 @@ def publish_stage(place: Place, stage: Stage, survey: Survey, parts: Iterable[Pa
 
 
 def build_stage(place: Place, stage: Stage) -> Manifest:
-    """Build everything that is missing of a stage, in this process, and publish it."""
+    """Build all missing parts of a stage in this process, and publish the artifact."""
     survey = survey_stage(place, stage)
     return publish_stage(place, stage, survey, build_parts(place, stage, survey.missing))

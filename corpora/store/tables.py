@@ -43,14 +43,21 @@ def read_part_table(
     columns: Sequence[str] | None = None,
     rows: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of one table of one part.
+    """Yield the record batches of one table of one part. Only the needed columns and batches are read and verified.
 
-    stage_folder: of its manifest
-    columns:      those to read, in this order; None: all
-    rows:         the rows to read, counted from the part's first; None: all. A range comes as its record batches, the
-                  first and the last one cut; other rows, in ascending order, come one by one. Rows that there are not
-                  are ignored
-    Raises Damaged.
+    Args:
+        place: The store.
+        stage_folder: The folder of the part's stage, in the store.
+        part: The part.
+        table: Name of the table. If the part does not have it, nothing is yielded.
+        columns: Names of the columns to read, in this order (default: all columns).
+        rows: Zero-based indices of the rows to read, relative to the part (default: all rows). Indices outside the part
+            are ignored. For a `range`, whose step must be 1, whole record batches are yielded, of which the first and
+            the last may be cut. Any other sequence must be in ascending order, and each row is yielded as a batch of
+            its own.
+
+    Raises:
+        Damaged: If a file that is read is missing, damaged or was changed.
     """
     first = 0
     for table_file in _iter_table_files(place, stage_folder, part, table, columns):
@@ -61,11 +68,21 @@ def read_part_table(
 def read_part_rows(
     place: Place, stage_folder: str, part: Part, table: str, columns: Sequence[str], rows: Int64s
 ) -> Iterator[pa.RecordBatch]:
-    """Yield some rows of one table of one part: of each record batch that has any of them, one batch with these.
+    """Yield selected rows of one table of one part.
 
-    columns: those to read, in this order
-    rows:    int64, ascending, counted from the part's first
-    Raises Damaged.
+    For each record batch that contains selected rows, one batch with only these rows is yielded.
+
+    Args:
+        place: The store.
+        stage_folder: The folder of the part's stage, in the store.
+        part: The part.
+        table: Name of the table. If the part does not have it, nothing is yielded.
+        columns: Names of the columns to read, in this order.
+        rows: int64 [rows], zero-based indices relative to the part, in ascending order. Indices outside the part are
+            ignored, and a repeated index is yielded once.
+
+    Raises:
+        Damaged: If a file that is read is missing, damaged or was changed.
     """
     first = 0
     for table_file in _iter_table_files(place, stage_folder, part, table, columns):
@@ -74,7 +91,12 @@ def read_part_rows(
 
 
 class MappedBatch(NamedTuple):
-    """A record batch with unchecked columns; `check` compares them with their digests and raises Damaged."""
+    """A record batch that has not been verified yet.
+
+    Attributes:
+        rows: The record batch.
+        check: Verifies the columns of the batch, and raises Damaged if one of them is damaged.
+    """
 
     rows: pa.RecordBatch
     check: Callable[[], None]
@@ -83,9 +105,20 @@ class MappedBatch(NamedTuple):
 def map_part_table(
     place: Place, stage_folder: str, part: Part, table: str, columns: Sequence[str] | None = None
 ) -> Iterator[MappedBatch]:
-    """Yield the record batches of one table of one part, for a caller that checks each one when its rows are asked for.
+    """Yield the record batches of one table of one part without verifying their columns.
 
-    Raises Damaged if a file is damaged elsewhere than in the columns.
+    The caller verifies each batch before it uses the rows. From an object store, batches are verified as they are
+    fetched.
+
+    Args:
+        place: The store.
+        stage_folder: The folder of the part's stage, in the store.
+        part: The part.
+        table: Name of the table. If the part does not have it, nothing is yielded.
+        columns: Names of the columns to read, in this order (default: all columns).
+
+    Raises:
+        Damaged: If a file is missing, or is damaged outside the columns.
     """
     for table_file in _iter_table_files(place, stage_folder, part, table, columns):
         yield from table_file.iter_mapped()
@@ -102,23 +135,47 @@ def _iter_table_files(
 
 
 def _shift_rows(rows: Sequence[int], first: int) -> Sequence[int]:
-    """Return rows counted from row `first`."""
+    """Convert row indices so that they are relative to row `first`."""
     return range(rows.start - first, rows.stop - first) if isinstance(rows, range) else [row - first for row in rows]
 
 
 def read_table(
     place: Place, manifest: Manifest, table: str, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of one table over all parts of an artifact, in order. Raises Damaged."""
+    """Yield the record batches of one table over all parts of an artifact, in order.
+
+    Args:
+        place: The store.
+        manifest: The manifest of the artifact.
+        table: Name of the table. Parts that do not have it are skipped.
+        columns: Names of the columns to read, in this order (default: all columns).
+
+    Raises:
+        Damaged: If a file that is read is missing, damaged or was changed.
+    """
     for part in manifest.parts:
         yield from read_part_table(place, manifest.stage_folder, part, table, columns)
 
 
 def find_key_rows(place: Place, stage_folder: str, part: Part, table: str, first: int, last: int) -> range:
-    """Return the rows of those record batches of a sorted table that may hold keys from `first` to `last`, both
-    included.
+    """Return a range of rows that includes all rows with keys from `first` to `last`, both inclusive.
 
-    The part's record says so; no row is read. The range may contain rows with other keys. Raises Damaged.
+    The range consists of whole record batches, so it may also include other keys. It is found from the part's record,
+    without reading any rows.
+
+    Args:
+        place: The store.
+        stage_folder: The folder of the part's stage, in the store.
+        part: The part.
+        table: Name of the table, which must have been written with `sorted_by`.
+        first: The lowest key.
+        last: The highest key.
+
+    Returns:
+        Zero-based row indices relative to the part. Empty if no batch can contain such a key.
+
+    Raises:
+        Damaged: If the part's record is missing or damaged.
     """
     batches = [
         batch
@@ -136,11 +193,21 @@ def find_key_rows(place: Place, stage_folder: str, part: Part, table: str, first
 
 
 def compute_slice_contents(place: Place, manifest: Manifest, table: str, bounds: Sequence[int]) -> list[Content]:
-    """Return the content of a table's rows between each pair of neighbouring bounds: one content fewer than bounds.
+    """Compute the content of each slice of a table: the number of rows and a digest of them.
 
-    bounds: ascending row numbers, counted over all parts
-    Parts' records have the content of every record batch. Only the batches that a bound cuts are decoded, each once.
-    Raises Damaged.
+    For whole record batches, it is taken from the part records. Only batches that are cut by a bound are read.
+
+    Args:
+        place: The store.
+        manifest: The manifest of the artifact.
+        table: Name of the table.
+        bounds: Zero-based row indices over all parts, in ascending order. There must be at least one.
+
+    Returns:
+        One content for each pair of neighboring bounds: rows `bounds[i]` up to, but not including, `bounds[i + 1]`.
+
+    Raises:
+        Damaged: If a file that is read is missing, damaged or was changed.
     """
     contents = [Content()] * (len(bounds) - 1)
     before = 0
@@ -164,14 +231,19 @@ def compute_slice_contents(place: Place, manifest: Manifest, table: str, bounds:
 
 
 def _read_batch_contents(place: Place, stage_folder: str, part: Part, table: str) -> list[tuple[int, Content]]:
-    """Return the number of rows and the content of each record batch of a part's table that has rows."""
+    """Return (number of rows, content) for each record batch of a table of a part, without empty batches."""
     checks = read_checks(place, stage_folder, part)
     batches = (batch for file in part.files if file.table == table for batch in checks[file.path].batches)
     return [(batch.rows, batch.content) for batch in batches if batch.rows]
 
 
 def read_file(place: Place, stage_folder: str, file: StoredFile) -> bytes:
-    """Return all bytes of a file that is not a table. Raises Damaged if it is missing or not as it was written."""
+    """Return the bytes of a file that is not a table.
+
+    Raises:
+        Damaged: If the file is missing, damaged or was changed.
+        InputError: If it cannot be read.
+    """
     return _read_whole_file(place, f"{stage_folder}/{file.path}", file)
 
 
@@ -188,13 +260,18 @@ def _read_whole_file(place: Place, path: str, file: StoredFile) -> bytes:
 
 
 def read_files(place: Place, manifest: Manifest) -> dict[str, bytes]:
-    """Return {file name: bytes} of the files of an artifact that are not tables. Raises Damaged."""
+    """Return the bytes of all files of an artifact that are not tables, by file name without folder.
+
+    Raises:
+        Damaged: If a file is missing, damaged or was changed.
+        InputError: If a file cannot be read.
+    """
     files = [file for part in manifest.parts for file in part.files if file.table == "files"]
     return {file.path.rsplit("/", 1)[-1]: read_file(place, manifest.stage_folder, file) for file in files}
 
 
 class _BatchSlice(NamedTuple):
-    """Rows of a record batch that are wanted: from its row `start` up to but not including `stop`."""
+    """Rows of record batch `number` from `start` up to, but not including, `stop`, relative to the batch."""
 
     number: int
     start: int
@@ -203,7 +280,7 @@ class _BatchSlice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TableFile:
-    """One file of a table, as its part's record describes it. path: in the store"""
+    """One Arrow file of a table, with the digests from the part's record. `path` is its path in the store."""
 
     place: Place
     path: str
@@ -212,7 +289,7 @@ class _TableFile:
     columns: Sequence[str] | None
 
     def iter_batches(self, rows: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
-        """Yield the batches that hold these rows, cut to them; all batches if `rows` is None."""
+        """Yield the batches that contain the given rows, cut to these rows, or all batches if `rows` is None."""
         self._check_record()
         slices = self._locate_rows(rows)
         if not slices:
@@ -227,7 +304,7 @@ class _TableFile:
                 yield batch if stop - start == batch.num_rows else batch.slice(start, stop - start)
 
     def iter_rows(self, rows: Int64s) -> Iterator[pa.RecordBatch]:
-        """Yield some rows: of each batch one batch with those that it has."""
+        """Yield the selected rows, as one batch for each record batch that contains any of them."""
         self._check_record()
         bounds = self._compute_bounds()
         ends = np.searchsorted(rows, bounds)
@@ -242,7 +319,7 @@ class _TableFile:
                 yield batch if is_chosen.all() else batch.filter(pa.array(is_chosen))
 
     def iter_mapped(self) -> Iterator[MappedBatch]:
-        """Yield all batches, each with its check."""
+        """Yield all batches, each with a function that verifies it."""
         self._check_record()
         with self._open_image() as image:
             for number in range(len(self.checks.batches)):
@@ -268,7 +345,7 @@ class _TableFile:
         return batch if self.columns is None else batch.select(list(self.columns))
 
     def _compute_bounds(self) -> list[int]:
-        """Return the first row of each batch, and the number of all rows."""
+        """Return the index of the first row of each batch, followed by the total number of rows."""
         return [*accumulate((batch.rows for batch in self.checks.batches), initial=0)]
 
     def _locate_rows(self, rows: Sequence[int] | None) -> list[_BatchSlice]:
@@ -297,7 +374,7 @@ class _TableFile:
         return source
 
     def _check_record(self) -> None:
-        """Raise Damaged if the record describes batches that this file cannot have."""
+        """Raise Damaged if the part's record is inconsistent with the size or the number of rows of the file."""
         ends = [self.checks.head_bytes, *(batch.end for batch in self.checks.batches)]
         is_wrong = (
             sum(batch.rows for batch in self.checks.batches) != self.file.content.rows
@@ -309,7 +386,7 @@ class _TableFile:
             raise self.build_damage("the record of its part describes other batches than such a file can have")
 
     def list_column_numbers(self, schema: pa.Schema) -> list[int]:
-        """Return the numbers of the columns to read, ascending."""
+        """Return the indices of the columns to read, in ascending order."""
         return (
             list(range(len(schema)))
             if self.columns is None
@@ -317,21 +394,24 @@ class _TableFile:
         )
 
     def build_options(self, schema: pa.Schema) -> pa.ipc.IpcReadOptions:
-        """Return pyarrow's options to decode a batch: only the named columns, without threads of its own."""
+        """Return the pyarrow options for decoding only the columns to read, on the calling thread."""
         return pa.ipc.IpcReadOptions(included_fields=self.list_column_numbers(schema), use_threads=False)
 
     def check_piece(self, data: Any, digest: str, what: str) -> None:
-        """Raise Damaged if some bytes do not have a digest. what: names them in the message"""
+        """Raise Damaged if the digest of `data` is not `digest`. `what` describes the data in the message."""
         if compute_digest(data) != digest:
             raise self.build_damage(f"the bytes of {what} are not those that were written")
 
     def check_metadata(self, number: int, data: memoryview) -> None:
-        """Compare the metadata of a record batch with their digest. data: begins with them"""
+        """Verify the metadata of record batch `number`. `data` must begin with the metadata."""
         batch = self.checks.batches[number]
         self.check_piece(data[: batch.metadata_bytes], batch.digests[0], f"the metadata of record batch {number}")
 
     def check_columns(self, number: int, schema: pa.Schema, spans: Sequence[Span], body: memoryview) -> None:
-        """Compare the columns of a record batch that are to be read with their digests."""
+        """Verify those columns of record batch `number` that are to be read.
+
+        `spans` has the first and the end byte of every column in `body`.
+        """
         digests = self.checks.batches[number].digests
         if len(digests) != 1 + len(schema):
             raise self.build_damage("the record of its part describes other columns than it has")
@@ -341,12 +421,12 @@ class _TableFile:
             self.check_piece(body[first:last], digests[1 + column], what)
 
     def build_damage(self, what: str) -> Damaged:
-        """Return the error that this file is damaged."""
+        """Return a Damaged error for this file, to be raised by the caller."""
         return Damaged(self.path, what)
 
 
 class _MappedFile:
-    """A local file, mapped into memory: what is not compressed is not copied."""
+    """A local file that is mapped into memory. Uncompressed columns are not copied."""
 
     def __init__(self, table: _TableFile, source: pa.NativeFile) -> None:
         self._table = table
@@ -360,7 +440,7 @@ class _MappedFile:
             raise table.build_damage("the record of its part describes other batches than it has")
 
     def check(self, number: int) -> None:
-        """Check the wanted columns of a record batch, and its metadata, which say where they are."""
+        """Verify the metadata and the needed columns of record batch `number`."""
         checks = self._table.checks.batches[number]
         message = self._data[checks.offset : checks.end]
         self._table.check_metadata(number, message)
@@ -368,12 +448,12 @@ class _MappedFile:
         self._table.check_columns(number, self._schema, locate_columns(metadata, self._schema, len(body)), body)
 
     def read_batch(self, number: int) -> pa.RecordBatch:
-        """Return a record batch with the wanted columns."""
+        """Return record batch `number` with the needed columns, without verifying it."""
         return self._reader.get_batch(number)
 
 
 class _FetchedFile:
-    """A file of an object store. Only the pieces that are wanted are fetched."""
+    """A file in an object store, from which only the needed byte ranges are fetched."""
 
     def __init__(self, table: _TableFile, source: pa.NativeFile) -> None:
         self._table = table
@@ -384,10 +464,10 @@ class _FetchedFile:
         self._schema = pa.ipc.open_stream(self._head).schema
 
     def check(self, number: int) -> None:
-        """Do nothing: what is fetched is checked before it is decoded."""
+        """Do nothing, because `read_batch` has verified the batch already."""
 
     def read_batch(self, number: int) -> pa.RecordBatch:
-        """Return a record batch with the wanted columns, decoded from a message that holds only these."""
+        """Fetch, verify and decode the needed columns of record batch `number`."""
         checks = self._table.checks.batches[number]
         message = bytearray(len(self._head) + checks.end - checks.offset)
         view = memoryview(message)[len(self._head) :]
@@ -414,7 +494,10 @@ class _FetchedFile:
 
 
 def join_spans(spans: Sequence[Span]) -> list[Span]:
-    """Return ascending spans with those that have little between them joined into one.
+    """Merge neighboring byte ranges that are at most 64 KB apart.
+
+    Args:
+        spans: (first byte, byte after the last), in ascending order and without overlaps.
 
     >>> join_spans([(0, 8), (8, 24), (1_000_000, 1_000_008)])
     [(0, 24), (1000000, 1000008)]

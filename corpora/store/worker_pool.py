@@ -81,12 +81,13 @@ STALL_REMEDY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLimits:
-    """The bounds on the work on a record before its worker is ended, and when one is replaced; they decide no bytes.
+    """The limits on time and memory for a worker process. They do not affect any output.
 
-    record_cpu_seconds: processor time that a record may take, or a batch of records that are judged together; if a
-                        batch takes longer, its records are judged one after the other. Compiling does not count
-    memory_bytes:       resident memory of a worker that is at work on texts
-    stall_seconds:      how long a worker may do nothing, without processor time, before another takes its place
+    record_cpu_seconds: maximum processor time for one record, or for a batch of records that are processed together. If
+                        a batch exceeds it, its records are processed one by one. The time for compiling kernels is not
+                        counted
+    memory_bytes:       maximum resident memory of a worker while it processes texts
+    stall_seconds:      time after which a worker that makes no progress and uses no processor time is replaced
     """
 
     record_cpu_seconds: float = 120.0
@@ -100,9 +101,11 @@ class WorkerLimits:
 
 
 class WorkerDied(Exception):
-    """A worker process ended in the middle of its work.
+    """Raised if a worker process ended before it finished a call.
 
-    record: the record that it was at work on, "" if none is known
+    Attributes:
+        message: What happened.
+        record: Name of the record that the worker was processing, or "" if it is not known.
     """
 
     def __init__(self, message: str, record: str = "") -> None:
@@ -115,25 +118,28 @@ class WorkerDied(Exception):
 
 
 class PoolClosed(WorkerDied):
-    """The pool was closed, and its workers ended with it."""
+    """Raised by calls that are still running or waiting when the pool is closed."""
 
 
 def discard_line(line: str) -> None:
-    """Ignore a line."""
+    """Do nothing. This is the default for `WorkerPool(tell=...)`."""
 
 
 def keep_waiting() -> None:
-    """Return at once, so that the call goes on."""
+    """Do nothing. This is the default for `WorkerPool(on_poll=...)`."""
 
 
 class WorkerPool:
-    """A pool of worker processes. Many threads may call it; each waits for a free worker.
+    """A pool of worker processes that run module-level functions.
 
-    num_workers: how many there are at most; each is started when it is first needed
-    limits:      None: the defaults
-    tell:        called with a line, from any thread, when a call is made again
-    on_poll:     called every POLL_SECONDS by the thread that waits for a call; if it raises, the call and its worker
-                 end
+    Any number of threads may use the pool at the same time. Each call waits until a worker is free.
+
+    Args:
+        num_workers: Maximum number of workers. Each one is started when it is first needed.
+        limits: Limits on time and memory (default: `WorkerLimits()`).
+        tell: Called with a one-line message if a call is repeated. It may be called from any thread.
+        on_poll: Called every POLL_SECONDS by the thread that waits for a call. If it raises an exception, the call is
+            canceled, its worker is killed, and the exception is passed on.
     """
 
     def __init__(
@@ -162,10 +168,10 @@ class WorkerPool:
         self.close()
 
     def fork_workers(self, number: int) -> None:
-        """Start up to `number` workers as forks of this process. Workers that replace them are spawned.
+        """Start up to `number` workers as forks of this process, which is faster than spawning them.
 
-        Only for a process without threads that may hold a lock, without locked files and without a client of a server:
-        a fork would have them, too.
+        Workers that replace them later are spawned. Call this only while the process has no threads that may hold a
+        lock, no locked files and no client of a server, because a fork would inherit them.
         """
         gc.freeze()  # a collection would write to pages that the forks share
         with self._changed:
@@ -175,10 +181,7 @@ class WorkerPool:
                 self._idle.append(worker)
 
     def limit_workers(self, number: int) -> None:
-        """Have at most `number` workers from now on, and end the others.
-
-        Only for a pool that has no call to work on.
-        """
+        """Reduce the maximum number of workers to `number`, and end idle workers beyond it. No call may be running."""
         with self._changed:
             self.num_workers = number
             surplus_workers, self._idle = self._idle[number:], self._idle[:number]
@@ -187,11 +190,22 @@ class WorkerPool:
             worker.end()
 
     def run(self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        """Call a module-level function on a worker and wait for its result.
+        """Call a module-level function in a worker process and return its result.
 
-        The call is made again if a worker hangs, or ends over a batch that can be taken apart. Raises what the function
-        raised; WorkerDied if the process ended before it returned; InputError if three workers in a row hang;
-        PoolClosed.
+        The call is repeated if the worker hangs, or if it dies while it processes a batch of records. In the latter
+        case, the repeated call processes these records one by one.
+
+        Args:
+            function: The function to call. It must be picklable, like its arguments and its result.
+            *args: Positional arguments.
+            **kwargs: Keyword arguments.
+
+        Raises:
+            WorkerDied: If the worker process ended before the function returned.
+            PoolClosed: If the pool was closed meanwhile.
+            InputError: If three workers hang in this call.
+
+        Exceptions of the function are raised here with their original type.
         """
         stalls = 0
         while True:
@@ -209,14 +223,15 @@ class WorkerPool:
                 self.tell(f"{death} Its records are taken one by one.")
 
     def get_progress(self) -> tuple[Activity, ...]:
-        """Return what each worker reports that it works on: it changes as long as one of them makes progress."""
+        """Return what each worker is currently processing. The result changes while any worker makes progress."""
         with self._changed:
             workers = list(self._workers)
         return tuple(worker.read_activity() for worker in workers)
 
     def close(self) -> None:
-        """End the workers at once. What they are doing is lost, and its callers get PoolClosed. The pool can be used
-        again.
+        """Kill all workers at once. Running calls raise PoolClosed.
+
+        The pool can be used again afterwards: new calls start new workers.
         """
         with self._changed:
             workers, self._workers, self._idle = self._workers, set(), []
@@ -228,9 +243,10 @@ class WorkerPool:
             worker.end()
 
     def _call(self, function: Callable[..., object], args: Any, kwargs: Any) -> Any:
-        """Make one call on one worker.
+        """Run one call on one worker, without repeating it.
 
-        Raises what the function raised, WorkerDied, and what makes `run` repeat the call.
+        Raises the exception of the function, WorkerDied, or one of the private exceptions after which `run` repeats the
+        call.
         """
         worker = self._take_worker(function.__qualname__)
         with self._changed:
@@ -248,7 +264,7 @@ class WorkerPool:
         return value
 
     def _take_worker(self, purpose: str) -> "_Worker":
-        """Return a worker that is free, or a new one as long as there are fewer than allowed; else wait for one."""
+        """Return an idle worker, or start a new one. Wait for a worker if the maximum number is reached."""
         with self._changed:
             closings = self._closings
             while self._closings == closings:
@@ -265,7 +281,7 @@ class WorkerPool:
         raise PoolClosed(f"The worker pool was closed before it ran {purpose}.")
 
     def _return_worker(self, worker: "_Worker") -> None:
-        """Keep a worker for the next call; one that is still on this call (its caller was interrupted) is ended."""
+        """Make a worker available again. If its call was interrupted and still runs, kill it."""
         if worker.is_busy:
             worker.end()
         with self._changed:
@@ -275,11 +291,11 @@ class WorkerPool:
 
 
 class _WorkerStalled(Exception):
-    """The worker hung, and is gone."""
+    """Raised if a worker hung and was killed."""
 
 
 class _DiedOverBatch(WorkerDied):
-    """The worker ended over a batch of records that can be taken apart."""
+    """Raised if a worker died while it processed a batch of records that can be processed one by one."""
 
     def __init__(self, message: str, batch: str) -> None:
         super().__init__(message)
@@ -287,7 +303,12 @@ class _DiedOverBatch(WorkerDied):
 
 
 class _WorkerEnded(Exception):
-    """The process is gone. is_blamed: what it was working on is the cause. is_stalled: it hung"""
+    """Raised if a worker process is gone.
+
+    Attributes:
+        is_blamed: True if the record or batch that it was processing is the likely cause.
+        is_stalled: True if it was killed because it hung.
+    """
 
     def __init__(self, why: str, is_blamed: bool = True, is_stalled: bool = False) -> None:
         super().__init__(why)
@@ -296,9 +317,13 @@ class _WorkerEnded(Exception):
 
 
 def _build_error(end: _WorkerEnded, activity: Activity, purpose: str, suspect_batches: Collection[str]) -> Exception:
-    """Return the error for the end of a worker.
+    """Return the exception to raise for a worker that is gone.
 
-    activity: its last report. suspect_batches: those it was to take apart
+    Args:
+        end: Why the worker is gone.
+        activity: The last activity that it reported.
+        purpose: Name of the function that it ran, for the message.
+        suspect_batches: Names of the batches that it was told to process one record at a time.
     """
     work = f" over {activity}" if str(activity) else ""
     if end.is_stalled:
@@ -312,7 +337,7 @@ def _build_error(end: _WorkerEnded, activity: Activity, purpose: str, suspect_ba
 
 
 class _Worker:
-    """One process and the pipe to it; `is_busy` from the sending of a call until its answer."""
+    """A worker process and the pipe to it. `is_busy` is True from when a call is sent until its answer has arrived."""
 
     def __init__(self, is_fork: bool = False) -> None:
         context: Any = multiprocessing.get_context("fork" if is_fork else "spawn")
@@ -342,10 +367,21 @@ class _Worker:
         suspect_batches: Collection[str],
         on_poll: Callable[[], None],
     ) -> tuple[bool, Any]:
-        """Return (True, what the function returned) or (False, what it raised). Raises _WorkerEnded if the process
-        ends.
+        """Run a function in the worker process.
 
-        suspect_batches: the batches to take apart, record by record
+        Args:
+            function: A module-level function.
+            args: Positional arguments.
+            kwargs: Keyword arguments.
+            limits: Limits on time and memory.
+            suspect_batches: Names of the batches to process one record at a time.
+            on_poll: Called every POLL_SECONDS while waiting.
+
+        Returns:
+            (True, result of the function) or (False, exception that it raised).
+
+        Raises:
+            _WorkerEnded: If the process ended or was killed before it answered.
         """
         # Raises before the worker hears of the call. Bytes: a view into the pickler's buffer that outlives the
         # buffer, as in the traceback of a broken pipe, ends a Python 3.12 process.
@@ -370,20 +406,20 @@ class _Worker:
 
     @property
     def pid(self) -> int:
-        """The id of the process."""
+        """The process id."""
         pid: int = self._process.pid
         return pid
 
     def read_activity(self) -> Activity:
-        """Return what the process works on, or did when it ended."""
+        """Return what the process is working on, or was working on when it ended."""
         return read_activity(self._sheet)
 
     def is_alive(self) -> bool:
-        """Return whether the process is alive and may be called."""
+        """Return whether the process is running and can take a call."""
         return not self._killed and self._process.is_alive()
 
     def kill(self) -> None:
-        """Kill the process and what it started."""
+        """Kill the process and all of its descendants, without waiting for them to end."""
         self._killed = True
         if self._process.is_alive():
             for pid in reversed(list_process_tree(self.pid)):
@@ -391,7 +427,7 @@ class _Worker:
                     os.kill(pid, signal.SIGKILL)
 
     def end(self) -> None:
-        """Kill the process and wait until it is gone, or for MAX_END_SECONDS."""
+        """Kill the process and its descendants, and wait up to MAX_END_SECONDS for the process to end."""
         self.kill()
         self._process.join(MAX_END_SECONDS)
 
@@ -405,7 +441,7 @@ class _Worker:
 
 
 class _Exchange:
-    """A call on its way and its answer, by a thread of its own: a worker that hangs blocks nobody else."""
+    """Sends a call and receives the answer on a thread of its own, so that a worker that hangs blocks nobody else."""
 
     def __init__(self, pipe: Connection, call: bytes) -> None:
         self.done = threading.Event()
@@ -423,7 +459,7 @@ class _Exchange:
 
 
 class _Watch:
-    """Measures what a call has cost since its worker last reported what it works on."""
+    """Measures the time and memory that a worker has used since it last reported a different activity."""
 
     def __init__(self, limits: WorkerLimits, pid: int) -> None:
         self._limits = limits
@@ -435,9 +471,10 @@ class _Watch:
         self._still_seconds = 0.0
 
     def check(self, activity: Activity, now: float) -> None:
-        """Compare what was spent with the limits.
+        """Update the measurements, and compare them with the limits.
 
-        Raises _WorkerEnded if it is too much, or nothing at all for too long.
+        Raises:
+            _WorkerEnded: If a limit is exceeded, or the worker has made no progress for too long.
         """
         pids = list_process_tree(self._pid)
         cpu, resident = read_cpu_seconds(pids), read_resident_bytes(self._pid)
@@ -466,7 +503,7 @@ class _Watch:
 
 @contextmanager
 def _block_signals(numbers: Collection[signal.Signals]) -> Iterator[None]:
-    """Block signals in the block. A process that is started there ignores them from its first moment on."""
+    """Block signals inside the block. A process that is started there begins with these signals blocked."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield
@@ -475,7 +512,7 @@ def _block_signals(numbers: Collection[signal.Signals]) -> Iterator[None]:
 
 
 def _serve_as_fork(parent_pipe: Connection, pipe: Connection, sheet: Any) -> None:
-    """Work as a fork: first let go of what is the parent's, the other end of the pipe and its signals."""
+    """Close the parent's end of the pipe, reset the signal handlers, and run the worker loop in a forked process."""
     parent_pipe.close()
     signal.set_wakeup_fd(-1)
     for number in PARENT_SIGNALS:
@@ -486,7 +523,10 @@ def _serve_as_fork(parent_pipe: Connection, pipe: Connection, sheet: Any) -> Non
 
 
 def _serve_calls(pipe: Connection, sheet: Any) -> None:
-    """Take calls from the pipe and answer them until the pipe is closed. sheet: where to report what is worked on"""
+    """Run calls that arrive through the pipe and send back their answers, until the pipe is closed.
+
+    `sheet` is the shared memory in which the worker reports its current activity.
+    """
     name_process(WORKER_NAME)
     raise_gc_threshold()
     hide_pandas_from_pyarrow()
@@ -514,7 +554,7 @@ def _answer(call: bytes) -> bytes:
 
 
 def _exit_with_parent() -> None:
-    """End this worker as soon as its parent is gone; a thread waits on the parent's sentinel."""
+    """End this worker as soon as its parent process is gone, from a thread that waits for the parent."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

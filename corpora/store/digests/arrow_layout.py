@@ -33,7 +33,7 @@ Span = tuple[int, int]  # first byte and the one after the last
 
 
 def compute_digest(data: Any) -> str:
-    """Return the xxh3 digest (64 bits) of some bytes, as 16 hexadecimal digits.
+    """Return the 64-bit xxh3 hash of some bytes as 16 hexadecimal digits.
 
     >>> compute_digest(b"")
     '2d06800538d394c2'
@@ -43,15 +43,17 @@ def compute_digest(data: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchChecks:
-    """What a part's record says of one record batch of a file: where it is, and digests of its pieces.
+    """The position and the digests of one record batch in an Arrow file, as recorded in the part record.
 
-    rows:           number of rows
-    offset:         first byte of its metadata in the file
-    metadata_bytes: length of the metadata
-    body_bytes:     length of the body, which holds the columns
-    content:        content of the rows
-    digests:        of the metadata, then of each column
-    key_range:      first and last value of the column that the rows are sorted by; None if they are not sorted, or none
+    Attributes:
+        rows: Number of rows.
+        offset: Offset in the file at which the batch's metadata begin, in bytes.
+        metadata_bytes: Length of the metadata.
+        body_bytes: Length of the body, which holds the columns and follows the metadata.
+        content: Number of rows and a digest of their values.
+        digests: Digest of the metadata's bytes, followed by one digest of the bytes of each column.
+        key_range: First and last value of the column by which the rows are sorted. None if they are not sorted, or if
+            there are no rows.
     """
 
     rows: int
@@ -64,11 +66,11 @@ class BatchChecks:
 
     @property
     def end(self) -> int:
-        """The offset of the first byte after the batch."""
+        """Offset of the first byte after the batch."""
         return self.offset + self.metadata_bytes + self.body_bytes
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form that a part's record holds."""
+        """Return the JSON object that part records contain for the batch."""
         fields: dict[str, Any] = {
             "rows": self.rows,
             "bytes": [self.offset, self.metadata_bytes, self.body_bytes],
@@ -79,7 +81,7 @@ class BatchChecks:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "BatchChecks":
-        """Return the checks that `to_json` wrote."""
+        """Create a BatchChecks from the JSON object that `to_json` returns."""
         offset, metadata_bytes, body_bytes = data["bytes"]
         first, last = data.get("keys", (0, 0))
         return BatchChecks(
@@ -95,11 +97,13 @@ class BatchChecks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChecks:
-    """What a part's record says of one Arrow file: its record batches, and digests of what is before and after them.
+    """The positions and digests of all pieces of one Arrow file, as recorded in the part record.
 
-    head_bytes: length of the head
-    head, tail: digests of the two
-    batches:    in the order of the file
+    Attributes:
+        head_bytes: Length of the head, i.e. of everything before the first record batch.
+        head: Digest of the head.
+        tail: Digest of everything after the last record batch.
+        batches: The record batches, in the order of the file.
     """
 
     head_bytes: int
@@ -109,22 +113,22 @@ class TableChecks:
 
     @property
     def tail_offset(self) -> int:
-        """The offset of the first byte after the last batch."""
+        """Offset of the first byte after the last record batch."""
         return self.batches[-1].end if self.batches else self.head_bytes
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form that a part's record holds."""
+        """Return the JSON object that part records contain for the file."""
         batches = [batch.to_json() for batch in self.batches]
         return {"head_bytes": self.head_bytes, "head": self.head, "tail": self.tail, "batches": batches}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "TableChecks":
-        """Return the checks that `to_json` wrote."""
+        """Create a TableChecks from the JSON object that `to_json` returns."""
         return TableChecks(**{**data, "batches": tuple(BatchChecks.from_json(batch) for batch in data["batches"])})
 
 
 def measure_head(data: Any) -> int:
-    """Return the number of bytes before the first record batch of an Arrow file. data: the file's first bytes"""
+    """Return the number of bytes before the first record batch of an Arrow file, given the beginning of the file."""
     return len(MAGIC) + _PREFIX.size + int(_PREFIX.unpack_from(data, len(MAGIC))[1])
 
 
@@ -136,14 +140,15 @@ def digest_batch(
     sorted_by: str | None = None,
     schema: pa.Schema | None = None,
 ) -> BatchChecks:
-    """Return the checks of a record batch.
+    """Compute the digests of a record batch.
 
-    message:   the bytes that it was written as, metadata and body
-    offset:    of the message in its file
-    batch:     the same rows, decoded
-    content:   the content of the rows; it is recorded and not computed
-    sorted_by: the integer column that the rows ascend by; None: they are not sorted
-    schema:    of all columns, if only some are decoded in `batch`
+    Args:
+        message: The serialized batch, metadata and body.
+        offset: Offset of the message in its file, in bytes.
+        batch: The decoded batch.
+        content: The result of `compute_content` for the batch. It is stored in the result and not verified.
+        sorted_by: Name of the integer column by which the rows are sorted in ascending order, or None.
+        schema: The schema of all columns, if `batch` contains only some of them (default: the schema of `batch`).
     """
     metadata_bytes = _PREFIX.size + int(_PREFIX.unpack_from(message)[1])
     metadata, body = message[:metadata_bytes], message[metadata_bytes:]
@@ -164,12 +169,17 @@ def digest_batch(
 
 
 def locate_columns(metadata: memoryview, schema: pa.Schema, body_bytes: int) -> list[Span]:
-    """Return the bounds of each column in the body of a record batch.
+    """Return the position of each column in the body of a record batch.
 
-    metadata:   of the batch, with its prefix of 8 bytes
-    schema:     of all its columns
-    body_bytes: length of the body
-    A column reaches from its first buffer to the first buffer of the next one.
+    A column begins at its first buffer and ends at the first buffer of the next column.
+
+    Args:
+        metadata: The serialized metadata of the batch, including the prefix of 8 bytes.
+        schema: The schema of all columns of the batch.
+        body_bytes: Length of the body.
+
+    Returns:
+        One (first byte, byte after the last) per column.
     """
     starts = _read_buffer_offsets(metadata[_PREFIX.size :])
     firsts = np.cumsum([0, *(_count_buffers(field.type) for field in schema)])
@@ -180,13 +190,13 @@ def locate_columns(metadata: memoryview, schema: pa.Schema, body_bytes: int) -> 
 
 @cache
 def _count_buffers(kind: pa.DataType) -> int:
-    """Return the number of buffers of a column of a type, those of its children included."""
+    """Return the number of buffers that a column of this type has, including the buffers of nested columns."""
     assert not (pa.types.is_null(kind) or pa.types.is_dictionary(kind)), f"no table has a column of type {kind}"
     return len(pa.array([], kind).buffers())
 
 
 def _read_buffer_offsets(flatbuffer: memoryview) -> Any:
-    """Return the offset of each buffer in the body: int64 [buffers]."""
+    """Return the offset of each buffer in the body of a record batch: int64 [buffers]."""
     message = _read_number("<I", flatbuffer, 0)
     batch = _follow_offset(flatbuffer, _locate_field(flatbuffer, message, _HEADER_FIELD))
     vector = _follow_offset(flatbuffer, _locate_field(flatbuffer, batch, _BUFFERS_FIELD))
@@ -195,7 +205,7 @@ def _read_buffer_offsets(flatbuffer: memoryview) -> Any:
 
 
 def _locate_field(flatbuffer: memoryview, table: int, number: int) -> int:
-    """Return the position of a field of a flatbuffer's table; that of the table if the field has its default value."""
+    """Return the position of a field in a flatbuffer, or that of its table if the field has its default value."""
     vtable, entry = table - _read_number("<i", flatbuffer, table), 4 + 2 * number
     return table + (
         _read_number("<H", flatbuffer, vtable + entry) if entry < _read_number("<H", flatbuffer, vtable) else 0
@@ -203,7 +213,7 @@ def _locate_field(flatbuffer: memoryview, table: int, number: int) -> int:
 
 
 def _follow_offset(flatbuffer: memoryview, position: int) -> int:
-    """Return the position that the offset stored at a position points to."""
+    """Return the position to which the offset stored at `position` refers."""
     return position + _read_number("<I", flatbuffer, position)
 
 
@@ -214,11 +224,15 @@ def _read_number(kind: str, flatbuffer: memoryview, position: int) -> int:
 def digest_table(
     data: memoryview, compute_content: Callable[[pa.RecordBatch], Content], sorted_by: str | None
 ) -> TableChecks:
-    """Return the checks of a whole Arrow file, computed from its bytes.
+    """Compute the digests of all pieces of an Arrow file.
 
-    compute_content: returns the content of a record batch
-    sorted_by:       the integer column that the rows ascend by; None: they are not sorted
-    Raises ArrowInvalid if the bytes are no Arrow file.
+    Args:
+        data: All bytes of the file.
+        compute_content: Returns the number of rows of a record batch and a digest of them.
+        sorted_by: Name of the integer column by which the rows are sorted in ascending order, or None.
+
+    Raises:
+        pyarrow.ArrowInvalid: If the bytes are not an Arrow file.
     """
     reader = pa.ipc.open_file(pa.py_buffer(data))
     first = measure_head(data)
@@ -234,10 +248,17 @@ def digest_table(
 
 
 def find_mismatch(data: memoryview, checks: TableChecks, sorted_by: str | None) -> str | None:
-    """Return what a record states wrongly of a whole Arrow file; None if all of it is right.
+    """Compare an Arrow file with its recorded digests, and return what differs, or None if nothing does.
 
-    The contents of batches are taken as the record has them: the caller has compared the file's sha256. One column is
-    decoded. Raises ArrowInvalid if the bytes are no Arrow file.
+    The contents of the batches are not compared. Only one column is decoded.
+
+    Args:
+        data: All bytes of the file.
+        checks: The recorded digests.
+        sorted_by: Name of the integer column by which the rows are sorted in ascending order, or None.
+
+    Raises:
+        pyarrow.ArrowInvalid: If the bytes are not an Arrow file.
     """
     schema = pa.ipc.open_file(pa.py_buffer(data)).schema
     decoded = [schema.get_field_index(sorted_by) if sorted_by is not None else 0]
@@ -258,7 +279,7 @@ def find_mismatch(data: memoryview, checks: TableChecks, sorted_by: str | None) 
 
 
 def measure_message(data: memoryview, offset: int) -> int:
-    """Return the number of bytes of the message at an offset of an Arrow file: its metadata and its body."""
+    """Return the length in bytes of the message at `offset` of an Arrow file, metadata and body together."""
     metadata_bytes = int(_PREFIX.unpack_from(data, offset)[1])
     flatbuffer = data[offset + _PREFIX.size : offset + _PREFIX.size + metadata_bytes]
     position = _locate_field(flatbuffer, message := _read_number("<I", flatbuffer, 0), _BODY_FIELD)

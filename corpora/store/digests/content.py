@@ -42,7 +42,7 @@ Table: TypeAlias = pa.Table | pa.RecordBatch
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The number of rows, and the digest of them in order. `+` gives the content of two tables one after the other.
+    """The number of rows of a table and a digest of them. `+` gives the content of two concatenated tables.
 
     >>> str(Content(2, 255))
     '2.000000000000000000000000000000ff'
@@ -59,13 +59,17 @@ class Content:
 
     @staticmethod
     def parse(text: str) -> "Content":
-        """Return the content that `str` wrote. Raises ValueError for another text."""
+        """Parse the text that `str` returns.
+
+        Raises:
+            ValueError: If the text has another form.
+        """
         rows, digest = text.split(".")
         return Content(int(rows), int(digest, 16))
 
 
 def sum_contents(contents: Iterable[Content]) -> Content:
-    """Return the content of tables one after the other, from the content of each.
+    """Return the content of concatenated tables (number of rows and digest), given the content of each table in order.
 
     >>> sum_contents([Content(1, 7), Content(0, 0)]) == Content(1, 7)
     True
@@ -78,9 +82,7 @@ def sum_contents(contents: Iterable[Content]) -> Content:
 
 
 def _compute_base_power(rows: int) -> int:
-    """Return BASE ** rows modulo PRIME: a product of one cached power for each byte of the number, because `pow` takes
-    15 microseconds.
-    """
+    """Return BASE ** rows modulo PRIME, as a product of cached powers, which is faster than `pow`."""
     power, shift = 1, 0
     while rows:
         power = power * _compute_byte_power(rows & 0xFF, shift) % PRIME
@@ -94,55 +96,61 @@ def _compute_byte_power(byte: int, shift: int) -> int:
 
 
 def compute_content(table: Table) -> Content:
-    """Return the content of a table's rows in their order.
+    """Compute the content of a table: the number of its rows and a digest of them, in order.
 
-    Column names, types, nullability and the order of columns count. What does not count: how the rows are chunked or
-    sliced, the bytes under a null, and the metadata of the schema and its fields. Raises TypeError for a column that is
-    not made of numbers, booleans, text, bytes, lists and structs.
+    The digest depends on the values and on the names, types, nullability and order of the columns. It does not depend
+    on how the table is chunked or sliced, on the bytes under nulls, or on metadata of the schema and fields.
+
+    Raises:
+        TypeError: If a column is not made of numbers, booleans, text, bytes, lists and structs.
     """
     return _digest_by_pieces(table, _digest_rows)
 
 
 def compute_content_plain(table: Table) -> Content:
-    """Reference implementation of `compute_content`, row by row, for tests."""
+    """Reference implementation of `compute_content`, for tests. It hashes row by row."""
     return _digest_by_pieces(table, _digest_rows_plain)
 
 
 class _Stream(NamedTuple):
-    """The variable-length bytes of a column: row i is data[bounds[i]:bounds[i + 1]]."""
+    """The variable-length values of a column. The bytes of row i are data[bounds[i]:bounds[i + 1]]."""
 
     data: Bytes
     bounds: Int64s
 
     def is_in_bounds(self) -> bool:
-        """Return whether all rows are in the data: in a damaged file they need not be."""
+        """Return whether the bounds are ascending and inside the data. In a damaged file they may not be."""
         ordered = bool((self.bounds[1:] >= self.bounds[:-1]).all())
         return ordered and 0 <= self.bounds[0] and self.bounds[-1] <= len(self.data)
 
 
 class _RowBytes(NamedTuple):
-    """The bytes of rows: matrices with a fixed number of bytes per row, and streams with a varying number.
+    """The bytes of some rows, in the form in which they are hashed.
 
-    The lengths of what the streams hold are in the matrices, so no byte can move from one row, column or list item to
-    its neighbour unnoticed.
+    The lengths of variable-length values are part of `fixed`, so bytes cannot move between rows, columns or list items
+    without changing the hash.
+
+    Attributes:
+        fixed: Matrices [rows, bytes] with the values of fixed length.
+        streams: The values of variable length.
     """
 
     fixed: list[Bytes]
     streams: list[_Stream]
 
     def select_row(self, row: int) -> "_RowBytes":
-        """Return one row, as views."""
+        """Return the bytes of one row, without copying."""
         streams = [_Stream(data, bounds[row : row + 2]) for data, bounds in self.streams]
         return _RowBytes([matrix[row : row + 1] for matrix in self.fixed], streams)
 
     def count_bytes(self) -> int:
-        """Return the number of bytes of all rows."""
+        """Return the number of bytes of all rows together."""
         sizes = (int(stream.bounds[-1] - stream.bounds[0]) for stream in self.streams)
         return sum(matrix.size for matrix in self.fixed) + sum(sizes)
 
 
 def _digest_by_pieces(table: Table, digest: Callable[[_RowBytes, bytes], Content]) -> Content:
-    """Return the content of a table, added up piece by piece."""
+    """Compute the content of a table piece by piece, to limit memory. `digest` computes the content of one piece."""
     described = table.schema.to_string(show_field_metadata=False, show_schema_metadata=False)
     seed = xxhash.xxh3_128_intdigest(described.encode()).to_bytes(16, "little")
     content = Content()
@@ -153,13 +161,13 @@ def _digest_by_pieces(table: Table, digest: Callable[[_RowBytes, bytes], Content
 
 
 def _iter_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield slices of a batch of about PIECE_BYTES, of one row at least; one slice if the batch is empty."""
+    """Yield slices of about PIECE_BYTES, each with at least one row. An empty batch gives one empty slice."""
     rows = max(1, batch.num_rows * PIECE_BYTES // max(batch.nbytes, 1))
     yield from (batch.slice(at, rows) for at in range(0, max(batch.num_rows, 1), rows))
 
 
 def _to_row_bytes(batch: pa.RecordBatch) -> _RowBytes:
-    """Return the bytes of all columns of a batch. A matrix without columns comes first: it tells the number of rows."""
+    """Return the bytes of all columns of a batch. The first matrix has no columns and gives the number of rows."""
     row_bytes = _RowBytes([np.zeros((batch.num_rows, 0), np.uint8)], [])
     for column in batch.columns:
         _add_column(column, row_bytes)
@@ -167,7 +175,7 @@ def _to_row_bytes(batch: pa.RecordBatch) -> _RowBytes:
 
 
 def _digest_rows_plain(row_bytes: _RowBytes, seed: bytes) -> Content:
-    """Return the content of rows: each is hashed by its fixed-width values and lengths first, then by its streams."""
+    """Compute the content of rows one by one. Each row is hashed by its fixed-length values, then by its streams."""
     matrix = np.concatenate(row_bytes.fixed, axis=1)
     width, rows = matrix.shape[1], matrix.reshape(-1).data
     streams = [(stream.data.data, stream.bounds.tolist()) for stream in row_bytes.streams]
@@ -182,9 +190,7 @@ def _digest_rows_plain(row_bytes: _RowBytes, seed: bytes) -> Content:
 
 
 def _digest_rows(row_bytes: _RowBytes, seed: bytes) -> Content:
-    """Return the content of rows, by the kernel if that pays. A row without columns is shorter than what the kernel
-    hashes.
-    """
+    """Compute the content of rows, with the compiled kernel if it can be used and is faster."""
     num_rows, size = len(row_bytes.fixed[0]), row_bytes.count_bytes()
     if num_rows >= MIN_KERNEL_ROWS and 0 < size <= MAX_MEAN_ROW_BYTES * num_rows:
         if all(stream.is_in_bounds() for stream in row_bytes.streams):  # the kernel checks no bounds
@@ -193,7 +199,7 @@ def _digest_rows(row_bytes: _RowBytes, seed: bytes) -> Content:
 
 
 def _digest_rows_compiled(row_bytes: _RowBytes, seed: bytes) -> Content:
-    """Return the content of rows that have columns; a row too long for the kernel's buffer is hashed by itself."""
+    """Compute the content of rows with the compiled kernel. Rows too long for its buffer are hashed separately."""
     from corpora.kernels.hash128 import join_words, split_words  # imports numba, which reading a manifest does not need
     from corpora.store.digests.content_kernels import digest_rows
 
@@ -211,7 +217,7 @@ def _digest_rows_compiled(row_bytes: _RowBytes, seed: bytes) -> Content:
 
 
 def _build_column_table(row_bytes: _RowBytes, data: list[Bytes]) -> Int64s:
-    """Return the columns as `digest_rows` takes them, fixed ones first. data: the bytes of each"""
+    """Build the table of columns for `digest_rows`, fixed-length columns first. `data` has each column's bytes."""
     from corpora.store.digests.content_kernels import Column
 
     table = np.full((len(data), len(Column)), -1, np.int64)
@@ -223,7 +229,7 @@ def _build_column_table(row_bytes: _RowBytes, data: list[Bytes]) -> Int64s:
 
 
 def _pad_to_eight_bytes(data: Bytes) -> Bytes:
-    """Return the bytes, followed by zeros if they are fewer than eight."""
+    """Return the bytes, padded with zeros to a length of at least eight."""
     if len(data) >= 8:
         return data
     padded = np.zeros(8, np.uint8)
@@ -232,7 +238,7 @@ def _pad_to_eight_bytes(data: Bytes) -> Bytes:
 
 
 def _add_column(column: pa.Array, row_bytes: _RowBytes) -> None:
-    """Append a column's bytes: validity first, then its values, with nulls as zeros or nothing."""
+    """Append the bytes of a column: its validity, then its values. Nulls become zeros or empty values."""
     kind, types = column.type, pa.types
     row_bytes.fixed.append(_read_validity(column))
     if types.is_struct(kind):
@@ -258,21 +264,21 @@ def _add_column(column: pa.Array, row_bytes: _RowBytes) -> None:
 
 
 def _read_validity(column: pa.Array) -> Bytes:
-    """Return a byte per row: 1 for a value, 0 for a null."""
+    """Return the validity of each row as uint8 [rows, 1]: 1 for a value, 0 for a null."""
     if column.null_count:
         return _unpack_bits(column.is_valid())
     return np.ones((len(column), 1), np.uint8)
 
 
 def _unpack_bits(column: pa.Array) -> Bytes:
-    """Return a byte per row of a column of booleans without nulls."""
+    """Convert a boolean column without nulls to uint8 [rows, 1]."""
     data = np.frombuffer(column.buffers()[1] or b"", np.uint8)[column.offset // 8 :]
     skipped = column.offset % 8
     return np.unpackbits(data, count=skipped + len(column), bitorder="little")[skipped:].reshape(-1, 1)
 
 
 def _add_text(column: pa.Array, row_bytes: _RowBytes) -> None:
-    """Append the lengths and the bytes of a text or binary column without nulls."""
+    """Append the lengths and bytes of a text or binary column without nulls."""
     has_long_offsets = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     _, offsets, data = column.buffers()
     every = np.frombuffer(offsets or bytes(8), np.int64 if has_long_offsets else np.int32)
@@ -282,7 +288,7 @@ def _add_text(column: pa.Array, row_bytes: _RowBytes) -> None:
 
 
 def _add_lists(column: pa.Array, row_bytes: _RowBytes) -> None:
-    """Append the lengths of a column of lists, and the items' own bytes as streams."""
+    """Append the lengths of a list column, and the bytes of its items as streams."""
     lengths = pc.list_value_length(column).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     bounds = np.zeros(len(column) + 1, np.int64)
     np.cumsum(lengths, out=bounds[1:])
@@ -294,5 +300,5 @@ def _add_lists(column: pa.Array, row_bytes: _RowBytes) -> None:
 
 
 def _to_byte_matrix(values: npt.NDArray[np.generic]) -> Bytes:
-    """Return numbers as a matrix of bytes, one row for each."""
+    """View numbers as uint8 [rows, bytes per number]."""
     return np.ascontiguousarray(values).view(np.uint8).reshape(len(values), values.dtype.itemsize)

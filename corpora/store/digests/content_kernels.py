@@ -20,10 +20,10 @@ SPARE_BYTES = 8  # bytes after the row that may be overwritten
 
 
 class Column(IntEnum):
-    """The columns of the table that describes columns to `digest_rows`; its numbers are int64.
+    """The fields of the table that describes data columns to `digest_rows`, one row per data column.
 
-    Row i of a column of fixed width has the bytes i * WIDTH to (i + 1) * WIDTH. If WIDTH is -1, it has the bytes
-    bounds[i] to bounds[i + 1]. There are eight bytes or more in all.
+    In a column of fixed width, the bytes of row i are i * WIDTH to (i + 1) * WIDTH. If WIDTH is -1, they are bounds[i]
+    to bounds[i + 1]. The bytes of a column must be padded to at least eight.
     """
 
     DATA = 0  # the address of the bytes
@@ -39,13 +39,19 @@ _DATA, _SIZE, _WIDTH, _BOUNDS = (int(field) for field in Column)
 def digest_rows(
     columns: Int64s, first: int, last: int, seed: UInt64s, base: Number127, buffer: Bytes
 ) -> tuple[int, Number127]:
-    """Digest rows from `first` up to but not including `last`; stops before a row that is too long for `buffer`.
+    """Hash rows from `first` up to, but not including, `last`, and combine their hashes to one digest.
 
-    columns: int64 [columns, len(Column)], as `Column` says
-    seed:    uint64 [2], hashed before each row
-    buffer:  uint8, scratch memory for one row
-    Returns the number of the row at which it stopped, and the polynomial at `base` with the rows' hashes as
-    coefficients.
+    Args:
+        columns: int64 [columns, len(Column)], described by `Column`.
+        first: Index of the first row.
+        last: Index of the row after the last one.
+        seed: uint64 [2], hashed at the beginning of each row.
+        base: The base of the polynomial that combines the hashes.
+        buffer: uint8 scratch memory for one row.
+
+    Returns:
+        The index of the row at which hashing stopped, and the digest of the rows before it. The index is less than
+        `last` if that row is too long for `buffer`.
     """
     lanes, digest = np.empty(8, np.uint64), (np.uint64(0), np.uint64(0))
     for word in range(2):
@@ -65,7 +71,7 @@ def digest_rows(
 
 @kernel
 def _locate_row(columns: Int64s, column: Integer, row: Integer) -> tuple[Integer, Integer]:
-    """Return where the bytes of a row begin and end in a column."""
+    """Return the offsets of the first byte of a row in a column, and of the byte after its last one."""
     width = columns[column, _WIDTH]
     if width >= 0:
         return row * width, (row + 1) * width
@@ -75,9 +81,9 @@ def _locate_row(columns: Int64s, column: Integer, row: Integer) -> tuple[Integer
 
 @kernel
 def _copy_bytes(data: Integer, size: Integer, start: Integer, end: Integer, buffer: Bytes, at: Integer) -> None:
-    """Copy bytes start to end, of `size` that begin at the address `data`, to `buffer` from `at` on.
+    """Copy bytes `start` to `end` of the column at address `data` to `buffer[at:]`.
 
-    Whole words are written: up to seven bytes after them are overwritten.
+    Whole words are written, so up to seven bytes after them are overwritten. `size` is the number of bytes at `data`.
     """
     words = (end - start) >> 3
     for word in range(words):

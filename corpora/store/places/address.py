@@ -39,10 +39,12 @@ _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/(?P<second>/?)(?P<rest>
 
 
 def normalize_address(text: str) -> str:
-    """Return an address in the one form in which it is kept: a path, or `s3://BUCKET/PREFIX`.
+    """Return the canonical form of a store's address: a local path, or `s3://BUCKET/PREFIX`.
 
-    A `file:` URL becomes the path that it means, and `~/` the home folder. No disk or server is asked. Raises
-    InputError for an address of another kind, a path that cannot exist, and an address that holds a secret.
+    A `file:` URL becomes a path, and a leading `~/` becomes the home folder. No disk or server is accessed.
+
+    Raises:
+        InputError: If the address has another scheme, is not a valid path, or contains a password or key.
 
     >>> normalize_address("file:///data/my%20store"), normalize_address("S3://news//2026/")
     ('/data/my store', 's3://news/2026')
@@ -63,7 +65,7 @@ def normalize_address(text: str) -> str:
 
 
 def has_secret(url: str) -> bool:
-    """Return whether the address of a server names a user, or has a parameter that signs it or lets somebody in.
+    """Return whether a URL contains a user name, a signature, a token or a similar credential.
 
     >>> has_secret("https://me:pw@host/a"), has_secret("https://host/a?X-Amz-Signature=1"), has_secret("https://host/a?raw=1")
     (True, True, False)
@@ -74,8 +76,7 @@ def has_secret(url: str) -> bool:
 
 
 def without_password(url: str) -> str:
-    """Return the address of a server as it may be shown: what precedes its last @ and what follows a ? or # is left
-    out.
+    """Return a server's URL for display, without user name, password, query and fragment.
 
     >>> without_password("https://user:se?cr/et@host:4200/api?key=secret"), without_password("host:3128")
     ('https://***@host:4200/api?...', 'host:3128')
@@ -88,15 +89,16 @@ def without_password(url: str) -> str:
 
 
 def is_object_address(address: str) -> bool:
-    """Return whether an address, as `normalize_address` returns it, is that of an object store."""
+    """Return whether a normalized address is that of an object store. See `normalize_address`."""
     return address.startswith(f"{SCHEME}://")
 
 
 def parse_local_path(text: str) -> str:
-    """Return the path of this machine that a text names; `~` at its beginning becomes the home folder.
+    """Check a local path, and replace a leading `~` by the home folder.
 
-    Raises InputError if the text is empty, has a null character, is not UTF-8, or has a name of more than
-    MAX_NAME_BYTES bytes.
+    Raises:
+        InputError: If the path is empty, contains a null character, is not UTF-8, or has a component of more than
+            MAX_NAME_BYTES bytes.
 
     >>> parse_local_path("raw/news")
     'raw/news'
@@ -116,7 +118,7 @@ def parse_local_path(text: str) -> str:
 
 
 def _parse_file_url(rest: str) -> str:
-    """Return the path in a URL of a file. rest: what follows `file:/`"""
+    """Return the path of a `file:` URL. `rest` is the part of the URL after `file:/`."""
     host, slash, path = rest.removeprefix("/").partition("/") if rest.startswith("/") else ("", "/", rest)
     if host not in ("", "localhost") or not slash:
         raise InputError("A file:// address is of this machine and has three slashes, as in file:///data/store.")
@@ -128,11 +130,12 @@ def _parse_file_url(rest: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectAddress:
-    """The address of a folder in an object store. `str` writes it as it can be typed.
+    """The address of a folder in an object store. `str` returns it as an `s3://` URL.
 
-    bucket:  the name of the bucket
-    pieces:  the names that make up the prefix, the outermost first
-    options: how the store is reached, by Arrow's names
+    Attributes:
+        bucket: Name of the bucket.
+        pieces: Components of the prefix, outermost first.
+        options: Connection options such as `region`, named as in `pyarrow.fs.S3FileSystem`.
     """
 
     bucket: str
@@ -146,15 +149,16 @@ class ObjectAddress:
 
     @property
     def root(self) -> str:
-        """The bucket and the prefix as one path, as Arrow takes it."""
+        """The bucket and prefix as one path, in the form that `pyarrow.fs.S3FileSystem` expects."""
         return "/".join((self.bucket, *self.pieces))
 
 
 def parse_object_address(text: str) -> ObjectAddress:
-    """Parse `s3://BUCKET/PREFIX?OPTION=VALUE&...`; empty names in the prefix are left out.
+    """Parse an address of the form `s3://BUCKET/PREFIX?OPTION=VALUE&...`. Empty components of the prefix are dropped.
 
-    Raises InputError if there is no valid bucket, an option or its value is not known, or the prefix has `.` or `..`;
-    and for anything that may be a key or a password. The message shows no part that may be secret.
+    Raises:
+        InputError: If the bucket is missing or invalid, an option or its value is unknown, the prefix contains `.` or
+            `..`, or the address contains a key or password. The message does not show any part that may be secret.
 
     >>> print(parse_object_address("s3://news/a b/c%23/?region=eu-west-1"))
     s3://news/a%20b/c%23?region=eu-west-1
@@ -181,7 +185,7 @@ _SECRET_REASON = "it would stand in records, reports and logs."
 
 
 def _parse_options(query: str) -> dict[str, str]:
-    """Return the options in the query of an object store's address."""
+    """Parse and check the query of an object store's address."""
     options = dict(parse_qsl(query, keep_blank_values=True))
     for key, value in options.items():
         if key not in _OPTIONS:

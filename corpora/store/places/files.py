@@ -35,11 +35,16 @@ NO_LOCK_ERRORS: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # what a
 
 @contextmanager
 def hold_lock(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold an exclusive lock on a file for the time of the block.
+    """Hold an exclusive lock on a file inside the block. Wait if another process holds it.
 
-    The file is made if it is missing, and removed when the block ends.
-    on_wait: called before each wait for another process that holds the lock
-    Raises OSError if the file cannot be written, or its file system has no locks.
+    The file is created if it is missing, and removed at the end of the block.
+
+    Args:
+        path: The lock file.
+        on_wait: Called before each wait for another process.
+
+    Raises:
+        OSError: If the file cannot be written, or its file system does not support locks.
     """
     file = _acquire_lock(path, on_wait)
     try:
@@ -62,14 +67,15 @@ def _acquire_lock(path: Path, on_wait: Callable[[], None]) -> IO[str]:
 
 
 def lock(file: IO[Any]) -> None:
-    """Lock an open file exclusively; waits as long as another process has a lock on it."""
+    """Lock an open file exclusively. Blocks while another process has a lock on the file."""
     fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def try_lock(file: IO[Any]) -> bool:
-    """Lock an open file exclusively unless somebody else has a lock on it; return whether it is locked now.
+    """Try to lock an open file exclusively, without waiting.
 
-    A shared lock that the file has through the same handle is given up, also if False is returned.
+    Returns:
+        Whether the file is locked now. In either case, a shared lock that this file object held before is lost.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -79,7 +85,10 @@ def try_lock(file: IO[Any]) -> bool:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether a process holds a lock on a file; False if there is no file."""
+    """Return whether a process holds a lock on a file, or False if the file does not exist.
+
+    The file must be writable. It is locked for a moment to find out.
+    """
     try:
         with path.open("r+") as file:
             return not try_lock(file)
@@ -88,7 +97,7 @@ def is_locked(path: Path) -> bool:
 
 
 def is_same_file(file: IO[Any], path: Path) -> bool:
-    """Return whether an open file is still the one at a path, neither removed nor replaced."""
+    """Return whether the file at a path is still the given open file, i.e. it was neither removed nor replaced."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
@@ -138,10 +147,12 @@ _TRANSIENT = re.compile(
 
 
 def to_unfinished_path(path: Path, is_only_writer: bool = False) -> Path:
-    """Return the hidden path, in the same folder, under which to write a file before it gets its name.
+    """Return the path of the hidden temporary file, in the same folder, that is later renamed to `path`.
 
-    is_only_writer: no other process writes this file now. Then the name is always the same, so that what a killed
-                    process left is found; otherwise each call returns another one.
+    Args:
+        path: The final path.
+        is_only_writer: True if no other process writes this file at the same time. Then the result is always the same,
+            so that a file left behind by a killed process is overwritten. Otherwise each call returns a new path.
 
     >>> to_unfinished_path(Path("store/table.arrow"), is_only_writer=True).as_posix()
     'store/.table.arrow.tmp'
@@ -152,9 +163,9 @@ def to_unfinished_path(path: Path, is_only_writer: bool = False) -> Path:
 
 @cache
 def read_machine_id() -> str:
-    """Return eight hexadecimal digits that identify this machine since it was started.
+    """Return eight hexadecimal digits that identify this machine until it is restarted.
 
-    Processes with the same id see each other's locks.
+    Processes with the same id can see each other's file locks.
     """
     try:
         identity = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
@@ -164,7 +175,10 @@ def read_machine_id() -> str:
 
 
 def open_unfinished(new: Path) -> BufferedWriter:
-    """Open a new file for writing at a path of `to_unfinished_path`; while it is open, `remove_abandoned` leaves it."""
+    """Create and lock a temporary file, whose path is from `to_unfinished_path`, and open it for writing.
+
+    The lock keeps `remove_abandoned` from removing the file while it is open.
+    """
     while True:
         file = new.open("wb")
         try:
@@ -179,8 +193,9 @@ def open_unfinished(new: Path) -> BufferedWriter:
 
 
 def open_with_folder(new: Path) -> BufferedWriter:
-    """Open a new file as `open_unfinished` does, and make its folder, even if another process removes it as empty
-    meanwhile.
+    """Like `open_unfinished`, but create the folder of the file first.
+
+    It tries again if another process removes the empty folder at the same time.
     """
     for _ in range(MAX_FOLDER_TRIES):
         new.parent.mkdir(parents=True, exist_ok=True)
@@ -191,11 +206,16 @@ def open_with_folder(new: Path) -> BufferedWriter:
 
 
 def remove_abandoned(paths: Iterable[Path]) -> int:
-    """Remove the unfinished files that no living process writes, and return how many were removed.
+    """Remove temporary files that no running process is writing.
 
-    paths: files of any name; those that are not unfinished stay
-    A file of another machine, or of this one before it was last started, is removed only if it is a day old. Nothing is
-    removed if the file system has no locks, or does not permit it.
+    A file that was written on another machine, or before this machine was restarted, is removed only if it is older
+    than a day. Files that may not be removed, or are on a file system without locks, are kept.
+
+    Args:
+        paths: Paths of any files. Files without a unique name from `to_unfinished_path` are kept.
+
+    Returns:
+        The number of files removed.
     """
     return sum(_remove_if_abandoned(path) for path in paths)
 
@@ -219,10 +239,13 @@ def _remove_if_abandoned(path: Path) -> bool:
 
 @contextmanager
 def replace_file(path: Path, is_only_writer: bool = False) -> Iterator[Path]:
-    """Give a path to write to; if the block ends well, the file there takes the place of the one at `path`.
+    """Yield a temporary path to write to, and move the file there to `path` if the block succeeds.
 
-    If the block raises, the file at `path` stays and what was written is removed.
-    is_only_writer: as for `to_unfinished_path`
+    If the block raises an exception, the file at `path` is unchanged and the temporary file is removed.
+
+    Args:
+        path: The file to create or replace.
+        is_only_writer: See `to_unfinished_path`.
     """
     new = to_unfinished_path(path, is_only_writer)
     with ExitStack() as cleanup:
@@ -236,15 +259,17 @@ def replace_file(path: Path, is_only_writer: bool = False) -> Iterator[Path]:
 
 
 def put_file(new: Path, path: Path) -> None:
-    """Flush a finished file to the disk and give it its name. Its writer must have no bytes of it left in memory."""
+    """Flush the temporary file `new` to disk and rename it to `path`. Its writer must have flushed its own buffers."""
     flush(new)
     new.replace(path)
 
 
 def explain_disk_error(error: OSError, elsewhere: str) -> str | None:
-    """Return what the disk refuses and what the user can do about it; None if the user cannot fix it.
+    """Return the cause of a disk error and what the user can do about it, or None if the error is of another kind.
 
-    elsewhere: how to write to another place, as the end of the sentence
+    Args:
+        error: The error.
+        elsewhere: How to write to another place. It becomes the end of the returned text.
 
     >>> explain_disk_error(OSError(errno.EROFS, "Read-only file system"), "choose another store")
     'this file system is read-only: choose another store'
@@ -256,7 +281,7 @@ def explain_disk_error(error: OSError, elsewhere: str) -> str | None:
 
 
 def remove_empty_folders(folder: Path, root: Path) -> None:
-    """Remove a folder if it is empty, then each folder above it that is empty then, but not `root`."""
+    """Remove a folder and its parents up to, but not including, `root`. Stop at the first one that is not empty."""
     while folder != root:
         try:
             folder.rmdir()
@@ -266,12 +291,20 @@ def remove_empty_folders(folder: Path, root: Path) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Flush to the disk which names a folder holds. Raises OSError."""
+    """Flush a folder's directory entries to disk, so that new and renamed files survive a power failure.
+
+    Raises:
+        OSError: If the folder cannot be opened or flushed.
+    """
     flush(folder, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def flush(path: Path, flags: int = os.O_RDONLY) -> None:
-    """Flush a file or folder to the disk. Raises OSError."""
+    """Flush a file or folder to disk. `flags` are those of `os.open`.
+
+    Raises:
+        OSError: If it cannot be opened or flushed.
+    """
     number = os.open(path, flags)
     try:
         os.fsync(number)
@@ -280,13 +313,13 @@ def flush(path: Path, flags: int = os.O_RDONLY) -> None:
 
 
 def is_transient(error: OSError) -> bool:
-    """Return whether an error of an object store may pass if the request is repeated."""
+    """Return whether an error of an object store is temporary, so that the request should be repeated."""
     return _TRANSIENT.search(str(error)) is not None
 
 
 @contextmanager
 def explain_write_errors(path: str) -> Iterator[None]:
-    """Turn an OSError of the block into an InputError that says why `path` cannot be written, and what to do."""
+    """Convert an OSError inside the block to an InputError with the cause and a remedy. `path` is for the message."""
     try:
         yield
     except OSError as error:
@@ -296,10 +329,13 @@ def explain_write_errors(path: str) -> Iterator[None]:
 
 @contextmanager
 def explain_read_errors(path: str, act: str = "read") -> Iterator[None]:
-    """Turn an OSError of the block into an InputError that says why `path` cannot be read, and what to do.
+    """Convert an OSError inside the block to an InputError with the cause and a remedy.
 
-    FileNotFoundError stays what it is. A path below a file, and a folder instead of a file, count as not found.
-    act: what is tried, for the message
+    FileNotFoundError is passed on. It is also raised if a folder is found instead of a file, or vice versa.
+
+    Args:
+        path: The path or address that is read, for the message.
+        act: The verb for the message.
     """
     try:
         yield
@@ -315,7 +351,7 @@ def explain_read_errors(path: str, act: str = "read") -> Iterator[None]:
 
 
 def _find_store_remedy(error: OSError, path: str) -> str | None:
-    """Return the remedy for an error of an object store; None if `path` is not in one."""
+    """Return the remedy for an error of an object store, or None if `path` is a local path."""
     if not is_object_address(path):
         return None
     if is_transient(error):

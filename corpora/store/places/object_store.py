@@ -35,17 +35,29 @@ _answering_stores: set[str] = set()  # stores that have answered this process, a
 
 
 class ObjectFiles:
-    """The files of one object store. Methods raise OSError as Arrow does, once requests are no longer repeated."""
+    """A client of an object store that repeats requests after temporary errors. See the module's docstring.
+
+    Methods raise OSError, as pyarrow does, after the last attempt has failed.
+    """
 
     def __init__(self, address: ObjectAddress) -> None:
         self._store = str(address.options.get("endpoint_override", address.bucket))
         self._files = self.retry(lambda: _open_file_system(address), proves_contact=False)
 
     def retry(self, call: Callable[[], Result], proves_contact: bool = True) -> Result:
-        """Call a function, and again after errors that may pass, as long as the module's head says. Return its result.
+        """Call a function, and repeat the call after temporary errors.
 
-        proves_contact: whether a result means that the store has answered
-        Raises FileNotFoundError if the store has no such object, and the last OSError.
+        Args:
+            call: The function, which sends a request.
+            proves_contact: Whether a successful call shows that the store can be reached. Requests are repeated for
+                longer once it does.
+
+        Returns:
+            The result of the first successful call.
+
+        Raises:
+            FileNotFoundError: If the object does not exist.
+            OSError: The error of the last attempt.
         """
         started, wait = time.monotonic(), _MIN_WAIT_SECONDS
         while True:
@@ -70,23 +82,32 @@ class ObjectFiles:
             wait = min(2 * wait, _MAX_WAIT_SECONDS)
 
     def get_file_info(self, selected: str | pafs.FileSelector) -> Any:
-        """Return what Arrow's `get_file_info` returns."""
+        """Like pyarrow's `FileSystem.get_file_info`, with repeated requests."""
         return self.retry(lambda: self._files.get_file_info(selected))
 
     def has_object(self, path: str) -> bool:
-        """Return whether an object exists. Asks once, and raises OSError if that fails."""
+        """Return whether an object exists. The request is not repeated.
+
+        Raises:
+            OSError: If the request fails.
+        """
         return bool(self._files.get_file_info(path).type == pafs.FileType.File)
 
     def open_input_file(self, path: str, address: str) -> "ObjectFile":
-        """Open an object for reading. address: its name in messages"""
+        """Open an object for reading. `address` is its name in messages."""
         return ObjectFile(self, path, self.retry(lambda: self._files.open_input_file(path)), address)
 
     def delete_file(self, path: str) -> None:
-        """Delete an object. Raises FileNotFoundError if the store says that there is none."""
+        """Delete an object.
+
+        Raises:
+            FileNotFoundError: If the store reports that the object does not exist.
+            OSError: If the request fails.
+        """
         self.retry(lambda: self._files.delete_file(path))
 
     def upload(self, handle: BinaryIO, path: str) -> None:
-        """Write all bytes of an open file, from its beginning, as an object."""
+        """Write all bytes of an open file to an object. Reading begins at the start of the file."""
 
         def put() -> None:
             handle.seek(0)
@@ -97,7 +118,7 @@ class ObjectFiles:
 
 
 class _Prefetch(NamedTuple):
-    """A piece of an object that is being fetched."""
+    """A byte range of an object that is being fetched in the background."""
 
     offset: int
     num_bytes: int
@@ -105,7 +126,10 @@ class _Prefetch(NamedTuple):
 
 
 class ObjectFile:
-    """An object that is read at any offset, as Arrow's files are. Raises FileNotFoundError and InputError."""
+    """An object that is open for reading, with the reading methods of `pyarrow.NativeFile`.
+
+    Reading raises FileNotFoundError if the object does not exist any more, and InputError if it cannot be read.
+    """
 
     def __init__(self, files: ObjectFiles, path: str, file: pa.NativeFile, address: str) -> None:
         self._files, self._path, self._file, self._address, self._position = files, path, file, address, 0
@@ -121,25 +145,29 @@ class ObjectFile:
         self.close()
 
     def close(self) -> None:
-        """Close the object; a piece that is being fetched is given up."""
+        """Close the object and discard a byte range that is being fetched in the background."""
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
         self._file.close()
 
     def size(self) -> int:
-        """Return the number of bytes."""
+        """Return the size of the object in bytes."""
         return int(self._file.size())
 
     def etag(self) -> str:
-        """Return the ETag of the object; "" if the store gives none. Raises OSError."""
+        """Return the ETag of the object, or "" if the store does not provide one.
+
+        Raises:
+            OSError: If the request fails.
+        """
         metadata = self._files.retry(lambda: self._file.metadata())
         return str(metadata.get("ETag", b"").decode()) if metadata else ""
 
     def read_at(self, num_bytes: int, offset: int) -> bytes:
-        """Read `num_bytes` bytes from `offset` on, or fewer at the end of the object.
+        """Read `num_bytes` bytes at `offset`. Fewer bytes are returned at the end of the object.
 
-        A piece below FETCH_BYTES is served from a block of FETCH_BYTES that begins with it. If larger pieces are read
-        one after another, the next one is already being fetched.
+        Reads of fewer than FETCH_BYTES bytes are served from a buffer that is filled with one request. During
+        sequential reads of larger pieces, the next piece is fetched in the background.
         """
         with explain_read_errors(self._address):
             prefetched, self._next_piece = self._next_piece, None
@@ -163,7 +191,7 @@ class ObjectFile:
         return self._block[offset - self._block_offset : stop - self._block_offset]
 
     def _prefetch(self, num_bytes: int, offset: int) -> None:
-        """Begin to fetch a piece, as far as the object has it."""
+        """Start to fetch a byte range in the background. It is cut at the end of the object."""
         num_bytes = min(num_bytes, self.size() - offset)
         if num_bytes > 0:
             self._thread = self._thread or ThreadPoolExecutor(1, "read-ahead")
@@ -171,7 +199,7 @@ class ObjectFile:
             self._next_piece = _Prefetch(offset, num_bytes, data)
 
     def _read_piece(self, num_bytes: int, offset: int) -> bytes:
-        """Read a piece in one attempt. Arrow reports a missing object in several ways, so it is looked up then."""
+        """Read a byte range in one attempt. After an error, find out whether the object still exists."""
         try:
             return bytes(self._file.read_at(num_bytes, offset))
         except OSError:
@@ -180,19 +208,19 @@ class ObjectFile:
             raise
 
     def read(self, num_bytes: int | None = None) -> bytes:
-        """Read the next bytes; all that are left if `num_bytes` is None or negative."""
+        """Read the next `num_bytes` bytes, or all remaining bytes if `num_bytes` is None or negative."""
         wanted = self.size() - self._position if num_bytes is None or num_bytes < 0 else num_bytes
         data = self.read_at(wanted, self._position) if wanted else b""
         self._position += len(data)
         return data
 
     def seek(self, position: int) -> None:
-        """Set the offset from which `read` goes on."""
+        """Set the absolute offset, in bytes, at which the next `read` begins."""
         self._position = position
 
 
 def _open_file_system(address: ObjectAddress) -> pafs.S3FileSystem:
-    """Return Arrow's client, which tries each request once. The bucket's region is asked for if nothing names it."""
+    """Return a pyarrow client without retries of its own. The bucket's region is looked up if it is not configured."""
     options = address.options
     region = options.get("region")
     if region is None and "endpoint_override" not in options and not os.environ.get("AWS_ENDPOINT_URL"):

@@ -11,9 +11,11 @@ WRITER_SECONDS = 20.0  # to wait for the first byte
 
 
 def open_file(path: Path) -> BufferedReader:
-    """Open a file or a named pipe for reading.
+    """Open a regular file or a named pipe for reading.
 
-    Raises OSError, and InputError if a pipe has no byte to read for WRITER_SECONDS.
+    Raises:
+        InputError: If the file is a pipe and no data arrives within WRITER_SECONDS.
+        OSError: If the file cannot be opened.
     """
     if not path.is_fifo():
         return path.open("rb")
@@ -28,6 +30,6 @@ def open_file(path: Path) -> BufferedReader:
 
 
 def check_not_pipe(path: Path) -> None:
-    """Raise InputError if a path is a named pipe: opening it would wait without end, and it can be read only once."""
+    """Raise InputError if a path is a named pipe. Opening one could block forever, and it can be read only once."""
     if path.is_fifo():
         raise InputError(f"{path} is a pipe, and must be a file: write to one what comes through it.")

@@ -39,7 +39,7 @@ MAX_CACHED_BYTES = 64 << 20  # of objects that are written once, in each process
 
 
 class _ObjectCache:
-    """The bytes of the objects that were used last, at most MAX_CACHED_BYTES."""
+    """An LRU cache of the bytes of objects, limited to MAX_CACHED_BYTES."""
 
     def __init__(self) -> None:
         self._objects: OrderedDict[tuple[str, str], bytes] = OrderedDict()  # the last used at the end
@@ -63,10 +63,16 @@ _object_cache = _ObjectCache()
 
 @dataclass(frozen=True)
 class Place:
-    """The root of a store: a folder (`store`, `/data/store`) or an address of an object store (`s3://bucket/prefix`).
+    """The root of a store, in which files are read and written by their paths.
 
-    Paths of files are relative to it, with slashes. `file:///data/store` and `~/store` become the paths that they mean.
-    Raises InputError for an address that cannot be one, that is of another kind, or that holds a secret.
+    Paths of files are relative to the root and use slashes. A `Place` is small when pickled, so it can be sent to
+    workers.
+
+    Args:
+        address: A local folder (`store`, `~/store`, `file:///data/store`) or an object store (`s3://bucket/prefix`).
+
+    Raises:
+        InputError: If the address is invalid, has another scheme, or contains a password or key.
     """
 
     address: str
@@ -76,12 +82,12 @@ class Place:
 
     @cached_property
     def _object_address(self) -> ObjectAddress | None:
-        """The address in its pieces; None for a folder."""
+        """The parsed address, or None for a local folder."""
         return parse_object_address(self.address) if is_object_address(self.address) else None
 
     @cached_property
     def _root(self) -> str:
-        """The absolute path of the folder, or bucket and prefix."""
+        """The absolute path of the local folder, or the bucket and prefix."""
         return Path(self.address).resolve().as_posix() if self._object_address is None else self._object_address.root
 
     @cached_property
@@ -96,18 +102,16 @@ class Place:
 
     @property
     def is_local(self) -> bool:
-        """True if files are in this machine's file system and can be mapped into memory."""
+        """True if the store is a local folder, so that its files can be memory-mapped."""
         return self._object_address is None
 
     def to_full_path(self, path: str) -> str:
-        """Return the path of a file in the underlying file system; of the root if `path` is ""."""
+        """Convert a path in the store to a path in the underlying file system. "" gives the root."""
         root = self._root.rstrip("/") if path else self._root
         return f"{root}/{path}" if path else root
 
     def to_address(self, path: str) -> str:
-        """Return the address of a file or folder of the store as it is shown and can be typed; of the root if `path` is
-        "".
-        """
+        """Convert a path in the store to an address for messages, which `Place` accepts too. "" gives the root."""
         if self._object_address is None:
             return self.to_full_path(path)
         return str(
@@ -119,20 +123,21 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The last name of the address; "" if it has none."""
+        """The last component of the address, or "" if it has none."""
         if self._object_address is not None:
             return self._object_address.pieces[-1] if self._object_address.pieces else ""
         return Path(self.address).name
 
     @property
     def without_links(self) -> "Place":
-        """The same place without symbolic links on the way."""
+        """The same place with symbolic links resolved."""
         return Place(self._root) if self._object_address is None else self
 
     @property
     def parent(self) -> "Place":
-        """The folder above, or the place itself if there is none; an absolute path if the address does not name that
-        folder.
+        """The folder that contains this place, or the place itself if it is a root or a bucket.
+
+        The result is an absolute path if it cannot be derived from the text of the address.
         """
         if self._object_address is not None:
             return Place(str(replace(self._object_address, pieces=self._object_address.pieces[:-1])))
@@ -141,15 +146,22 @@ class Place:
         return Place(str((path if has_parent else path.absolute()).parent))
 
     def list_files(self, folder: str) -> dict[str, int]:
-        """Return {path relative to the store: size in bytes} of all finished files below a folder; empty if there are
-        none.
+        """Return the size in bytes of all files in a folder and its subfolders, by path relative to the store.
+
+        Temporary files are left out. The result is empty if the folder does not exist.
+
+        Raises:
+            InputError: If the folder cannot be read, or contains a file name that is not UTF-8.
         """
         return {
             path: size for path, size in self._list_all_files(folder).items() if not path.endswith(UNFINISHED_SUFFIX)
         }
 
     def list_unfinished(self, folder: str) -> dict[str, int]:
-        """Return what `list_files` returns, of files that a process writes now or was writing when it was killed."""
+        """Like `list_files`, but return only temporary files.
+
+        These are files that are being written, or were being written when a process was killed.
+        """
         return {path: size for path, size in self._list_all_files(folder).items() if path.endswith(UNFINISHED_SUFFIX)}
 
     def _list_all_files(self, folder: str) -> dict[str, int]:
@@ -169,7 +181,11 @@ class Place:
             ) from error
 
     def find_size(self, path: str) -> int | None:
-        """Return the size of a file in bytes; None if there is no such file."""
+        """Return the size of a file in bytes, or None if the file does not exist.
+
+        Raises:
+            InputError: If the store cannot be read.
+        """
         with explain_read_errors(self.to_address(path)):
             info = self._files.get_file_info(self.to_full_path(path))
         return int(info.size) if info.type == pafs.FileType.File else None
@@ -177,11 +193,17 @@ class Place:
     def read(self, path: str, is_final: bool = False) -> bytes:
         """Return all bytes of a file.
 
-        is_final: the file is never replaced by other bytes
-        Raises FileNotFoundError, and InputError if the file cannot be read.
+        An object may be replaced between the request for its size and the request for its bytes, and the result would
+        then be cut. Therefore the size is requested again afterwards, unless the file is final or ends like a sealed
+        document.
 
-        An object's size and its bytes are asked for one after the other, so one that is replaced in between would come
-        cut. Therefore the size is asked for again, unless the object is final or ends as a sealed document does.
+        Args:
+            path: Path relative to the store.
+            is_final: True if the file is never replaced by another version.
+
+        Raises:
+            FileNotFoundError: If the file does not exist.
+            InputError: If the file cannot be read.
         """
         full, files = self.to_full_path(path), self._files
         while isinstance(files, ObjectFiles):
@@ -196,11 +218,20 @@ class Place:
             return file.read()
 
     def read_checked(self, path: str, parse: Callable[[bytes], Result]) -> Result:
-        """Return what `parse` makes of the bytes of a file that is never replaced.
+        """Return `parse(data)` for the bytes of a file that is never replaced.
 
-        parse: must raise if the bytes are not those that were written; only bytes that it accepts are kept
-        An object is fetched once in a process, as long as it is among the last MAX_CACHED_BYTES. Raises what `read`
-        raises.
+        The bytes of objects are cached in this process, up to MAX_CACHED_BYTES. The result of `parse` is not cached.
+
+        Args:
+            path: Path relative to the store.
+            parse: Verifies and parses the bytes. It must raise an exception if they are damaged, so that they are not
+                cached.
+
+        Raises:
+            FileNotFoundError: If the file does not exist.
+            InputError: If the file cannot be read.
+
+        Exceptions of `parse` are passed on unchanged.
         """
         key = (self.address, path)
         data = _object_cache.get(key)
@@ -212,9 +243,11 @@ class Place:
         return result
 
     def open(self, path: str) -> pa.NativeFile | ObjectFile:
-        """Open a file for reading at any offset; a local file is mapped into memory.
+        """Open a file for random access. Local files are memory-mapped.
 
-        Raises FileNotFoundError, and InputError if the file cannot be read or is a pipe.
+        Raises:
+            FileNotFoundError: If the file does not exist.
+            InputError: If the file cannot be read or is a named pipe.
         """
         full, files = self.to_full_path(path), self._files
         with explain_read_errors(self.to_address(path)):
@@ -224,26 +257,44 @@ class Place:
             return pa.memory_map(full)
 
     def write(self, path: str, data: bytes, is_final: bool = False) -> None:
-        """Write a file in one step: readers see the old bytes or the new ones, never half.
+        """Write a file atomically. Readers see either the old or the new version.
 
-        is_final: the file is never replaced, so `read_checked` may keep its bytes
-        Raises InputError if the place cannot be written.
+        Args:
+            path: Path relative to the store.
+            data: All bytes of the file.
+            is_final: True if the file is never replaced by another version, so that it may be cached.
+
+        Raises:
+            InputError: If the file cannot be written.
         """
         with self.create(path, is_final) as sink:
             sink.write(data)
 
     def delete(self, path: str) -> None:
-        """Delete a file. Raises FileNotFoundError, and InputError if it cannot be removed."""
+        """Delete a file.
+
+        Raises:
+            FileNotFoundError: If the file does not exist.
+            InputError: If it cannot be deleted.
+        """
         with explain_read_errors(self.to_address(path), "remove"):
             self._files.delete_file(self.to_full_path(path))
 
     @contextmanager
     def create(self, path: str, is_final: bool = False) -> "Iterator[HashingSink]":
-        """Open a new file for writing. It appears when the block ends well, and never if the block raises.
+        """Open a new file for writing. It appears in the store when the block succeeds, and never if the block raises.
 
-        is_final: the file is never replaced, so `read_checked` may keep its bytes
-        Raises InputError if the place cannot be written (permissions, a full disk, a read-only file system). What the
-        block itself raises passes unchanged.
+        Args:
+            path: Path relative to the store.
+            is_final: True if the file is never replaced by another version, so that it may be cached.
+
+        Yields:
+            The file to write to.
+
+        Raises:
+            InputError: If the file cannot be written, e.g. because the disk is full.
+
+        Exceptions of the block are passed on unchanged.
         """
         full, files = self.to_full_path(path), self._files
         if not isinstance(files, ObjectFiles):
@@ -260,7 +311,7 @@ class Place:
 
 
 class HashingSink:
-    """A file that is written front to back; it counts and hashes the bytes on the way."""
+    """A file that is open for sequential writing, which counts and hashes the bytes written to it."""
 
     closed = False
 
@@ -271,7 +322,11 @@ class HashingSink:
         self.size_bytes = 0
 
     def write(self, data: Any) -> int:
-        """Write bytes or an Arrow buffer, and return their number. Raises InputError if the disk refuses them."""
+        """Write bytes or an Arrow buffer, and return the number of bytes written.
+
+        Raises:
+            InputError: If the disk refuses the data.
+        """
         view = memoryview(data)
         with explain_write_errors(self._path):
             self._handle.write(view)
@@ -280,7 +335,11 @@ class HashingSink:
         return view.nbytes
 
     def flush(self) -> None:
-        """Hand what is buffered to the system. Raises InputError if the disk refuses it."""
+        """Write buffered data to the operating system.
+
+        Raises:
+            InputError: If the disk refuses the data.
+        """
         with explain_write_errors(self._path):
             self._handle.flush()
 
@@ -289,13 +348,16 @@ class HashingSink:
         return self.size_bytes
 
     def sha256(self) -> str:
-        """Return the sha256 of what was written so far, in hexadecimal digits."""
+        """Return the SHA-256 of the bytes written so far, in hexadecimal digits."""
         return self._sha256.hexdigest()
 
 
 @contextmanager
 def _create_local_file(path: Path) -> Iterator[HashingSink]:
-    """Open a new file that appears when the block ends well. Two writers of one path never share a file."""
+    """Open a temporary file that is renamed to `path` when the block succeeds, and removed if it raises.
+
+    Each call uses a different temporary file, so that two writers of one path do not interfere.
+    """
     new = to_unfinished_path(path)
     with explain_write_errors(path.as_posix()):
         handle = open_with_folder(new)
@@ -311,7 +373,7 @@ def _create_local_file(path: Path) -> Iterator[HashingSink]:
 
 @contextmanager
 def _create_unnamed_file() -> Iterator[tuple[HashingSink, BinaryIO]]:
-    """Open a temporary file without a name, to write and to read. It is gone with the process, however that ends."""
+    """Open an anonymous temporary file for reading and writing. The system removes it when it is closed."""
     folder = tempfile.gettempdir()
     with explain_write_errors(folder):
         number, name = tempfile.mkstemp(prefix="cloze-")
