@@ -165,7 +165,7 @@ def load_texts(folder: Path | None, megabytes: float) -> list[str]:
     """Return some `megabytes` of text in documents of about 3 KB, spread evenly over the source.
 
     folder: its .txt files; None: the documentation of the Python standard library, about 1.4 MB
-    Raises InputError where the folder has no such file.
+    Raises InputError if the folder has no such file.
     """
     whole = _python_docs() if folder is None else _text_files(folder)
     pieces = [piece for text in whole for piece in cut_text(text)]

@@ -125,7 +125,7 @@ def pieces_found(pages: Sequence[Marked], texts: Sequence[str]) -> tuple[float, 
 
 
 def load_marked(folder: Path) -> list[Marked]:
-    """Return the pages of a folder that have gold. Raises InputError where there are none."""
+    """Return the pages of a folder that have gold. Raises InputError if there are none."""
     lines = [line for path in sorted(folder.glob("gold/*.jsonl")) for line in path.read_text("utf-8").splitlines()]
     pages = {key: page for path in sorted(folder.glob("warc/*.warc.gz")) for key, page in _responses(path)}
     marked = [page for line in lines if (page := _marked(json.loads(line), pages)) is not None]

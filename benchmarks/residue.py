@@ -163,7 +163,7 @@ def _look(findings: Findings, page: PageProse, sentence: str, show: int) -> None
 def prose(path: Path) -> Iterator[PageProse]:
     """Yield the prose of all pages under a folder: of its dumps, and of its files of one page each.
 
-    Raises InputError where there is neither.
+    Raises InputError if there is neither.
     """
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
     dumps = [file for file in files if DUMP.fullmatch(file.name)]

@@ -71,7 +71,7 @@ class GoldText:
 def gold_documents(path: Path) -> list[list[GoldText]]:
     """Return the documents of a CoNLL-U file, each a list of paragraphs.
 
-    Raises InputError where the file has no document.
+    Raises InputError if the file has no document.
     """
     documents: list[list[list[str]]] = []
     for block in path.read_text(encoding="utf-8").split("\n\n"):

@@ -145,7 +145,7 @@ class Documents:
         return self._table
 
     def to_pandas(self) -> Any:
-        """Return all rows as a frame of pandas. Raises ImportError where pandas is not installed."""
+        """Return all rows as a frame of pandas. Raises ImportError if pandas is not installed."""
         return self._table.to_pandas()
 
     def save(self, path: str | Path) -> None:

@@ -71,17 +71,17 @@ class Run:
 
     @property
     def shards(self) -> Shards:
-        """Its shards; of several sets the last. Raises InputError where they are gone."""
+        """Its shards; of several sets the last. Raises InputError if they are gone."""
         return open_shards(self._place.to_address(self._folder("shards")))
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary of its shards. Raises InputError where it is gone."""
+        """The vocabulary of its shards. Raises InputError if it is gone."""
         return self.shards.vocabulary
 
     @property
     def model(self) -> Model:
-        """Its model. Raises InputError where the recipe trains none, or it is gone."""
+        """Its model. Raises InputError if the recipe trains none, or it is gone."""
         manifest = read_manifest(self._place, self._folder("models"))
         return Model(
             self._place.to_address(self._folder("models")), read_events(self._place, manifest) if manifest else ()

@@ -59,7 +59,7 @@ class Shards:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary that the shards are made with. Raises InputError where it is gone."""
+        """The vocabulary that the shards are made with. Raises InputError if it is gone."""
         return Vocabulary(read_vocabulary(self._set.place, self._vocabulary_artifact))
 
     @property
@@ -101,7 +101,7 @@ class Shards:
         )
 
     def to_pandas(self) -> Any:
-        """Return the same as a frame of pandas. Raises ImportError where pandas is not installed."""
+        """Return the same as a frame of pandas. Raises ImportError if pandas is not installed."""
         return self.to_arrow().to_pandas()
 
     def to_hf(self, *, padded: bool = True) -> Any:
@@ -215,7 +215,7 @@ def open_shards(
     seed:    of the order; a training with this seed reads the same
     progress: whether a training of these shards shows bars
 
-    Raises InputError where there are none.
+    Raises InputError if there are none.
     """
     if not isinstance(address, str | Path):
         raise InputError(f"address is of the type {type(address).__name__}: give a path, or what follows s3://.")

@@ -172,7 +172,7 @@ class Vocabulary:
     save_pretrained = save
 
     def to_hf(self) -> Any:
-        """Return the tokenizer of transformers. Raises ImportError where transformers is not installed."""
+        """Return the tokenizer of transformers. Raises ImportError if transformers is not installed."""
         from transformers import AutoTokenizer  # an extra: `reference`
 
         with TemporaryDirectory() as folder:

@@ -40,7 +40,7 @@ DEFAULTS = {
 
 
 def prepare(environment: MutableMapping[str, str]) -> Path:
-    """Make the home folder and point every cache there; returns it. Raises InputError where it cannot be written."""
+    """Make the home folder and point every cache there; returns it. Raises InputError if it cannot be written."""
     home = home_folder(environment)
     user_home = Path(environment.get("HOME", "/nonexistent"))
     ambient = ambient_api(environment, user_home)
@@ -80,7 +80,7 @@ def home_folder(environment: MutableMapping[str, str]) -> Path:
 
 
 def _probe(path: Path) -> None:
-    """Raise OSError where a folder takes no file of some size."""
+    """Raise OSError if a folder takes no file of some size."""
     try:
         path.write_bytes(bytes(PROBE_BYTES))
     finally:

@@ -31,7 +31,7 @@ class Hardware:
     device:     "cuda" or "cpu"
     name:       of the card
     capability: of the card, as its maker counts
-    lacks:      what torch's compiler lacks here; empty where nothing
+    lacks:      what torch's compiler lacks here; empty if nothing
     """
 
     device: str
@@ -66,7 +66,7 @@ def weakest(machines: Iterable[Hardware]) -> Hardware:
 def choose(training: TrainingSettings, machine: Hardware, before: Computing | None = None) -> Computing:
     """Resolve the settings on a machine. before: what the checkpoint that training resumes from was trained with
 
-    Raises InputError where this machine cannot continue as training began, or lacks what a setting asks for.
+    Raises InputError if this machine cannot continue as training began, or lacks what a setting asks for.
     """
     precision, tf32 = training.precision, False
     if precision == "auto":
@@ -89,7 +89,7 @@ def choose(training: TrainingSettings, machine: Hardware, before: Computing | No
 
 
 def _refuse_without(before: Computing, machine: Hardware) -> None:
-    """Raise InputError where a card cannot compute as the checkpoint was trained."""
+    """Raise InputError if a card cannot compute as the checkpoint was trained."""
     if before.precision == "bfloat16" and machine.device == "cuda" and not machine.has_bfloat16:
         raise InputError(
             'The checkpoint was trained in bfloat16, as training.precision = "auto" chose at the start, and the '
@@ -120,7 +120,7 @@ def _precision_text(training: TrainingSettings, choice: Computing, machine: Hard
 
 
 def padding_reason(precision: str, machine: Hardware, attention_dropout: float, head_size: int) -> str:
-    """Why attention pads rows to the longest in training on a GPU; empty where it need not."""
+    """Why attention pads rows to the longest in training on a GPU; empty if it need not."""
     if attention_dropout:
         return f"model.attention_dropout = {attention_dropout}, which FlashAttention over boundaries does not have"
     if precision not in HALF:
@@ -160,7 +160,7 @@ def slow_settings(training: TrainingSettings, machine: Hardware, attention_dropo
 
 
 def compiler_lacks(device: str, environ: Mapping[str, str] | None = None) -> str:
-    """Return what torch's compiler is missing on this machine; empty where it finds everything."""
+    """Return what torch's compiler is missing on this machine; empty if it finds everything."""
     environ = os.environ if environ is None else environ
     variable, *usual = C_COMPILERS[device]
     named = [environ[variable].split()[0]] if environ.get(variable, "").split() else usual

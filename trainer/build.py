@@ -74,7 +74,7 @@ def plan_model(
     shards: what the phases of the training read, one after the other; of a mixture every component, in its order
     start:  the model that training begins with, of these settings and this vocabulary
     teacher: the model that it learns from, where the objective has one
-    Raises InputError where shards are of another vocabulary, longer than the model's positions or a token budget, mask
+    Raises InputError if shards are of another vocabulary, longer than the model's positions or a token budget, mask
     nothing, or cannot be mixed as a phase asks for; and where a student cannot learn from the teacher.
     """
     _check_phases(shards, vocabulary, model, training)
@@ -152,7 +152,7 @@ def _stage(job: TrainingJob, settled: Settled, vocabulary: Manifest, notice: str
 def _check_phases(
     shards: Sequence[Manifest], vocabulary: Manifest, model: ModelSettings, training: TrainingSettings
 ) -> None:
-    """Raise InputError where a phase reads shards from which this model cannot learn as the phase asks for."""
+    """Raise InputError if a phase reads shards from which this model cannot learn as the phase asks for."""
     phases = [number for number, phase in enumerate(training.phase, 1) for _ in phase.mixture or (None,)]
     for number, manifest in zip(phases, shards, strict=True):
         _check_shards(f"phase {number}", manifest, vocabulary, model)
@@ -183,7 +183,7 @@ def work_folder(place: Place, stage: Stage) -> Path:
 
 
 def _check_shards(what: str, shards: Manifest, vocabulary: Manifest, model: ModelSettings) -> None:
-    """Raise InputError where a model of this vocabulary and these positions cannot read the shards."""
+    """Raise InputError if a model of this vocabulary and these positions cannot read the shards."""
     made_with = [parent.fingerprint for parent in shards.parents if parent.role == vocabulary.kind]
     size = vocabulary.count_rows("tokens")
     if made_with != [vocabulary.fingerprint] or shards.facts["vocab_size"] != size:
@@ -217,7 +217,7 @@ def build_model_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def _exported(job: TrainingJob, facts: Mapping[str, Json], name: str) -> bytes:
-    """A file of the export. Raises InputError where it is not as it was written."""
+    """A file of the export. Raises InputError if it is not as it was written."""
     data = (job.export / name).read_bytes()
     if describe_bytes(data) != facts["files"].get(name, describe_bytes(data)):
         raise InputError(

@@ -37,7 +37,7 @@ def refusing(path: Path, elsewhere: str = "name another file") -> Iterator[None]
 
 @contextmanager
 def alone(output: Path, doing: str) -> Iterator[None]:
-    """Hold an output for the time of the block. Raises InputError where another process makes it.
+    """Hold an output for the time of the block. Raises InputError if another process makes it.
 
     doing: what that process does, for the message. On a file system without locks it cannot be detected.
     """
@@ -61,7 +61,7 @@ def lock_of(output: Path) -> Path:
 
 
 def check_output(output: Path) -> None:
-    """Raise InputError where something exists at a path already, except an empty folder."""
+    """Raise InputError if something exists at a path already, except an empty folder."""
     if output.is_symlink() or (output.exists() and not output.is_dir()):
         raise InputError(f"{output} is not a folder: name one that does not exist yet.")
     if output.is_dir() and any(output.iterdir()):
@@ -98,7 +98,7 @@ def put_folder(new: Path, output: Path) -> None:
 def new_folder(output: Path) -> Iterator[Path]:
     """Yield a folder to write to, which is at `output` when the block has ended well. Only one process may make it.
 
-    Raises InputError where the output holds something.
+    Raises InputError if the output holds something.
     """
     check_output(output)
     with unfinished_folder(output) as new:
@@ -107,7 +107,7 @@ def new_folder(output: Path) -> Iterator[Path]:
 
 
 def write_lines(output: Path, lines: Iterable[str]) -> None:
-    """Write a file in one step. Raises InputError where it cannot be written."""
+    """Write a file in one step. Raises InputError if it cannot be written."""
     with refusing(output), replace_file(output) as new, new.open("w", encoding="utf-8", errors=HALVES) as file:
         file.writelines(lines)
 

@@ -77,7 +77,7 @@ class TrainingJob:
 
     store:  address of the store that holds the shards
     shards: what the phases read, one after the other; of a mixture every component
-    shares: slots of each component in a period of its phase's mixture; none where no phase has one
+    shares: slots of each component in a period of its phase's mixture; none if no phase has one
     work:   folder of this machine for checkpoints, metrics, logs and the export; one model has one
     source: address of the object store from which windows of the train split are fetched as they are read; empty where
             all shards are in `store`
@@ -138,7 +138,7 @@ class TrainingJob:
         return bind_settings(TrainingJob, json.loads(data), "job")
 
     def shard_set(self, shards: JobInput) -> Manifest:
-        """One that a phase reads. Raises InputError where the store does not hold what the job was planned for."""
+        """One that a phase reads. Raises InputError if the store does not hold what the job was planned for."""
         manifest = read_manifest(Place(self.store), shards.folder)
         if manifest is None or manifest.content != shards.content:
             raise InputError(
@@ -174,9 +174,9 @@ class TrainingJob:
         return tuple(f"{part.folder}/" if part.folder else "" for part in parts)
 
     def read_export(self) -> dict[str, Json] | None:
-        """Return the facts of the export (steps, parameters, counts, `files`), or None where it is not finished.
+        """Return the facts of the export (steps, parameters, counts, `files`), or None if it is not finished.
 
-        Raises InputError where it is of another model, Damaged where its document is damaged.
+        Raises InputError if it is of another model, Damaged where its document is damaged.
         """
         if not (self.export / COMPLETE_FILE).exists():
             return None
@@ -287,14 +287,14 @@ def set_read(phase: int, shards: Manifest, slots: int) -> SetRead:
 
 
 def reads_of(job: TrainingJob) -> Iterator[SetRead]:
-    """Yield every set of every phase of a job. Raises InputError where the store does not hold one."""
+    """Yield every set of every phase of a job. Raises InputError if the store does not hold one."""
     for number, reading in enumerate(readings(job), 1):
         for shards, begin, slots in zip(reading.inputs, reading.begins, reading.slots, strict=True):
             yield set_read(number, job.shard_set(shards), begin + slots)
 
 
 def refuse_repeats(reads: Iterable[SetRead], training: TrainingSettings) -> None:
-    """Raise InputError where a set is read more often than `max_epochs` allows; without one, than `MOST_EPOCHS`."""
+    """Raise InputError if a set is read more often than `max_epochs` allows; without one, than `MOST_EPOCHS`."""
     for read in reads:
         own = training.phase[read.phase - 1].max_epochs
         most = training.max_epochs if own is None else own
@@ -355,7 +355,7 @@ def settle(
 
     shards: what the phases read, one after the other; of a mixture in its order
     before: slots of each set, by content, that were read before the first phase
-    Raises InputError where a mixture cannot be read so, or a set would be read too often.
+    Raises InputError if a mixture cannot be read so, or a set would be read too often.
     """
     left, phases, sets, shares = list(shards), list[PhaseSettings](), list[Manifest](), list[tuple[int, ...]]()
     for number, phase in enumerate(training.phase, 1):
@@ -376,7 +376,7 @@ def settle(
 
 
 def _parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) -> Sequence[Fraction | int]:
-    """The part of each component: its weight, or the slots of its quota. Raises InputError where one is too small."""
+    """The part of each component: its weight, or the slots of its quota. Raises InputError if one is too small."""
     quotas = zip(phase.quotas, shards, strict=True) if phase.quotas else ()
     parts: Sequence[Fraction | int] = [_slots_of(what, tokens, manifest) for tokens, manifest in quotas]
     parts = parts or phase.weights or [1]
@@ -424,7 +424,7 @@ def _mean_tokens(what: str, parts: Sequence[Fraction | int], shards: Sequence[Ma
 
 
 def _some_examples(what: str, shards: Manifest) -> tuple[int, int]:
-    """Return the examples and tokens of the training split. Raises InputError where there is none."""
+    """Return the examples and tokens of the training split. Raises InputError if there is none."""
     examples, held = train_examples(shards)
     if not examples:
         raise InputError(_no_example(what, shards))

@@ -250,7 +250,7 @@ def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
     """The job with copies of its shards in a folder, to be mapped into memory; what is there is not fetched again.
 
     Where the order is windowed, the shards to train on are left where they are: they are fetched as they are read.
-    Raises Damaged where the store does not hold what was written, InputError where the cache is too small for it.
+    Raises Damaged if the store does not hold what was written, InputError where the cache is too small for it.
     """
     store, copy, window = Place(job.store), Place(str(folder)), job.training.mixed_shards
     _check_room(job)
@@ -275,7 +275,7 @@ def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
 
 
 def _check_room(job: TrainingJob) -> None:
-    """Raise InputError where the shards that are read at once do not go into the cache."""
+    """Raise InputError if the shards that are read at once do not go into the cache."""
     window, most, store = job.training.mixed_shards, job.training.cache_bytes, Place(job.store)
     for phase, settings in enumerate(job.training.phase):
         sets = [ShardSet(store, job.shard_set(shards)) for shards in job.inputs_of(phase)]

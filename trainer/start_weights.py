@@ -149,11 +149,11 @@ class Origin:
 
 
 def find_origin(training: TrainingSettings, models: Path, model: ModelSettings, vocabulary: str) -> Origin | None:
-    """Return the checkpoint that `training.continue_from` names; None where it is not given.
+    """Return the checkpoint that `training.continue_from` names; None if it is not given.
 
     models:     the folder that holds the work folders of the store's models, under `models/NAME/FINGERPRINT`
     vocabulary: the content of the vocabulary
-    Raises InputError where there is no such checkpoint, or where it is of another model or optimizer.
+    Raises InputError if there is no such checkpoint, or where it is of another model or optimizer.
     """
     if not training.continue_from:
         return None
@@ -214,7 +214,7 @@ def _default(checkpoints: Mapping[int, Path]) -> int:
 
 
 def _facts(path: Path) -> dict[str, Json]:
-    """Return the facts of a checkpoint. Raises InputError where it is damaged."""
+    """Return the facts of a checkpoint. Raises InputError if it is damaged."""
     try:
         return read_complete_file(path)
     except Damaged as damage:

@@ -21,7 +21,7 @@ FLUSH_SECONDS = 5
 
 
 def find_writer() -> Callable[..., Any]:
-    """Return torch's writer. Raises InputError where its package is not installed."""
+    """Return torch's writer. Raises InputError if its package is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ModuleNotFoundError as error:

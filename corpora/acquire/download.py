@@ -202,7 +202,7 @@ def open_part(target: Path, remote: RemoteFile, replaces: bool = False) -> Itera
 
 
 def modified_seconds(header: str | None) -> float | None:
-    """A `Last-Modified` header in seconds since 1970; None where it gives no time."""
+    """A `Last-Modified` header in seconds since 1970; None if it gives no time."""
     try:
         return max(0.0, parsedate_to_datetime(header).timestamp()) if header else None
     except (ValueError, OverflowError):

@@ -183,7 +183,7 @@ def address_files(lines: Iterable[str], where: str) -> list[RemoteFile]:
 
 
 def list_lines(data: bytes, where: str) -> list[str]:
-    """The lines of a list. Raises InputError where it is not text."""
+    """The lines of a list. Raises InputError if it is not text."""
     try:
         return data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
@@ -219,7 +219,7 @@ def _fact(word: str, where: str) -> tuple[str, str | int]:
 
 
 def distinct(files: Iterable[RemoteFile], where: str) -> list[RemoteFile]:
-    """The files, each once. Raises InputError where two would have one name."""
+    """The files, each once. Raises InputError if two would have one name."""
     by_name: dict[str, RemoteFile] = {}
     for file in files:
         other = by_name.setdefault(file.name, file)

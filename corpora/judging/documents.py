@@ -251,7 +251,7 @@ def cut_files(source: Source, files: Iterable[RawFile]) -> list[Slice]:
 def naming_file(source: Source, file: RawFile) -> Iterator[None]:
     """Have what fails while a file is read name it.
 
-    Raises UnreadableFile where its bytes are the reason, and LostFile where it is gone, closed to this user, or on a
+    Raises UnreadableFile if its bytes are the reason, and LostFile where it is gone, closed to this user, or on a
     disk that fails. Other errors of the machine, and those of an object store, stay as they are.
     """
     named = (source.name, file.name, file.sha256, file.path)

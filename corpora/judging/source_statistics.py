@@ -54,7 +54,7 @@ class RepeatedLineSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStatistics:
-    """Statistics of a source, taken from a sample of its documents; None where they were not asked for.
+    """Statistics of a source, taken from a sample of its documents; None if they were not asked for.
 
     repeated_lines: hashes of lines that many documents share, ascending
     least_score:    of a document that selection keeps

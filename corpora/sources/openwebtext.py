@@ -91,7 +91,7 @@ class OpenWebTextSource:
         return plain_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """The files of known endings, sorted by name. Raises InputError where there are none."""
+        """The files of known endings, sorted by name. Raises InputError if there are none."""
         wanted = f"openwebtext.tar.xz, another file with one of the endings {', '.join(ENDINGS)}, a folder, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Set `path` to {wanted}."
         return files_ending(self.name, self.path, ENDINGS, wanted, refused)
@@ -218,7 +218,7 @@ class OpenWebTextSource:
 
 
 def decode_page(data: bytes) -> str:
-    """The text of a page: UTF-8, or else windows-1252. Raises BadRecord where it is neither.
+    """The text of a page: UTF-8, or else windows-1252. Raises BadRecord if it is neither.
 
     >>> decode_page("café".encode()), decode_page("café".encode("cp1252"))
     ('café', 'café')

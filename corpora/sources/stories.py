@@ -75,7 +75,7 @@ class StoriesSource:
         return plain_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """The files of known endings, sorted by name. Raises InputError where there are none."""
+        """The files of known endings, sorted by name. Raises InputError if there are none."""
         wanted = f"a file with one of the endings {KNOWN}, a folder of them, or a glob"
         return files_ending(self.name, self.path, ENDINGS, wanted, f"is none of {KNOWN}. Rename or convert it.")
 
@@ -193,7 +193,7 @@ def story_lines(lines: Iterator[Line], start: int, stop: int | None, tally: Tall
 
 
 def join_lines(lines: Iterator[Line | None], max_bytes: int) -> Iterator[Line]:
-    """Each story's lines as one, joined by line ends; data: None where there are more than `max_bytes`."""
+    """Each story's lines as one, joined by line ends; data: None if there are more than `max_bytes`."""
     held: list[bytes] | None = []
     offset = length = 0
     for line in chain(lines, [None]):

@@ -72,7 +72,7 @@ def check_texts(data: Bytes, starts: Int64s, ends: Int64s) -> None:
 
 
 def _check(column: pa.Array) -> None:
-    """Raise InputError where a large_string column is not what Arrow says one is."""
+    """Raise InputError if a large_string column is not what Arrow says one is."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:

@@ -114,7 +114,7 @@ def _fill_slots(keys: UInt64s, slots: Int32s) -> None:
 
 @kernel
 def find(key: np.uint64, keys: UInt64s, slots: Int32s) -> int:
-    """The place of a key among the keys; -1 where it is not one of them."""
+    """The place of a key among the keys; -1 if it is not one of them."""
     mask = np.uint64(slots.size - 1)
     place = key & mask
     while slots[place] >= 0:

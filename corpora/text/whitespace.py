@@ -35,7 +35,7 @@ def tidy_text(text: str) -> str:
 
 @kernel
 def break_width(data: Bytes, at: int, stop: int) -> int:
-    """The bytes of the line break at `at`: LF, VT, FF, CR, CR LF, U+2028, U+2029; 0 where there is none."""
+    """The bytes of the line break at `at`: LF, VT, FF, CR, CR LF, U+2028, U+2029; 0 if there is none."""
     if at >= stop:
         return 0
     byte = data[at]
@@ -48,7 +48,7 @@ def break_width(data: Bytes, at: int, stop: int) -> int:
 
 @kernel
 def _space_width(data: Bytes, at: int) -> int:
-    """The bytes of the space at `at`: tab, space and the spaces of Unicode; 0 where there is none."""
+    """The bytes of the space at `at`: tab, space and the spaces of Unicode; 0 if there is none."""
     byte = data[at]
     if byte == 32 or byte == 9:
         return 1

@@ -14,7 +14,7 @@ def engine_lines(address: str) -> list[str]:
 
 
 def engine_findings(address: str | None) -> list[Finding]:
-    """Return the engine as `cloze doctor` judges it. Raises InputError where the address is not one."""
+    """Return the engine as `cloze doctor` judges it. Raises InputError if the address is not one."""
     if address is None or check_engine(address) == LOCAL:
         return []
     from flows.engines.open_engine import engine_seen  # with the pool

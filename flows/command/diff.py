@@ -89,7 +89,7 @@ def _two_runs(first: str, second: str | None, store: str) -> tuple[KeptRun, Kept
 
 
 def _kept(place: "Place", record: "RunRecord") -> KeptRun:
-    """Return a run with its figures. Raises InputError where they can no longer be counted."""
+    """Return a run with its figures. Raises InputError if they can no longer be counted."""
     from flows.run.record.figures import figures_of_run
 
     figures = figures_of_run(place, record)

@@ -45,7 +45,7 @@ class Finding:
 def examine(home: Path, store: Path | None, environ: Mapping[str, str] | None = None) -> list[Finding]:
     """Look at everything a run needs: the machine, the folders, the network, what is installed.
 
-    `home` is the project's own folder for caches, `store` the folder of artifacts (None where it is remote or
+    `home` is the project's own folder for caches, `store` the folder of artifacts (None if it is remote or
     not chosen yet), `environ` the environment to judge: by default the one this process was started with, not
     what the launcher has made of it since.
     """

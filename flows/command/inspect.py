@@ -90,7 +90,7 @@ def show_document_trace(console: Console, shards: Artifact, id_hex: str) -> None
 
 
 def write_report(address: str, run_id: str | None, output: Path | None) -> str:
-    """Build the report of a recorded run; returns where it is. Raises InputError where there is no run."""
+    """Build the report of a recorded run; returns where it is. Raises InputError if there is no run."""
     from flows.report.page import build_page
 
     place, inside = split_address(address)

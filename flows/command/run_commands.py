@@ -91,7 +91,7 @@ def gc(
 
 
 def _place(store: str) -> "Place":
-    """Return the store at an address. Raises InputError where there is none."""
+    """Return the store at an address. Raises InputError if there is none."""
     from corpora.store.places.place import Place
 
     place = Place(store)

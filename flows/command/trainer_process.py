@@ -66,7 +66,7 @@ def model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) -> It
 
 
 def _artifact(address: str, kinds: Sequence[str]) -> Artifact:
-    """Return the newest artifact of the first kind that an address has. Raises InputError where several are meant."""
+    """Return the newest artifact of the first kind that an address has. Raises InputError if several are meant."""
     refusals = {}
     for kind in kinds:
         try:

@@ -78,7 +78,7 @@ def count_domain(addresses: Sequence[str], vocabulary: Vocabulary, store: str, t
     vocabulary: its rule defines the words
     text:       the field or column of JSON lines and tables that holds the text
     tell:       called with a line for each address
-    Raises InputError where an address cannot be read, where no text has a word, and where nobody knows the
+    Raises InputError if an address cannot be read, where no text has a word, and where nobody knows the
     vocabulary's rule for words.
     """
     rule = require_word_rule(vocabulary)

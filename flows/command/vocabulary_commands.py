@@ -76,7 +76,7 @@ def compare(
 
 @contextmanager
 def _opened(sentence: str | None, path: Path | None) -> Iterator[tuple[str, Iterator[str]]]:
-    """Yield the beginning of the text to compare on, and all its lines. Raises InputError where it cannot be read."""
+    """Yield the beginning of the text to compare on, and all its lines. Raises InputError if it cannot be read."""
     if sentence is not None:
         yield sentence, iter(sentence.splitlines())
         return

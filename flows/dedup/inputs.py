@@ -78,7 +78,7 @@ class InputPiece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChunk:
-    """Some rows of a piece. `fields`: of each its columns, None where they were not asked for or cannot be read.
+    """Some rows of a piece. `fields`: of each its columns, None if they were not asked for or cannot be read.
 
     first: the number of its first row in the piece
     texts: large_string, null where there is none

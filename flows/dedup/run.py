@@ -297,7 +297,7 @@ class DedupSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DedupOutcome:
-    """What came of it. missing: of near-duplicates, the median and the 99th of 100; None where there are none.
+    """What came of it. missing: of near-duplicates, the median and the 99th of 100; None if there are none.
 
     not_read: files in the given folders that are not read
     """

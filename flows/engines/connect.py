@@ -67,7 +67,7 @@ async def _kind_of_answer(address: str) -> str:
 
 
 def first_connected(address: str) -> Client:
-    """Return a client of the scheduler that a run is given. Raises InputError where none answers."""
+    """Return a client of the scheduler that a run is given. Raises InputError if none answers."""
     try:
         return connected(address)
     except OSError as error:
@@ -115,7 +115,7 @@ def trainers_of(client: Client) -> list[str]:
 
 
 def ask_all(client: Client, function: Callable[..., Any], *args: Any) -> dict[str, Any]:
-    """Return a function's result on each worker. Raises InputError where one lacks the function."""
+    """Return a function's result on each worker. Raises InputError if one lacks the function."""
     answers = client.run(function, *args, on_error="return")
     for worker, answer in answers.items():
         if isinstance(answer, ImportError | AttributeError):
@@ -137,9 +137,9 @@ class Machine(NamedTuple):
 
 
 def look_at(address: str) -> tuple[str, str]:
-    """Return a cluster's state, in a line, and what must be done before a run there ("" where nothing must).
+    """Return a cluster's state, in a line, and what must be done before a run there ("" if nothing must).
 
-    Raises InputError where none answers, or a worker has no Cloze.
+    Raises InputError if none answers, or a worker has no Cloze.
     """
     client = first_connected(address)
     try:

@@ -145,7 +145,7 @@ class RemoteTraining:
             self._ended.set()
 
     def _is_under_way(self) -> bool:
-        """Return whether there is more to hear. Raises Lost, and InputError where nobody can train it any more."""
+        """Return whether there is more to hear. Raises Lost, and InputError if nobody can train it any more."""
         if self._client.status != "running":
             if self._stopped is None:
                 raise Lost("the scheduler is gone")
@@ -157,7 +157,7 @@ class RemoteTraining:
         return begun and not self._left
 
     def _look(self) -> None:
-        """Look at the workers every few seconds. Raises InputError where none has GPUs for too long."""
+        """Look at the workers every few seconds. Raises InputError if none has GPUs for too long."""
         now = time.monotonic()
         if now - self._looked < SECONDS_BETWEEN_LOOKS:
             return
@@ -260,7 +260,7 @@ class Cluster:
     def train(
         self, place: Place, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str], hear: Hear, stop: Stop
     ) -> bool:
-        """Train a model on a worker that has GPUs, as `flows.engines.dask_cluster` says; False where there is none."""
+        """Train a model on a worker that has GPUs, as `flows.engines.dask_cluster` says; False if there is none."""
         work = pickle.dumps((place, stage, plans, distrusted))
         return train_on(self.address, stage.stage_folder, work, hear, stop, self._tell)
 
@@ -345,7 +345,7 @@ class Cluster:
                 self._unfit.clear()
 
     def _await_worker(self, client: Client) -> None:
-        """Wait for the first worker. Raises InputError where none comes."""
+        """Wait for the first worker. Raises InputError if none comes."""
         try:
             client.wait_for_workers(1, timeout=WORKERS_SECONDS)
         except TimeoutError as error:

@@ -184,7 +184,7 @@ def is_taken_back(worker: Worker, task: Any) -> bool:
 
 
 def refuse_taken_back() -> None:
-    """Raise TakenBack where the task of this thread was cancelled, or its worker leaves."""
+    """Raise TakenBack if the task of this thread was cancelled, or its worker leaves."""
     worker = get_worker()
     if is_taken_back(worker, worker.get_current_task()):
         raise TakenBack("The task was taken back.")

@@ -29,7 +29,7 @@ def engine_at_work(
 
     tell:  called for calls that are made again, and workers that cannot be used
     sight: what the workers of a cluster must see
-    Raises InputError where there is no such cluster, or its workers do not fit the run.
+    Raises InputError if there is no such cluster, or its workers do not fit the run.
     """
     if address == LOCAL:
         with WorkerPool(workers, limits, tell) as pool:
@@ -48,7 +48,7 @@ def engine_at_work(
 
 
 def refuse_without_dask(address: str) -> None:
-    """Raise InputError where the package that talks to a cluster is missing."""
+    """Raise InputError if the package that talks to a cluster is missing."""
     if find_spec("distributed") is None:
         raise InputError(
             f'engine = "{address}" needs the package `distributed`, which is not installed: `pip install '
@@ -57,9 +57,9 @@ def refuse_without_dask(address: str) -> None:
 
 
 def engine_seen(address: str) -> tuple[str, str]:
-    """Return a cluster's state, in a line, and what must be done before a run there ("" where nothing must).
+    """Return a cluster's state, in a line, and what must be done before a run there ("" if nothing must).
 
-    Raises InputError where there is none.
+    Raises InputError if there is none.
     """
     refuse_without_dask(address)
     from flows.engines.connect import look_at  # Dask is slow to import

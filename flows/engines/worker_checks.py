@@ -61,7 +61,7 @@ def program_digest(root: Path) -> str:
 
 
 def differences(ours: Identity, theirs: Identity) -> str:
-    """Return the differences of two identities, in words; "" where there are none.
+    """Return the differences of two identities, in words; "" if there are none.
 
     >>> differences({"python": "3.11", "numpy": "2.4.6"}, {"python": "3.12", "numpy": "2.4.6"})
     'python 3.12 instead of 3.11'
@@ -105,7 +105,7 @@ class Sight:
 
 
 def unseen(sight: Sight) -> str:
-    """Return what this machine does not see, in words; "" where it sees everything."""
+    """Return what this machine does not see, in words; "" if it sees everything."""
     if wrong := _store_unseen(sight):
         return wrong
     for path, size in sight.files.items():
@@ -130,7 +130,7 @@ def _store_unseen(sight: Sight) -> str:
 
 
 def refuse_unseen(blind: Mapping[str, str]) -> None:
-    """Raise InputError where a worker does not see something. blind: worker -> what it does not see, or ""."""
+    """Raise InputError if a worker does not see something. blind: worker -> what it does not see, or ""."""
     blinded = {worker: what for worker, what in blind.items() if what}
     if blinded:
         worker, what = next(iter(sorted(blinded.items())))

@@ -191,7 +191,7 @@ class ExportSettings:
 
 
 def choose(address: str, kind: str | None, name: str | None) -> Artifact:
-    """Return the corpus or shard set that an address means. Raises InputError where there is none, or several."""
+    """Return the corpus or shard set that an address means. Raises InputError if there is none, or several."""
     if kind is not None:
         check_choice("--kind", kind, KINDS)
     artifacts = find_artifacts(address)
@@ -259,7 +259,7 @@ def units_of(batch: pa.RecordBatch) -> int:
 
 
 def write_vocabulary(artifact: Artifact, folder: Path) -> Sequence[ExportedFile]:
-    """Write the files of the vocabulary that examples were made with. Raises InputError where it is gone."""
+    """Write the files of the vocabulary that examples were made with. Raises InputError if it is gone."""
     if artifact.manifest.kind != "shards":
         return []
     vocabulary_of(artifact).save(folder / TOKENIZER)

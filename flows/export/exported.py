@@ -208,8 +208,8 @@ class Provenance:
     """An artifact, its ancestors in the order of stages, and the run that built it.
 
     gone:   ancestors that the store no longer has
-    record: of that run; None where none is on record
-    recipe: of that run; None where there is none, or it can no longer be read, as `unread` says
+    record: of that run; None if none is on record
+    recipe: of that run; None if there is none, or it can no longer be read, as `unread` says
     """
 
     artifact: Artifact
@@ -247,7 +247,7 @@ class Provenance:
 
     @cached_property
     def verdicts(self) -> Manifest | None:
-        """The verdicts on all generations of the corpus; None where they are gone."""
+        """The verdicts on all generations of the corpus; None if they are gone."""
         return self.parent(self.corpus, "verdicts") if self.corpus is not None else None
 
     @property
@@ -257,7 +257,7 @@ class Provenance:
         return libraries | dict(self.record.versions if self.record is not None else {})
 
     def parent(self, manifest: Manifest, kind: str) -> Manifest | None:
-        """Return the last parent of a kind; None where it is gone."""
+        """Return the last parent of a kind; None if it is gone."""
         named = [parent.fingerprint for parent in manifest.parents if parent.role == kind][-1:]
         return next((ancestor for ancestor in self.of_kind(kind) if ancestor.fingerprint in named), None)
 
@@ -323,7 +323,7 @@ class Exported:
 
     @cached_property
     def languages(self) -> dict[str, int]:
-        """Documents by language, the most frequent first; "" where it is unknown."""
+        """Documents by language, the most frequent first; "" if it is unknown."""
         return most_first({of[0]: n for of, n in self.documents.by("language").items()}) if self.documents else {}
 
     @property
@@ -333,7 +333,7 @@ class Exported:
 
     @property
     def largest_source(self) -> list[tuple[str, int]]:
-        """The source of most documents with their number; empty where there are none."""
+        """The source of most documents with their number; empty if there are none."""
         sums = {of[0]: number for of, number in self.documents.by("source").items()} if self.documents else {}
         return sorted(sums.items(), key=lambda item: (item[1], item[0]))[-1:]
 
@@ -384,12 +384,12 @@ class Exported:
 
     @cached_property
     def tokenised(self) -> Manifest | None:
-        """The tokens that examples were made of; None where they are gone, or rows are documents."""
+        """The tokens that examples were made of; None if they are gone, or rows are documents."""
         return self.provenance.parent(self.provenance.manifest, "tokens")
 
     @property
     def unknown_tokens(self) -> list[tuple[int, int]]:
-        """The numbers of unknown tokens and of all tokens; empty where they are unknown."""
+        """The numbers of unknown tokens and of all tokens; empty if they are unknown."""
         if self.tokenised is None or self.provenance.manifest.facts.get("special_ids", {}).get("unk") is None:
             return []
         figures = self.tokenised.ledger.figures

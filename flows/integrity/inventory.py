@@ -116,7 +116,7 @@ class Holdings:
 def read_holdings(place: Place, inside: str = "") -> Holdings:
     """Read the account of a store, or of one folder in it: an artifact's, or that of a kind or name.
 
-    Raises InputError where nothing is found, or something of another format.
+    Raises InputError if nothing is found, or something of another format.
     """
     sizes = place.list_files(inside)
     paths = [path for path in sorted(sizes) if path.split("/")[0] in STAGES]

@@ -114,7 +114,7 @@ class Garbage:
 
 
 def look(place: Place, policy: Policy, now: datetime | None = None) -> Look:
-    """Look at a store. Raises InputError where damage hides what is needed."""
+    """Look at a store. Raises InputError if damage hides what is needed."""
     damaged: list[str] = []
     states = run_states(place, tell=damaged.append)
     holdings = read_holdings(place)
@@ -240,7 +240,7 @@ Advance = Callable[[int], None]  # bytes freed so far
 
 
 def clear_store(place: Place, policy: Policy, keep_runs: int, advance: Advance = lambda freed: None) -> Garbage:
-    """Remove what nobody needs; returns what is gone. Raises InputError where another clean-up runs, or for damage."""
+    """Remove what nobody needs; returns what is gone. Raises InputError if another clean-up runs, or for damage."""
     with clearing(place) as turn:
         seen = look(place, policy)
         wanted = unneeded(seen)

@@ -159,7 +159,7 @@ class Fitted:
     tables: Mapping[str, Any] = field(default_factory=dict)
 
     def to_toml(self) -> str:
-        """Return the tables as a recipe writes them, with the reasons as comments; "" where there are none."""
+        """Return the tables as a recipe writes them, with the reasons as comments; "" if there are none."""
         if not self.tables:
             return ""
         comments = [f"# By a look at {self.looked_at:,} of its documents: {why}." for why in self.why]
@@ -167,7 +167,7 @@ class Fitted:
 
 
 def chosen_line(name: str, chosen: Mapping[str, str]) -> str:
-    """Return what a run reports of the settings that a folder was given earlier or now; "" where there are none."""
+    """Return what a run reports of the settings that a folder was given earlier or now; "" if there are none."""
     if not chosen:
         return ""
     listed = ", ".join(visible(f"{key}={value}", MAX_SETTING_CHARACTERS) for key, value in chosen.items())
@@ -235,7 +235,7 @@ def _without_name(key: str, source: str) -> str:
 
 
 def fitted_line(name: str, fitted: Fitted) -> str:
-    """Return what a run reports of fitted defaults; "" where nothing was fitted."""
+    """Return what a run reports of fitted defaults; "" if nothing was fitted."""
     if not fitted.why:
         return ""
     return (

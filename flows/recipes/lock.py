@@ -186,7 +186,7 @@ def read_lock(path: Path | None) -> Lock:
 
 
 def write_lock(path: Path, lock: Lock) -> None:
-    """Write the lock in one step. Raises InputError where the folder cannot be written."""
+    """Write the lock in one step. Raises InputError if the folder cannot be written."""
     try:
         with replace_file(path, is_only_writer=True) as new:
             new.write_bytes(lock.to_bytes())
@@ -311,7 +311,7 @@ def files_of(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]:
 def stores_apart(source: Source, recipe: Recipe) -> Apart:
     """Return the check whether a folder below the source is in a store: the recipe's own or another, by whatever path.
 
-    Raises InputError where the source looks into what runs write to the recipe's store.
+    Raises InputError if the source looks into what runs write to the recipe's store.
     """
     where, store = raw_path(str(getattr(source, "path", ""))).expanduser(), raw_path(recipe.store)
     objects = isinstance(where, ObjectPath)
@@ -417,6 +417,6 @@ def without_files(lock: Lock, is_gone: Callable[[str, RawFile], bool]) -> Lock:
 
 
 def _placed(files: Sequence[RawFile], here: Mapping[str, tuple[str, str]]) -> tuple[RawFile, ...]:
-    """Return files of an older generation, with the path where their content is now ("" where it is gone)."""
+    """Return files of an older generation, with the path where their content is now ("" if it is gone)."""
     found = ((file, *here.get(file.sha256, ("", ""))) for file in files)
     return tuple(replace(file, path=path, state=state) for file, path, state in found)

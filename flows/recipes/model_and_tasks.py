@@ -39,8 +39,8 @@ class ModelEntry:
 
     settings: of the encoder; of an existing model only its address
     given:    what else the table sets for an existing model
-    folder:   where that model may be on this machine, absolute; "" where it is not on this machine
-    teacher:  the address of the model that it learns from; "" where it has none
+    folder:   where that model may be on this machine, absolute; "" if it is not on this machine
+    teacher:  the address of the model that it learns from; "" if it has none
     teacher_folder: where that may be on this machine, likewise
     """
 
@@ -137,10 +137,10 @@ class TaskSettings:
 class TaskEntry:
     """One `[[task]]`.
 
-    name:   what it is called in the recipe, "" where it is the only one without a name
+    name:   what it is called in the recipe, "" if it is the only one without a name
     given:  settings of the kind of task and of fine-tuning
     where:  the table in messages
-    baseline_folder: where the baseline may be on this machine, absolute; "" where it is not on this machine
+    baseline_folder: where the baseline may be on this machine, absolute; "" if it is not on this machine
     """
 
     name: str
@@ -150,7 +150,7 @@ class TaskEntry:
     baseline_folder: str = ""
 
     def suite(self) -> Suite:
-        """Return its tasks with their files. Raises InputError where a file is missing."""
+        """Return its tasks with their files. Raises InputError if a file is missing."""
         own = self.settings
         data = Path(own.data) if own.data else None
         if own.suite:
@@ -231,7 +231,7 @@ def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None
 
 
 def _check_answers(does: str, task: Task, where: str) -> None:
-    """Raise InputError where a task cannot answer documents: it reads more than one text."""
+    """Raise InputError if a task cannot answer documents: it reads more than one text."""
     needed, _ = roles_of(task, labelled=False)
     if does == "predict" and needed != ["text"]:
         reads = f"the task {task.kind!r} reads {' and '.join(needed)}"

@@ -120,7 +120,7 @@ class SourceEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VocabularyEntry:
-    """One `[[vocabulary]]`. `name`: what it is called in the recipe, "" where it is the only one."""
+    """One `[[vocabulary]]`. `name`: what it is called in the recipe, "" if it is the only one."""
 
     name: str
     settings: VocabularySettings | GivenVocabulary

@@ -177,7 +177,7 @@ def name_given_twice(names: Sequence[str]) -> str | None:
 
 
 def table_of(table: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return the table of a key; an empty one where it is not given. Raises InputError where it is not a table."""
+    """Return the table of a key; an empty one where it is not given. Raises InputError if it is not a table."""
     section = table.get(key, {})
     if not isinstance(section, dict):
         raise InputError(f"{key} = {section!r} must be a table of settings: [{key}].")

@@ -59,7 +59,7 @@ def not_read(run: RunView, lines: Sequence[str]) -> list[str]:
 
 
 def held_out(run: RunView) -> str:
-    """Return how much was set aside from training, to judge a model by; "" where nothing was tokenised."""
+    """Return how much was set aside from training, to judge a model by; "" if nothing was tokenised."""
     tokens = next(iter(run.of_each("tokens").values()), None)
     if tokens is None:
         return ""

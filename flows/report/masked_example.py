@@ -34,7 +34,7 @@ class ShownToken:
 
 
 def labels_of(shards: Manifest) -> str | None:
-    """Return the meaning of a shard set's labels; None where it has none."""
+    """Return the meaning of a shard set's labels; None if it has none."""
     labels: str | None = shards.facts["labels"]
     return labels
 

@@ -37,7 +37,7 @@ from trainer.tasks.suites.compare import SuiteComparison
 
 
 def training_view(run: RunView) -> View | None:
-    """Return the newest model of a run; None where there is none."""
+    """Return the newest model of a run; None if there is none."""
     model = run.newest("models")
     if model is None:
         return None
@@ -175,7 +175,7 @@ def source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> list[tupl
 
 
 def result_of(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
-    """Return the last evaluation in the figures of its words; None where nothing was held out."""
+    """Return the last evaluation in the figures of its words; None if nothing was held out."""
     if not evaluations:
         return None
     last = evaluations[-1]

@@ -52,7 +52,7 @@ class RunView:
         return accounts.newest(self.manifests, kind)
 
     def of_each(self, kind: str) -> dict[str, Manifest]:
-        """Return the last artifact of each name of a kind, by the name in the recipe; "" where there is only one."""
+        """Return the last artifact of each name of a kind, by the name in the recipe; "" if there is only one."""
         return accounts.newest_of_each(self.manifests, kind)
 
     @cached_property

@@ -60,14 +60,14 @@ def _facts(vocabulary: Vocabulary) -> View:
 
 
 def tokens_a_word(tokens: Manifest | None) -> float | None:
-    """Return training tokens for each word of the corpus; None where none were counted."""
+    """Return training tokens for each word of the corpus; None if none were counted."""
     figures = tokens.ledger.figures if tokens is not None else {}
     words = figures.get("train words", 0)
     return figures["train tokens"] / words if words else None
 
 
 def measured_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary) -> View | None:
-    """Return the measures of one vocabulary; None where it was not measured"""
+    """Return the measures of one vocabulary; None if it was not measured"""
     stored = next((m for m in of_kind(run.manifests, "measures") if made_from(m, [manifest])), None)
     if stored is None:
         return None
@@ -85,7 +85,7 @@ def measured_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary) -> V
 
 
 def _split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Mapping[str, Any]]) -> list[View]:
-    """Return the words that cost most tokens, with their pieces; none where no text may be shown."""
+    """Return the words that cost most tokens, with their pieces; none if no text may be shown."""
     if run.privacy.samples != "text":
         return []
     return [

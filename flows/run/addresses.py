@@ -165,14 +165,14 @@ def newest(artifacts: list[Artifact]) -> Artifact:
 
 
 def vocabulary_of(shards: Artifact) -> "Vocabulary":
-    """The vocabulary that a shard set was tokenised with. Raises InputError where it is gone."""
+    """The vocabulary that a shard set was tokenised with. Raises InputError if it is gone."""
     from tokenizers_train.build import read_vocabulary  # only a few commands need it
 
     return read_vocabulary(shards.place, vocabulary_artifact(shards))
 
 
 def vocabulary_artifact(shards: Artifact) -> Manifest:
-    """The artifact of that vocabulary. Raises InputError where it is gone."""
+    """The artifact of that vocabulary. Raises InputError if it is gone."""
     parent = next(parent for parent in shards.manifest.parents if parent.role == "vocabularies")
     manifest = read_manifest(shards.place, f"vocabularies/{parent.name}/{parent.fingerprint}")
     if manifest is None:

@@ -80,7 +80,7 @@ def existing_vocabularies(recipe: Recipe) -> dict[str, Vocabulary]:
 
 
 def brought(settings: GivenVocabulary) -> Vocabulary:
-    """Load a vocabulary that exists already. Raises InputError where it cannot serve a masked language model."""
+    """Load a vocabulary that exists already. Raises InputError if it cannot serve a masked language model."""
     vocabulary = load_vocabulary(Path(settings.path), settings.lowercase)
     vocabulary.check_roles(settings.path)
     return vocabulary.with_template()
@@ -111,7 +111,7 @@ def build_shard_sets(
 
 
 def plan_all_tokens(recipe: Recipe, corpus: Corpus | None, vocabularies: Mapping[str, Manifest]) -> list[Stage]:
-    """The tokens of a corpus by each vocabulary; none where there is no corpus."""
+    """The tokens of a corpus by each vocabulary; none if there is no corpus."""
     if corpus is None:
         return []
     return [plan_tokens(corpus, vocabulary, recipe.seed) for vocabulary in vocabularies.values()]

@@ -104,7 +104,7 @@ def generations_of(
 
 
 def published(place: Place, stages: Sequence[Stage]) -> list[Manifest]:
-    """Return the manifests of stages that are known to be in the store. Raises Damaged where one is not."""
+    """Return the manifests of stages that are known to be in the store. Raises Damaged if one is not."""
     manifests = []
     for stage in stages:
         manifest = read_manifest(place, stage.folder)

@@ -67,7 +67,7 @@ def documents_plan(
 def from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
     """Plan a stage that reads raw files. Those of an older generation may be gone if the store has the stage's results.
 
-    plan: makes the stage, with `cut=False` without its parts. Raises InputError where both are gone.
+    plan: makes the stage, with `cut=False` without its parts. Raises InputError if both are gone.
     """
     gone = [file.name for file in raw if not file.path]
     if not gone:

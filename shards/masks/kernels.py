@@ -21,7 +21,7 @@ LENGTHS = 1 << 33  # of n-grams
 PLANES = 1 << 34  # + 32 a word of 64 units: which of them are chosen, each by itself
 REPLACEMENTS = 1 << 35  # + a place: its kind, and its random token
 ALIASES = 1 << 36  # + a place: whether a random token stands for itself or for its alias
-MASK_COUNTS = 1 << 37  # the number of masks, where it is drawn
+MASK_COUNTS = 1 << 37  # the number of masks, if it is drawn
 TRIM_SIDES = 1 << 38  # + the number of a unit in its order: where it loses words
 
 TOKENS, WORDS, SPANS = 0, 1, 2  # units; n-grams are as words, but longer; a span is seen as one

@@ -223,7 +223,7 @@ class MaskVocabulary(NamedTuple):
     special_ranges: UInt32s  # [runs, 2], of consecutive ids that are special: the first, and how many follow it
     ordinary: UInt32s  # [ordinary ids], the other ids, ascending
     mask_id: int
-    weights: UInt64s = np.zeros(0, np.uint64)  # [ordinary ids] where random ids are drawn by weight: see `weighted`
+    weights: UInt64s = np.zeros(0, np.uint64)  # [ordinary ids] if random ids are drawn by weight: see `weighted`
     aliases: UInt32s = np.zeros(0, np.uint32)
 
 

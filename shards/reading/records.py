@@ -239,7 +239,7 @@ class MaskedRows(NamedTuple):
     """A batch of n masked examples, padded to the length L of the longest."""
 
     input_ids: Int64s  # [n, L], the padding's id after the last token
-    labels: Int64s  # [n, L], -100 where nothing is to be guessed
+    labels: Int64s  # [n, L], -100 for tokens that are not masked
 
 
 def to_rows(ids: Ids, offsets: Int64s, masked: MaskedTokens, pad_id: int) -> MaskedRows:

@@ -227,7 +227,7 @@ class Family:
     """Everything that is particular to one family.
 
     name:              in a recipe
-    model_type:        Hugging Face's; "" where it is the name
+    model_type:        Hugging Face's; "" if it is the name
     sizes:             by name; "base" is what is taken where none is named
     objective:         what it is pre-trained by where nothing else is asked for
     max_length:        tokens of the longest sequence unless another is asked for

@@ -115,7 +115,7 @@ def from_huggingface(tensors: Mapping[str, Tensor], model: Objective, part: Mode
 
 
 def checked(tensors: Mapping[str, Tensor], ours: Tensor, theirs: Sequence[str], where: str) -> Tensor:
-    """Stack theirs, in float32. ours: as it should be. Raises InputError where a shape differs."""
+    """Stack theirs, in float32. ours: as it should be. Raises InputError if a shape differs."""
     _check_shapes(tensors, zip(theirs, ours.chunk(len(theirs)), strict=True), where)
     return torch.cat([tensors[part].float() for part in theirs])
 
@@ -208,7 +208,7 @@ def load(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tensor]]:
 
     A pooler without a pair head, which some files of masked models keep, is left out. Of a model of several parts the
     state lacks those whose folders are not below this one.
-    Raises InputError where a file is missing or unreadable, or the model cannot be made here.
+    Raises InputError if a file is missing or unreadable, or the model cannot be made here.
     """
     config, tensors, settings = opened(folder)
     family = settings.of_family
@@ -243,7 +243,7 @@ def _part_state(tensors: Mapping[str, Tensor], model: Objective, part: ModelPart
 
 
 def _as_wide(settings: ModelSettings, part: ModelPart, folder: Path) -> ModelSettings:
-    """The settings with a part as wide as a folder has it. Raises InputError where it differs otherwise."""
+    """The settings with a part as wide as a folder has it. Raises InputError if it differs otherwise."""
     theirs = settings_of(read_config(folder / CONFIG), str(folder / CONFIG), {"kind": part.architecture})
     if part_settings(settings, part).shape == theirs.shape:
         return settings
@@ -259,7 +259,7 @@ def _as_wide(settings: ModelSettings, part: ModelPart, folder: Path) -> ModelSet
 
 
 def check_shared(state: Mapping[str, Tensor], part_state: Mapping[str, Tensor], where: str) -> None:
-    """Raise InputError where the state of a part differs in what it shares with the others."""
+    """Raise InputError if the state of a part differs in what it shares with the others."""
     for name in state.keys() & part_state.keys():
         if not torch.equal(state[name], part_state[name]):
             raise InputError(
@@ -338,7 +338,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def check_no_other_weights(folder: Path) -> None:
-    """Raise InputError where a folder holds weights of TensorFlow or Flax, which torch does not read."""
+    """Raise InputError if a folder holds weights of TensorFlow or Flax, which torch does not read."""
     for library, pattern in OTHER_WEIGHTS.items():
         for path in folder.glob(pattern):
             raise _of_another(path, library)
@@ -460,7 +460,7 @@ def _write_modules(folder: Path, sentences: SentenceFolder, config: Mapping[str,
 
 
 def older_weights(folder: Path) -> dict[str, Tensor]:
-    """Return all tensors of a folder, each in memory of its own. Raises InputError where there are none, or not all."""
+    """Return all tensors of a folder, each in memory of its own. Raises InputError if there are none, or not all."""
     for name in (WEIGHTS, PICKLED):
         index = folder / (name + INDEX)
         if (folder / name).is_file():

@@ -108,7 +108,7 @@ def check_no_code(config: Mapping[str, Any], path: Path) -> None:
 
 
 def settings_of(config: Mapping[str, Any], where: str, objective: Mapping[str, Any] | None = None) -> ModelSettings:
-    """Return the settings of a configuration. Raises InputError where no model of ours is like it."""
+    """Return the settings of a configuration. Raises InputError if no model of ours is like it."""
     family = family_of(config["model_type"])
     keys = {ours: theirs for theirs, ours in family.names.config.items()}
     _check(config, family, keys, where)
@@ -206,7 +206,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def tokenizer_files(place: Place, folder: str, positions: int) -> dict[str, bytes]:
     """The files of a vocabulary's artifact by name, as they go next to a model that reads so many tokens.
 
-    Raises InputError where the store does not hold it.
+    Raises InputError if the store does not hold it.
     """
     manifest = read_manifest(place, folder)
     if manifest is None:
@@ -220,7 +220,7 @@ def tokenizer_files(place: Place, folder: str, positions: int) -> dict[str, byte
 def with_max_length(config: bytes, positions: int) -> bytes:
     """Return a `tokenizer_config.json` with which transformers cuts texts to what the model reads, where it should cut.
 
-    A smaller length that it already names stays. Raises InputError where it is not a JSON object.
+    A smaller length that it already names stays. Raises InputError if it is not a JSON object.
 
     >>> with_max_length(b"{}", 512)
     b'{\\n  "model_max_length": 512\\n}\\n'

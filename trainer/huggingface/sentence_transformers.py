@@ -110,7 +110,7 @@ class SentenceFolder:
 
 
 def read_sentences(folder: Path, older: bool = False) -> SentenceFolder | None:
-    """Return what a folder says of its vectors; None where it says nothing. Raises InputError for what is not read.
+    """Return what a folder says of its vectors; None if it says nothing. Raises InputError for what is not read.
 
     older: it may keep its encoder in a folder below
     """
@@ -176,7 +176,7 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
 
 
 def _checked(path: Path, kept: Keys) -> dict[str, Any]:
-    """Return a configuration's keys of some types; {} where it is missing. Raises InputError where it has others."""
+    """Return a configuration's keys of some types; {} where it is missing. Raises InputError if it has others."""
     config = read_json(path) if path.is_file() else {}
     usual = {**_USUAL, "module_output_name": "token_embeddings" if kept is _TEXTS else "sentence_embedding"}
     for key, value in config.items():

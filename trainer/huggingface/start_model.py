@@ -32,7 +32,7 @@ _REMEDY = "A student reads what its teacher reads: make the shards with the voca
 
 
 def settings_from(start: Start, given: Mapping[str, Json]) -> ModelSettings:
-    """Return the settings of a folder's model. given: by the recipe. Raises InputError where they differ."""
+    """Return the settings of a folder's model. given: by the recipe. Raises InputError if they differ."""
     where = Path(start.folder) / CONFIG
     settings = settings_of(read_config(where), str(where), given.get("objective"))
     for key, value in given.items():
@@ -81,7 +81,7 @@ def adapted(start: Start, vocabulary: Vocabulary, called: str) -> Start:
 def begun_parts(start: Start, model: ModelSettings, inputs: ModelInputs) -> tuple[ModelPart, ...]:
     """Return the parts of a model that start from a folder: the first, and those of the others in folders below.
 
-    Raises InputError where one of these has another shape than the model's.
+    Raises InputError if one of these has another shape than the model's.
     """
     first, *others = model.objective_settings.parts(model.of_family, inputs)
     below = [part for part in others if f"{part.folder}/{CONFIG}" in start.files]
@@ -100,7 +100,7 @@ def begun_parts(start: Start, model: ModelSettings, inputs: ModelInputs) -> tupl
 
 
 def check_special_ids(start: Start, inputs: ModelInputs) -> None:
-    """Raise InputError where special tokens are other ones in the folder than in the examples."""
+    """Raise InputError if special tokens are other ones in the folder than in the examples."""
     folder = Path(start.folder)
     theirs = special_ids(folder, read_config(folder / CONFIG))
     if theirs != inputs.special_ids:
@@ -150,7 +150,7 @@ def _is_of(name: str, module: str) -> bool:
 
 
 def check_teacher(teacher: Start, model: ModelSettings, inputs: ModelInputs, longest: int) -> None:
-    """Raise InputError where a student of these settings cannot learn from it. longest: tokens of an example"""
+    """Raise InputError if a student of these settings cannot learn from it. longest: tokens of an example"""
     folder = Path(teacher.folder)
     config = read_config(folder / CONFIG)
     settings = settings_of(config, str(folder / CONFIG))
@@ -173,7 +173,7 @@ def check_teacher(teacher: Start, model: ModelSettings, inputs: ModelInputs, lon
 
 
 def check_tokens(teacher: Start, tokens: Sequence[str]) -> None:
-    """Raise InputError where a teacher's tokens are not these, in their order."""
+    """Raise InputError if a teacher's tokens are not these, in their order."""
     folder = Path(teacher.folder)
     theirs = load_vocabulary(folder).tokens
     differing = same_vocabulary(tokens, theirs)

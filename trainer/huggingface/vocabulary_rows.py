@@ -71,7 +71,7 @@ def adapt_checkpoint(checkpoint: Path, old: Vocabulary, new: Vocabulary, output:
 
     checkpoint: a folder with config.json and model.safetensors of a model with the vocabulary `old`
     output:     a folder, made where it is missing; what is there under the same names is replaced
-    Raises InputError where the checkpoint is unreadable, or of another vocabulary than `old`.
+    Raises InputError if the checkpoint is unreadable, or of another vocabulary than `old`.
     """
     config = checked_config(checkpoint, old)
     rows = find_old_pieces(old, new)
@@ -85,7 +85,7 @@ def adapt_checkpoint(checkpoint: Path, old: Vocabulary, new: Vocabulary, output:
 
 
 def checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
-    """A checkpoint's config.json. Raises InputError where it is unreadable, or of another vocabulary than `old`."""
+    """A checkpoint's config.json. Raises InputError if it is unreadable, or of another vocabulary than `old`."""
     check_folder(checkpoint, (CONFIG, WEIGHTS))
     config = read_json(checkpoint / CONFIG)
     if type(config.get("vocab_size")) is not int:
@@ -99,7 +99,7 @@ def checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
 
 
 def _check_vocabulary(checkpoint: Path, size: int, old: Vocabulary) -> None:
-    """Raise InputError where the model has another vocabulary, as far as its size and tokenizer.json show."""
+    """Raise InputError if the model has another vocabulary, as far as its size and tokenizer.json show."""
     padded = size % 8 == 0 and old.size <= size < old.size + MOST_PADDING
     if size != old.size and not padded:
         raise InputError(
@@ -125,7 +125,7 @@ def write_weights(source: Path, target: Path, rows: Rows, before: int, size: int
 
     rows: the new tokens' ids, and for each the rows whose mean it begins with; rows from `before` on that are not
           among them are zero
-    Raises InputError where the file is not a complete safetensors file, or has no word embeddings of `before` rows.
+    Raises InputError if the file is not a complete safetensors file, or has no word embeddings of `before` rows.
     """
     try:
         with source.open("rb") as stream:

@@ -103,7 +103,7 @@ def _signed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def filled(batch: Batch, shape: BatchShape, pad: int, targets: Mapping[str, Target]) -> Batch:
     """The same batch with dummy sequences after its own, so that it has a shape.
 
-    They hold the padding token, are as long as the longest may be, and empty where no token is left to fill in.
+    They hold the padding token, are as long as the longest may be, and empty if no token is left to fill in.
     """
     num_tokens, num_dummies = len(batch.ids), shape.num_sequences - batch.num_sequences
     ends = num_tokens + shape.max_length * torch.arange(1, num_dummies + 1)

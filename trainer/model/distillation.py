@@ -187,7 +187,7 @@ def _log_shares(vectors_CE: Tensor, words_VE: Tensor, bias_V: Tensor, temperatur
 
 @torch.no_grad()
 def begin_with(student: DistilledModel, teacher: MaskedModel) -> tuple[int, ...]:
-    """Give a student its teacher's layers, embeddings and head; return which layers, none where none fits.
+    """Give a student its teacher's layers, embeddings and head; return which layers, none if none fits.
 
     Raises InputError as `DistillationObjective.chosen_layers` does.
     """

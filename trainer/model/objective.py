@@ -86,7 +86,7 @@ class Macs(NamedTuple):
 
 
 def peak_flops(device: str) -> float | None:
-    """Return the most FLOPs a second of a device of this name; None where it is unknown.
+    """Return the most FLOPs a second of a device of this name; None if it is unknown.
 
     >>> peak_flops("NVIDIA H100 80GB HBM3"), peak_flops("NVIDIA H100 PCIe"), peak_flops("cpu")
     (989000000000000.0, 756000000000000.0, None)
@@ -101,7 +101,7 @@ class JudgedBatch(NamedTuple):
 
     sums:     float32 [terms, 2]
     guesses:  int64 [M], the most probable token at each point; None where an objective guesses no tokens
-    measures: float64 [num_measures], what else adds up over batches and processes; None where there is nothing
+    measures: float64 [num_measures], what else adds up over batches and processes; None if there is nothing
     answers:  what a task's model answers; None for any other
     """
 

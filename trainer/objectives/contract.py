@@ -96,10 +96,10 @@ class ObjectiveSettings(Protocol):
     builder: ClassVar[str]
 
     def check(self, family: Family) -> None:
-        """Raise InputError where no model of the family can be trained so."""
+        """Raise InputError if no model of the family can be trained so."""
 
     def check_shards(self, what: str, facts: Mapping[str, Json]) -> None:
-        """Raise InputError where there is nothing to learn from shards. what: holds them"""
+        """Raise InputError if there is nothing to learn from shards. what: holds them"""
 
     def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
         """The terms of the loss of a model for these examples."""

@@ -76,7 +76,7 @@ class DistillationObjective(MaskedObjective):
             )
 
     def check(self, family: Family) -> None:
-        """Raise InputError where the family does not guess words."""
+        """Raise InputError if the family does not guess words."""
         if "masked" not in family.names.architectures:
             raise InputError(f'A {family.name} has no head of words, which objective "distillation" compares.')
 
@@ -105,7 +105,7 @@ class DistillationObjective(MaskedObjective):
     def chosen_layers(self, student: EncoderShape, teacher: EncoderShape) -> tuple[int, ...]:
         """Return the teacher's layer from which each set of the student's weights starts; none: first weights.
 
-        Raises InputError where there is no such layer, or it does not fit.
+        Raises InputError if there is no such layer, or it does not fit.
         """
         if self.layers == ():
             return ()
@@ -130,7 +130,7 @@ class DistillationObjective(MaskedObjective):
         return chosen
 
     def check_vectors(self, student: EncoderShape, teacher: EncoderShape) -> None:
-        """Raise InputError where vectors are to be compared that are not of one size."""
+        """Raise InputError if vectors are to be compared that are not of one size."""
         if self.cosine and student.hidden_size != teacher.hidden_size:
             raise InputError(
                 f"The student's hidden_size is {student.hidden_size} and its teacher's {teacher.hidden_size}, so their "
@@ -149,7 +149,7 @@ def spread(of: int, chosen: int) -> tuple[int, ...]:
 
 
 def same_vocabulary(ours: Sequence[str], theirs: Sequence[str]) -> int | None:
-    """The first id at which two vocabularies differ; None where they are one."""
+    """The first id at which two vocabularies differ; None if they are one."""
     if len(ours) != len(theirs):
         return min(len(ours), len(theirs))
     return next((number for number, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other), None)

@@ -29,7 +29,7 @@ class MaskedObjective:
         """Every family guesses masked tokens."""
 
     def check_shards(self, what: str, facts: Mapping[str, Json]) -> None:
-        """Raise InputError where they mask nothing."""
+        """Raise InputError if they mask nothing."""
         if facts["masking"] == "none":
             raise InputError(
                 f'{what} mask nothing (masking.kind = "none"), and this model learns by guessing masked tokens: it '

@@ -287,6 +287,6 @@ def _windows(settings: ModelSettings, layers: int) -> tuple[int | None, ...]:
 
 
 def rope_bases(settings: ModelSettings) -> tuple[float, ...]:
-    """Return the bases of layers without a window, and of those with one; none where nothing is rotated."""
+    """Return the bases of layers without a window, and of those with one; none if nothing is rotated."""
     own = (settings.global_base, settings.local_base)
     return tuple(ours or usual for ours, usual in zip(own, settings.of_family.rope_bases, strict=False))

@@ -369,7 +369,7 @@ class PhaseSettings:
         return bisect_left(range(rising), slots, key=self.slots_before)
 
     def check_steps(self, where: str, shards: str, batch: int | None) -> None:
-        """Raise InputError where masks go by other steps. batch: examples of a step of theirs; None: by the epoch"""
+        """Raise InputError if masks go by other steps. batch: examples of a step of theirs; None: by the epoch"""
         if batch is None:
             return
         if self.batch_ramp is not None:
@@ -389,7 +389,7 @@ class PhaseSettings:
             )
 
     def check_mask_rate(self, where: str, shards: str, kind: str, scheduled: bool) -> None:
-        """Raise InputError where masks of shards cannot have the rate of the phase. kind: of the masks"""
+        """Raise InputError if masks of shards cannot have the rate of the phase. kind: of the masks"""
         if self.mask_rate is None:
             return
         what = "change by shards.masking.schedule" if scheduled else f"are {kind}, as their shards.masking.kind says"
@@ -422,11 +422,11 @@ class PhaseSettings:
 
     @property
     def quotas(self) -> tuple[int, ...]:
-        """The tokens of each component, in the mixture's order; none where it has weights or is not a mixture."""
+        """The tokens of each component, in the mixture's order; none if it has weights or is not a mixture."""
         return tuple(part.number for part in (self.mixture or {}).values() if isinstance(part, Quota))
 
     @property
     def weights(self) -> tuple[Fraction, ...]:
-        """The weight of each component, in the mixture's order, exactly as it was written; none where it has quotas."""
+        """The weight of each component, in the mixture's order, exactly as it was written; none if it has quotas."""
         parts = (self.mixture or {}).values()
         return tuple(Fraction(repr(part)) for part in parts if not isinstance(part, Quota))

@@ -167,7 +167,7 @@ class TrainingSettings:
         return self.window if self.order == "windowed" else None
 
     def check_length(self, what: str, length: int) -> None:
-        """Raise InputError where an example of so many tokens does not go into a micro-batch. what: holds it"""
+        """Raise InputError if an example of so many tokens does not go into a micro-batch. what: holds it"""
         if self.micro_batch_tokens is not None and self.micro_batch_tokens < length:
             raise InputError(
                 f"{what} hold examples of up to {length} tokens, and a process may hold training.micro_batch_tokens = "
@@ -189,7 +189,7 @@ class TrainingSettings:
     def stretches(self) -> tuple[Stretch, ...]:
         """The schedules in order: the first phase begins one, and so does each that sets anything of the rate.
 
-        Raises InputError where one has too few steps.
+        Raises InputError if one has too few steps.
         """
         begins = [number for number, phase in enumerate(self.phase) if number == 0 or phase.begins_schedule]
         firsts = [sum(phase.steps for phase in self.phase[:begin]) for begin in begins]

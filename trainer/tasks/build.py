@@ -91,7 +91,7 @@ class TaskJob:
         return self.suite.tasks[0]
 
     def runs(self) -> dict[str, list[SuiteRun]]:
-        """Return the runs of the model, and of what it is compared with. Raises InputError where the model is gone."""
+        """Return the runs of the model, and of what it is compared with. Raises InputError if the model is gone."""
         folders = {OURS: model_at(Place(self.store), self.model)}
         if self.baseline is not None:
             folders[BASELINE] = Path(self.baseline.folder)
@@ -293,7 +293,7 @@ def _task_in(name: str, asked: Mapping[str, Json]) -> SuiteTask:
 
 
 def found_in(place: Place, tasks: Manifest, of: str = OURS) -> Found:
-    """Return the judged splits of an artifact, by task, seed and split; none where it has no such baseline.
+    """Return the judged splits of an artifact, by task, seed and split; none if it has no such baseline.
 
     Raises Damaged.
     """

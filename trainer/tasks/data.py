@@ -132,8 +132,8 @@ class FileExamples:
     """The examples of one file.
 
     lines:    where each begins
-    ids:      what the file calls each; None where it does not
-    kept:     of each the values of the columns that are kept, by name; none where there are none
+    ids:      what the file calls each; None if it does not
+    kept:     of each the values of the columns that are kept, by name; none if there are none
     counts:   what became of the records
     labelled: whether they have what is learnt
     unknown:  of the examples those whose answer the task does not have, by reason; every prediction for them is wrong
@@ -246,7 +246,7 @@ def with_format(task: Task, file: FileSettings) -> FileSettings:
 
 
 def encode(task: Task, file: FileExamples, encoder: TextEncoder) -> EncodedExamples:
-    """Return the examples of a file as items of a model. Raises InputError where none can be learned or judged."""
+    """Return the examples of a file as items of a model. Raises InputError if none can be learned or judged."""
     cut, lost = encoder.num_cut, encoder.tokens_cut
     items = encoded_items(task, file.examples, encoder, file.labelled)
     if not items:

@@ -100,7 +100,7 @@ def task_json(task: Task) -> dict[str, Any]:
 
 
 def load_task(folder: Path) -> Loaded:
-    """Load the fine-tuned model of a folder. Raises InputError where it holds none, or is damaged."""
+    """Load the fine-tuned model of a folder. Raises InputError if it holds none, or is damaged."""
     check_model(folder)
     record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
     task, sentences = _task(folder, record), None

@@ -123,7 +123,7 @@ def deciding(firsts: Int64s, sizes: Int64s) -> list[Bools]:
 
 
 def token_span(offsets: Int32s, span: Span) -> tuple[int, int] | None:
-    """Return the first and the last token that hold a part of a span of the text; None where none does."""
+    """Return the first and the last token that hold a part of a span of the text; None if none does."""
     begin = span[0] + len(span[1]) - len(span[1].lstrip())
     end = span[0] + len(span[1].rstrip())
     first = int(np.searchsorted(offsets[:, 1], begin, side="right"))

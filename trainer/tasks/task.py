@@ -171,7 +171,7 @@ class Task:
     def fitted(self, examples: Sequence[Example], where: str) -> Self:
         """Return the task with what it must know of the training examples: names of classes, and the like.
 
-        where: their file, for messages. Raises InputError where they cannot be learnt; Misfit where one is to blame.
+        where: their file, for messages. Raises InputError if they cannot be learnt; Misfit where one is to blame.
         """
         return self
 
@@ -228,7 +228,7 @@ class Task:
 
     @classmethod
     def of_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """Return the task of a folder of its architecture that others wrote; None where it is not of this task."""
+        """Return the task of a folder of its architecture that others wrote; None if it is not of this task."""
         return cls()
 
     def config(self) -> Mapping[str, Any]:
@@ -269,7 +269,7 @@ def with_others(labels: Sequence[str], named: Iterable[Sequence[str]]) -> tuple[
 
 
 def check_labels(labels: Sequence[str]) -> None:
-    """Raise InputError where a class is named twice."""
+    """Raise InputError if a class is named twice."""
     if len({*labels}) < len(labels):
         raise InputError(f"labels = {', '.join(labels)} names a class twice: give each name once.")
 

@@ -38,7 +38,7 @@ LONGEST, FIRST, SECOND = "longest_first", "only_first", "only_second"  # of two 
 def open_tokenizer(folder: Path, inputs: ModelInputs) -> Tokenizer:
     """Open the tokenizer of a model's folder; it cuts and pads nothing.
 
-    Raises InputError where there is none, or one of another model.
+    Raises InputError if there is none, or one of another model.
     """
     path = folder / TOKENIZER
     try:

@@ -81,7 +81,7 @@ def make_step(table: Mapping[str, Json]) -> StepEntry:
 
 
 def apply_step(entry: StepEntry, texts: pa.Array, records: Sequence[Record]) -> Applied:
-    """A batch through a step of someone's own. Raises InputError where what it returns is not what was agreed."""
+    """A batch through a step of someone's own. Raises InputError if what it returns is not what was agreed."""
     applied = entry.step.apply(texts, records)
     if len(applied.texts) != len(texts) or len(applied.drops) != len(texts):
         what = f"{len(applied.texts)} texts and {len(applied.drops)} drops for {len(texts)} records"

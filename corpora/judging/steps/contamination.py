@@ -90,7 +90,7 @@ class Item(NamedTuple):
 
 
 def read_items(group: EvaluationSet) -> Iterator[Item]:
-    """The texts of a set in order, in NFC. Raises InputError where it cannot be read or lacks a field."""
+    """The texts of a set in order, in NFC. Raises InputError if it cannot be read or lacks a field."""
     path = Path(group.path).expanduser()
     try:
         for number, text in _READERS[path.suffix.lower()](path, group.fields):
@@ -314,7 +314,7 @@ class EvaluationIndex:
 
 
 def build_index(settings: ContaminationSettings) -> EvaluationIndex:
-    """Read all sets and index their items. Raises InputError where a set cannot be read or holds no text."""
+    """Read all sets and index their items. Raises InputError if a set cannot be read or holds no text."""
     items: list[Item] = []
     for group in sorted(settings.sets, key=lambda group: group.title):
         before = len(items)

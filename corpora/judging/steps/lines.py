@@ -278,7 +278,7 @@ def _edit_line(
 
 @kernel
 def _citation(data: Bytes, at: int, end: int) -> int:
-    """The bytes of the citation at an opening bracket; 0 where there is none."""
+    """The bytes of the citation at an opening bracket; 0 if there is none."""
     behind = at + 1
     while behind < end and 48 <= data[behind] <= 57:
         behind += 1

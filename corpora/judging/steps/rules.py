@@ -337,7 +337,7 @@ def failures(texts: pa.Array, settings: RulesSettings, languages: Sequence[str])
 
 
 def switched_off(reason: str) -> tuple[str, float | bool] | None:
-    """The setting of a rule and the value with which it drops nothing; None where there is none.
+    """The setting of a rule and the value with which it drops nothing; None if there is none.
 
     >>> switched_off("c4.min_sentences"), switched_off("c4.lorem_ipsum"), switched_off("document.empty")
     (('c4.min_sentences', 0), ('c4.drop_lorem_ipsum', False), None)

@@ -81,7 +81,7 @@ def read_questions(paths: Sequence[str]) -> list[Question]:
     .xml:   the Winograd schema collections: a <schema> a question, its <text>, pronoun and all
     .jsonl: an object a line; its "text", "sentence" or "question", or the line's string itself
 
-    Raises InputError where a file cannot be read or holds no question.
+    Raises InputError if a file cannot be read or holds no question.
     """
     questions: list[Question] = []
     for path in sorted(map(Path, paths), key=lambda path: (path.name, str(path))):

@@ -166,7 +166,7 @@ class _Unpacker:
         self.names = {info.filename: info for info in archive.infolist() if info.filename[-1:] not in ("", "/")}
 
     def read(self, name: str) -> bytes:
-        """Raises BadBook where there is no such member, or a damaged one; LockedBook, LargeBook."""
+        """Raises BadBook if there is no such member, or a damaged one; LockedBook, LargeBook."""
         info = self.names.get(name)
         if info is None:
             raise BadBook(f"it names {name}, which it does not hold")
@@ -218,7 +218,7 @@ def _page_paragraphs(page: SpinePage, unpacker: _Unpacker, walk: "_Walk") -> lis
 
 
 def _refuse_encrypted(unpacker: _Unpacker) -> None:
-    """Raise LockedBook where encryption.xml names anything but obfuscated fonts."""
+    """Raise LockedBook if encryption.xml names anything but obfuscated fonts."""
     if ENCRYPTION not in unpacker.names:
         return
     root = _parse_xml(unpacker.read(ENCRYPTION))

@@ -116,7 +116,7 @@ class BookCorpusSource:
         return plain_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """The files of known endings, sorted by name. Raises InputError where there are none."""
+        """The files of known endings, sorted by name. Raises InputError if there are none."""
         wanted = f"a file with one of the endings {', '.join(ENDINGS)}, a folder of them, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Set `path` to {wanted}."
         return files_ending(self.name, self.path, ENDINGS, wanted, refused)

@@ -70,7 +70,7 @@ def file_pieces(path: Path, start: int = 0, stop: int | None = None) -> Iterator
 
 
 def gzip_pieces(path: Path) -> Iterator[bytes]:
-    """The bytes that a gzip file holds, in pieces. Raises DamagedBytes, and OSError where it cannot be opened."""
+    """The bytes that a gzip file holds, in pieces. Raises DamagedBytes, and OSError if it cannot be opened."""
     with path.open("rb") as raw, gzip.GzipFile(fileobj=raw) as stream:
         while True:
             try:

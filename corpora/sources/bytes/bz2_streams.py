@@ -105,7 +105,7 @@ def is_utf16(data: bytes) -> bool:
 def as_utf8(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
     """A text of UTF-16, with its byte order mark, as UTF-8; any other text as it is.
 
-    Half a character stays half a character, so that the page that holds it is no XML. Raises DamagedBytes where
+    Half a character stays half a character, so that the page that holds it is no XML. Raises DamagedBytes if
     the text ends within a character.
     """
     first = next(pieces, None)

@@ -37,7 +37,7 @@ BLOCK_BYTES = 1 << 20  # of lines that are read at once: they and what is made o
 
 
 class Line(NamedTuple):
-    """A line or row without its end. data: None where it is longer than allowed."""
+    """A line or row without its end. data: None if it is longer than allowed."""
 
     offset: int
     length: int

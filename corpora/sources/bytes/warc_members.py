@@ -133,7 +133,7 @@ def _begins_member(file: BinaryIO, at: int) -> bool:
 
 
 def next_member(path: Path, at: int, stop: int = FILE_END) -> int | None:
-    """The first byte from `at` on where a member with a record seems to begin; None where none does before `stop`.
+    """The first byte from `at` on where a member with a record seems to begin; None if none does before `stop`.
 
     Seems, for a page that is itself an archive may hold such bytes: who cuts a file here must see that the
     members before it end here too.

@@ -41,7 +41,7 @@ class BadArchive(ValueError):
 
 
 class Member(NamedTuple):
-    """A member of a zip. kind: why it is not read; "" where it can be."""
+    """A member of a zip. kind: why it is not read; "" if it can be."""
 
     name: str
     info: zipfile.ZipInfo
@@ -49,7 +49,7 @@ class Member(NamedTuple):
 
 
 def members_of(archive: Path) -> list[Member]:
-    """The members of an archive that are no folders. Raises BadArchive, and OSError where it cannot be opened."""
+    """The members of an archive that are no folders. Raises BadArchive, and OSError if it cannot be opened."""
     members, replaced = _list_of(archive)
     return [*members.values(), *replaced]
 

@@ -351,7 +351,7 @@ def cut_lines(file: RawFile, encoding: str) -> list[Slice]:
 def wide_lines(path: Path, encoding: str) -> str:
     """The wide encoding of a file of lines, with which it is recoded; "" for none.
 
-    Raises InputError where its mark says that lines cannot be found by their bytes, and `encoding` is another.
+    Raises InputError if its mark says that lines cannot be found by their bytes, and `encoding` is another.
     """
     if encoding == AUTO:
         return recoded_from(path)

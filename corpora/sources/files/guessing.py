@@ -152,7 +152,7 @@ def _names(heads: Sequence[_Head], earlier: Sequence[str]) -> tuple[tuple[str, .
 
 
 def _name_of(head: _Head, names: Sequence[str]) -> str:
-    """The name that the text of a file is under; "" where it is under none."""
+    """The name that the text of a file is under; "" if it is under none."""
     return next((name for name in names if name in head.columns), "")
 
 
@@ -295,7 +295,7 @@ def _note(column: _Column, value: Any, seen: set[int]) -> None:
 
 
 def _text(value: Any) -> str | None:
-    """A text, also one of bytes; None where it is none."""
+    """A text, also one of bytes; None if it is none."""
     if isinstance(value, bytes):
         try:
             return value.decode()

@@ -40,7 +40,7 @@ def find_spans(
 
 @kernel
 def _read_object(data: Bytes, at: Integer, end: Integer, names: Bytes, name_ends: Int64s, spans: Int64s) -> bool:
-    """Find the values of one line; False where it is not plain."""
+    """Find the values of one line; False if it is not plain."""
     name: Integer = ABSENT
     begin = at
     nested, depth, state = np.uint64(0), 0, _VALUE  # nested: a bit for each bracket, 1 for {
@@ -105,7 +105,7 @@ def _read_object(data: Bytes, at: Integer, end: Integer, names: Bytes, name_ends
 
 @kernel
 def _end_of_string(data: Bytes, at: Integer, end: Integer) -> Integer:
-    """Where a string ends whose first character is at `at`, its quote included; -1 where it does not."""
+    """Where a string ends whose first character is at `at`, its quote included; -1 if it does not."""
     while at < end:
         if at + 64 <= end:
             others = equal_bits(data, at, _QUOTE) | equal_bits(data, at, _BACKSLASH) | below_bits(data, at, _SPACE)
@@ -141,7 +141,7 @@ def _four_digits(data: Bytes, at: Integer) -> Integer:
 
 @kernel
 def _end_of_scalar(data: Bytes, at: Integer, end: Integer) -> Integer:
-    """Where a number or literal ends; -1 where there is none."""
+    """Where a number or literal ends; -1 if there is none."""
     for literal, size in ((0, 4), (5, 4), (10, 5)):
         if data[at] == _LITERALS[literal]:
             return at + size if _are_equal(data, at, end, _LITERALS, literal, size) else -1

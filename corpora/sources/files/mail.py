@@ -68,7 +68,7 @@ class NoMailbox(ValueError):
 class _Message:
     """A message that is being read.
 
-    lines:  so far; None where they are too many bytes
+    lines:  so far; None if they are too many bytes
     begins: places in `lines` where another might begin
     length: of its body, as its head says; end: the byte after that body; -1: not known
     """
@@ -260,7 +260,7 @@ def _unflowed(text: str, without_space: bool) -> str:
 
 
 def _header(message: "Message[Any, Any]", name: str) -> str | None:
-    """A field of the head with its encoded words as text; None where there is none."""
+    """A field of the head with its encoded words as text; None if there is none."""
     value = message.get(name)
     if value is None:
         return None

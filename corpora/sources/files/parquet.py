@@ -68,7 +68,7 @@ def all_batches(
 
 
 def raw_row(path: Path, group: int, number: int) -> bytes:
-    """A row as JSON, by the beginning of its row group and its number there; b"" where there is none."""
+    """A row as JSON, by the beginning of its row group and its number there; b"" if there is none."""
     for row in read_rows(path, group, group + 1, {}):
         if row.number == number:
             return row_json(row.values)

@@ -217,7 +217,7 @@ def _row(offset: int, data: bytes, length: int, max_bytes: int) -> Line:
 
 
 def parse_row(row: str, delimiter: str, quote: str) -> list[str]:
-    r"""The fields of a row without its end. quote: "" where there is none. Raises BadRecord.
+    r"""The fields of a row without its end. quote: "" if there is none. Raises BadRecord.
 
     A quote that is not closed is a character like others: what it would take in is rows of their own. So are quotes
     that are not around a whole field, unless they may have joined lines.
@@ -260,7 +260,7 @@ def _field_pattern(delimiter: str, quote: str) -> "re.Pattern[str]":
 
 
 def by_name(header: list[str], row: list[str]) -> dict[str, Any]:
-    """A row's fields by their columns' names. Raises BadRecord where there are more or fewer than columns."""
+    """A row's fields by their columns' names. Raises BadRecord if there are more or fewer than columns."""
     if len(row) != len(header):
         raise BadRecord(f"{len(row)} fields where the header names {len(header)}")
     return dict(zip(header, row, strict=True))
@@ -418,7 +418,7 @@ class TextTable:
             return list(islice(_up_to(rows, SAMPLE_BYTES), self.above, self.above + most))
 
     def _check_named(self, columns: list[str], path: Path) -> None:
-        """Raise InputError where a column that `fields` names is not there once."""
+        """Raise InputError if a column that `fields` names is not there once."""
         for name, names in self.fields.items():
             if columns.count(str(names)) != 1:
                 problem = "twice" if names in columns else "not"

@@ -309,7 +309,7 @@ def not_a_page(head: WarcHead, host: str) -> Drop | None:
 
 
 def host_of(url: str) -> str:
-    """The host of a web address in small letters; "" where there is none. Raises BadRecord.
+    """The host of a web address in small letters; "" if there is none. Raises BadRecord.
 
     >>> host_of("https://News.Example.org:8443/a#b"), host_of("dns:example.org")
     ('news.example.org', '')

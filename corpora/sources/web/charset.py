@@ -74,7 +74,7 @@ class Decoded(NamedTuple):
 def decode_html(body: bytes, declared: str = "") -> Decoded:
     r"""The text of a page: by its byte order mark, the HTTP head, its `<meta>` or `<?xml`, or as it looks.
 
-    declared: the charset of the HTTP head; "" where there is none
+    declared: the charset of the HTTP head; "" if there is none
 
     >>> decode_html(b"<p>caf\xe9 \x93x\x94", "ISO-8859-1").text
     '<p>café “x”'

@@ -136,7 +136,7 @@ def page_language(tree: Tree, metas: dict[str, str]) -> str | None:
 
 
 def canonical_address(tree: Tree, metas: dict[str, str], url: str) -> str | None:
-    """The address that a page calls its own, whole and without fragment; None where it names none on the web."""
+    """The address that a page calls its own, whole and without fragment; None if it names none on the web."""
     links = (attributes_of(written) for written in tree.links if "canonical" in written.lower())
     named = [link["href"] for link in links if "canonical" in link.get("rel", "").lower().split() and link.get("href")]
     for address in (*named, metas.get("og:url", "")):

@@ -89,7 +89,7 @@ NO_CUT = Cut()
 
 
 def page_title(tree: Tree, metas: dict[str, str], address: str) -> str | None:
-    """A page's title; None where it says none."""
+    """A page's title; None if it says none."""
     given = what_is_given(tree, metas, address)
     if not given.shared and not given.headings:  # nothing says which piece of it is the name
         return without_site(given.title, given.names, []) or None
@@ -321,7 +321,7 @@ def without_headline(blocks: list[Block], title: str | None) -> list[Block]:
 
 
 def data_text(scripts: list[str]) -> str:
-    """The longest text of an article that a page's JSON-LD holds, line by line; "" where there is none worth it."""
+    """The longest text of an article that a page's JSON-LD holds, line by line; "" if there is none worth it."""
     bodies = (match[1] for script in scripts for match in ARTICLE_BODY.finditer(script))
     longest = max(bodies, key=len, default="")
     try:

@@ -76,7 +76,7 @@ class CcNewsSource:
         return {**plain, "hosts": sorted(set(self.hosts)), "blocked_hosts": sorted(set(self.blocked_hosts))}
 
     def files(self) -> list[tuple[str, Path]]:
-        """The archives, sorted by name. Raises InputError where there are none."""
+        """The archives, sorted by name. Raises InputError if there are none."""
         wanted = f"an archive with one of the endings {', '.join(ENDINGS)}, a folder of them, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Rename it."
         return files_ending(self.name, self.path, ENDINGS, wanted, refused)

@@ -56,7 +56,7 @@ class Head(NamedTuple):
         return [value for key, value in self.fields if key.lower() == name]
 
     def first(self, name: bytes) -> bytes:
-        """The first value of a field; b"" where there is none. name: in small letters."""
+        """The first value of a field; b"" if there is none. name: in small letters."""
         return next((value for key, value in self.fields if key.lower() == name), b"")
 
 
@@ -116,7 +116,7 @@ class CutRecord(NamedTuple):
     data:       its bytes; of a record that is too long or faulty only the first ones
     fault:      "" for a record that is as long as it says, else what is wrong with it
     num_starts: lines in it that begin like a record's head: one, but more where a page shows such lines, and
-                none where no record begins
+                none if no record begins
     """
 
     stream: int
@@ -137,11 +137,11 @@ class WarcHead:
     """The content of a record's head.
 
     kind:       warcinfo, response, request, ...
-    url:        "" where there is none
+    url:        "" if there is none
     crawl_day:  YYYY-MM-DD, in UTC
     last_day:   the day it was then where days begin first (UTC+14): no page is dated later
     revision:   the second of the crawl as a number, YYYYMMDDHHMMSS
-    media_type: of the block; "" where it is not said
+    media_type: of the block; "" if it is not said
     truncated:  why the crawler cut the block off; "" for a whole one
     """
 
@@ -338,7 +338,7 @@ def parse_head(head: Head) -> WarcHead:
 
 
 def _text(head: Head, name: bytes) -> str:
-    """The first value of a field; "" where there is none."""
+    """The first value of a field; "" if there is none."""
     return head.first(name).decode(errors="replace")
 
 

@@ -67,7 +67,7 @@ class WikiPage:
 class SiteInfo:
     """Facts about a wiki from the head of its export.
 
-    base: URL up to the title, None where it is not given. utf16: the export is in UTF-16, as one at times finds them.
+    base: URL up to the title, None if it is not given. utf16: the export is in UTF-16, as one at times finds them.
     language: the code that the export gives its pages
     """
 

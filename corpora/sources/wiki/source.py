@@ -144,7 +144,7 @@ class WikipediaSource:
         return {**plain_settings(self), "drop": sorted(set(self.drop))}
 
     def files(self) -> list[tuple[str, Path]]:
-        """The dumps, sorted by name. Raises InputError where there are none, or those of several wikis."""
+        """The dumps, sorted by name. Raises InputError if there are none, or those of several wikis."""
         wanted = "a dump such as enwiki-20261101-pages-articles-multistream.xml.bz2, a folder of them, or a glob"
         dumps = matching_files(self.name, self.path, lambda name: bool(DUMP.fullmatch(name)), wanted)
         wikis = {match["wiki"] for _, path in dumps if (match := DUMP.fullmatch(path.name))}

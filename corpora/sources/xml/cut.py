@@ -57,7 +57,7 @@ class RecordCutter:
         self._until = b""  # what ends the comment or CDATA section that we are in
         self._tail = b""  # bytes in which no tag can be recognized yet
         self._at = 0  # position of the tail's first byte
-        self._held: list[bytes] = []  # the record begun, but for what is still in the tail; empty where it is too large
+        self._held: list[bytes] = []  # the record begun, but for what is still in the tail; empty if it is too large
         self._size = 0
 
     def feed(self, piece: bytes) -> Iterator[CutElement]:
@@ -207,7 +207,7 @@ class RecordCount:
 
 
 def root_name(head: bytes) -> bytes:
-    """The name of the first element, as it is written; b"" where there is none yet.
+    """The name of the first element, as it is written; b"" if there is none yet.
 
     >>> root_name(b'<?xml version="1.0"?><!DOCTYPE a [<!ELEMENT b ANY>]><!-- <c> --><a:d x="1">')
     b'a:d'

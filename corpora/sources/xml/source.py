@@ -514,7 +514,7 @@ class XmlSource:
         return {**form, "max_record_bytes": self.max_record_bytes}
 
     def files(self) -> list[tuple[str, Path]]:
-        """The files of known endings, sorted by name. Raises InputError where there are none."""
+        """The files of known endings, sorted by name. Raises InputError if there are none."""
         wanted = "a .xml or .nxml file (also .gz, .zst, .bz2, .xz), a folder of them, or a glob"
         refused = f"is no .xml or .nxml. Set its `path` to {wanted}."
         files = files_ending(self.name, self.path, ENDINGS, wanted, refused)
@@ -635,7 +635,7 @@ class XmlSource:
         return _joined(version, self._file_number(file) or 0, own or 0)
 
     def _file_number(self, file: RawFile) -> int | None:
-        """The number in a file's name; None where it has none."""
+        """The number in a file's name; None if it has none."""
         if not self._form.file_order:
             return None
         match = re.search(self._form.file_order, file.name.rpartition("/")[2])

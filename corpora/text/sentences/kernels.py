@@ -228,7 +228,7 @@ def _head_at(data: Bytes, sentence: int, stop: int, classes: Bytes) -> int:
 
 @kernel
 def _numbered_at(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
-    """The twin of `_numbered`: 8 times the number, 4 for "(", 2 for "." and 1 for ")"; 0 where there is none."""
+    """The twin of `_numbered`: 8 times the number, 4 for "(", 2 for "." and 1 for ")"; 0 if there is none."""
     digits, number, mark = 0, 0, 0
     if at < stop and data[at] == 40:
         mark, at = 4, at + 1

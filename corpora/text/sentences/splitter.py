@@ -261,7 +261,7 @@ def sentence_offsets(
     Row i is data[offsets[i]:offsets[i + 1]]; its sentences are rows[i] to rows[i + 1], the j-th being
     data[starts[j]:ends[j]]. Raises InputError for rows that are not valid UTF-8.
 
-    languages: the ISO 639 code of each row, None where it is not certain; None for all of them
+    languages: the ISO 639 code of each row, None if it is not certain; None for all of them
     """
     check_texts(data, offsets[:-1], offsets[1:])
     if languages is None:
@@ -285,7 +285,7 @@ def _word_slots(code: str) -> Int64s:
 def split_sentences(text: str, language: str | None = None) -> list[tuple[int, int]]:
     """Byte offsets (start, end) of the sentences of a text.
 
-    language: its ISO 639 code; None where it is not certain
+    language: its ISO 639 code; None if it is not certain
 
     >>> split_sentences('"He left." She saw Dr. Grey.')
     [(0, 10), (11, 28)]
@@ -577,7 +577,7 @@ def _item_before(text: str, sentence: int, at: int) -> int:
 
 
 def _numbered(text: str, at: int) -> tuple[int, str]:
-    """The number at a place ("3" or "c" as 3 and 99) and the marks around it; 0 where there is none."""
+    """The number at a place ("3" or "c" as 3 and 99) and the marks around it; 0 if there is none."""
     match = re.compile(r"(\(?)([0-9]{1,3}|[a-z])(\.\)|\.|\))\s").match(text, at)
     if not match:
         return 0, ""

@@ -42,7 +42,7 @@ def checked_first(
 ) -> Iterator[Event]:
     """Yield as events what is doubtful in the files of a task that is about to be learnt.
 
-    Raises InputError where something would make a score meaningless, and is not among what is accepted.
+    Raises InputError if something would make a score meaningless, and is not among what is accepted.
     """
     report = check_task(table, files, unlabelled=unlabelled, max_length=max_length, model=model).accepting(accept)
     report.check()

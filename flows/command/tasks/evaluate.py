@@ -122,7 +122,7 @@ def all_lines(
 
 
 def write_table(result: tables.SuiteResult, comparison: comparing.SuiteComparison | None, output: Path) -> None:
-    """Write the table as text, as JSON and as a page. Raises InputError where they cannot be written."""
+    """Write the table as text, as JSON and as a page. Raises InputError if they cannot be written."""
     document = {**result.to_json(), "comparison": comparison.to_json() if comparison else None}
     texts = {
         TEXT: "".join(f"{line}\n" for line in all_lines(result, comparison)),
@@ -166,7 +166,7 @@ def run_suite(
 
 
 def check_suite(suite: Suite, names: Collection[str], model: Path, tell: Tell, accept: Sequence[str]) -> None:
-    """Tell what is doubtful in the data of the tasks of these names. Raises InputError where a score means nothing."""
+    """Tell what is doubtful in the data of the tasks of these names. Raises InputError if a score means nothing."""
     for task in (task for task in suite.tasks if task.name in names):
         splits = [split for split in task.splits if split.set in ("", task.splits[0].set)]
         files = [task.training, *(split.file for split in splits)]
@@ -187,7 +187,7 @@ def learn(runs: Sequence[SuiteRun], tell: Tell) -> None:
 
 
 def found_in(runs: Sequence[SuiteRun]) -> tables.Found:
-    """Return the results, by task, seed and split. Raises InputError where one lacks its first metric."""
+    """Return the results, by task, seed and split. Raises InputError if one lacks its first metric."""
     results = dict[tuple[str, int, str], JudgedSplit]()
     for run in runs:
         for split in run.splits:

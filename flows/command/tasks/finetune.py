@@ -48,7 +48,7 @@ class TaskFiles(NamedTuple):
 def task_files(reading: FileSettings, train: Path, evaluate: Path | None, folds: int = 0, group: str = "") -> TaskFiles:
     """Return two files that are read alike; without one to judge by folds of the other, by default HELD_OUT.
 
-    Raises InputError where folds or groups are asked for beside a file to judge by.
+    Raises InputError if folds or groups are asked for beside a file to judge by.
     """
     if evaluate is not None:
         if folds or group:

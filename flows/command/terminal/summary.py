@@ -112,7 +112,7 @@ def show_learning(console: Console, finished: RunState) -> None:
 
 
 def example_of_first_source(finished: RunState) -> int:
-    """Return the number of an example whose document is of the recipe's first source; 0 where it gave none."""
+    """Return the number of an example whose document is of the recipe's first source; 0 if it gave none."""
     source = finished.outcome.documents[0].name
     shard_set = ShardSet(finished.place, finished.outcome.shards)
     for document in Corpus(finished.place, finished.outcome.corpus).iter_documents():

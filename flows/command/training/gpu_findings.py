@@ -16,7 +16,7 @@ _CARD = re.compile(r"(?P<name>.+), (?P<major>\d+)\.(?P<minor>\d+)")
 
 
 def card(environ: Mapping[str, str] | None = None) -> Hardware | None:
-    """Return the least of the GPUs that the driver lists; None where it lists none."""
+    """Return the least of the GPUs that the driver lists; None if it lists none."""
     environ = first_environment() if environ is None else environ
     try:
         lines = gpu_lines(environ, "name,compute_cap") or []

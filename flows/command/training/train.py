@@ -98,7 +98,7 @@ def placed(job: TrainingJob, places: Mapping[str, str | None]) -> TrainingJob:
 
 
 def read_job(path: Path) -> TrainingJob:
-    """Return the job in a file. Raises InputError where it holds none."""
+    """Return the job in a file. Raises InputError if it holds none."""
     try:
         return TrainingJob.from_json(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -188,7 +188,7 @@ def feature(field: pa.Field) -> tuple[str, str]:
 
 
 def meaning(field: pa.Field) -> str:
-    """Return what a column means; "" where it has no meaning in its metadata."""
+    """Return what a column means; "" if it has no meaning in its metadata."""
     text: bytes = (field.metadata or {}).get(b"description", b"")
     return text.decode()
 

@@ -55,7 +55,7 @@ class CardFacts:
     name:     how the model is called
     config:   its `config.json`
     license:  under which whoever publishes it gives it to others: a tag of the hub
-    made:     what it was made from; None where it is an artifact of no store
+    made:     what it was made from; None if it is an artifact of no store
     tuned:    by task the settings of its fine-tuning
     """
 
@@ -79,7 +79,7 @@ class CardFacts:
 
     @property
     def figures(self) -> Mapping[str, int]:
-        """The figures of its training; none where it is not an artifact of a store."""
+        """The figures of its training; none if it is not an artifact of a store."""
         return self.made.manifest.ledger.figures if self.made is not None else {}
 
     @property

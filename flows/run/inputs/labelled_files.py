@@ -19,7 +19,7 @@ from trainer.tasks.build import asked_of
 def labelled_lines(place: Place, recipe: Recipe) -> Iterator[str]:
     """Yield what is doubtful in the files of a recipe's tasks.
 
-    Raises InputError where one is missing, is not of the form that its task reads, or spoils the scores, or where a
+    Raises InputError if one is missing, is not of the form that its task reads, or spoils the scores, or where a
     baseline is missing.
     """
     for entry in recipe.tasks:

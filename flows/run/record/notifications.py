@@ -81,7 +81,7 @@ def named_earlier(place: Place, recipe: str) -> Mapping[str, str]:
 
 
 def keep_named(place: Place, recipe: str, named: Mapping[str, str]) -> None:
-    """Keep the same in the store. Raises InputError where it cannot be written."""
+    """Keep the same in the store. Raises InputError if it cannot be written."""
     place.write(f"{NOTICES}/{recipe}.json", json.dumps(named, indent=1, ensure_ascii=False).encode())
 
 

@@ -89,7 +89,7 @@ def _median(suite: Suite, results: Found, task: str, split: str, metric: str) ->
 
 
 def comparison_with(place: Place, tasks: Manifest, other: Manifest, names: tuple[str, str]) -> SuiteComparison | None:
-    """Compare an artifact with another of its name by the paired tests of a suite; None where they differ too much.
+    """Compare an artifact with another of its name by the paired tests of a suite; None if they differ too much.
 
     names: of the two. What did not answer the same bytes, or was learnt from other seeds, is not compared.
     Raises Damaged.
@@ -100,7 +100,7 @@ def comparison_with(place: Place, tasks: Manifest, other: Manifest, names: tuple
 
 
 def comparison_within(place: Place, tasks: Manifest, of: str) -> SuiteComparison | None:
-    """Compare the model of an artifact with its baseline or its control; None where it has none. Raises Damaged."""
+    """Compare the model of an artifact with its baseline or its control; None if it has none. Raises Damaged."""
     ours, theirs = found_in(place, tasks), found_in(place, tasks, of)
     return _comparison(suite_in(tasks), ours, theirs, ("the model", f"the {of}"), of == CONTROL)
 

@@ -43,7 +43,7 @@ def check_task(
     max_length: int | None = None,
     model: Path | None = None,
 ) -> DataReport:
-    """Return what is seen in a task's files. Raises InputError where one cannot be read.
+    """Return what is seen in a task's files. Raises InputError if one cannot be read.
 
     table:      the task's `kind`, and settings of that kind
     files:      that to learn from first, then those to judge by

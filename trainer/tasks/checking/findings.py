@@ -194,7 +194,7 @@ LONGEST_NAME = 28
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedFile:
-    """The usable records of a file. settings: how it is read; labels: None where it has none"""
+    """The usable records of a file. settings: how it is read; labels: None if it has none"""
 
     name: str
     settings: FileSettings
@@ -264,7 +264,7 @@ def text_of(value: Any) -> str:
 
 
 def read_checked(task: Task, name: str, file: FileSettings, labelled: bool = True) -> CheckedFile:
-    """Return the records of a file. Raises InputError where it cannot be read. name: what messages call it"""
+    """Return the records of a file. Raises InputError if it cannot be read. name: what messages call it"""
     counts = RowCounts()
     check_columns(file, (*task.roles, ID), f"the task {task.kind!r}")
     needed, optional = roles_of(task, labelled)

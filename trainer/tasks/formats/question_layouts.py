@@ -255,7 +255,7 @@ def _lines(
 
 
 def _label(value: Any) -> str | None:
-    """Return 0, 1, false and true as the names of classes; None where there is no label. Raises TypeError."""
+    """Return 0, 1, false and true as the names of classes; None if there is no label. Raises TypeError."""
     if value is None:
         return None
     if not isinstance(value, int) or value not in (0, 1):

@@ -117,7 +117,7 @@ def read_examples(
     made:     makes an example of a record's values, or raises Unusable with the reason to count it under
     optional: roles that are read where they are present; a file whose settings name a column for one must have it
     Columns that are kept are given as they are.
-    Raises InputError where the file cannot be read or changes meanwhile, and at its end where too many records could
+    Raises InputError if the file cannot be read or changes meanwhile, and at its end where too many records could
     not be used.
     """
     wanted, names = Wanted(tuple(roles), (*optional, *settings.kept)), (ID, *settings.kept)
@@ -181,7 +181,7 @@ def begins_object(path: str) -> bool:
 
 
 def check_columns(settings: FileSettings, roles: Sequence[str], reader: str) -> None:
-    """Raise InputError where a column is named for what is not read. reader: who reads these roles"""
+    """Raise InputError if a column is named for what is not read. reader: who reads these roles"""
     unknown = [role for role in settings.columns if role not in (*roles, *settings.kept)]
     if unknown:
         raise InputError(

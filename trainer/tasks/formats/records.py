@@ -149,7 +149,7 @@ class RowCounts:
         )
 
     def check(self, path: str, max_unusable: float, remedy: str = "fix them") -> None:
-        """Raise InputError where nothing is left, or too much was lost. remedy: what to do, but for allowing more."""
+        """Raise InputError if nothing is left, or too much was lost. remedy: what to do, but for allowing more."""
         self.account.check()
         if not self.rows:
             raise InputError(f"{path} has no {self.unit}: give a file that holds some.")
@@ -193,7 +193,7 @@ def opened(path: str) -> Iterator[TextIOWrapper]:
 
 
 def lines_of(stream: TextIOWrapper, path: str) -> Iterator[str]:
-    """The lines with their ends. Raises InputError where one does not end."""
+    """The lines with their ends. Raises InputError if one does not end."""
     for number, line in enumerate(iter(lambda: stream.readline(MOST_CHARACTERS), ""), 1):
         if len(line) == MOST_CHARACTERS and not line.endswith("\n"):
             raise InputError(
@@ -223,7 +223,7 @@ def unpacked_ending(path: str) -> str:
 
 
 def checked(values: Values, wanted: Wanted) -> Values:
-    """The values that there are. Raises Unusable where a needed one is missing, or one is empty or no Unicode."""
+    """The values that there are. Raises Unusable if a needed one is missing, or one is empty or no Unicode."""
     given = dict[str, Any]()
     for role, value in values.items():
         if value is None:
@@ -238,7 +238,7 @@ def checked(values: Values, wanted: Wanted) -> Values:
 
 
 def _check_text(value: Any) -> None:
-    """Raise Unusable where a text, at any depth, holds something that is not a character."""
+    """Raise Unusable if a text, at any depth, holds something that is not a character."""
     if isinstance(value, str):
         if not is_unicode(value):
             raise Unusable(NOT_UTF_8)

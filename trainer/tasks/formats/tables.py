@@ -199,7 +199,7 @@ def _places(header: list[str] | None, settings: FileSettings, wanted: Wanted) ->
 
 
 def _number(role: str, header: list[str] | None, settings: FileSettings) -> int:
-    """The place of a role's column from 0. Raises InputError where the file does not have it."""
+    """The place of a role's column from 0. Raises InputError if the file does not have it."""
     name, path = settings.column(role), settings.path
     if header is not None and header.count(name) > 1:
         raise InputError(f"{path}, line 1, has {header.count(name)} columns {name!r}: give the number of one.")
@@ -273,12 +273,12 @@ def _after_spaces(text: str, at: int) -> int:
 
 
 def picked(value: dict[str, Any], columns: list[tuple[str, str]]) -> dict[str, Any]:
-    """Return an object's value for each role, None where it has none."""
+    """Return an object's value for each role, None if it has none."""
     return {role: found_at(value, column) for role, column in columns}
 
 
 def found_at(value: Any, path: str) -> Any:
-    """Return the value under a key, or at a path of keys and of places in lists from 0; None where there is none.
+    """Return the value under a key, or at a path of keys and of places in lists from 0; None if there is none.
 
     >>> found_at({"a": {"b": [7]}, "a.b": 8}, "a.b.0"), found_at({"a": {"b": [7]}, "a.b": 8}, "a.b")
     (7, 8)

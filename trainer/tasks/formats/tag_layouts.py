@@ -79,7 +79,7 @@ def conllu_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
 
 
 def _known(tags: list[str]) -> list[str] | None:
-    """Return tags, or None where one is left open."""
+    """Return tags, or None if one is left open."""
     return None if "_" in tags else tags
 
 
@@ -109,7 +109,7 @@ def _number(settings: FileSettings, role: str, otherwise: int, names: Sequence[s
 
 
 def _read_conll_sentences(path: str, comments: bool = False) -> Iterator[tuple[list[Line], Mapping[str, Any]]]:
-    """Yield the lines of each sentence, and its document and id, None where none is marked. Raises InputError.
+    """Yield the lines of each sentence, and its document and id, None if none is marked. Raises InputError.
 
     comments: `#` begins one anywhere
     """

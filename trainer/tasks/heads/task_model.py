@@ -207,7 +207,7 @@ def answers_of(
 
 
 def _cut(answers: Tensor, items: Sequence[TaskItem], unit: str) -> list[npt.NDArray[Any]]:
-    """Return the rows of each item. Raises InputError where one is not a finite number: scores would not show it."""
+    """Return the rows of each item. Raises InputError if one is not a finite number: scores would not show it."""
     rows = answers.float().cpu().numpy() if answers.is_floating_point() else answers.cpu().numpy()
     check_finite(rows)
     return np.split(rows, np.cumsum([SIZES[unit](item) for item in items])[:-1]) if items else []

@@ -114,7 +114,7 @@ _BUILT: Mapping[str, Callable[[Mapping[str, Any]], nn.Module]] = {
 def vector_steps(sentences: SentenceFolder | None, width: int) -> tuple[nn.Sequential, int]:
     """Return the modules after a pooling, with their weights, and the width of what they make. width: of what they get
 
-    Raises InputError where a file of weights is missing, or sizes do not fit.
+    Raises InputError if a file of weights is missing, or sizes do not fit.
     """
     steps = nn.Sequential()
     if sentences is None:

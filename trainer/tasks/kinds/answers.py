@@ -181,7 +181,7 @@ NOTHING = 1e6  # the odds for no answer where a context has no token
 
 
 class SpanExample(NamedTuple):
-    """A question. answers: empty where it has none; None where that is unknown"""
+    """A question. answers: empty if it has none; None where that is unknown"""
 
     question: str
     context: str
@@ -254,7 +254,7 @@ class SpanTask(Task):
         return Unusable("a question without an answer, where training had none (impossible = true learns them)")
 
     def fitted(self, examples: Sequence[SpanExample], where: str) -> Self:
-        """Return the task with `impossible` set by the examples. Raises InputError where no question has an answer."""
+        """Return the task with `impossible` set by the examples. Raises InputError if no question has an answer."""
         if not any(example.answers for example in examples):
             raise InputError(f"{where}: no question has an answer: there is nothing to learn.")
         impossible = any(example.answers == () for example in examples)
@@ -305,7 +305,7 @@ class SpanTask(Task):
         return FoundSpans(best, null - best[0].score if best else NOTHING)
 
     def answer(self, prediction: FoundSpans) -> str:
-        """Return the answer; empty where there is none."""
+        """Return the answer; empty if there is none."""
         silent = self.impossible and prediction.null_odds > (self.null_threshold or 0.0)
         return "" if silent or not prediction.best else prediction.best[0].text
 
@@ -335,7 +335,7 @@ class SpanTask(Task):
         }
 
     def judged(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
-        """Return the texts of the answers, none where there is none, and how the one that is given matches them."""
+        """Return the texts of the answers, none if there is none, and how the one that is given matches them."""
         gold = [text for _, text in example.answers or ()]
         match = best_match([text for text in gold if normalised(text)], self.answer(prediction))
         return {"gold": gold, "score": match._asdict()}

@@ -29,7 +29,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class ChoiceExample(NamedTuple):
-    """A question, or none. right: which choice, from 0; None where it is unknown. level: of RACE, or ""."""
+    """A question, or none. right: which choice, from 0; None if it is unknown. level: of RACE, or ""."""
 
     context: str
     question: str
@@ -75,7 +75,7 @@ class ChoiceTask(Task):
         return with_first(self.metric, ("accuracy",))
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> ChoiceExample:
-        """A question with its choices. Raises Unusable where there are fewer than two, or one is empty."""
+        """A question with its choices. Raises Unusable if there are fewer than two, or one is empty."""
         given = [values[name] for name in self.endings] if self.endings else values["choices"]
         if not isinstance(given, list | tuple) or len(given) < 2:
             raise Unusable("fewer than two choices")

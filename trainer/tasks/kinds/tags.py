@@ -75,7 +75,7 @@ class _Spans(NamedTuple):
 def span_scores(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> dict[str, float]:
     """precision, recall and f1 of all spans together, and token_accuracy: the share of tokens with the very tag.
 
-    A score is 0 where it would be a share of nothing: f1 where neither side has a span.
+    A score is 0 if it would be a share of nothing: f1 where neither side has a span.
 
     >>> span_scores([["B-PER", "I-PER", "O"]], [["B-PER", "I-PER", "B-LOC"]])["precision"]
     0.5
@@ -338,7 +338,7 @@ class TagsTask(Task):
         return SENTENCE_TAGS if self.crf else TAG
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> TaggedSentence:
-        """Return a sentence. Raises Unusable where its tags are not one a word, or not those of training."""
+        """Return a sentence. Raises Unusable if its tags are not one a word, or not those of training."""
         words = tuple(as_words(values["words"], "words"))
         if not words:
             raise Unusable("no words")
@@ -438,7 +438,7 @@ class TagsTask(Task):
     def _items(
         self, text: range, run: range, pieces: Sequence[Pieces], numbers: Sequence[Int64s] | None, encoder: TextEncoder
     ) -> Iterator[TaskItem]:
-        """Yield the items of a run of sentences; none where no word of it has a piece. numbers: of tags, by example"""
+        """Yield the items of a run of sentences; none if no word of it has a piece. numbers: of tags, by example"""
         starts = np.cumsum([0, *(len(pieces[number].ids) for number in text)])
         offsets = dict(zip(text, starts.tolist(), strict=False))
         places = np.concatenate([pieces[number].firsts + offsets[number] for number in run])
@@ -524,7 +524,7 @@ def _chains(of: Int64s, points: Int64s) -> dict[str, npt.NDArray[Any]]:
 
 
 def _units_of(met: Mapping[str, int], examples: Sequence[TaggedSentence]) -> str:
-    """Return what tags are of. Raises Misfit where some are of spans and another is not: it may be a slip."""
+    """Return what tags are of. Raises Misfit if some are of spans and another is not: it may be a slip."""
     if are_spans(met):
         return "spans"
     if not any(map(is_of_span, met)):

@@ -59,7 +59,7 @@ class Rates(NamedTuple):
 
 
 def rates(right: int, answered: int, gold: int) -> Rates:
-    """0 where there is nothing to be a share of: no answer has precision 0, no gold has recall 0, neither has F1 0.
+    """0 if there is nothing to be a share of: no answer has precision 0, no gold has recall 0, neither has F1 0.
 
     >>> rates(2, 4, 2)
     Rates(precision=0.5, recall=1.0, f1=0.6666666666666666)
@@ -128,8 +128,8 @@ def class_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int
 def multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str, float]:
     """Return micro_f1, macro_f1 and subset_accuracy of rows with any number of labels: two tables [N, C] of 0 and 1.
 
-    micro_f1: 2 TP / (2 TP + FP + FN) over all cells; 0 where nothing is labelled and nothing answered
-    macro_f1: the mean of that over the classes that are a label or an answer anywhere; 0 where none is
+    micro_f1: 2 TP / (2 TP + FP + FN) over all cells; 0 if nothing is labelled and nothing answered
+    macro_f1: the mean of that over the classes that are a label or an answer anywhere; 0 if none is
     subset_accuracy: the share of rows that are right in every class (scikit-learn's accuracy of such tables)
 
     >>> multilabel_scores([[1, 0], [1, 1]], [[1, 0], [1, 0]])
@@ -148,7 +148,7 @@ def multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str
 def option_scores(questions: npt.ArrayLike) -> dict[str, float]:
     """Score MultiRC (Khashabi et al. 2018, section 4; SuperGLUE): options, right or wrong, by question.
 
-    f1a: the F1 of right options over all; 0 where none is right and none is answered so
+    f1a: the F1 of right options over all; 0 if none is right and none is answered so
     exact: the share of questions whose options are all answered right (SuperGLUE's EM)
     questions: [Q, 4], of each how many options are right and answered so, are answered so, are right; 1 where all are
               answered right
@@ -162,7 +162,7 @@ def option_scores(questions: npt.ArrayLike) -> dict[str, float]:
 
 
 def correlations(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str, float]:
-    """Pearson's and Spearman's correlation, in [-1, 1]; 0 where one side is always the same.
+    """Pearson's and Spearman's correlation, in [-1, 1]; 0 if one side is always the same.
 
     STS-B is judged by the two (GLUE, Wang et al. 2018, section 2.2). Spearman's is Pearson's of the ranks, where equal
     values share the mean of theirs.
@@ -199,7 +199,7 @@ MOST_NUMBERED_CLASSES = 20  # more whole numbers may be scores
 
 
 class TextExample(NamedTuple):
-    """A text, or two. label: None where it is unknown; beside: values of the further columns, in their order"""
+    """A text, or two. label: None if it is unknown; beside: values of the further columns, in their order"""
 
     text: str
     second: str | None
@@ -298,7 +298,7 @@ class TextTask(Task):
         }
 
     def items(self, examples: Sequence[TextExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Return one sequence each. Raises InputError where some have a second text and others none."""
+        """Return one sequence each. Raises InputError if some have a second text and others none."""
         seconds = [example.second or "" for example in examples] if _are_pairs(examples) else None
         encodings = encoder.encode([example.text for example in examples], seconds)
         return [
@@ -355,7 +355,7 @@ class TaughtTask(TextTask):
         return term._replace(weight=1 - self.teacher_weight), Term(TEACHER, self.teacher_weight, term.has_rights)
 
     def check_teacher(self, teacher: "TaughtTask") -> None:
-        """Raise InputError where the teacher has learnt something else."""
+        """Raise InputError if the teacher has learnt something else."""
         for name in ("kind", "numeric", "categorical", "multi_label"):
             theirs, ours = getattr(teacher, name, None), getattr(self, name, None)
             if theirs != ours:
@@ -410,7 +410,7 @@ class ClassesTask(TaughtTask):
         return LABELS if self.multi_label else LABEL
 
     def check_teacher(self, teacher: TaughtTask) -> None:
-        """Raise InputError where the teacher has learnt something else, or other classes."""
+        """Raise InputError if the teacher has learnt something else, or other classes."""
         super(ClassesTask, self).check_teacher(teacher)
         assert isinstance(teacher, ClassesTask), "of the same task"
         more, fewer = {*teacher.labels} - {*self.labels}, {*self.labels} - {*teacher.labels}
@@ -448,7 +448,7 @@ class ClassesTask(TaughtTask):
         return np.array([self.labels.index(label) if label in self.labels else IGNORED], np.int64)
 
     def fitted(self, examples: Sequence[TextExample], where: str) -> Self:
-        """Return the task with the names of the classes. Raises InputError where the labels are not classes."""
+        """Return the task with the names of the classes. Raises InputError if the labels are not classes."""
         met = {name for example in examples for name in self._names(example.label)}
         names = self.labels or tuple(sorted(met))
         if not self.labels and not self.numbers_are_classes:
@@ -560,7 +560,7 @@ class NumberTask(TaughtTask):
         return np.array([label], np.float32)
 
     def fitted(self, examples: Sequence[TextExample], where: str) -> Self:
-        """Return the task with what further columns are like. Raises InputError where all numbers are one."""
+        """Return the task with what further columns are like. Raises InputError if all numbers are one."""
         if len({example.label for example in examples}) < 2:
             raise InputError(
                 f"{where}: every row has the number {examples[0].label:g}: there is nothing to learn. Is it "
@@ -592,7 +592,7 @@ class NumberTask(TaughtTask):
 
 
 def _check_numbers(names: Sequence[str], where: str) -> None:
-    """Raise InputError where labels may be meant as numbers: all are, and some have fractions, or they are many."""
+    """Raise InputError if labels may be meant as numbers: all are, and some have fractions, or they are many."""
     values = [as_number(name) for name in names]
     numbers = sorted(number for number in values if number is not None)
     fractions = any(not number.is_integer() for number in numbers)
@@ -605,7 +605,7 @@ def _check_numbers(names: Sequence[str], where: str) -> None:
 
 
 def _are_pairs(examples: Sequence[TextExample], where: str = "The file") -> bool:
-    """Tells whether examples have a second text. Raises InputError where some have one and others none."""
+    """Tells whether examples have a second text. Raises InputError if some have one and others none."""
     pairs = sum(example.second is not None for example in examples)
     if 0 < pairs < len(examples):
         raise InputError(

@@ -225,7 +225,7 @@ class VectorTask(Task):
         return 0
 
     def begun(self, sentences: SentenceFolder) -> Self:
-        """Return the task with what it leaves to the folder of its model. Raises InputError where they do not fit."""
+        """Return the task with what it leaves to the folder of its model. Raises InputError if they do not fit."""
         if not self.shared and (sentences.steps or any(sentences.prompts.values())):
             raise InputError(
                 f"{sentences.folder} has prompts, or modules after its pooling, and a model with two encoders keeps "
@@ -330,7 +330,7 @@ class SimilarityTask(VectorTask):
         return Unusable("unknown label", f"{example.label!r:.60} is none of {listed(self.labels)}")
 
     def fitted(self, examples: Sequence[VectorExample], where: str) -> Self:
-        """With the range of scores, or the names of classes. Raises InputError where there is nothing to learn."""
+        """With the range of scores, or the names of classes. Raises InputError if there is nothing to learn."""
         met = {example.label for example in examples}
         if self.loss == "in-batch" and len(met) > 1:
             raise InputError(
@@ -461,7 +461,7 @@ class RetrievalTask(VectorTask):
         return VectorExample(*texts_of(values, "query", "positive"))
 
     def fitted(self, examples: Sequence[VectorExample], where: str) -> Self:
-        """Return the task as it is. Raises InputError where a query has no other passage to choose from."""
+        """Return the task as it is. Raises InputError if a query has no other passage to choose from."""
         if len({text for example in examples for text in example.texts[1:]}) < 2:
             raise InputError(f"{where} has only one passage: there is nothing to compare it with. Give more.")
         return self

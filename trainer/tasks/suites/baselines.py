@@ -184,10 +184,10 @@ def verdict(
     p: float | None = None,
     shown: Callable[[float], str] = short,
 ) -> str:
-    """Return in a sentence that a model has learnt nothing, or no more than words say; "" where it has.
+    """Return in a sentence that a model has learnt nothing, or no more than words say; "" if it has.
 
-    usual, words: the score of one answer to everything and of a bag of words; None where it is not known
-    p:            of the test whether model and one answer differ; None where it was not made
+    usual, words: the score of one answer to everything and of a bag of words; None if it is not known
+    p:            of the test whether model and one answer differ; None if it was not made
 
     >>> verdict("accuracy", 0.6, 0.6, None)
     'learnt nothing: accuracy 0.6 is not above the 0.6 of one answer to everything'

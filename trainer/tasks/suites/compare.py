@@ -28,7 +28,7 @@ class ComparedTask:
     first, second:   scores of the median runs
     p:               on examples; None where the metric cannot be drawn again
     adjusted:        the same by Holm, of all that were compared
-    over_seeds:      of the means over seeds; None where there is one seed
+    over_seeds:      of the means over seeds; None if there is one seed
     """
 
     task: str
@@ -77,7 +77,7 @@ class SuiteComparison:
 def compared(
     suite: Suite, names: tuple[str, str], first: Found, second: Found, is_control: bool = False
 ) -> SuiteComparison:
-    """Compare every split that counts for its task. Raises InputError where the two did not answer the same."""
+    """Compare every split that counts for its task. Raises InputError if the two did not answer the same."""
     comparisons = [
         _compared(task, split, suite.seeds, first, second)
         for task in suite.tasks
@@ -117,7 +117,7 @@ def difference(one: JudgedSplit, other: JudgedSplit, metric: str) -> float | Non
 
 
 def check_same(what: str, one: JudgedSplit, other: JudgedSplit) -> None:
-    """Raise InputError where two models did not answer the same examples."""
+    """Raise InputError if two models did not answer the same examples."""
     if one.examples != other.examples or len(one.rows) != len(other.rows):
         raise InputError(
             f"{what}: one model answered {one.examples:,} examples and the other {other.examples:,} of the same file: "

@@ -65,9 +65,9 @@ class JudgedSplit:
     sha256:    of the file that was answered
     version:   of what is written of an answer and how it is scored
     examples:  that were answered; unusable: records that could not be
-    scores:    by name; none where there are no labels
+    scores:    by name; none if there are no labels
     majority, words: the same of the baselines, one answer to everything and a bag of words, where these are known
-    p_majority, p_words: of the test whether the two differ by the split's first metric; None where it cannot be made
+    p_majority, p_words: of the test whether the two differ by the split's first metric; None if it cannot be made
     statistic: how a score comes from rows; "" where rows are none
     columns:   of "means", the metric of each column of the rows
     classes:   of "classes" and "labels", how many there are
@@ -216,7 +216,7 @@ def write_judged(path: Path, judged: JudgedSplit) -> None:
 
 
 def read_judged(path: Path) -> JudgedSplit | None:
-    """Read what `write_judged` wrote; None where there is nothing. Raises InputError where it is incomplete."""
+    """Read what `write_judged` wrote; None if there is nothing. Raises InputError if it is incomplete."""
     if not path.is_file():
         return None
     try:

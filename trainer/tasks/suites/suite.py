@@ -285,7 +285,7 @@ def _split(dataset: FoundSet, split: str, name: str, metrics: tuple[str, ...] = 
 
 
 def _also(name: str, root: Path, where: str) -> Iterator[SuiteSplit]:
-    """Yield the splits of another set that a task's model answers. Raises InputError where its files are missing."""
+    """Yield the splits of another set that a task's model answers. Raises InputError if its files are missing."""
     entry = published_set(name)
     wanted = {split for layout in entry.layouts for split in layout.files} - {TRAIN}
     dataset = _published(name, root, where, [DEV] if DEV in wanted else [TEST])
@@ -395,7 +395,7 @@ class SuiteRun:
 
     @property
     def waiting(self) -> list[SuiteSplit]:
-        """The splits that are still to be answered. Raises InputError where what there is is incomplete."""
+        """The splits that are still to be answered. Raises InputError if what there is is incomplete."""
         return [split for split in self.splits if not is_judged(self, split)]
 
 
@@ -427,14 +427,14 @@ def runs_of(suite: Suite, model: Path, output: Path, first_weights: bool = False
 
 
 def is_judged(run: SuiteRun, split: SuiteSplit) -> bool:
-    """Tells whether a split was answered, as it is now, by this version. Raises InputError where that is incomplete."""
+    """Tells whether a split was answered, as it is now, by this version. Raises InputError if that is incomplete."""
     judged = read_judged(run.judged(split))
     is_now = judged is not None and (judged.version, judged.sha256) == (VERSION, digest_of(split))
     return is_now and run.answers(split).is_file()
 
 
 def check_judged(run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> None:
-    """Raise InputError where the answers to a split lack the metric by which it is judged."""
+    """Raise InputError if the answers to a split lack the metric by which it is judged."""
     if split.labelled and split.metrics[0] not in judged.scores:
         raise InputError(
             f"The task {run.task} has no {split.metrics[0]} of {split.name}: name `metrics` of "
@@ -449,7 +449,7 @@ def digest_of(split: SuiteSplit) -> str:
 
 
 def model_digest(model: Path) -> str:
-    """Return the digest of a model's files that decide its answers. Raises InputError where it has no weights."""
+    """Return the digest of a model's files that decide its answers. Raises InputError if it has no weights."""
     files = [path for pattern in DECIDING for path in sorted(model.glob(pattern))]
     if not any(path.suffix == ".safetensors" for path in files):
         raise InputError(

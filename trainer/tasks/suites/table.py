@@ -34,9 +34,9 @@ class SuiteRow:
 
     scores:   by seed, in the suite's order
     run:      the seed of the task's median run
-    interval: of that run's score, over its examples; None where it cannot be drawn
+    interval: of that run's score, over its examples; None if it cannot be drawn
     majority, words: of one answer to everything and of a bag of words; None where that is not known
-    p:        of the test whether the first metric's score differs from the majority's; None where it was not made
+    p:        of the test whether the first metric's score differs from the majority's; None if it was not made
     """
 
     task: str

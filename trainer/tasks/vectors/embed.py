@@ -127,7 +127,7 @@ def _tables(path: Path) -> Iterator[pa.Table]:
 def vector_parts(output: Path, asked: Mapping[str, Any], schema: pa.Schema) -> Iterator[VectorParts]:
     """Open the parts that the same run left when it ended, or none.
 
-    asked: what must be the same, as JSON. Raises InputError where another process makes the same file.
+    asked: what must be the same, as JSON. Raises InputError if another process makes the same file.
     """
     folder, ended_well = to_unfinished_path(output, is_only_writer=True), False
     with ExitStack() as own:
@@ -148,7 +148,7 @@ def vector_parts(output: Path, asked: Mapping[str, Any], schema: pa.Schema) -> I
 
 
 def _read(path: Path) -> Any:
-    """Return the content of a file of ours; None where it is missing or incomplete."""
+    """Return the content of a file of ours; None if it is missing or incomplete."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -111,7 +111,7 @@ class VectorFile:
     """
 
     def __init__(self, path: Path, name: str = "") -> None:
-        """Open the file. name: for one made in passing. Raises InputError where it is not a file of vectors."""
+        """Open the file. name: for one made in passing. Raises InputError if it is not a file of vectors."""
         self.path, self.name = path, name or str(path)
         try:
             self._file = pq.ParquetFile(path)

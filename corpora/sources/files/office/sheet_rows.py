@@ -46,7 +46,7 @@ class SheetRows:
                     yield self._record(row, piece.file, sheet, fields, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The row as JSON; b"" where there is none."""
+        """The row as JSON; b"" if there is none."""
         with self.opened(file) as sheets:
             rows = (row for sheet in sheets if sheet.number == locator.stream for row in sheet.rows)
             return next((row_json(row) for row in rows if row.number == locator.offset), b"")

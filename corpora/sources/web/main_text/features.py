@@ -164,7 +164,7 @@ def own_marks(tag: str, attributes: str) -> int:
 
 
 def first_class(attributes: str) -> str:
-    """The first of the classes that attributes give; "" where they give none."""
+    """The first of the classes that attributes give; "" if they give none."""
     values = ("".join(values).split() for name, *values in ATTRIBUTE.findall(attributes) if name.lower() == "class")
     return next((words[0] for words in values if words), "")
 
@@ -422,7 +422,7 @@ def _places(sizes: Sizes, depths: Int64s) -> list[Float64s]:
 
 
 def _marked(sizes: Sizes, around: Int64s) -> Float64s:
-    """Of each mark whether the block has it; then the share of the page's text with it, or -1 where not."""
+    """Of each mark whether the block has it; then the share of the page's text with it, or -1 if not."""
     has = around[sizes.nodes] >> SHIFTS & 1
     carried = (has @ sizes.lengths) / sizes.text_sum[-1]
     return np.concatenate((has, np.where(has > 0, carried[:, None], -1.0)))
@@ -522,7 +522,7 @@ def _plain(script: str) -> str:
 
 
 def _neighbors(sizes: Sizes) -> Float64s:
-    """Length, links and element of the blocks beside; -1 where there is none."""
+    """Length, links and element of the blocks beside; -1 if there is none."""
     beside = np.full((3, len(sizes.own) + 4), -1.0)
     beside[:, 2:-2] = sizes.lengths, np.diff(sizes.link_sum) / sizes.lengths, sizes.own
     return np.concatenate([beside[:, start : start + len(sizes.own)] for start in (0, 1, 3, 4)])

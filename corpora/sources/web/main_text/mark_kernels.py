@@ -43,7 +43,7 @@ PRIME = 0x100000001B3
 class MarkTable(NamedTuple):
     """Words to look for, letter by letter: a node for each of their beginnings.
 
-    after: of each node, the one that follows it by the code of the next letter; 0 where none does
+    after: of each node, the one that follows it by the code of the next letter; 0 if none does
     ends:  of each node, whether `gives` or `never` have something
     gives: of each node, the marks of the words that end there, by what must stand before (times 3) and after; of the
            name of an attribute, what its value is and, at 1, the mark that it gives itself
@@ -125,7 +125,7 @@ def _value(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
 
 @kernel
 def _exact(data: Bytes, start: int, stop: int, table: MarkTable, node: int) -> int:
-    """The node that a whole word comes to, 0 for one that is not in the table; -1 where it is not ASCII."""
+    """The node that a whole word comes to, 0 for one that is not in the table; -1 if it is not ASCII."""
     for at in range(start, stop):
         if data[at] >= 0x80:
             return -1
@@ -195,7 +195,7 @@ def carry_down(
     parents: Int64s, held: Int64s, own: Int64s, repeats: Bools, most: float, neutral: int, carried: Int64s
 ) -> None:
     """Fill rows of `carried`, of each element: its depth; the marks of it and of what is around it; the nearest element
-    from it on outwards that has marks against text, one for it, and one that repeats; -1 where there is none.
+    from it on outwards that has marks against text, one for it, and one that repeats; -1 if there is none.
 
     held: characters of prose in each element; most: of one that marks other than `neutral` do not come down from
     """

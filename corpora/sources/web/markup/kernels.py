@@ -63,7 +63,7 @@ class ScannedPage(NamedTuple):
     rules:  of each of these names, what it means; at last of any other
     names:  of each name its first and last place in `data`, the next one in its place of `chains`, its digest, and the
             innermost level at which an element of it is open
-    chains: the newest name of those that have its place; -1 where there is none; a power of two of them
+    chains: the newest name of those that have its place; -1 if there is none; a power of two of them
     tokens: what it does, the number of its name, the first and last place of its text or attributes
     """
 
@@ -96,7 +96,7 @@ class PageTable(NamedTuple):
 
 @kernel
 def _find(data: Bytes, wanted: int, at: int, stop: int) -> int:
-    """The next place of a byte; -1 where there is none."""
+    """The next place of a byte; -1 if there is none."""
     eight = ONES * np.uint64(wanted)
     while at + 8 <= stop:
         word = load8(data, at) ^ eight
@@ -172,7 +172,7 @@ def cut_tokens(page: ScannedPage, begin: int, last: int, most_elements: int) -> 
     """Cut a page into tags and the text between them; returns DONE, UNSURE or TOO_MANY.
 
     begin: where the page begins
-    last:  the place of its last ">", after which no tag ends; -1 where there is none
+    last:  the place of its last ">", after which no tag ends; -1 if there is none
     """
     data, rules, names, chains, tokens, state = page
     at, unknown = _0, len(rules) - 1
@@ -311,7 +311,7 @@ def _may_hide(data: Bytes, start: int, stop: int) -> bool:
 
 @kernel
 def _raw_end(data: Bytes, name: int, name_stop: int, at: int, last: int) -> int:
-    """The end tag of an element whose content is not text of the page; -1 where there is none."""
+    """The end tag of an element whose content is not text of the page; -1 if there is none."""
     size = name_stop - name
     while True:
         at = _find(data, _LESS, at, last)

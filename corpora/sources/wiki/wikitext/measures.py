@@ -70,7 +70,7 @@ _COMPOUND = {"ftin": ("ft", "in"), "stlb": ("st", "lb"), "lboz": ("lb", "oz"), "
 
 @lru_cache(maxsize=1024)
 def unit_of(name: str) -> MeasureUnit | None:
-    """The unit of a name, composed where it has to be; None where it is not known.
+    """The unit of a name, composed where it has to be; None if it is not known.
 
     >>> [unit_of(name).symbol for name in ("GW", "koilbbl/d", "kg/m3")], unit_of("parsnip")
     (['GW', 'kbbl/d', 'kg/m³'], None)
@@ -262,7 +262,7 @@ def _one(symbol: str) -> str:
 
 
 def _compound(number: str, rest: list[str], named: Named) -> str | None:
-    """`{{convert|5|ft|10|in|cm}}`: units of one measure, each in those before it; None where they are none."""
+    """`{{convert|5|ft|10|in|cm}}`: units of one measure, each in those before it; None if they are none."""
     parts, at = [(number, rest[0])], 1
     while at + 1 < len(rest) and _parse(rest[at]) and rest[at + 1] in UNITS:
         parts.append((rest[at], rest[at + 1]))
