@@ -25,7 +25,7 @@ from corpora.sources.bytes.faults import BadRecord
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import AUTO, Lines
 from corpora.sources.bytes.unchanged import states_of
-from corpora.sources.contract import RawFile, Slice, Tally, split_glob, whole_file
+from corpora.sources.contract import RawFile, Slice, Tally, slice_whole_file, split_glob
 from corpora.sources.files import parquet
 from corpora.sources.files.endings import JSON_ENDINGS, SHEET_ENDINGS
 from corpora.sources.files.fields import look_up, names_of, settled
@@ -35,7 +35,7 @@ from corpora.sources.files.json_lines import QUOTE, find_values, first_bytes, pi
 from corpora.sources.files.json_spans import ABSENT
 from corpora.sources.files.source import FilesSource
 from corpora.sources.files.tables import TextTable
-from corpora.sources.passed_over import FileGroup, absolute, look
+from corpora.sources.passed_over import FileGroup, count_files, to_absolute
 from corpora.store.manifest import ManifestAddress
 from corpora.store.places.address import is_object_address
 from corpora.store.places.place import Place
@@ -114,12 +114,12 @@ def inputs_of(inputs: Sequence[str], text: str, within: str, id: str) -> Inputs:
         if not text and (names := guess_text(source, raw).names):
             source = replace(source, fields={"text": names})
         for file in raw:
-            cut = [whole_file(file)] if _is_table(source, file) else source.slices(file)
+            cut = [slice_whole_file(file)] if _is_table(source, file) else source.slices(file)
             pieces += [
                 InputPiece(name=file.path, size=each.stop - each.start, source=source, where=each, within=within, id=id)
                 for each in cut
             ]
-        not_read += look(source, raw, {absolute(path) for path in states}).passed_over
+        not_read += count_files(source, raw, {to_absolute(path) for path in states}).passed_over
     return Inputs(pieces=pieces, states=states, not_read=not_read)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from corpora.errors import InputError
 from corpora.generic_types import Json, Tell
 from corpora.sources.contract import StatCache
-from corpora.sources.passed_over import Looked
+from corpora.sources.passed_over import FileCounts
 from corpora.store.places.files import explain_disk_error, replace_file
 from flows.recipes.guessed_fields import chosen_line, fitted_line
 from flows.recipes.lock import ResolvedLock, read_lock, resolve, write_lock
@@ -116,7 +116,7 @@ def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
 def describe_inputs(
     recipe: Recipe,
     resolved: ResolvedLock,
-    looked_lines: Callable[[Mapping[str, Looked], str], list[str]] = looked_lines,
+    looked_lines: Callable[[Mapping[str, FileCounts], str], list[str]] = looked_lines,
 ) -> list[str]:
     """Return the lines about a run's raw files: how many there are, which are new, and what is passed over.
 
