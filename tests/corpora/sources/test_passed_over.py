@@ -96,7 +96,9 @@ def test_of_a_glob_what_it_matches_is_given(tmp_path: Path) -> None:
 
 def test_what_another_source_reads_and_the_store_are_not_passed_over(tmp_path: Path) -> None:
     _put(tmp_path, "a.txt", "b.mbox", "store/documents/x/manifest.json")
-    found = _look(_files(tmp_path), read_by_others=[str(tmp_path / "b.mbox")], is_excluded=(tmp_path / "store").samefile)
+    found = _look(
+        _files(tmp_path), read_by_others=[str(tmp_path / "b.mbox")], is_excluded=(tmp_path / "store").samefile
+    )
     assert found.passed_over == ()
 
 
