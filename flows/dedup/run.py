@@ -3,22 +3,8 @@ are not held.
 
 Promise: what is written is whole or not there. The result depends on the rows, their order and the settings, not on
 the number of workers.
-
-The rows that stay, and the removed ones with the reason: Parquet or JSON lines, with all columns as they came.
-
-Promises: rows keep their order. JSON lines from JSON lines are the very lines, a removed one with more fields. Of a
-removed row is written whose copy it is, how similar the two are and which share of its shingles the survivor lacks.
-Cost: reading, and compressing what stays. Memory: a chunk.
-
-The recall on planted pairs: copies of the very texts, edited to be similar by a known share, and how many are found.
-
-A share of a text's words is replaced so that about .80 to .95 of its shingles stay in common; the exact similarity of
-each pair is then counted. Found is a pair of at least the threshold that shares a band, for verification finds all of
-these. Beside it is what the curve of the bands promises for the very similarities.
-Cost: about a millisecond a text. Seeded: the same texts give the same pairs.
 """
 
-import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -26,45 +12,51 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from json.encoder import encode_basestring
 from pathlib import Path
 from shutil import disk_usage
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from corpora.duplicates.signatures import compute_band_keys, compute_probability, compute_signatures, name_key_columns
+from corpora.duplicates.signatures import compute_probability, name_key_columns
 from corpora.duplicates.survivors import DuplicateSettings
-from corpora.duplicates.verify import ShingleSets, build_shingle_sets, compute_overlaps
+from corpora.duplicates.verify import ShingleSets
 from corpora.errors import InputError
 from corpora.generic_types import Result
-from corpora.kernels.arrays import Bools, Int32s, Int64s
-from corpora.sources.bytes.unchanged import changed_words, unchanged
+from corpora.kernels.arrays import Int32s, Int64s
+from corpora.sources.bytes.unchanged import unchanged
 from corpora.sources.contract import readable
-from corpora.sources.files.parquet import batch_rows, row_json
 from corpora.sources.passed_over import FileGroup
 from corpora.store.places.files import put_file
 from corpora.store.scratch import ScratchTable, open_scratch_file, open_scratch_table
 from corpora.store.settings import check_choice
-from flows.dedup.columns import ADDED, Kinds, column, merged, schema_of
-from flows.dedup.held_shingles import HeldShingles
+from flows.dedup.columns import ADDED, merged
 from flows.dedup.inputs import (
     InputPiece,
     Inputs,
-    RowChunk,
-    chunks,
     inputs_of,
     inputs_of_corpus,
-    is_lines,
-    names_of_text,
 )
-from flows.dedup.judge import CUT, EMPTIED, EXACT, HAS_COPIES, NEAR, REASONS, UNREAD, RowVerdicts, judge
-from flows.dedup.parts import PARTS, PartCuts, copied, cut_chunk, parts_of
+from flows.dedup.judge import (
+    CUT,
+    EMPTIED,
+    EXACT,
+    HAS_COPIES,
+    NEAR,
+    REASONS,
+    UNREAD,
+    Recall,
+    RowVerdicts,
+    judge,
+    planted_recall,
+)
+from flows.dedup.output import Fate, write_rows
+from flows.dedup.parts import PARTS, PartCuts, copied, parts_of
 from flows.dedup.sketches import (
     HAS_TEXT,
     NO_TEXT,
+    HeldShingles,
     Sketch,
     SketchSettings,
     joined,
@@ -74,184 +66,6 @@ from flows.dedup.sketches import (
 )
 from flows.export.exported import scratch_beside
 from trainer.complete_folders import check_output, put_folder
-
-REASON = [*ADDED].index("reason")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fate:
-    """What was decided about the rows of one piece.
-
-    added: the columns of `ADDED`, of the removed rows and those of which parts are cut out
-    """
-
-    kept: Bools
-    cuts: PartCuts
-    added: pa.RecordBatch
-
-
-def added_names(kinds: Kinds) -> list[str]:
-    """The names of the added columns; one that the rows have already gets an underscore.
-
-    >>> added_names({"reason": pa.string(), "text": pa.string()})[1:3]
-    ['row', 'reason_']
-    """
-    names = []
-    for name in ADDED:
-        while name in kinds:
-            name += "_"
-        names.append(name)
-    return names
-
-
-def write_rows(pieces: Sequence[tuple[InputPiece, Fate]], kinds: Kinds, kept: Path, removed: Path) -> None:
-    """Write the rows of some pieces to two files, of JSON lines where they end so. Raises InputError, OSError."""
-    schema = schema_of(kinds)
-    added = pa.schema(list(zip(added_names(kinds), ADDED.values(), strict=True)))
-    with ExitStack() as files:
-        stay = files.enter_context(_Writer(kept, schema))
-        gone = files.enter_context(_Writer(removed, pa.schema([*schema, *added])))
-        for piece, fate in pieces:
-            before = before_cut = num_rows = 0
-            touched = fate.cuts.touched
-            wanted = touched if kept.suffix == ".jsonl" and is_lines(piece) else None
-            for chunk in chunks(piece, wanted, with_fields=True):
-                here = slice(chunk.first, chunk.first + len(chunk.texts))
-                rows, edited = np.flatnonzero(fate.kept[here]), np.flatnonzero(touched[here])
-                others = np.flatnonzero(~fate.kept[here] | touched[here])
-                left = taken = chunk
-                if len(edited):
-                    left, taken, used = cut_chunk(chunk, edited, fate.cuts, before_cut, names_of_text(piece))
-                    before_cut += used
-                if len(rows):
-                    stay.write(left, rows, kinds)
-                if len(others):
-                    gone.write(taken, others, kinds, fate.added.slice(before, len(others)).rename_columns(added.names))
-                    before += len(others)
-                num_rows += len(chunk.texts)
-            if num_rows != len(fate.kept):
-                raise InputError(changed_words(Path(piece.name)))
-
-
-class _Writer:
-    """One file of rows, which is there from the beginning, with no rows where none are written."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._lines = path.suffix == ".jsonl"
-        path.parent.mkdir(exist_ok=True)
-        self._file: Any = path.open("wb") if self._lines else pq.ParquetWriter(path, schema, compression="zstd")
-
-    def __enter__(self) -> "_Writer":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def write(self, chunk: RowChunk, rows: Int64s, kinds: Kinds, told: pa.RecordBatch | None = None) -> None:
-        """Write some rows of a chunk. told: more columns of these rows."""
-        if self._lines:
-            self._file.write(b"".join(_lines(chunk, rows, told)))  # at once: a removed line is no system call
-            return
-        fields: Any = chunk.fields
-        if isinstance(fields, pa.RecordBatch):
-            fields = fields if len(rows) == fields.num_rows else fields.take(pa.array(rows))
-        else:
-            fields = [fields[row] for row in rows.tolist()]
-        columns = [column(fields, name, kinds) for name in kinds]
-        self._file.write_batch(
-            pa.RecordBatch.from_arrays([*columns, *(told.columns if told is not None else ())], schema=self._schema)
-        )
-
-
-def _lines(chunk: RowChunk, rows: Int64s, told: pa.RecordBatch | None) -> Iterator[bytes]:
-    if told is None and chunk.raw is not None:
-        yield chunk.raw.take(rows).joined()
-        return
-    own = _own_lines(chunk, rows)
-    if told is None:
-        yield from (line + b"\n" for line in own)
-        return
-    for line, reason, fields in zip(own, told.column(REASON).to_pylist(), _as_json(told), strict=True):
-        if reason == UNREAD and chunk.raw is not None:
-            line = row_json({"raw": line.decode(errors="backslashreplace")})
-        head = line[:-1].rstrip()
-        yield head + (b"" if head.endswith(b"{") else b", ") + fields + b"}\n"
-
-
-def _own_lines(chunk: RowChunk, rows: Int64s) -> Iterator[bytes]:
-    """The lines that some rows are, or else become."""
-    if chunk.raw is not None:
-        return (chunk.raw[row].strip() for row in rows.tolist())
-    batch = chunk.fields.take(pa.array(rows)) if isinstance(chunk.fields, pa.RecordBatch) else None
-    fields = [row for row, _ in batch_rows(batch)] if batch is not None else [chunk.fields[at] for at in rows.tolist()]
-    return (row_json(dict(each or {})) for each in fields)
-
-
-def _as_json(told: pa.RecordBatch) -> list[bytes]:
-    """The fields of each row, as an object of JSON has them inside.
-
-    >>> _as_json(pa.RecordBatch.from_pydict({"reason": ["a", None], "row": [7, 8]}))
-    [b'"reason": "a", "row": 7', b'"reason": null, "row": 8']
-    """
-    fields = []
-    for name, values in zip(told.schema.names, told.columns, strict=True):
-        key, write = encode_basestring(name), encode_basestring if pa.types.is_string(values.type) else repr
-        fields.append([f"{key}: {'null' if value is None else write(value)}" for value in values.to_pylist()])
-    return [", ".join(row).encode() for row in zip(*fields, strict=True)]
-
-
-EDITED = 4  # copies of a text
-SEED = 42
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recall:
-    """How many planted pairs of at least the threshold there are, the shares found and promised."""
-
-    pairs: int
-    found: float
-    theory: float
-
-
-def planted_recall(texts: Sequence[str], settings: DuplicateSettings) -> Recall:
-    """Plant edited copies of texts, and look for them."""
-    draw = random.Random(SEED)
-    top = settings.threshold + 0.75 * (1 - settings.threshold)
-    originals = pa.array(texts, pa.large_string())
-    sizes = np.diff(build_shingle_sets(originals, settings.shingle_words).offsets)
-    sources = [row for row in range(len(texts)) for _ in range(EDITED)]
-    copies = pa.array(
-        [
-            _edited(texts[row], int(sizes[row]), draw.uniform(settings.threshold, top), settings.shingle_words, draw)
-            for row in sources
-        ],
-        pa.large_string(),
-    )
-    both = pa.concat_arrays([originals, copies])
-    sets = build_shingle_sets(both, settings.shingle_words)
-    left, right = np.array(sources, np.int64), len(texts) + np.arange(len(sources))
-    overlaps = compute_overlaps(sets.values, sets.offsets, left, right)
-    similar = overlaps.intersection / np.maximum(overlaps.union, 1)
-    chosen = np.flatnonzero((similar >= settings.threshold) & (similar < 1))
-    if not len(chosen):
-        return Recall(pairs=0, found=0.0, theory=0.0)
-    keys = compute_band_keys(compute_signatures(both, settings.signature).signature, settings.band)
-    found = (keys[left[chosen]] == keys[right[chosen]]).any(axis=1)
-    promised = [compute_probability(float(similarity), settings.bands, settings.rows) for similarity in similar[chosen]]
-    return Recall(pairs=len(chosen), found=float(found.mean()), theory=float(np.mean(promised)))
-
-
-def _edited(text: str, num_shingles: int, similarity: float, words: int, draw: random.Random) -> str:
-    """A text of which about this share of all shingles, of both texts, is in common."""
-    units, joint = text.split(), " "
-    if 2 * len(units) < num_shingles:  # a script without spaces: a character is a word
-        units, joint = list(text), ""
-    edits = round(num_shingles * (1 - similarity) / (words * (1 + similarity)))
-    for place in draw.sample(range(len(units)), min(edits, len(units))):
-        units[place] = f"q{draw.randrange(10**6)}q" if joint else chr(draw.randrange(0x4E00, 0x9FA0))
-    return joint.join(units)
-
 
 KEEPS = ("first", "longest", "none")
 ALONE_BYTES = 32_000_000  # from which on worker processes are worth their start

@@ -3,11 +3,16 @@
 A row without words is known by the bytes of its text, as every row is where only equal bytes count. The rows of
 different groups never meet: the hash of a row's group is mixed into its keys and hashes.
 Cost: reading, and 3 ns a byte of text. Memory: a chunk; of the longest text 20 times its bytes.
+
+The shingles of the first rows are held in a scratch file, so that no text is read again for them: while rows are
+sketched in this process, as long as there is room. Shingles of rows that turn out to share no band are held in vain.
+Cost: 8 bytes a shingle on disk, 2 ns a byte of text. Memory: a block.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,17 +22,19 @@ from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
 from corpora.duplicates.signatures import compute_band_keys, compute_signatures, compute_text_keys, name_key_columns
 from corpora.duplicates.survivors import DuplicateSettings
-from corpora.duplicates.verify import ShingleSets, build_shingle_sets
-from corpora.kernels.arrays import Bools, Int32s, UInt64s
+from corpora.duplicates.verify import ShingleSets, build_shingle_sets, sort_sets
+from corpora.kernels.arrays import Bools, Int32s, Int64s, UInt64s
 from corpora.kernels.hashing import GOLDEN_RATIO
 from corpora.sources.files.fields import look_up
 from corpora.sources.files.parquet import values_of
+from corpora.store.scratch import append_bytes, read_bytes
 from corpora.text.buffers import text_buffers
 from flows.dedup.columns import Kinds, kinds_of, merged
 from flows.dedup.inputs import InputPiece, RowChunk, chunks, is_lines, parquet_schema
 
 HAS_TEXT, NO_TEXT, UNREADABLE = 0, 1, 2
 SAMPLES = 64  # of a chunk, at most about so many texts
+BLOCK_SHINGLES = 1 << 20  # of sets that are read at once, unless one set is larger
 SAMPLE_BYTES = (200, 50_000)  # of a text that copies are made of
 
 
@@ -169,3 +176,36 @@ def sets_of(piece: InputPiece, wanted: Bools, settings: DuplicateSettings) -> Sh
             found.append(build_shingle_sets(chunk.texts.take(pa.array(rows)).fill_null(""), settings.shingle_words))
     sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(each.offsets) for each in found)])
     return ShingleSets(np.concatenate([np.empty(0, np.uint64), *(each.values for each in found)]), np.cumsum(sizes))
+
+
+class HeldShingles:
+    """Shingles in a file of `open_scratch_file` in a folder, of bounded size. rows: how many have theirs here"""
+
+    def __init__(self, file: Any, folder: str, room: int) -> None:
+        self._file, self._folder, self._room = file, folder, room
+        self._is_full = room == 0
+        self.rows = 0
+
+    def add(self, sketch: Sketch) -> None:
+        """Hold the shingles of the next rows, if there is room. Raises InputError if the disk is full."""
+        self._room -= sketch.shingles.nbytes
+        self._is_full = self._is_full or self._room < 0
+        if not self._is_full:
+            append_bytes(self._file, self._folder, sketch.shingles.data.cast("B"))
+            self.rows += len(sketch.num_shingles)
+
+    def sets(self, rows: Int64s, num_shingles: Int32s) -> Iterator[ShingleSets]:
+        """The sets of some ascending rows of those that are held, in blocks. num_shingles: of all rows"""
+        ends = np.concatenate([[0], np.cumsum(num_shingles[: self.rows], dtype=np.int64)])
+        begins, first = ends[rows], 0
+        while first < len(rows):
+            start = int(begins[first])
+            stop = max(first + 1, int(np.searchsorted(begins, start + BLOCK_SHINGLES)))
+            here = rows[first:stop]
+            values = np.empty(int(ends[here[-1] + 1]) - start, np.uint64)
+            read_bytes(self._file, 8 * start, values.data.cast("B"))
+            offsets = np.concatenate([[0], np.cumsum(num_shingles[here], dtype=np.int64)])
+            sets = np.empty(int(offsets[-1]), np.uint64)
+            sort_sets(values, ends[here] - start, ends[here + 1] - start, sets)
+            yield ShingleSets(sets, offsets)
+            first = stop

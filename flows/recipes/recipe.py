@@ -31,7 +31,6 @@ from corpora.store.settings import (
     parse_toml,
 )
 from corpora.store.worker_pool import WorkerLimits
-from flows.recipes.figure_names import figure_names
 from flows.recipes.guessed_fields import Fitted, proposed_next_to
 from flows.recipes.model_and_tasks import OF_START, ModelEntry, TaskEntry, read_model_table, read_tasks
 from flows.recipes.privacy import Privacy, printable
@@ -43,6 +42,7 @@ from flows.recipes.run_settings import (
     RetentionSettings,
     check_engine,
     check_names,
+    figure_names,
     read_bounds,
 )
 from flows.recipes.tables import (

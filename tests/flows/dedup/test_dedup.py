@@ -27,8 +27,7 @@ from corpora.errors import InputError
 from corpora.judging.steps.lines import line_hash
 from corpora.sources.bytes import raw_files
 from corpora.text.shingles import shingle_hashes
-from flows.dedup import columns, held_shingles, parts, run, sketches
-from flows.dedup import run as output
+from flows.dedup import columns, output, parts, run, sketches
 from flows.dedup.run import DedupOutcome, DedupSettings, dedup
 
 LONG = prose(1, 12)
@@ -277,7 +276,7 @@ def test_a_removed_line_is_the_very_line_with_the_reason(tmp_path: Path) -> None
 def test_shingles_are_held_or_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held_bytes: int) -> None:
     """Of no row, of the first ones, of all: fails where a block of sets has those of other rows."""
     monkeypatch.setattr(run, "HELD_BYTES", held_bytes)
-    monkeypatch.setattr(held_shingles, "BLOCK_SHINGLES", 300)
+    monkeypatch.setattr(sketches, "BLOCK_SHINGLES", 300)
     monkeypatch.setattr(raw_files, "BLOCK_BYTES", 300)
     rows = texts(LONG, "?!", prose(11), LONGER, "?!", f"{prose(11)} It rained.", prose(13), LONG.upper())
     kept, removed, _ = run_on(tmp_path, rows, id="id")

@@ -1,7 +1,8 @@
 """Published sets by name: what is learnt from them, and their files as they are published.
 
 A name is looked up in `PUBLISHED`, which `published.toml` holds; with a folder given, `find_published_set` finds the
-files of its splits, packed or not, with the settings to read each. A set that is published in several ways has a layout for
+files of its splits, packed or not, with the settings to read each. A set that is published in several ways has a layout
+for
 each, and the first that has all requested splits is used. Promise: no file is read further than its first line, and
 none is guessed: what is missing is named.
 """
