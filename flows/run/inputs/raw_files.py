@@ -180,6 +180,6 @@ def judged_lines(entry: TaskEntry) -> Iterator[str]:
         unlabelled = [split.file.path for split in task.splits if not split.labelled]
         files = [task.training, *(split.file for split in task.splits)]
         report = check_task(task.task, files, unlabelled=unlabelled, max_length=task.settings.max_length)
-        accepted = report.accepting(entry.settings.accept)
+        accepted = report.accept(entry.settings.accept)
         accepted.check(entry.where)
         yield from (f"{entry.where}: {finding.line}" for finding in accepted.findings)
