@@ -25,7 +25,7 @@ from corpora.sources.bytes.faults import BadRecord
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import AUTO, Lines
 from corpora.sources.bytes.unchanged import states_of
-from corpora.sources.contract import RawFile, Slice, Tally, split_glob, whole_file
+from corpora.sources.contract import RawFile, Slice, Tally, slice_whole_file, split_glob
 from corpora.sources.files import parquet
 from corpora.sources.files.endings import JSON_ENDINGS, SHEET_ENDINGS
 from corpora.sources.files.fields import look_up, names_of, settled
@@ -35,7 +35,7 @@ from corpora.sources.files.json_lines import QUOTE, find_values, first_bytes, pi
 from corpora.sources.files.json_spans import ABSENT
 from corpora.sources.files.source import FilesSource
 from corpora.sources.files.tables import TextTable
-from corpora.sources.passed_over import FileGroup, absolute, look
+from corpora.sources.passed_over import FileGroup, count_files, to_absolute
 from corpora.store.manifest import ManifestAddress
 from corpora.store.places.address import is_object_address
 from corpora.store.places.place import Place
@@ -114,14 +114,14 @@ def find_inputs(paths: Sequence[str], text_column: str, group: str, id_name: str
         if not text_column and (names := guess_text(source, raw).names):
             source = replace(source, fields={"text": names})
         for file in raw:
-            slices = [whole_file(file)] if _is_table(source, file) else source.slices(file)
+            slices = [slice_whole_file(file)] if _is_table(source, file) else source.slices(file)
             pieces += [
                 InputPiece(
                     name=file.path, size=s.stop - s.start, source=source, location=s, group=group, id_name=id_name
                 )
                 for s in slices
             ]
-        unread_files += look(source, raw, {absolute(file) for file in states}).passed_over
+        unread_files += count_files(source, raw, {to_absolute(file) for file in states}).passed_over
     return Inputs(pieces=pieces, file_states=states, unread_files=unread_files)
 
 
