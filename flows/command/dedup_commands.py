@@ -59,7 +59,7 @@ def dedup(
     *inputs, output = paths
     from flows.command.dedup_display import summary
     from flows.dedup.run import DedupSettings, dedup
-    from flows.export.exported import local_target
+    from flows.export.exported import parse_local_target
 
     settings = DedupSettings(
         threshold=threshold,
@@ -72,7 +72,7 @@ def dedup(
         exact_only=exact_only,
         parts=parts,
     )
-    outcome = dedup(inputs, local_target(output), settings, workers or default_workers())
+    outcome = dedup(inputs, parse_local_target(output), settings, workers or default_workers())
     if as_json:
         print_json({"output": output, **asdict(outcome)})
     else:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from corpora.store.places.place import Place
-    from flows.report.compared import Compared
+    from flows.report.compared import RunComparison
     from flows.run.record.figures import Figures
     from flows.run.record.run_record import RunRecord
 
@@ -44,18 +44,18 @@ def diff(
     The figures are those of documents, drops, duplicates, lengths, tokens and losses. A loss is in nats: the mean
     negative natural logarithm of the probability that the model gave the right token.
     """
-    from flows.report.compared import Compared
+    from flows.report.compared import RunComparison
 
     before, after = _two_runs(run, other, store)
-    compared = Compared.of(before.record, before.figures, after.figures)
+    compared = RunComparison.from_figures(before.record, before.figures, after.figures)
     if as_json:
         print_json(_json(before, after, compared))
         return
     say(*_heading(before, after))
-    shown = compared.changes if whole else compared.differing
+    shown = compared.changes if whole else compared.differences
     if shown:
         console.print(_table(compared, shown))
-    if same := len(compared.changes) - len(compared.differing):
+    if same := len(compared.changes) - len(compared.differences):
         from flows.run.record.counts_text import counted
 
         equal = f"{counted(same, 'figure is', 'figures are')} the same."
@@ -115,24 +115,24 @@ def _heading(before: KeptRun, after: KeptRun) -> Iterator[str]:
         yield f"{role:6}  {short}  {record.recipe}, {record.state}, began {when(record.started)}{where}"
 
 
-def _table(compared: "Compared", shown: Any) -> "Table":
+def _table(compared: "RunComparison", shown: Any) -> "Table":
     """Return a table with a line for each figure; those shown first of a run are bold."""
     from rich.text import Text
 
     from flows.command.terminal.tables import plain_table
     from flows.recipes.privacy import printable
-    from flows.report.compared import change_text, figure_text
+    from flows.report.compared import format_change, format_figure
 
     table = plain_table("figure", "before", "after", "change")
     first = {change.name for change in compared.headlines}
     for change in shown:
-        values = (figure_text(value, change.kind, change.unit) for value in (change.before, change.after))
+        values = (format_figure(value, change.kind, change.unit) for value in (change.before, change.after))
         style = "bold" if change.name in first else ""
-        table.add_row(Text(printable(change.name), style), *values, change_text(change))
+        table.add_row(Text(printable(change.name), style), *values, format_change(change))
     return table
 
 
-def _json(before: KeptRun, after: KeptRun, compared: "Compared") -> dict[str, Any]:
+def _json(before: KeptRun, after: KeptRun, compared: "RunComparison") -> dict[str, Any]:
     """Return the comparison for scripts: every figure, with its change and relative change."""
     runs = {
         role: {"run_id": r.record.run_id, "recipe": r.record.recipe, "state": r.record.state,

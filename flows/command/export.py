@@ -40,14 +40,13 @@ def export(
     Parquet files come with a data card and Croissant metadata.
     """
     from flows.command.training.checkpoints import export_onnx, export_step, is_model
-    from flows.export.export import ExportSettings, choose
-    from flows.export.export import export as export_rows
-    from flows.export.exported import local_target
+    from flows.export.export import ExportSettings, choose_artifact, export_artifact
+    from flows.export.exported import parse_local_target
     from flows.export.release_folder import export_release
     from flows.run.record.counts_text import counted
     from flows.run.record.ledger_balance import readable_bytes
 
-    tell, target = teller(as_json), local_target(folder)
+    tell, target = teller(as_json), parse_local_target(folder)
     done: dict[str, Any] = {"artifact": artifact, "folder": str(target), "splits": {}}
     if int8 and not onnx:
         raise InputError("--int8 is of an ONNX file: add --onnx, or leave it out.")
@@ -65,15 +64,17 @@ def export(
         return
     splits = {"splits": tuple(dict.fromkeys(split))} if split else {}
     settings = ExportSettings(file_mib=file_size, **splits)
-    chosen = choose(artifact, kind, name)
-    content = export_rows(chosen, target, settings)
+    chosen = choose_artifact(artifact, kind, name)
+    content = export_artifact(chosen, target, settings)
     unit = "example" if content.has_examples else "document"
     facts: dict[str, dict[str, int]] = {}
     for each in content.splits:
-        files = content.of_split(each)
+        files = content.list_files(each)
         size = sum(file.size_bytes for file in files)
-        facts[each] = {f"{unit}s": content.rows(each), "files": len(files), "bytes": size}
-        tell(f"{each}: {counted(content.rows(each), unit)} in {counted(len(files), 'file')}, {readable_bytes(size)}")
+        facts[each] = {f"{unit}s": content.count_rows(each), "files": len(files), "bytes": size}
+        tell(
+            f"{each}: {counted(facts[each][f'{unit}s'], unit)} in {counted(len(files), 'file')}, {readable_bytes(size)}"
+        )
     tell(f"{chosen.manifest.folder} is in {target}; its README.md describes it.")
     if as_json:
         print_json({**done, "artifact": chosen.manifest.folder, "splits": facts})

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.command.terminal.output import print_json, say
-from flows.maintenance.garbage import Garbage, Policy, clear_store, garbage, look, unneeded
+from flows.maintenance.garbage import Garbage, Retention, clear_store, list_garbage, list_unneeded, scan_store
 from flows.run.addresses import short_folder
 from flows.run.record.counts_text import counted
 from flows.run.record.ledger_balance import readable_bytes
@@ -20,7 +20,7 @@ QUIET_SECONDS = 10.0
 
 def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete: bool, as_json: bool) -> None:
     """Show what goes, or remove it. Raises InputError."""
-    policy = Policy(keep=keep, days=days if days is not None else 0.0 if place.is_local else OBJECT_DAYS)
+    policy = Retention(keep=keep, days=days if days is not None else 0.0 if place.is_local else OBJECT_DAYS)
     if not place.list_files("runs"):
         raise InputError(
             f"No run is on record in {place.to_address('')}, so nobody knows what is needed. Give a store's folder or "
@@ -29,8 +29,8 @@ def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete:
     if delete:
         result = clear_store(place, policy, keep_runs, FreedLine())
     else:
-        seen = look(place, policy)
-        result = garbage(seen, keep_runs, unneeded(seen))
+        seen = scan_store(place, policy)
+        result = list_garbage(seen, keep_runs, list_unneeded(seen))
     if as_json:
         print_json({"deleted": delete, **asdict(result)})
         return

@@ -18,7 +18,7 @@ from flows.command.terminal.display import (
 )
 from flows.command.trace import trace_document, trace_number
 from flows.recipes.lock import Lock
-from flows.report.masked_example import example_masks, labels_of
+from flows.report.masked_example import find_label_kind, get_example_masks
 from flows.run.addresses import RUNS, Artifact, split_address, vocabulary_of, whole_run_id
 from flows.run.record.run_record import (
     DamagedRun,
@@ -61,16 +61,16 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
             shard_set = ShardSet(place, manifest, split)
             for index in range(min(EXAMPLES, len(shard_set))):
                 example = shard_set[index]
-                masks = example_masks(shard_set, example)
-                console.print(show_example(example, vocabulary, masks, labels_of(manifest)))
+                masks = get_example_masks(shard_set, example)
+                console.print(show_example(example, vocabulary, masks, find_label_kind(manifest)))
 
 
 def show_example_trace(console: Console, shards: Artifact, index: int, split: str, raw_lines: int = MOST_LINES) -> None:
     """Show one example, its documents, and the raw bytes they came from."""
     shard_set, traces = trace_number(shards, index, split)
     example = shard_set[index]
-    masks = example_masks(shard_set, example)
-    console.print(show_example(example, vocabulary_of(shards), masks, labels_of(shards.manifest)))
+    masks = get_example_masks(shard_set, example)
+    console.print(show_example(example, vocabulary_of(shards), masks, find_label_kind(shards.manifest)))
     for item in traces:
         console.print(show_trace(item.trace.role, item.trace.document, item.raw, raw_lines))
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from corpora.errors import InputError
 from corpora.store.settings import check_choice
-from flows.export.exported import local_target, new_folder
+from flows.export.exported import open_new_folder, parse_local_target
 from flows.run.addresses import Artifact
 from flows.run.record.counts_text import counted
 from shards.build import SPLITS
@@ -46,11 +46,11 @@ class EpochFiles:
 def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int | None) -> EpochFiles:
     """Write the examples of an epoch to a new folder. Raises InputError."""
     check_choice("--split", split, SPLITS)
-    shard_set, folder = ShardSet(artifact.place, artifact.manifest, split), local_target(to).absolute()
+    shard_set, folder = ShardSet(artifact.place, artifact.manifest, split), parse_local_target(to).absolute()
     if not len(shard_set):
         raise InputError(f"{artifact.manifest.folder} has no {split} example: there is nothing to write.")
     rows = iter_epoch_batches(shard_set, epoch, seed)
-    with new_folder(folder) as new:
+    with open_new_folder(folder) as new:
         written = _write(rows, build_epoch_schema(shard_set), new, f"{split}-epoch-{epoch}")
     return EpochFiles(
         shards=artifact.manifest.folder,

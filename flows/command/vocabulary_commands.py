@@ -121,7 +121,7 @@ def adapt(
     from flows.command.trainer_process import model_folder
     from flows.command.vocabulary_adapt import adapt_vocabulary, count_domain, number_wanted
     from flows.command.vocabulary_display import adaptation_display, find_vocabulary
-    from flows.export.exported import new_folder
+    from flows.export.exported import open_new_folder
     from tokenizers_train.adapting import LETTERS, LETTERS_AND_DIGITS, AdaptSettings
     from trainer.huggingface.vocabulary_rows import adapt_checkpoint, checked_config
 
@@ -132,7 +132,7 @@ def adapt(
     characters = LETTERS_AND_DIGITS if digits else LETTERS
     settings = AdaptSettings(min_count=min_count, characters=characters)
     with ExitStack() as stack:
-        folder = stack.enter_context(new_folder(output))
+        folder = stack.enter_context(open_new_folder(output))
         model = stack.enter_context(model_folder(checkpoint)) if checkpoint else None
         if model is not None:
             checked_config(model, old)

@@ -141,9 +141,11 @@ def find_corpus_inputs(address: str, text_column: str) -> Inputs:
     if "://" not in address and not (path / "corpora").is_dir() and not (path / "manifest.json").is_file():
         return find_inputs([address], text_column, "", "")
     from corpora.views import list_views
-    from flows.export.export import choose  # not above: it knows recipes, the model and the tasks, .6 s of a process
+    from flows.export.export import (
+        choose_artifact,  # not above: it knows recipes, the model and the tasks, .6 s of a process
+    )
 
-    chosen = choose(address, "corpora", None)
+    chosen = choose_artifact(address, "corpora", None)
     source = FilesSource(name=address, path=address)
     pieces = [
         InputPiece(

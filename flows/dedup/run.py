@@ -59,7 +59,7 @@ from flows.dedup.sketches import (
     sketch_chunks,
     sketch_piece,
 )
-from flows.export.exported import scratch_beside
+from flows.export.exported import open_scratch_folder
 from trainer.complete_folders import check_output, put_folder
 
 KEEP_CHOICES = ("first", "longest", "none")
@@ -137,7 +137,7 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
     columns = dict.fromkeys(("set_hash", *name_key_columns(duplicates.bands)), np.uint64)
     with ExitStack() as stack, ExitStack() as reading:
         call = stack.enter_context(_open_workers(workers if is_parallel else 1))
-        scratch = stack.enter_context(scratch_beside(output))
+        scratch = stack.enter_context(open_scratch_folder(output))
         table = stack.enter_context(open_scratch_table(str(scratch), columns))
         max_cache_bytes = 0 if is_parallel else min(MAX_CACHE_BYTES, disk_usage(scratch).free // 4)
         cache = ShingleCache(stack.enter_context(open_scratch_file(str(scratch))), str(scratch), max_cache_bytes)

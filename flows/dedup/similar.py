@@ -24,7 +24,7 @@ from corpora.store.manifest import Manifest, Parent
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.store.tables import read_table
-from flows.export.export import choose
+from flows.export.export import choose_artifact
 
 DEVIATIONS = 3
 
@@ -48,7 +48,7 @@ def find_similar(address: str, text: str, threshold: float) -> list[SimilarDocum
     Raises InputError if there is no corpus, or the store no longer has what it was made of.
     """
     parse_threshold(threshold)
-    chosen = choose(address, "corpora", None)
+    chosen = choose_artifact(address, "corpora", None)
     place, verdicts = chosen.place, _read_parent(chosen.place, chosen.manifest.parents[-1])
     parents = [_read_parent(place, parent) for parent in verdicts.parents]
     documents, sketches = parents[::2], parents[1::2]

@@ -54,8 +54,8 @@ from flows.run.stage_kinds import STAGES, stage_order
 from flows.signals import last_word
 from trainer.complete_folders import ELSEWHERE, check_output, lock_of, put_folder, refusing, unfinished_folder
 
-GROUP_BYTES = 32 << 20
-GROUPS = 8  # row groups that a file holds at least, where there are so many: it ends before one that may not fit
+MAX_GROUP_BYTES = 32 << 20
+MIN_GROUPS = 8  # row groups that a file holds at least, where there are so many: it ends before one that may not fit
 FOOTER_BYTES = 1 << 16  # left for what a file has besides rows
 
 
@@ -71,14 +71,14 @@ class ExportedFile:
     row_bytes: int = 0
 
 
-class SplitFiles:
+class SplitWriter:
     """The files of one split, written one after another below a folder."""
 
     def __init__(
-        self, folder: Path, called: str, schema: pa.Schema, file_bytes: int, group_bytes: int = GROUP_BYTES
+        self, folder: Path, split: str, schema: pa.Schema, file_bytes: int, group_bytes: int = MAX_GROUP_BYTES
     ) -> None:
-        self._folder, self._called, self._schema = folder, called, schema
-        self._file_bytes, self._group_bytes = file_bytes, min(group_bytes, file_bytes // GROUPS)
+        self._folder, self._split, self._schema = folder, split, schema
+        self._file_bytes, self._group_bytes = file_bytes, min(group_bytes, file_bytes // MIN_GROUPS)
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._files: list[ExportedFile] = []
@@ -88,7 +88,7 @@ class SplitFiles:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take rows; full row groups are written."""
-        sizes = row_sizes(batch)
+        sizes = compute_row_sizes(batch)
         first = 0
         while first < batch.num_rows:
             reached = np.cumsum(sizes[first:]) + self._pending_bytes
@@ -106,11 +106,11 @@ class SplitFiles:
         if self._pending:
             self._write_group()
         self._close()
-        return [replace(file, path=self._named(number, file.path)) for number, file in enumerate(self._files)]
+        return [replace(file, path=self._rename_file(number, file.path)) for number, file in enumerate(self._files)]
 
-    def _named(self, number: int, path: str) -> str:
+    def _rename_file(self, number: int, path: str) -> str:
         """Give a file the name that says how many there are."""
-        name = f"data/{self._called}-{number:05}-of-{len(self._files):05}.parquet"
+        name = f"data/{self._split}-{number:05}-of-{len(self._files):05}.parquet"
         (self._folder / path).rename(self._folder / name)
         return name
 
@@ -127,7 +127,7 @@ class SplitFiles:
 
     @property
     def _path(self) -> str:
-        return f"data/{self._called}-{len(self._files):05}.parquet"
+        return f"data/{self._split}-{len(self._files):05}.parquet"
 
     def _open(self) -> None:
         (self._folder / "data").mkdir(exist_ok=True)
@@ -141,32 +141,32 @@ class SplitFiles:
             return
         self._writer.close()
         self._sink.close()
-        written = file_at(self._folder, self._path)
-        self._files.append(replace(written, split=self._called, rows=self._rows, row_bytes=self._row_bytes))
+        written = describe_file(self._folder, self._path)
+        self._files.append(replace(written, split=self._split, rows=self._rows, row_bytes=self._row_bytes))
         self._sink, self._rows, self._row_bytes = None, 0, 0
 
 
-def file_at(folder: Path, path: str) -> ExportedFile:
+def describe_file(folder: Path, path: str) -> ExportedFile:
     """Return a file of a folder, with its size and sha256."""
     with (folder / path).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return ExportedFile(path=path, size_bytes=file.tell(), sha256=digest)
 
 
-def row_sizes(batch: pa.RecordBatch) -> Int64s:
+def compute_row_sizes(batch: pa.RecordBatch) -> Int64s:
     """Return the bytes of each row, as it is in memory: it depends on the row alone.
 
-    >>> row_sizes(pa.record_batch({"a": ["xyz", None], "b": pa.array([1, 2], pa.int8())})).tolist()
+    >>> compute_row_sizes(pa.record_batch({"a": ["xyz", None], "b": pa.array([1, 2], pa.int8())})).tolist()
     [8, 5]
     """
     sizes = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
-        for part in _sizes(column):
+        for part in _iter_sizes(column):
             sizes += part
     return sizes
 
 
-def _sizes(column: pa.Array) -> Iterator[Int64s]:
+def _iter_sizes(column: pa.Array) -> Iterator[Int64s]:
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         yield pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64) + 4
@@ -179,8 +179,8 @@ def _sizes(column: pa.Array) -> Iterator[Int64s]:
 
 
 _LANGUAGE = re.compile("[a-z]{2,3}")
-NAMES = ("source", "split", "generation", "language", "license")
-_BY = ("source", "held_out", "generation", "language", "license")
+COUNT_KEYS = ("source", "split", "generation", "language", "license")
+_CORPUS_COLUMNS = ("source", "held_out", "generation", "language", "license")
 
 
 @dataclass(frozen=True)
@@ -189,9 +189,9 @@ class DocumentCounts:
 
     counts: Counter[tuple[str, ...]]
 
-    def by(self, *names: str) -> dict[tuple[str, ...], int]:
+    def sum_by(self, *names: str) -> dict[tuple[str, ...], int]:
         """Return sums by some of the names, in their order."""
-        places = [NAMES.index(name) for name in names]
+        places = [COUNT_KEYS.index(name) for name in names]
         sums = Counter[tuple[str, ...]]()
         for of, count in self.counts.items():
             sums[tuple(of[place] for place in places)] += count
@@ -214,11 +214,11 @@ class Provenance:
 
     artifact: Artifact
     ancestors: tuple[Manifest, ...]
-    gone: tuple[str, ...]
+    missing: tuple[str, ...]
     record: RunRecord | None = None
     recipe: Recipe | None = None
     lock: Lock | None = None
-    unread: str = ""
+    read_error: str = ""
 
     @property
     def place(self) -> Place:
@@ -243,12 +243,12 @@ class Provenance:
     @cached_property
     def corpus(self) -> Manifest | None:
         """The corpus that it is, or was made from; None where that is gone."""
-        return self.manifest if self.manifest.kind == "corpora" else self.parent(self.manifest, "corpora")
+        return self.manifest if self.manifest.kind == "corpora" else self.find_parent(self.manifest, "corpora")
 
     @cached_property
     def verdicts(self) -> Manifest | None:
         """The verdicts on all generations of the corpus; None if they are gone."""
-        return self.parent(self.corpus, "verdicts") if self.corpus is not None else None
+        return self.find_parent(self.corpus, "verdicts") if self.corpus is not None else None
 
     @property
     def versions(self) -> dict[str, str]:
@@ -256,22 +256,22 @@ class Provenance:
         libraries = {name: str(number) for each in self.chain for name, number in each.libraries.items()}
         return libraries | dict(self.record.versions if self.record is not None else {})
 
-    def parent(self, manifest: Manifest, kind: str) -> Manifest | None:
+    def find_parent(self, manifest: Manifest, kind: str) -> Manifest | None:
         """Return the last parent of a kind; None if it is gone."""
         named = [parent.fingerprint for parent in manifest.parents if parent.role == kind][-1:]
-        return next((ancestor for ancestor in self.of_kind(kind) if ancestor.fingerprint in named), None)
+        return next((ancestor for ancestor in self.find_all(kind) if ancestor.fingerprint in named), None)
 
-    def of_kind(self, kind: str) -> list[Manifest]:
+    def find_all(self, kind: str) -> list[Manifest]:
         """Return the members of the chain that are of a kind."""
         return [manifest for manifest in self.chain if manifest.kind == kind]
 
-    def raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
+    def find_raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
         """Return the raw files that documents were parsed from; none where the lock does not name them."""
         return self.lock.raw_files(documents) if self.lock is not None else ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exported:
+class ExportContent:
     """Rows in files, what they were made from, and what describes them.
 
     documents: the live documents behind them; None where the corpus is gone
@@ -308,13 +308,13 @@ class Exported:
         """The splits that have rows, as they are published."""
         return list(dict.fromkeys(file.split for file in self.files))
 
-    def of_split(self, split: str) -> list[ExportedFile]:
+    def list_files(self, split: str) -> list[ExportedFile]:
         """The files of a split."""
         return [file for file in self.files if file.split == split]
 
-    def rows(self, split: str) -> int:
+    def count_rows(self, split: str) -> int:
         """The rows of a split."""
-        return sum(file.rows for file in self.of_split(split))
+        return sum(file.rows for file in self.list_files(split))
 
     @property
     def num_rows(self) -> int:
@@ -324,7 +324,8 @@ class Exported:
     @cached_property
     def languages(self) -> dict[str, int]:
         """Documents by language, the most frequent first; "" if it is unknown."""
-        return most_first({of[0]: n for of, n in self.documents.by("language").items()}) if self.documents else {}
+        counts = self.documents.sum_by("language") if self.documents else {}
+        return sort_by_count({of[0]: number for of, number in counts.items()})
 
     @property
     def language_codes(self) -> list[str]:
@@ -334,7 +335,7 @@ class Exported:
     @property
     def largest_source(self) -> list[tuple[str, int]]:
         """The source of most documents with their number; empty if there are none."""
-        sums = {of[0]: number for of, number in self.documents.by("source").items()} if self.documents else {}
+        sums = {of[0]: number for of, number in self.documents.sum_by("source").items()} if self.documents else {}
         return sorted(sums.items(), key=lambda item: (item[1], item[0]))[-1:]
 
     @cached_property
@@ -342,21 +343,21 @@ class Exported:
         """By source, how many documents are under which licence, as it is stated; the most frequent first."""
         recipe, sums = self.provenance.recipe, dict[str, dict[str, int]]()
         by_recipe = {entry.source.name: entry.license for entry in recipe.sources} if recipe is not None else {}
-        for (source, license), number in self.documents.by("source", "license").items() if self.documents else ():
+        for (source, license), number in self.documents.sum_by("source", "license").items() if self.documents else ():
             named = license or by_recipe.get(source) or NOT_STATED
             counts = sums.setdefault(source, {})
             counts[named] = counts.get(named, 0) + number
-        return {source: most_first(counts) for source, counts in sums.items()}
+        return {source: sort_by_count(counts) for source, counts in sums.items()}
 
     @property
-    def stated(self) -> set[str]:
+    def stated_licenses(self) -> set[str]:
         """Every licence that is stated."""
         return {name for counts in self.licenses.values() for name in counts}
 
     @cached_property
     def parsed(self) -> list[Manifest]:
         """The documents of the sources, as far as they are in the store."""
-        return self.provenance.of_kind("documents")
+        return self.provenance.find_all("documents")
 
     @cached_property
     def records(self) -> Account:
@@ -364,7 +365,7 @@ class Exported:
         return records_account(self.parsed)
 
     @property
-    def left_out(self) -> int:
+    def num_unreadable_files(self) -> int:
         """How many raw files could not be read."""
         return sum(len(manifest.settings.get("left_out", ())) for manifest in self.parsed)
 
@@ -385,7 +386,7 @@ class Exported:
     @cached_property
     def tokenised(self) -> Manifest | None:
         """The tokens that examples were made of; None if they are gone, or rows are documents."""
-        return self.provenance.parent(self.provenance.manifest, "tokens")
+        return self.provenance.find_parent(self.provenance.manifest, "tokens")
 
     @property
     def unknown_tokens(self) -> list[tuple[int, int]]:
@@ -400,20 +401,20 @@ class Exported:
         return [(unknown, whole)]
 
 
-def exported(artifact: Artifact) -> Exported:
+def collect_content(artifact: Artifact) -> ExportContent:
     """Return an artifact with what it was made from and the documents behind it."""
-    provenance = provenance_of(artifact)
+    provenance = read_provenance(artifact)
     corpus, sources = provenance.corpus, artifact.manifest.settings.get("sources") or ()
     documents = count_documents(artifact.place, corpus, sources) if corpus is not None else None
-    return Exported(provenance=provenance, documents=documents)
+    return ExportContent(provenance=provenance, documents=documents)
 
 
 def count_documents(place: Place, corpus: Manifest, sources: Collection[str] = ()) -> DocumentCounts:
     """Count the live documents of a corpus, or of some of its sources. Raises Damaged."""
     counts = Counter[tuple[str, ...]]()
-    for batch in Corpus(place, corpus).iter_batches(_BY):
+    for batch in Corpus(place, corpus).iter_batches(_CORPUS_COLUMNS):
         table = pa.Table.from_batches([batch])
-        for row in table.group_by(list(_BY), use_threads=False).aggregate([([], "count_all")]).to_pylist():
+        for row in table.group_by(list(_CORPUS_COLUMNS), use_threads=False).aggregate([([], "count_all")]).to_pylist():
             split = "held-out" if row["held_out"] else "train"
             of = (row["source"], split, row["generation"], row["language"] or "", row["license"] or "")
             if not sources or row["source"] in sources:
@@ -421,51 +422,51 @@ def count_documents(place: Place, corpus: Manifest, sources: Collection[str] = (
     return DocumentCounts(counts)
 
 
-def most_first(counts: Mapping[str, int]) -> dict[str, int]:
+def sort_by_count(counts: Mapping[str, int]) -> dict[str, int]:
     """Return counts, the greatest first; equal ones in order of their names."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def share(part: int, whole: int) -> str:
+def format_share(part: int, whole: int) -> str:
     """Return a part of a whole in percent.
 
-    >>> share(1, 8), share(0, 0)
+    >>> format_share(1, 8), format_share(0, 0)
     ('12.50 %', '-')
     """
     return f"{100 * part / whole:.2f} %" if whole else "-"
 
 
-def provenance_of(artifact: Artifact) -> Provenance:
+def read_provenance(artifact: Artifact) -> Provenance:
     """Return the provenance of an artifact. Raises Damaged for a manifest that is not what was written."""
-    chain, gone = _ancestors(artifact)
-    record = _first_run(artifact)
-    recipe, lock, unread = None, None, ""
+    chain, missing = _read_ancestors(artifact)
+    record = _find_first_run(artifact)
+    recipe, lock, read_error = None, None, ""
     if record is not None:
         try:
             recipe = recorded_recipe(record, artifact.place.address)
             lock = recorded_lock(artifact.place, record.run_id)
         except InputError as error:
-            unread = str(error)
+            read_error = str(error)
     return Provenance(
         artifact=artifact,
         ancestors=tuple(chain),
-        gone=tuple(gone),
+        missing=tuple(missing),
         record=record,
         recipe=recipe,
         lock=lock,
-        unread=unread,
+        read_error=read_error,
     )
 
 
-def _ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
+def _read_ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
     """Return the manifests of all ancestors in the order of stages, and the folders of those that are gone."""
     manifests: dict[str, Manifest | None] = {}
-    waiting = list(_parent_folders(artifact.manifest))
+    waiting = list(_iter_parent_folders(artifact.manifest))
     while waiting:
         folder = waiting.pop()
         if folder not in manifests:
             ancestor = manifests[folder] = read_manifest(artifact.place, folder)
-            waiting += _parent_folders(ancestor) if ancestor is not None else ()
+            waiting += _iter_parent_folders(ancestor) if ancestor is not None else ()
     ordered = sorted(
         (manifest for manifest in manifests.values() if manifest is not None),
         key=lambda manifest: (stage_order(manifest.kind), manifest.facts.get("generations", 0), manifest.folder),
@@ -473,16 +474,16 @@ def _ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
     return ordered, sorted(folder for folder, manifest in manifests.items() if manifest is None)
 
 
-def _parent_folders(manifest: Manifest) -> Iterator[str]:
+def _iter_parent_folders(manifest: Manifest) -> Iterator[str]:
     """Yield the folders of the artifacts that one was made from."""
     for parent in manifest.parents:
         if parent.role in STAGES:
             yield parent.folder
 
 
-def _first_run(artifact: Artifact) -> RunRecord | None:
+def _find_first_run(artifact: Artifact) -> RunRecord | None:
     """Return the first recorded run that completed with an artifact; else the first that has it. Skips damaged ones."""
-    other = None
+    unfinished = None
     for run_id in list_runs(artifact.place):
         try:
             record = read_run(artifact.place, run_id)
@@ -491,11 +492,11 @@ def _first_run(artifact: Artifact) -> RunRecord | None:
         if any(stage.folder == artifact.manifest.folder for stage in record.stages):
             if record.state == "completed":
                 return record
-            other = other or record
-    return other
+            unfinished = unfinished or record
+    return unfinished
 
 
-def local_target(folder: str) -> Path:
+def parse_local_target(folder: str) -> Path:
     """Return the folder to write to. Raises InputError for an address that is not a folder of this machine."""
     address = normalize_address(folder)
     if is_object_address(address):
@@ -504,7 +505,7 @@ def local_target(folder: str) -> Path:
 
 
 @contextmanager
-def scratch_beside(target: Path) -> Iterator[Path]:
+def open_scratch_folder(target: Path) -> Iterator[Path]:
     """Yield an empty folder next to a path, for the time of the block. Raises InputError for what the disk refuses."""
     with refusing(target, ELSEWHERE), unfinished_folder(target) as scratch:
 
@@ -517,9 +518,9 @@ def scratch_beside(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def new_folder(target: Path) -> Iterator[Path]:
+def open_new_folder(target: Path) -> Iterator[Path]:
     """Yield a folder to write to, which is at `target` when the block has ended well. Raises InputError."""
     check_output(target)
-    with scratch_beside(target) as new:
+    with open_scratch_folder(target) as new:
         yield new
         put_folder(new, target)

@@ -39,8 +39,8 @@ from flows.run.record.run_record import (
 from flows.run.record.run_status import recipe_of
 from flows.run.stage_kinds import STAGES
 
-TOMBSTONES = "tombstones.json"
-NOTHING_FORGOTTEN = Tombstones().fingerprint
+TOMBSTONES_FILE = "tombstones.json"
+NO_TOMBSTONES = Tombstones().fingerprint
 
 Advance = Callable[[int, int], None]  # bytes done, of so many
 
@@ -57,12 +57,12 @@ class Fault:
     what: str
     part: str = ""
     artifacts: tuple[str, ...] = ()
-    lost: str = ""
+    loss: str = ""
 
     def __str__(self) -> str:
         more = f" and {len(self.artifacts) - 1} more" if len(self.artifacts) > 1 else ""
         where = f" (part {self.part} of {self.artifacts[0]}{more})" if self.part and self.artifacts else ""
-        return f"{self.path}: {self.what}{where}{self.lost and '; '}{self.lost}"
+        return f"{self.path}: {self.what}{where}{self.loss and '; '}{self.loss}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class Claim:
     folder: str
     part: Part
     artifacts: tuple[str, ...]
-    published: bool
+    is_published: bool
 
     @property
     def size_bytes(self) -> int:
@@ -92,7 +92,7 @@ class Claim:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Holdings:
+class Inventory:
     """The documents' account of a store, or of one folder in it.
 
     manifests: those that can be read, by their folders; faults: documents that cannot be
@@ -108,12 +108,12 @@ class Holdings:
     faults: tuple[Fault, ...]
     unnamed: Mapping[str, int]
     runs: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    unended: frozenset[str] = frozenset()
-    tombstones: tuple[str, ...] = ()
-    releases: tuple[str, ...] = ()
+    unfinished_recipes: frozenset[str] = frozenset()
+    tombstone_files: tuple[str, ...] = ()
+    release_files: tuple[str, ...] = ()
 
 
-def read_holdings(place: Place, inside: str = "") -> Holdings:
+def read_inventory(place: Place, inside: str = "") -> Inventory:
     """Read the account of a store, or of one folder in it: an artifact's, or that of a kind or name.
 
     Raises InputError if nothing is found, or something of another format.
@@ -121,12 +121,12 @@ def read_holdings(place: Place, inside: str = "") -> Holdings:
     sizes = place.list_files(inside)
     paths = [path for path in sorted(sizes) if path.split("/")[0] in STAGES]
     manifests, faults = _read_manifests(place, [path for path in paths if _is_manifest(path)])
-    claims = _published(manifests)
+    claims = _collect_published(manifests)
     named = {path for claim in claims for path in claim.paths}
     for path in paths:
         folder = "/".join(path.split("/")[:3])
         if is_part_record(path) and path not in named and folder not in manifests:
-            claim = _unpublished(place, path, folder)
+            claim = _read_unpublished(place, path, folder)
             named.add(path)
             if isinstance(claim, Fault):
                 faults.append(claim)
@@ -138,25 +138,25 @@ def read_holdings(place: Place, inside: str = "") -> Holdings:
             f"There is no artifact at {place.to_address(inside)}. Give a store's folder, or an "
             "artifact's folder inside it (STORE/KIND/NAME/FINGERPRINT); `cloze run` prints where it put things."
         )
-    files_by_run = _files_by_run(sizes)
+    files_by_run = _group_files_by_run(sizes)
     runs = {run_id: files for run_id, files in files_by_run.items() if _is_recorded(files)}
     newest = {recipe_of(run_id): run_id for run_id in files_by_run}
-    lists = tuple(path for path in paths if path.endswith(f"/{TOMBSTONES}"))
-    expected = named | set(lists) | {path for path in paths if _is_manifest(path)}
-    return Holdings(
+    tombstone_files = tuple(path for path in paths if path.endswith(f"/{TOMBSTONES_FILE}"))
+    expected = named | set(tombstone_files) | {path for path in paths if _is_manifest(path)}
+    return Inventory(
         place=place,
         manifests=manifests,
         claims=tuple(claims),
         faults=tuple(faults),
         unnamed={**{path: sizes[path] for path in paths if path not in expected}, **place.list_unfinished(inside)},
         runs=runs,
-        unended=frozenset(name for name, run_id in newest.items() if run_id not in runs),
-        tombstones=lists,
-        releases=() if inside else tuple(release_entries(place)),
+        unfinished_recipes=frozenset(name for name, run_id in newest.items() if run_id not in runs),
+        tombstone_files=tombstone_files,
+        release_files=() if inside else tuple(release_entries(place)),
     )
 
 
-def _files_by_run(sizes: Iterable[str]) -> dict[str, frozenset[str]]:
+def _group_files_by_run(sizes: Iterable[str]) -> dict[str, frozenset[str]]:
     """Return the names of the files of each run by its id, oldest first."""
     files: dict[str, set[str]] = {}
     for path in sorted(sizes):
@@ -195,79 +195,81 @@ def _read_manifests(place: Place, paths: Sequence[str]) -> tuple[dict[str, Manif
     return manifests, faults
 
 
-def identity(part: Part) -> str:
+def compute_identity(part: Part) -> str:
     """Return the common part of two descriptions of one part, with its bytes and its record: all but its name."""
     return compute_fingerprint(**{name: value for name, value in part.to_json().items() if name != "name"})
 
 
-def _published(manifests: Mapping[str, Manifest]) -> list[Claim]:
+def _collect_published(manifests: Mapping[str, Manifest]) -> list[Claim]:
     """Return the parts that manifests name, each once."""
     claims: dict[tuple[str, str], Claim] = {}
     for folder, manifest in manifests.items():
         for part in manifest.parts:
-            key = (manifest.stage_folder, identity(part))
+            key = (manifest.stage_folder, compute_identity(part))
             before = claims.get(key)
             named = (*before.artifacts, folder) if before is not None else (folder,)
             claims[key] = Claim(
-                kind=manifest.kind, folder=manifest.stage_folder, part=part, artifacts=named, published=True
+                kind=manifest.kind, folder=manifest.stage_folder, part=part, artifacts=named, is_published=True
             )
-    return [replace(claim, artifacts=_owner_first(claim)) for claim in claims.values()]
+    return [replace(claim, artifacts=_sort_owner_first(claim)) for claim in claims.values()]
 
 
-def _owner_first(claim: Claim) -> tuple[str, ...]:
+def _sort_owner_first(claim: Claim) -> tuple[str, ...]:
     """Return the artifacts that name a part, the one that built it first."""
     return tuple(sorted(claim.artifacts, key=lambda folder: not claim.paths[0].startswith(f"{folder}/")))
 
 
-def _unpublished(place: Place, path: str, folder: str) -> Claim | Fault:
+def _read_unpublished(place: Place, path: str, folder: str) -> Claim | Fault:
     """Return the part of a record that no manifest names."""
     kind, name, _ = folder.split("/")
     try:
         part = read_part_record(place, f"{kind}/{name}", path.removeprefix(f"{kind}/{name}/")).part
     except Damaged as damage:
         return Fault(path=path, what=damage.what, artifacts=(folder,))
-    return Claim(kind=kind, folder=f"{kind}/{name}", part=part, artifacts=(folder,), published=False)
+    return Claim(kind=kind, folder=f"{kind}/{name}", part=part, artifacts=(folder,), is_published=False)
 
 
 LOST, REMEDY = "it cannot be made again", "restore it from a copy of the store"
 _OR_RUN = ", or delete the folder of the run"
-_LOST_WITH = {
+_LOSS_BY_FILE = {
     "recipe.lock": "which raw files the run read",
     "raw.json": "where the raw files of the run lay, so what is traced to them or built again from them",
     "run.json": "the recipe of the run and what it built, so its report and what is built again by its recipe",
 }
 
 
-def find_faults(holdings: Holdings, advance: Advance = lambda done, total: None) -> Iterator[Fault]:
+def find_faults(inventory: Inventory, advance: Advance = lambda done, total: None) -> Iterator[Fault]:
     """Yield everything in a store that is damaged, documents first."""
-    yield from holdings.faults
-    yield from (fault for run_id in holdings.runs for fault in check_run(holdings.place, run_id))
-    yield from _check_named(holdings)
-    yield from (fault for path in holdings.releases for fault in _check_release(holdings, path))
-    yield from (fault for path in holdings.tombstones for fault in _check_tombstones(holdings.place, path))
-    yield from check_claims(holdings.place, holdings.claims, advance)
+    yield from inventory.faults
+    yield from (fault for run_id in inventory.runs for fault in find_run_faults(inventory.place, run_id))
+    yield from _find_missing(inventory)
+    yield from (fault for path in inventory.release_files for fault in _find_release_faults(inventory, path))
+    yield from (fault for path in inventory.tombstone_files for fault in _find_tombstone_faults(inventory.place, path))
+    yield from find_faults_in_claims(inventory.place, inventory.claims, advance)
 
 
-def faults_of(place: Place, manifest: Manifest) -> list[Fault]:
+def find_artifact_faults(place: Place, manifest: Manifest) -> list[Fault]:
     """Return the damage in the parts of one artifact."""
     folder = manifest.stage_folder
     claims = [
-        Claim(kind=manifest.kind, folder=folder, part=part, artifacts=(manifest.folder,), published=True)
+        Claim(kind=manifest.kind, folder=folder, part=part, artifacts=(manifest.folder,), is_published=True)
         for part in manifest.parts
     ]
-    return list(check_claims(place, claims))
+    return list(find_faults_in_claims(place, claims))
 
 
-def check_claims(place: Place, claims: Sequence[Claim], advance: Advance = lambda done, total: None) -> Iterator[Fault]:
+def find_faults_in_claims(
+    place: Place, claims: Sequence[Claim], advance: Advance = lambda done, total: None
+) -> Iterator[Fault]:
     """Yield the damage in some parts."""
     total, done = sum(claim.size_bytes for claim in claims), 0
-    for claim, faults in zip(claims, map_in_threads(partial(check_claim, place), claims), strict=True):
+    for claim, faults in zip(claims, map_in_threads(partial(find_claim_faults, place), claims), strict=True):
         done += claim.size_bytes
         advance(done, total)
         yield from faults
 
 
-def check_claim(place: Place, claim: Claim) -> list[Fault]:
+def find_claim_faults(place: Place, claim: Claim) -> list[Fault]:
     """Return the damage in a part: in its record, its files, or what the record says of them."""
     assert claim.part.record is not None
     record = f"{claim.folder}/{claim.part.record.path}"
@@ -278,7 +280,7 @@ def check_claim(place: Place, claim: Claim) -> list[Fault]:
         checks = dict(read.checks)
         if read.part.record != claim.part.record:
             damages.append(Damaged(record, "its digest is not the one that the manifest names"))
-        elif identity(read.part) != identity(claim.part):
+        elif compute_identity(read.part) != compute_identity(claim.part):
             damages.append(Damaged(record, "it describes another part than the manifest"))
     except FileNotFoundError:
         damages.append(Damaged(record, "it is gone"))
@@ -288,14 +290,14 @@ def check_claim(place: Place, claim: Claim) -> list[Fault]:
         path = f"{claim.folder}/{file.path}"
         if not damages and is_table(file) and file.path not in checks:
             damages.append(Damaged(record, f"it does not describe {file.path}"))
-        wrong = find_damage(place, claim.kind, path, file, record, None if damages else checks.get(file.path))
-        damages += [wrong] if wrong is not None else []
+        file_damage = find_damage(place, claim.kind, path, file, record, None if damages else checks.get(file.path))
+        damages += [file_damage] if file_damage is not None else []
     return [
         Fault(path=damage.path, what=damage.what, part=claim.part.name, artifacts=claim.artifacts) for damage in damages
     ]
 
 
-def check_run(place: Place, run_id: str) -> Iterator[Fault]:
+def find_run_faults(place: Place, run_id: str) -> Iterator[Fault]:
     """Yield the damage in the documents of a run; all but its figures cannot be made again."""
     damage_by_path: dict[str, str] = {}
     for read in (recorded_lock, recorded_raw_paths, read_run):
@@ -305,21 +307,21 @@ def check_run(place: Place, run_id: str) -> Iterator[Fault]:
             damage_by_path[fault.path] = fault.what
         except FileNotFoundError:
             continue  # missing files are checked by name below
-    for name, lost in _LOST_WITH.items():
+    for name, loss in _LOSS_BY_FILE.items():
         path = f"runs/{run_id}/{name}"
         what = "it is gone" if place.find_size(path) is None else damage_by_path.get(path)
         if what is not None:
-            yield Fault(path=path, what=what, lost=f"{LOST}, and this is lost: {lost}; {REMEDY}{_OR_RUN}")
+            yield Fault(path=path, what=what, loss=f"{LOST}, and this is lost: {loss}; {REMEDY}{_OR_RUN}")
     path = recipe_file(run_id)
     with suppress(FileNotFoundError, DamagedRun):
         text, size = read_run(place, run_id).recipe_toml.encode(), place.find_size(path)
         if size is None or place.read(path) != text:
             what = "it is gone" if size is None else "it is not what was written"
-            yield Fault(path=path, what=what, lost=f"run.json has its text as well; {REMEDY}{_OR_RUN}")
-    yield from check_figures(place, run_id)
+            yield Fault(path=path, what=what, loss=f"run.json has its text as well; {REMEDY}{_OR_RUN}")
+    yield from find_figure_faults(place, run_id)
 
 
-def check_figures(place: Place, run_id: str) -> Iterator[Fault]:
+def find_figure_faults(place: Place, run_id: str) -> Iterator[Fault]:
     """Yield the damage in the figures of a run; they can be counted again as long as its artifacts exist."""
     try:
         kept_figures(place, run_id)
@@ -332,85 +334,85 @@ def check_figures(place: Place, run_id: str) -> Iterator[Fault]:
         yield Fault(path=fault.path, what=fault.what)
 
 
-def _check_named(holdings: Holdings) -> Iterator[Fault]:
+def _find_missing(inventory: Inventory) -> Iterator[Fault]:
     """Yield the artifacts, entries of releases and lists that something names, and that are gone."""
-    place, records = holdings.place, dict[str, list[RunRecord]]()
-    for run_id, files in holdings.runs.items():
+    place, records = inventory.place, dict[str, list[RunRecord]]()
+    for run_id, files in inventory.runs.items():
         with suppress(FileNotFoundError, DamagedRun):
             record = read_run(place, run_id)
             records.setdefault(record.recipe, []).append(record)
         for copy in (name for name in files if name.startswith(f"{RELEASED}/")):
             path = copy.replace(RELEASED, RELEASES, 1)
             if place.find_size(path) is None:
-                lost = f"copy runs/{run_id}/{copy} to its place, or delete that as well: then this was never released"
-                yield Fault(path=path, what="it is gone", lost=lost)
-    named_by = {folder: f"the run {run_id}" for run_id, folder in _named_by_runs(holdings, records)}
-    begun = {str(folder) for present in clearings(place).values() for folder in present.report.get("folders", ())}
-    left = [*dict.fromkeys([*named_by, *(artifact.folder for artifact in _released(holdings))])]
+                loss = f"copy runs/{run_id}/{copy} to its place, or delete that as well: then this was never released"
+                yield Fault(path=path, what="it is gone", loss=loss)
+    named_by = {folder: f"the run {run_id}" for run_id, folder in _iter_run_folders(inventory, records)}
+    in_removal = {str(folder) for present in clearings(place).values() for folder in present.report.get("folders", ())}
+    left = [*dict.fromkeys([*named_by, *(artifact.folder for artifact in _iter_released(inventory))])]
     while left:
         folder = left.pop()
-        manifest = holdings.manifests.get(folder)
+        manifest = inventory.manifests.get(folder)
         if manifest is not None:
             parents = [parent.folder for parent in manifest.parents if parent.role in STAGES]
             left += [parent for parent in parents if parent not in named_by]
             named_by = {**dict.fromkeys(parents, folder), **named_by}
-        elif folder in named_by and folder not in begun and place.find_size(f"{folder}/{MANIFEST}") is None:
+        elif folder in named_by and folder not in in_removal and place.find_size(f"{folder}/{MANIFEST}") is None:
             yield Fault(path=f"{folder}/{MANIFEST}", what=f"it is gone, and {named_by[folder]} names it")
-    for manifest in holdings.manifests.values():
-        path = f"corpora/{manifest.name}/{TOMBSTONES}"
-        honored = manifest.settings.get("tombstones", NOTHING_FORGOTTEN)
-        if manifest.kind == "verdicts" and honored != NOTHING_FORGOTTEN and place.find_size(path) is None:
+    for manifest in inventory.manifests.values():
+        path = f"corpora/{manifest.name}/{TOMBSTONES_FILE}"
+        honored = manifest.settings.get("tombstones", NO_TOMBSTONES)
+        if manifest.kind == "verdicts" and honored != NO_TOMBSTONES and place.find_size(path) is None:
             what = f"it is gone, and {manifest.folder} honors it"
-            yield Fault(path=path, what=what, lost=f"{LOST}, and what was forgotten would come back; {REMEDY}")
+            yield Fault(path=path, what=what, loss=f"{LOST}, and what was forgotten would come back; {REMEDY}")
             return
 
 
-def _named_by_runs(holdings: Holdings, records: Mapping[str, Sequence[RunRecord]]) -> Iterator[tuple[str, str]]:
+def _iter_run_folders(inventory: Inventory, records: Mapping[str, Sequence[RunRecord]]) -> Iterator[tuple[str, str]]:
     """Yield runs and the folders of artifacts that they completed with and that a clean-up would not have taken.
 
     Of earlier runs of a recipe these are such as have files left, unless a run that has not completed is making them.
     records: of the runs of each recipe, oldest first
     """
-    unpublished = {claim.artifacts[0] for claim in holdings.claims if not claim.published}
-    unpublished |= {"/".join(path.split("/")[:3]) for path in holdings.unnamed}
+    unpublished = {claim.artifacts[0] for claim in inventory.claims if not claim.is_published}
+    unpublished |= {"/".join(path.split("/")[:3]) for path in inventory.unnamed}
     for recipe, of_recipe in records.items():
         completed = [record for record in of_recipe if record.state == "completed"]
-        ended = of_recipe[-1].state == "completed" and recipe not in holdings.unended
+        has_ended = of_recipe[-1].state == "completed" and recipe not in inventory.unfinished_recipes
         for record in completed:
             is_newest = record is completed[-1]
-            yield from ((record.run_id, f) for f in record.folders if is_newest or (ended and f in unpublished))
+            yield from ((record.run_id, f) for f in record.folders if is_newest or (has_ended and f in unpublished))
 
 
-def _released(holdings: Holdings) -> Iterator[Released]:
+def _iter_released(inventory: Inventory) -> Iterator[Released]:
     """Yield the artifacts of all entries of releases that can be read."""
-    for path in holdings.releases:
+    for path in inventory.release_files:
         with suppress(DamagedRelease):
-            yield from read_release(holdings.place, path).artifacts
+            yield from read_release(inventory.place, path).artifacts
 
 
-def _check_release(holdings: Holdings, path: str) -> Iterator[Fault]:
+def _find_release_faults(inventory: Inventory, path: str) -> Iterator[Fault]:
     """Yield the damage in an entry of a release, or in what it names."""
     try:
-        release = read_release(holdings.place, path)
+        release = read_release(inventory.place, path)
     except DamagedRelease as fault:
-        lost = f"{LOST}, and this is lost: the meaning of that name since then; {REMEDY}"
-        yield Fault(path=path, what=fault.what, lost=lost)
+        loss = f"{LOST}, and this is lost: the meaning of that name since then; {REMEDY}"
+        yield Fault(path=path, what=fault.what, loss=loss)
         return
     for artifact in release.artifacts:
-        manifest = holdings.manifests.get(artifact.folder)
-        if manifest is None and holdings.place.find_size(f"{artifact.folder}/{MANIFEST}") is None:
+        manifest = inventory.manifests.get(artifact.folder)
+        if manifest is None and inventory.place.find_size(f"{artifact.folder}/{MANIFEST}") is None:
             gone = f"{artifact.folder}, which it names, is gone"
-            yield Fault(path=path, what=gone, lost="run its recipe once more")
+            yield Fault(path=path, what=gone, loss="run its recipe once more")
         elif manifest is not None and manifest.content != artifact.content:
             what = (
                 f"{artifact.folder} does not hold what was released: {manifest.content} instead of {artifact.content}"
             )
-            yield Fault(path=path, what=what, lost="release what the store holds now, or restore it from a copy")
+            yield Fault(path=path, what=what, loss="release what the store holds now, or restore it from a copy")
 
 
-def _check_tombstones(place: Place, path: str) -> Iterator[Fault]:
+def _find_tombstone_faults(place: Place, path: str) -> Iterator[Fault]:
     """Yield the damage in the list of what was forgotten in a corpus."""
     try:
         read_tombstones(place, path.split("/")[1])
     except InputError:
-        yield Fault(path=path, what="it is not what was written", lost=f"{LOST}; {REMEDY}")
+        yield Fault(path=path, what="it is not what was written", loss=f"{LOST}; {REMEDY}")

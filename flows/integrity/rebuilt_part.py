@@ -8,19 +8,12 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_part, survey_stage
 from flows.run.pipeline import run_recipe
-from flows.run.record.run_record import (
-    DamagedRun,
-    newest_runs,
-    passed_over,
-    recorded_lock,
-    recorded_recipe,
-    to_stderr,
-)
+from flows.run.record.run_record import DamagedRun, newest_runs, passed_over, recorded_lock, recorded_recipe, to_stderr
 from flows.signals import scratch_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rebuilt:
+class RebuiltPart:
     """A part that was built again next to its artifact, and both contents of each table."""
 
     part: str
@@ -28,12 +21,12 @@ class Rebuilt:
     after: dict[str, str]
 
     @property
-    def equal(self) -> bool:
+    def is_equal(self) -> bool:
         """Return whether the rows came out the same."""
         return self.before == self.after
 
 
-def rebuild_part(place: Place, manifest: Manifest) -> Rebuilt:
+def rebuild_part(place: Place, manifest: Manifest) -> RebuiltPart:
     """Build the first part of an artifact again in a folder of its own, and compare.
 
     Raises InputError if no recorded run made the artifact or its raw files are gone.
@@ -46,10 +39,10 @@ def rebuild_part(place: Place, manifest: Manifest) -> Rebuilt:
     with scratch_folder() as folder:
         after = build_part(place, stage, plan, Place(str(folder)))
     contents = [{file.table: str(file.content) for file in p.files} for p in (before, after)]
-    return Rebuilt(part=plan.name, before=contents[0], after=contents[1])
+    return RebuiltPart(part=plan.name, before=contents[0], after=contents[1])
 
 
-class _ParentLost(Exception):
+class _ParentMissing(Exception):
     """Raised if a stage that the wanted one depends on is not in the store as this program would build it."""
 
 
@@ -66,24 +59,24 @@ def find_stage(place: Place, manifest: Manifest) -> Stage:
     A run with damaged documents is passed over, and named on stderr.
     """
 
-    def look(stages: Sequence[Stage]) -> list[Manifest]:
+    def survey_stages(stages: Sequence[Stage]) -> list[Manifest]:
         for stage in stages:
             if stage.folder == manifest.folder:
                 raise _StageFound(stage)
         manifests = [survey_stage(place, stage).manifest for stage in stages]
         whole = [manifest for manifest in manifests if manifest is not None]
         if len(whole) < len(stages):
-            raise _ParentLost
+            raise _ParentMissing
         return whole
 
     for record in newest_runs(place):
         if manifest.folder in record.folders:
             try:
                 lock = recorded_lock(place, record.run_id)
-                run_recipe(place, recorded_recipe(record, place.address), lock, look)
+                run_recipe(place, recorded_recipe(record, place.address), lock, survey_stages)
             except _StageFound as reached:
                 return reached.stage
-            except _ParentLost:
+            except _ParentMissing:
                 continue
             except DamagedRun as fault:
                 to_stderr(passed_over(fault))

@@ -39,8 +39,8 @@ from corpora.store.leases import is_held, remove_unless_held
 from corpora.store.manifest import Manifest, is_part_record
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
-from flows.integrity.inventory import read_holdings
-from flows.maintenance.run_records import old_runs, remove
+from flows.integrity.inventory import read_inventory
+from flows.maintenance.run_records import find_old_runs, remove_file
 from flows.run.addresses import is_of_artifact
 from flows.run.faults.locks import Clearing, clearing, clearings
 from flows.run.record.releases import released_folders
@@ -50,7 +50,7 @@ from flows.run.stage_kinds import stage_order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Retention:
     """How much a clean-up leaves.
 
     keep: completed runs of each recipe, newest first, whose artifacts stay
@@ -62,7 +62,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needed:
+class Needs:
     """Everything that is needed.
 
     folders:  of artifacts
@@ -73,26 +73,26 @@ class Needed:
     """
 
     folders: frozenset[str]
-    claimed: frozenset[str]
-    unended: frozenset[str]
+    claimed_names: frozenset[str]
+    unfinished_names: frozenset[str]
     recorded_names: frozenset[str]
-    everything: bool = False
+    keeps_all: bool = False
 
-    def may_go(self, folder: str) -> bool:
+    def can_remove(self, folder: str) -> bool:
         """Return whether what is in the folder of an artifact, KIND/NAME/FINGERPRINT, may be removed at all."""
         name = folder.split("/")[1]
-        return not self.everything and name in self.recorded_names and name not in self.claimed
+        return not self.keeps_all and name in self.recorded_names and name not in self.claimed_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class StoreSnapshot:
     """A store as a clean-up sees it: its artifacts' finished files with their sizes, and what of that is needed."""
 
     place: Place
     sizes: Mapping[str, int]
     manifests: Mapping[str, Manifest]
-    needed: Needed
-    begun: frozenset[str]  # artifacts that a killed clean-up had begun to remove
+    needed: Needs
+    in_removal: frozenset[str]  # artifacts that a killed clean-up had begun to remove
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,11 +113,11 @@ class Garbage:
     size_bytes: int
 
 
-def look(place: Place, policy: Policy, now: datetime | None = None) -> Look:
+def scan_store(place: Place, retention: Retention, now: datetime | None = None) -> StoreSnapshot:
     """Look at a store. Raises InputError if damage hides what is needed."""
     damaged: list[str] = []
     states = run_states(place, tell=damaged.append)
-    holdings = read_holdings(place)
+    holdings = read_inventory(place)
     if damaged or holdings.faults:
         raise InputError(
             f"{damaged[0] if damaged else holdings.faults[0]} So nobody knows what is still needed, and nothing is "
@@ -126,98 +126,100 @@ def look(place: Place, policy: Policy, now: datetime | None = None) -> Look:
         )
     clean_ups = clearings(place)
     newest = max((state.run_id for state in states), default="")
-    begun = {
+    in_removal = {
         str(folder)
         for present in clean_ups.values()
         if present.is_gone and newest < f"{present.time:%Y%m%dT%H%M%S}"
         for folder in present.report.get("folders", ())
     }
-    return Look(
+    return StoreSnapshot(
         place=place,
         sizes={path: size for path, size in place.list_files("").items() if is_of_artifact(path)},
         manifests=holdings.manifests,
-        needed=find_needed(place, holdings.manifests, policy, now),
-        begun=frozenset(begun),
+        needed=find_needed(place, holdings.manifests, retention, now),
+        in_removal=frozenset(in_removal),
     )
 
 
-def garbage(seen: Look, keep_runs: int, artifacts: Sequence[str]) -> Garbage:
+def list_garbage(snapshot: StoreSnapshot, keep_runs: int, artifacts: Sequence[str]) -> Garbage:
     """Return everything that goes with some artifacts that nobody needs, given a look at the store."""
-    left = {folder: manifest for folder, manifest in seen.manifests.items() if folder not in artifacts}
-    files = leftovers(seen, left, artifacts)
-    runs = old_runs(seen.place, keep_runs)
-    gone = sum(seen.sizes[f"{folder}/{MANIFEST}"] for folder in artifacts) + sum(files.values())
-    recorded_names = seen.needed.recorded_names
+    kept = {folder: manifest for folder, manifest in snapshot.manifests.items() if folder not in artifacts}
+    files = find_leftovers(snapshot, kept, artifacts)
+    runs = find_old_runs(snapshot.place, keep_runs)
+    size_bytes = sum(snapshot.sizes[f"{folder}/{MANIFEST}"] for folder in artifacts) + sum(files.values())
+    recorded_names = snapshot.needed.recorded_names
     return Garbage(
         artifacts=tuple(artifacts),
         files=files,
         runs=tuple(runs),
-        unknown=tuple(folder for folder in seen.manifests if folder.split("/")[1] not in recorded_names),
-        size_bytes=gone + sum(size for sizes in runs.values() for size in sizes.values()),
+        unknown=tuple(folder for folder in snapshot.manifests if folder.split("/")[1] not in recorded_names),
+        size_bytes=size_bytes + sum(size for sizes in runs.values() for size in sizes.values()),
     )
 
 
-def unneeded(seen: Look) -> list[str]:
+def list_unneeded(snapshot: StoreSnapshot) -> list[str]:
     """Return the folders of artifacts that nobody needs, those first that are made from others."""
-    folders = [f for f in seen.manifests if f not in seen.needed.folders and seen.needed.may_go(f)]
+    folders = [f for f in snapshot.manifests if f not in snapshot.needed.folders and snapshot.needed.can_remove(f)]
     return sorted(folders, key=lambda folder: (-stage_order(folder.split("/")[0]), folder))
 
 
-def leftovers(seen: Look, left: Mapping[str, Manifest], removed: Collection[str]) -> dict[str, int]:
+def find_leftovers(snapshot: StoreSnapshot, kept: Mapping[str, Manifest], removed: Collection[str]) -> dict[str, int]:
     """Return files of no remaining artifact, records of parts first. removed: artifacts whose manifests are gone"""
-    named = {f"{m.stage_folder}/{path}" for m in left.values() for part in m.parts for path in part.paths}
-    gone = {*removed, *seen.begun} - left.keys()
-    paths = [path for path in seen.sizes if path not in named and _is_garbage(path, seen.needed, left, gone)]
-    return {path: seen.sizes[path] for path in sorted(paths, key=lambda path: (not is_part_record(path), path))}
+    named = {f"{m.stage_folder}/{path}" for m in kept.values() for part in m.parts for path in part.paths}
+    gone = {*removed, *snapshot.in_removal} - kept.keys()
+    paths = [path for path in snapshot.sizes if path not in named and _is_garbage(path, snapshot.needed, kept, gone)]
+    return {path: snapshot.sizes[path] for path in sorted(paths, key=lambda path: (not is_part_record(path), path))}
 
 
-def _is_garbage(path: str, needed: Needed, left: Mapping[str, Manifest], gone: Collection[str]) -> bool:
+def _is_garbage(path: str, needed: Needs, kept: Mapping[str, Manifest], gone: Collection[str]) -> bool:
     """Return whether a file that no artifact has may go."""
     folder = "/".join(path.split("/")[:3])
-    if not needed.may_go(folder) or path == f"{folder}/{MANIFEST}":
+    if not needed.can_remove(folder) or path == f"{folder}/{MANIFEST}":
         return False
-    return folder in left or folder in gone or folder.split("/")[1] not in needed.unended
+    return folder in kept or folder in gone or folder.split("/")[1] not in needed.unfinished_names
 
 
-def find_needed(place: Place, manifests: Mapping[str, Manifest], policy: Policy, now: datetime | None = None) -> Needed:
+def find_needed(
+    place: Place, manifests: Mapping[str, Manifest], retention: Retention, now: datetime | None = None
+) -> Needs:
     """Find what is needed in a store. manifests: all that it has, by their folders. Raises DamagedRelease."""
     by_recipe: dict[str, list[ListedRun]] = {}
     for state in run_states(place):
         by_recipe.setdefault(state.recipe, []).append(state)
     roots = set(released_folders(place)) | {folder for folder in manifests if is_held(place, folder)}
-    claimed, unended, recorded_names, unclear = set[str](), set[str](), set[str](), False
+    claimed_names, unfinished_names, recorded_names, keeps_all = set[str](), set[str](), set[str](), False
     for states in by_recipe.values():
-        kept = kept_runs(states, policy, now or datetime.now(UTC))
+        kept = select_kept_runs(states, retention, now or datetime.now(UTC))
         roots |= {folder for state in kept if state.record is not None for folder in state.record.folders}
         for number, state in enumerate(states):
             names = names_in_use(place, state)
             open_run = state.state == "running" or (state.state == "lost" and number == 0)
-            unclear |= open_run and names is None
+            keeps_all |= open_run and names is None
             recorded_names |= set(names or ())
-            claimed |= set(names or ()) if open_run else set()
-            unended |= set(names or ()) if number == 0 and state.state != "completed" else set()
-    return Needed(
+            claimed_names |= set(names or ()) if open_run else set()
+            unfinished_names |= set(names or ()) if number == 0 and state.state != "completed" else set()
+    return Needs(
         folders=frozenset(with_parents(roots & manifests.keys(), manifests)),
-        claimed=frozenset(claimed),
-        unended=frozenset(unended),
+        claimed_names=frozenset(claimed_names),
+        unfinished_names=frozenset(unfinished_names),
         recorded_names=frozenset(recorded_names),
-        everything=unclear,
+        keeps_all=keeps_all,
     )
 
 
-def kept_runs(states: Sequence[ListedRun], policy: Policy, now: datetime) -> list[ListedRun]:
+def select_kept_runs(states: Sequence[ListedRun], retention: Retention, now: datetime) -> list[ListedRun]:
     """Return those of a recipe's runs, given newest first, whose artifacts stay.
 
     A run drops out of the last N when N completed ones follow it, and stays for the given days after that.
     """
     completed = [state for state in states if state.state == "completed"]
-    since = now - timedelta(days=policy.days)
-    stay = [state for n, state in enumerate(completed) if n < policy.keep or _began(completed[n - policy.keep]) > since]
-    last = stay[-1].run_id if stay and len(stay) >= policy.keep else ""
+    keep, since = retention.keep, now - timedelta(days=retention.days)
+    stay = [state for n, state in enumerate(completed) if n < keep or _parse_start(completed[n - keep]) > since]
+    last = stay[-1].run_id if stay and len(stay) >= keep else ""
     return [state for state in states if state.run_id >= last]
 
 
-def _began(state: ListedRun) -> datetime:
+def _parse_start(state: ListedRun) -> datetime:
     try:
         return datetime.fromisoformat(state.started)
     except ValueError:
@@ -226,59 +228,59 @@ def _began(state: ListedRun) -> datetime:
 
 def with_parents(folders: Collection[str], manifests: Mapping[str, Manifest]) -> set[str]:
     """Return artifacts and everything that they were made from, as far as the store has it."""
-    folders_needed, left = set[str](), list(folders)
-    while left:
-        folder = left.pop()
+    folders_needed, waiting = set[str](), list(folders)
+    while waiting:
+        folder = waiting.pop()
         if folder in folders_needed or folder not in manifests:
             continue
         folders_needed.add(folder)
-        left += [parent.folder for parent in manifests[folder].parents]
+        waiting += [parent.folder for parent in manifests[folder].parents]
     return folders_needed
 
 
 Advance = Callable[[int], None]  # bytes freed so far
 
 
-def clear_store(place: Place, policy: Policy, keep_runs: int, advance: Advance = lambda freed: None) -> Garbage:
+def clear_store(place: Place, retention: Retention, keep_runs: int, advance: Advance = lambda remover: None) -> Garbage:
     """Remove what nobody needs; returns what is gone. Raises InputError if another clean-up runs, or for damage."""
-    with clearing(place) as turn:
-        seen = look(place, policy)
-        wanted = unneeded(seen)
-        turn.begin([*wanted, *seen.begun])
-        freed = _Freed(place, turn, advance)
-        removed = [folder for folder in wanted if freed.artifact(folder, seen)]
-        gone, runs = garbage(seen, keep_runs, removed), old_runs(place, keep_runs)
-        for path, size in gone.files.items():
-            freed.file(path, size)
+    with clearing(place) as clearing_file:
+        snapshot = scan_store(place, retention)
+        folders = list_unneeded(snapshot)
+        clearing_file.begin([*folders, *snapshot.in_removal])
+        remover = _Remover(place, clearing_file, advance)
+        removed = [folder for folder in folders if remover.remove_artifact(folder, snapshot)]
+        removed_garbage, runs = list_garbage(snapshot, keep_runs, removed), find_old_runs(place, keep_runs)
+        for path, size in removed_garbage.files.items():
+            remover.remove_file(path, size)
         for run_id, files in runs.items():
             place.write(removal_mark(run_id), b"")
             for path, size in {**files, removal_mark(run_id): 0}.items():
-                freed.file(path, size)
+                remover.remove_file(path, size)
         for path, present in clearings(place).items():
             if present.is_gone:
-                remove(place, path)
-        return gone
+                remove_file(place, path)
+        return removed_garbage
 
 
-class _Freed:
+class _Remover:
     """The files removed so far."""
 
     def __init__(self, place: Place, turn: Clearing, advance: Advance) -> None:
         self._place, self._turn, self._advance = place, turn, advance
         self._size_bytes = 0
 
-    def artifact(self, folder: str, seen: Look) -> bool:
+    def remove_artifact(self, folder: str, snapshot: StoreSnapshot) -> bool:
         """Remove the manifest of an artifact, unless a reader holds it."""
         self._turn.go_on()
         if not remove_unless_held(self._place, folder):
             return False
-        self._count(seen.sizes[f"{folder}/manifest.json"])
+        self._count(snapshot.sizes[f"{folder}/manifest.json"])
         return True
 
-    def file(self, path: str, size: int) -> None:
+    def remove_file(self, path: str, size: int) -> None:
         """Remove a file."""
         self._turn.go_on()
-        remove(self._place, path)
+        remove_file(self._place, path)
         self._count(size)
 
     def _count(self, size: int) -> None:

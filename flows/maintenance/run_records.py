@@ -18,11 +18,11 @@ from flows.run.record.releases import released_runs
 from flows.run.record.run_record import REMOVED, removal_mark
 from flows.run.record.run_status import UNTOLD, files_of_runs, recipe_of, state_of_run
 
-COMPLETED = 10  # completed runs of a recipe that stay, however few records are kept
-FIRST = ("recipe.toml", "running.json", "run.json")
+MIN_COMPLETED = 10  # completed runs of a recipe that stay, however few records are kept
+REMOVAL_RANK = {"recipe.toml": 0, "running.json": 1, "run.json": 2}  # other files follow by name
 
 
-def old_runs(place: Place, keep: int, recipe: str | None = None) -> dict[str, dict[str, int]]:
+def find_old_runs(place: Place, keep: int, recipe: str | None = None) -> dict[str, dict[str, int]]:
     """Return the runs whose records may go, with their files in the order in which they go, and sizes.
 
     keep:   so many of the newest runs of each recipe stay
@@ -33,45 +33,45 @@ def old_runs(place: Place, keep: int, recipe: str | None = None) -> dict[str, di
     for run_id in sorted(files, reverse=True):
         if recipe in (None, recipe_of(run_id)):
             by_recipe.setdefault(recipe_of(run_id), []).append(run_id)
-    old = [run_id for ids in by_recipe.values() for run_id in _beyond(place, ids, files, keep)]
+    old = [run_id for ids in by_recipe.values() for run_id in _find_excess(place, ids, files, keep)]
     released = released_runs(place) if old else set()
-    return {run_id: _in_order(run_id, files[run_id]) for run_id in old if run_id not in released}
+    return {run_id: _sort_for_removal(run_id, files[run_id]) for run_id in old if run_id not in released}
 
 
-def _beyond(place: Place, ids: list[str], files: Mapping[str, Mapping[str, int]], keep: int) -> list[str]:
+def _find_excess(place: Place, ids: list[str], files: Mapping[str, Mapping[str, int]], keep: int) -> list[str]:
     """Return the excess runs of a recipe, given newest first. What is no longer a run goes at any place."""
-    halves = [run_id for run_id in ids if not {"run.json", *UNTOLD} & files[run_id].keys()]
-    whole = [run_id for run_id in ids if run_id not in halves]
-    completed, beyond = 0, list[str]()
-    for number, run_id in enumerate(whole):
-        if number < keep and (completed >= COMPLETED or len(whole) <= keep):
+    incomplete = [run_id for run_id in ids if not {"run.json", *UNTOLD} & files[run_id].keys()]
+    complete = [run_id for run_id in ids if run_id not in incomplete]
+    completed, excess = 0, list[str]()
+    for number, run_id in enumerate(complete):
+        if number < keep and (completed >= MIN_COMPLETED or len(complete) <= keep):
             continue
         state = state_of_run(place, run_id, files[run_id])
         done = state is not None and state.state == "completed"
-        stays = state is None or state.state == "running" or (done and completed < COMPLETED)
+        stays = state is None or state.state == "running" or (done and completed < MIN_COMPLETED)
         completed += done
         if number >= keep and not stays:
-            beyond.append(run_id)
-    return halves + beyond
+            excess.append(run_id)
+    return incomplete + excess
 
 
-def _in_order(run_id: str, files: Mapping[str, int]) -> dict[str, int]:
-    names = sorted(files, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
+def _sort_for_removal(run_id: str, files: Mapping[str, int]) -> dict[str, int]:
+    names = sorted(files, key=lambda name: (REMOVAL_RANK.get(name, len(REMOVAL_RANK)), name))
     return {f"runs/{run_id}/{name}": files[name] for name in names if name != REMOVED}
 
 
 def keep_newest(place: Place, recipe: str, keep: int, tell: Callable[[str], None]) -> None:
     """Remove the records of old runs of a recipe; a failure is reported, not raised."""
     try:
-        for run_id, files in old_runs(place, keep, recipe).items():
+        for run_id, files in find_old_runs(place, keep, recipe).items():
             place.write(removal_mark(run_id), b"")
             for path in (*files, removal_mark(run_id)):
-                remove(place, path)
+                remove_file(place, path)
     except InputError as error:
         tell(f"Records of old runs stay: {error}")
 
 
-def remove(place: Place, path: str) -> None:
+def remove_file(place: Place, path: str) -> None:
     """Remove a file that may be gone already, and the folders that are then empty."""
     with suppress(FileNotFoundError):
         place.delete(path)

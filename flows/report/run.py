@@ -44,14 +44,14 @@ class RunView:
         """The documents of each source and generation; all settled generations of a source are one."""
         groups: dict[tuple[str, str], list[Manifest]] = {}
         for manifest in accounts.of_kind(self.manifests, "documents"):
-            groups.setdefault((manifest.name, self.generation(manifest)), []).append(manifest)
-        return [_together(manifests) for manifests in groups.values()]
+            groups.setdefault((manifest.name, self.name_generation(manifest)), []).append(manifest)
+        return [_merge_generations(manifests) for manifests in groups.values()]
 
-    def newest(self, kind: str) -> Manifest | None:
+    def find_newest(self, kind: str) -> Manifest | None:
         """Return the last artifact of a kind."""
         return accounts.newest(self.manifests, kind)
 
-    def of_each(self, kind: str) -> dict[str, Manifest]:
+    def find_by_name(self, kind: str) -> dict[str, Manifest]:
         """Return the last artifact of each name of a kind, by the name in the recipe; "" if there is only one."""
         return accounts.newest_of_each(self.manifests, kind)
 
@@ -75,7 +75,7 @@ class RunView:
             labels |= dict.fromkeys(self.record.settled, f"generations 1 to {len(corpora)}")
         return labels if len({*labels.values()}) > 1 else {}
 
-    def generation(self, manifest: Manifest) -> str:
+    def name_generation(self, manifest: Manifest) -> str:
         """Return the suffix of an artifact's name that tells it from those of other generations."""
         return self.generations.get(manifest.folder, "")
 
@@ -85,7 +85,7 @@ class RunView:
         artifacts = accounts.of_kind(self.manifests, "vocabularies")
         return {manifest.fingerprint: read_vocabulary(self.place, manifest) for manifest in artifacts}
 
-    def vocabulary_of(self, manifest: Manifest) -> Vocabulary | None:
+    def find_vocabulary(self, manifest: Manifest) -> Vocabulary | None:
         """Return the vocabulary that an artifact is, or was made with; None where the store no longer has it."""
         named = [manifest.fingerprint, *(parent.fingerprint for parent in manifest.parents)]
         return next((self._vocabularies[name] for name in named if name in self._vocabularies), None)
@@ -93,7 +93,7 @@ class RunView:
     @cached_property
     def token_samples(self) -> dict[str, LengthSample]:
         """Lengths of tokenised documents, and unknown tokens among them, by the token artifact's folder."""
-        wanted = [(tokens, self.vocabulary_of(tokens)) for tokens in self.of_each("tokens").values()]
+        wanted = [(tokens, self.find_vocabulary(tokens)) for tokens in self.find_by_name("tokens").values()]
         return {
             tokens.folder: sample_lengths(self.place, tokens, "tokens", vocabulary.special_ids["unk"])
             for tokens, vocabulary in wanted
@@ -101,7 +101,7 @@ class RunView:
         }
 
 
-def _together(manifests: Sequence[Manifest]) -> Manifest:
+def _merge_generations(manifests: Sequence[Manifest]) -> Manifest:
     """Return documents of one source as if they were of one generation: with the parts and the parents of all."""
     parents = dict.fromkeys(parent for manifest in manifests for parent in manifest.parents)
     parts = [part for manifest in manifests for part in manifest.parts]

@@ -20,7 +20,7 @@ from flows.command.terminal.output import console
 from flows.command.terminal.tables import plain_table
 from flows.recipes.privacy import printable, visible
 from flows.recipes.tables import leaves
-from flows.report.masked_example import ShownToken, example_in_words, shown_tokens, stored_masks
+from flows.report.masked_example import ShownToken, describe_example, get_stored_masks, list_shown_tokens
 from flows.run.record.counts_text import counted, parent_name, rows_in_words
 from flows.run.record.ledger_balance import Accounts, accounts_of, losses, readable_bytes, size_bytes
 from shards.masks.masking import Masks
@@ -140,9 +140,9 @@ def show_example(
 
     masks: of this one example; by default those stored with it. labels: what the labels of its shard set mean
     """
-    tokens = shown_tokens(example, vocabulary, masks if masks is not None else stored_masks(example))
+    tokens = list_shown_tokens(example, vocabulary, masks if masks is not None else get_stored_masks(example))
     guessed = sum(token.kind not in ("plain", "special") for token in tokens)
-    title = example_in_words(example, labels)
+    title = describe_example(example, labels)
     text = Text.assemble((title, "bold"), f"; {counted(len(tokens), 'token')}, {guessed} to guess\n")
     if example.boundary < len(tokens):
         text.append("A", SEGMENT_STYLES[0]).append(": ")

@@ -26,36 +26,36 @@ from corpora.sources.contract import RawFile
 from corpora.store.damage import find_digest
 from corpora.store.ledger import Account
 from corpora.store.manifest import Manifest
-from flows.export.cards.licenses import NOT_STATED, license_tags
-from flows.export.exported import Exported, Provenance, most_first, share
+from flows.export.cards.licenses import NOT_STATED, to_license_tags
+from flows.export.exported import ExportContent, Provenance, format_share, sort_by_count
 from flows.recipes.lock import Lock
 from flows.recipes.privacy import printable, visible, without_folders
 from flows.run.record.counts_text import counted, parent_name, rows_in_words
 from flows.run.record.figures import DUPLICATES
 from flows.run.record.ledger_balance import copy_accounts, readable_bytes, records_account
 
-CHARACTERS = 200
-_ACTING = re.compile(r"([\\`*_{}\[\]()#!|~$])")
-_BARE = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
-_TAKEN = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"))
+MAX_CHARACTERS = 200
+_MARKUP = re.compile(r"([\\`*_{}\[\]()#!|~$])")
+_PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
+_RESERVED_SCALARS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"))
 _UNPRINTABLE = re.compile("[^\x09\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 
-def plain(text: str, limit: int = CHARACTERS) -> str:
+def escape_markdown(text: str, limit: int = MAX_CHARACTERS) -> str:
     """Return a text on one line, as Markdown that shows it as it is.
 
-    >>> plain("a|b <i> www.example.org")
+    >>> escape_markdown("a|b <i> www.example.org")
     'a\\\\|b &lt;i&gt; www&#46;example.org'
     """
     shown = visible(text, limit).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    shown = _ACTING.sub(r"\\\1", shown)
+    shown = _MARKUP.sub(r"\\\1", shown)
     return re.sub(r"://", "&#58;//", re.sub(r"(?i)\b(www)\.", r"\1&#46;", shown)).replace("@", "&#64;")
 
 
-def code(text: str, limit: int = CHARACTERS) -> str:
+def format_code(text: str, limit: int = MAX_CHARACTERS) -> str:
     """Return a short text as code: with as many backticks around it as it needs.
 
-    >>> code("a`b"), code("a|b")
+    >>> format_code("a`b"), format_code("a|b")
     ('``a`b``', '`a\\\\|b`')
     """
     shown = visible(text, limit) or " "
@@ -64,45 +64,45 @@ def code(text: str, limit: int = CHARACTERS) -> str:
     return f"{ticks}{gap}{shown}{gap}{ticks}".replace("|", "\\|")
 
 
-def fenced(text: str, language: str = "") -> str:
+def format_code_block(text: str, language: str = "") -> str:
     """Return a text of lines in a block of code that it cannot end."""
     lines = [printable(line.replace("\t", "    ")) for line in text.splitlines()]
     ticks = "`" * max(3, 1 + max((len(run) for line in lines for run in re.findall("`+", line)), default=0))
     return "\n".join([f"{ticks}{language}", *lines, ticks])
 
 
-def scalar(value: str | int | float | bool | None) -> str:
+def to_yaml(value: str | int | float | bool | None) -> str:
     """Return a text or a number as the value of a key in YAML.
 
-    >>> scalar("name"), scalar("a: b"), scalar(2.5)
+    >>> to_yaml("name"), to_yaml("a: b"), to_yaml(2.5)
     ('name', '"a: b"', '2.5')
     """
     if not isinstance(value, str):
         return json.dumps(value)
-    if _BARE.fullmatch(value) and value.lower() not in _TAKEN:
+    if _PLAIN_SCALAR.fullmatch(value) and value.lower() not in _RESERVED_SCALARS:
         return value
     quoted = json.dumps(value, ensure_ascii=False)
     return _UNPRINTABLE.sub(lambda character: f"\\U{ord(character[0]):08x}", quoted)
 
 
-FOLDER = "path/of/this/folder"  # in the code of the card
-MOST_ROWS = 200  # of a table whose length the data decide
-MOST_LICENSES = 20  # of one source
+EXAMPLE_FOLDER = "path/of/this/folder"  # in the code of the card
+MAX_ROWS = 200  # of a table whose length the data decide
+MAX_LICENSES = 20  # of one source
 
 
-def card(content: Exported) -> str:
+def render_data_card(content: ExportContent) -> str:
     """Return the card of an export."""
-    return templates().get_template("data_card.jinja").render(content=content, folder=FOLDER)
+    return build_environment().get_template("data_card.jinja").render(content=content, folder=EXAMPLE_FOLDER)
 
 
-def description(content: Exported) -> str:
+def summarize_content(content: ExportContent) -> str:
     """Return the first lines of the card."""
-    sections: Any = templates().get_template("sections.jinja").module
+    sections: Any = build_environment().get_template("sections.jinja").module
     return " ".join(sections.what_it_is(content).splitlines())
 
 
 @cache
-def templates() -> Environment:
+def build_environment() -> Environment:
     """Return the templates of this folder, with what they may ask for."""
     environment = Environment(
         loader=FunctionLoader(lambda name: (files("flows.export.cards") / name).read_text(encoding="utf-8")),
@@ -113,20 +113,20 @@ def templates() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters.update(FILTERS)
-    environment.globals.update(most_rows=MOST_ROWS, most_licenses=MOST_LICENSES, not_stated=NOT_STATED)
+    environment.globals.update(most_rows=MAX_ROWS, most_licenses=MAX_LICENSES, not_stated=NOT_STATED)
     return environment
 
 
-def source_rows(content: Exported) -> list[dict[str, Any]]:
+def build_source_rows(content: ExportContent) -> list[dict[str, Any]]:
     """Return a row for everything that came in, by source and generation."""
     rows = []
     for manifest in content.parsed:
-        account, raw_files = records_account([manifest]), content.provenance.raw_files(manifest)
+        account, raw_files = records_account([manifest]), content.provenance.find_raw_files(manifest)
         rows.append(
             {
                 "name": manifest.name,
                 "kind": str(manifest.settings.get("source", {}).get("kind", "")),
-                "generation": _generation(content.provenance, manifest),
+                "generation": _find_generation(content.provenance, manifest),
                 "files": parent_name(next(parent for parent in manifest.parents if parent.role == "raw")),
                 "bytes": sum(file.size_bytes for file in raw_files) if raw_files else None,
                 "records": account.total,
@@ -137,14 +137,14 @@ def source_rows(content: Exported) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["name"], row["generation"]))
 
 
-def _generation(provenance: Provenance, documents: Manifest) -> str:
+def _find_generation(provenance: Provenance, documents: Manifest) -> str:
     """Return the generation that documents came with."""
     parents = provenance.verdicts.parents if provenance.verdicts is not None else ()
     named = (p.label for p in parents if (p.role, p.fingerprint) == ("documents", documents.fingerprint))
     return next(named, "").removeprefix("generation ")
 
 
-def token_rows(content: Exported) -> list[tuple[tuple[str, str, str], list[int]]] | None:
+def build_token_rows(content: ExportContent) -> list[tuple[tuple[str, str, str], list[int]]] | None:
     """Return documents and tokens by source, generation and split, as tokenised; None where that is unknown."""
     if content.tokenised is None:
         return None
@@ -159,13 +159,13 @@ def token_rows(content: Exported) -> list[tuple[tuple[str, str, str], list[int]]
     return sorted((of, counts) for of, counts in sums.items() if any(counts))
 
 
-def outcomes_of(account: Account, prefix: str) -> list[tuple[str, int]]:
+def list_outcomes(account: Account, prefix: str) -> list[tuple[str, int]]:
     """Return the outcomes with a prefix, without it, the most frequent first."""
     outcomes = {name.removeprefix(prefix): n for name, n in account.outcomes.items() if name.startswith(prefix)}
-    return list(most_first(outcomes).items())[:MOST_ROWS]
+    return list(sort_by_count(outcomes).items())[:MAX_ROWS]
 
 
-def locked_files(lock: Lock) -> list[tuple[str, int, RawFile]]:
+def list_locked_files(lock: Lock) -> list[tuple[str, int, RawFile]]:
     """Return every raw file of a lock, with its source and generation."""
     return [
         (name, number, file)
@@ -175,46 +175,46 @@ def locked_files(lock: Lock) -> list[tuple[str, int, RawFile]]:
     ]
 
 
-def feature(field: pa.Field) -> tuple[str, str]:
+def to_feature_type(field: pa.Field) -> tuple[str, str]:
     """Return a column's type as `datasets` writes it: the key, and the name.
 
-    >>> feature(pa.field("a", pa.list_(pa.uint16()))), feature(pa.field("b", pa.float32()))
+    >>> to_feature_type(pa.field("a", pa.list_(pa.uint16()))), to_feature_type(pa.field("b", pa.float32()))
     (('list', 'uint16'), ('dtype', 'float32'))
     """
-    listed = pa.types.is_list(field.type)
-    kind = field.type.value_type if listed else field.type
+    is_list = pa.types.is_list(field.type)
+    kind = field.type.value_type if is_list else field.type
     floats = {pa.float32(): "float32", pa.float64(): "float64"}
-    return "list" if listed else "dtype", floats.get(kind, str(kind))
+    return "list" if is_list else "dtype", floats.get(kind, str(kind))
 
 
-def meaning(field: pa.Field) -> str:
+def read_description(field: pa.Field) -> str:
     """Return what a column means; "" if it has no meaning in its metadata."""
     text: bytes = (field.metadata or {}).get(b"description", b"")
     return text.decode()
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
-    "code": code,
+    "code": format_code,
     "copy_accounts": copy_accounts,
     "counted": counted,
     "digest": lambda lock: find_digest(lock.to_bytes()),
     "duplicates_in": lambda account: sum(account.outcomes.get(f"removed: {name}", 0) for name in DUPLICATES),
-    "feature": feature,
-    "fenced": fenced,
+    "feature": to_feature_type,
+    "fenced": format_code_block,
     "json": lambda value: json.dumps(value, ensure_ascii=False),
-    "license_tags": license_tags,
-    "locked_files": locked_files,
+    "license_tags": to_license_tags,
+    "locked_files": list_locked_files,
     "masked_kinds": lambda settings: [kind for kind in ("email", "ip", "phone") if settings.get(kind)],
-    "meaning": meaning,
+    "meaning": read_description,
     "number": lambda value: f"{value:,}",
-    "outcomes_of": outcomes_of,
-    "plain": plain,
+    "outcomes_of": list_outcomes,
+    "plain": escape_markdown,
     "rows_in_words": rows_in_words,
-    "scalar": scalar,
-    "share": share,
+    "scalar": to_yaml,
+    "share": format_share,
     "size": readable_bytes,
-    "source_rows": source_rows,
-    "token_rows": token_rows,
+    "source_rows": build_source_rows,
+    "token_rows": build_token_rows,
     "unquoted": lambda text: text[1:-1],
     "without_folders": without_folders,
 }

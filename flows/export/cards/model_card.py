@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flows.export.cards.data_card import templates
+from flows.export.cards.data_card import build_environment
 from flows.export.cards.licenses import TAGS
-from flows.export.exported import Exported, Provenance, exported, new_folder
+from flows.export.exported import ExportContent, Provenance, collect_content, open_new_folder
 from flows.run.addresses import Artifact
 from trainer.build import read_events
 from trainer.tasks.formats.published import PUBLISHED
@@ -32,10 +32,10 @@ from trainer.tasks.suites.table import (
     unconvincing,
 )
 
-CARD = "README.md"
-CONFIG = "config.json"
-FILES = (
-    *(CONFIG, "model.safetensors", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
+CARD_FILE = "README.md"
+CONFIG_FILE = "config.json"
+MODEL_FILES = (
+    *(CONFIG_FILE, "model.safetensors", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
     *("added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model"),
 )
 UNKNOWN = "unknown"
@@ -43,9 +43,11 @@ TASK_TYPES = {"glue": "text-classification", "superglue": "text-classification",
 HUB_SETS = {"glue": "nyu-mll/glue", "superglue": "aps/super_glue"}
 HUB_CONFIGS = {"mnli": "mnli_matched", "mnli-mm": "mnli_mismatched"}  # where it is not the set's own name
 HUB_SPLITS = {"dev": "validation"}
-TUNED = ("epochs", "batch", "learning_rate", "warmup", "weight_decay", "layer_decay", "schedule")
-GUESSES = {"BertForPreTraining", "BertForMaskedLM", "RobertaForMaskedLM", "AlbertForMaskedLM", "AlbertForPreTraining",
-           "DistilBertForMaskedLM", "ModernBertForMaskedLM", "ElectraForMaskedLM"}  # fmt: skip
+SHOWN_SETTINGS = ("epochs", "batch", "learning_rate", "warmup", "weight_decay", "layer_decay", "schedule")
+MASKED_LM_CLASSES = {
+    *("BertForPreTraining", "BertForMaskedLM", "RobertaForMaskedLM", "AlbertForMaskedLM", "AlbertForPreTraining"),
+    *("DistilBertForMaskedLM", "ModernBertForMaskedLM", "ElectraForMaskedLM"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +64,10 @@ class CardFacts:
     name: str
     config: Mapping[str, Any]
     license: str
-    made: Provenance | None
+    provenance: Provenance | None
     result: SuiteResult
     comparison: SuiteComparison | None
-    tuned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    task_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def family(self) -> str:
@@ -73,64 +75,65 @@ class CardFacts:
         return str(self.config.get("model_type", UNKNOWN))
 
     @property
-    def guesses(self) -> bool:
+    def predicts_masked_tokens(self) -> bool:
         """Return whether it predicts masked tokens."""
-        return bool(GUESSES & {*self.config.get("architectures", ())})
+        return bool(MASKED_LM_CLASSES & {*self.config.get("architectures", ())})
 
     @property
     def figures(self) -> Mapping[str, int]:
         """The figures of its training; none if it is not an artifact of a store."""
-        return self.made.manifest.ledger.figures if self.made is not None else {}
+        return self.provenance.manifest.ledger.figures if self.provenance is not None else {}
 
     @property
-    def start(self) -> str:
+    def start_model(self) -> str:
         """The name of the model that its training began with; "" for random weights."""
-        recipe = self.made.recipe if self.made is not None else None
+        recipe = self.provenance.recipe if self.provenance is not None else None
         start = recipe.model.settings.start if recipe is not None and recipe.model is not None else None
         return Path(start).name if start else ""
 
     @property
-    def held_out(self) -> Mapping[str, Any] | None:
+    def last_evaluation(self) -> Mapping[str, Any] | None:
         """The last evaluation on held-out text."""
-        events = read_events(self.made.place, self.made.manifest) if self.made is not None else ()
+        events = read_events(self.provenance.place, self.provenance.manifest) if self.provenance is not None else ()
         evaluations = [event for event in events if event["event"] == "evaluation"]
         return evaluations[-1] if evaluations else None
 
     @property
-    def training_data(self) -> list[Exported]:
+    def training_data(self) -> list[ExportContent]:
         """The shard sets that it was trained on, as far as they are in the store."""
-        made = self.made
-        shard_sets = made.of_kind("shards") if made is not None else ()
-        return [exported(Artifact(place=made.place, manifest=manifest)) for manifest in shard_sets if made is not None]
+        if self.provenance is None:
+            return []
+        place, shard_sets = self.provenance.place, self.provenance.find_all("shards")
+        return [collect_content(Artifact(place=place, manifest=manifest)) for manifest in shard_sets]
 
 
 def export_with_card(facts: CardFacts, model: Path, target: Path) -> None:
     """Copy a model's files to a new folder, with its card. Raises InputError."""
-    with new_folder(target) as folder:
-        for name in FILES:
+    with open_new_folder(target) as folder:
+        for name in MODEL_FILES:
             if (model / name).is_file():
                 shutil.copyfile(model / name, folder / name)
-        (folder / CARD).write_text(model_card(facts), encoding="utf-8")
+        (folder / CARD_FILE).write_text(render_model_card(facts), encoding="utf-8")
 
 
-def model_card(facts: CardFacts) -> str:
+def render_model_card(facts: CardFacts) -> str:
     """Return the card of a model. A name that comes only from this store, and not from the hub, is `local/NAME`."""
     data = facts.training_data
     return (
-        templates()
+        build_environment()
         .get_template("model_card.jinja")
         .render(
             facts=facts,
             data=data,
             languages=sorted({name for each in data for name in each.language_codes}),
             sources=sorted({name for each in data for name in each.licenses}),
-            stated={name for each in data for name in each.stated},
+            stated={name for each in data for name in each.stated_licenses},
             unknown=UNKNOWN,
             head=HEAD,
-            tuned=TUNED,
+            tuned=SHOWN_SETTINGS,
             average_line=average_line,
-            bare=bare,
-            benchmarks=benchmarks,
+            bare=to_hub_name,
+            benchmarks=iter_benchmarks,
             cells_of=cells_of,
             hundredfold=hundredfold,
             notes=notes,
@@ -140,7 +143,7 @@ def model_card(facts: CardFacts) -> str:
     )
 
 
-def benchmarks(result: SuiteResult) -> Iterator[dict[str, Any]]:
+def iter_benchmarks(result: SuiteResult) -> Iterator[dict[str, Any]]:
     """Yield each task and split as the hub calls it, with its rows: one for every metric after fine-tuning."""
     splits: dict[tuple[str, str], list[SuiteRow]] = {}
     for row in result.rows:
@@ -148,27 +151,27 @@ def benchmarks(result: SuiteResult) -> Iterator[dict[str, Any]]:
     for (task, split), rows in splits.items():
         name = split.partition(" ")[0] if " " in split else task
         benchmark, _, config = name.partition("/")
-        hub, called = HUB_SETS.get(benchmark), split.rpartition(" ")[2]
+        hub, hub_split = HUB_SETS.get(benchmark), split.rpartition(" ")[2]
         yield {
             "task": task,
             "kind": TASK_TYPES.get(benchmark, "text-classification") if name in PUBLISHED else "other",
-            "type": hub or f"local/{bare(name)}",
+            "type": hub or f"local/{to_hub_name(name)}",
             "name": name,
             "config": HUB_CONFIGS.get(config, config) if hub else "",
-            "split": HUB_SPLITS.get(called, called) if hub else called,
+            "split": HUB_SPLITS.get(hub_split, hub_split) if hub else hub_split,
             "rows": rows,
         }
 
 
-def bare(name: str) -> str:
+def to_hub_name(name: str) -> str:
     """Return a name of letters, digits, dots and hyphens, as the hub takes it.
 
-    >>> bare("glue/mnli-mm"), bare("  my model ")
+    >>> to_hub_name("glue/mnli-mm"), to_hub_name("  my model ")
     ('glue-mnli-mm', 'my-model')
     """
     return re.sub(r"[^\w.-]+", "-", name.strip(), flags=re.ASCII).strip("-.") or UNKNOWN
 
 
-def license_choices() -> tuple[str, ...]:
+def list_license_choices() -> tuple[str, ...]:
     """Return the hub's tags that a card may state."""
     return (UNKNOWN, "other", *sorted({*TAGS.values()}))
