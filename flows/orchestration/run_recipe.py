@@ -25,7 +25,7 @@ from flows.orchestration.run_state import RunState, no_advance
 from flows.orchestration.steps import find_unchanged, open_workers, prepare_run, record_failure, release_run, report_run
 from flows.orchestration.unwatched_run import is_watched, run_alone
 from flows.recipes.recipe import Recipe
-from flows.recipes.run_settings import LOCAL
+from flows.recipes.run_settings import LOCAL_ENGINE
 from flows.run.policies import default_workers
 from flows.run.record.run_status import Advance
 from flows.signals import give_way, last_word
@@ -91,7 +91,7 @@ def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[Wo
 
     They are until the run starts threads, locks files or calls a server: so this comes first.
     """
-    if recipe.engine != LOCAL or not Place(recipe.store).is_local or not is_safe_to_fork():
+    if recipe.engine != LOCAL_ENGINE or not Place(recipe.store).is_local or not is_safe_to_fork():
         yield None
         return
     with WorkerPool(workers or default_workers(), recipe.workers, tell) as pool:
