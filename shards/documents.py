@@ -36,14 +36,14 @@ from shards.schema import build_token_schema
 
 @kernel
 def copy_lists(values: Any, offsets: Int64s, rows: Int64s, targets: Int64s, copied: Any) -> None:
-    """Concatenate some rows of a list column into one array.
+    """Copy the selected rows of a list column into one contiguous array.
 
     Args:
         values: The column's values, one list after another.
         offsets: int64 [rows of the column + 1], the start of each list in `values`
         rows: int64 [n], indices of the rows to copy
-        targets: int64 [at least n], the start of each copied list in `copied`
-        copied: Output.
+        targets: int64 [at least n], the index in `copied` at which each list is written; computed by the caller
+        copied: The array that the lists are written to.
     """
     for number in range(len(rows)):
         first, last = offsets[rows[number]], offsets[rows[number] + 1]
@@ -53,16 +53,16 @@ def copy_lists(values: Any, offsets: Int64s, rows: Int64s, targets: Int64s, copi
 
 @kernel
 def copy_bits(bits: Bytes, bits_before: int, offsets: Int64s, rows: Int64s, targets: Int64s, copied: Bytes) -> None:
-    """Concatenate some rows of a list column of bits into one array, one byte (0 or 1) per bit.
+    """Unpack the selected rows of a list column of packed bits into one array with one byte (0 or 1) per bit.
 
-    As in Arrow, the lowest bit of a byte comes first.
+    The bits of a byte are stored least significant bit first, as in Arrow.
 
     Args:
         bits: uint8, the buffer with the column's bits
         bits_before: Number of bits in the buffer before the column's first value.
         offsets: int64 [rows of the column + 1], the start of each list, in bits after `bits_before`
         rows: int64 [n], indices of the rows to copy
-        targets: int64 [at least n], the start of each copied list in `copied`
+        targets: int64 [at least n], the index in `copied` at which each list is written; computed by the caller
         copied: uint8, output
     """
     for number in range(len(rows)):
@@ -119,8 +119,8 @@ def read_documents(
 ) -> ShardDocuments:
     """Read the documents of one shard, ordered by (shuffle hash, id).
 
-    The last record batch of each part is cached per thread if its rows extend past the range, up to `MAX_CACHED_BYTES`
-    in total. So a thread that reads adjacent ranges in ascending order unpacks each cached batch only once.
+    If the last record batch of a file extends past the range, it is cached for this thread, up to `MAX_CACHED_BYTES` in
+    total. A thread that reads adjacent ranges in ascending order therefore unpacks such a batch only once.
 
     Args:
         place: The store.
@@ -259,7 +259,7 @@ def build_empty_rows(id_type: pa.DataType) -> TokenRows:
 
 
 def join_rows(pieces: Sequence[TokenRows]) -> TokenRows:
-    """Concatenate rows. At least one piece is required."""
+    """Concatenate the rows of several batches. `pieces` must not be empty."""
     return TokenRows(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
 
 

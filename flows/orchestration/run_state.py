@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from corpora.generic_types import Result, Tell
-from corpora.sources.passed_over import Looked
+from corpora.sources.passed_over import FileCounts
 from corpora.store.manifest import Manifest
 from corpora.store.places.address import without_password
 from corpora.store.places.place import Place
@@ -99,7 +99,7 @@ class RunState:
     terminal: Tell
     watch: Advance = no_advance
     lock: Lock = field(default_factory=Lock)
-    looked: Mapping[str, Looked] = field(default_factory=dict)
+    looked: Mapping[str, FileCounts] = field(default_factory=dict)
     clock: float = field(default_factory=time.monotonic)
     stages: dict[str, StageHistory] = field(default_factory=dict)
     manifests: dict[str, Manifest] = field(default_factory=dict)

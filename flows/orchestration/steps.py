@@ -39,11 +39,10 @@ from flows.orchestration.stages import Ended, TaskRunner, build_stages
 from flows.recipes.lock import write_lock
 from flows.recipes.recipe import Recipe, settle_recipe
 from flows.recipes.run_settings import LOCAL
-from flows.run.estimates.room import refuse_plainly_without_room
+from flows.run.estimates.capacity import refuse_plainly_without_room
 from flows.run.faults.damage import DamageTracker, run_past_damage
 from flows.run.faults.locks import clear_up, recipe_held, wait_for_clearing
-from flows.run.inputs.labelled_files import labelled_lines
-from flows.run.inputs.raw_files import describe_inputs, fetch_inputs, resolve_inputs
+from flows.run.inputs.raw_files import describe_inputs, fetch_inputs, labelled_lines, resolve_inputs
 from flows.run.inputs.unread_files import totals_lines
 from flows.run.pipeline import Outcome, run_recipe
 from flows.run.plan_run import explain

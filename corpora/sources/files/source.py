@@ -43,8 +43,8 @@ from corpora.sources.contract import (
     Slice,
     Tally,
     check_fields,
-    files_accepted,
-    plain_settings,
+    find_accepted_files,
+    select_settings,
 )
 from corpora.sources.files.endings import (
     ARCHIVE_ENDINGS,
@@ -133,7 +133,7 @@ class FilesSource:
     def settings(self) -> dict[str, Json]:
         """Return what determines the bytes of its documents."""
         encoding = self.encoding if self.encoding == AUTO else codecs.lookup(self.encoding).name
-        settings = plain_settings(self)
+        settings = select_settings(self)
         return {**settings, "fields": settings["fields"] or {"text": "text"}, "encoding": encoding}
 
     def files(self) -> list[tuple[str, Path]]:
@@ -142,7 +142,7 @@ class FilesSource:
         refused = f"is none of {KNOWN}. Rename or convert it."
         if not can_read_pdf():
             wanted, refused = f"{wanted}; {HOW_TO_INSTALL}", f"{refused} {HOW_TO_INSTALL}"
-        named = files_accepted(self.name, self.path, reads, wanted, refused)
+        named = find_accepted_files(self.name, self.path, reads, wanted, refused)
         files = [
             (inner, place)
             for name, path in named

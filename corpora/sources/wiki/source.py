@@ -43,10 +43,10 @@ from corpora.sources.contract import (
     Slice,
     Tally,
     cut_at,
-    damaged,
-    matching_files,
-    plain_settings,
-    whole_file,
+    drop_damaged,
+    find_files,
+    select_settings,
+    slice_whole_file,
 )
 from corpora.sources.wiki.pages import (
     HEAD_BYTES,
@@ -141,12 +141,12 @@ class WikipediaSource:
 
     def settings(self) -> dict[str, Json]:
         """Return what determines the bytes of its documents."""
-        return {**plain_settings(self), "drop": sorted(set(self.drop))}
+        return {**select_settings(self), "drop": sorted(set(self.drop))}
 
     def files(self) -> list[tuple[str, Path]]:
         """The dumps, sorted by name. Raises InputError if there are none, or those of several wikis."""
         wanted = "a dump such as enwiki-20261101-pages-articles-multistream.xml.bz2, a folder of them, or a glob"
-        dumps = matching_files(self.name, self.path, lambda name: bool(DUMP.fullmatch(name)), wanted)
+        dumps = find_files(self.name, self.path, lambda name: bool(DUMP.fullmatch(name)), wanted)
         wikis = {match["wiki"] for _, path in dumps if (match := DUMP.fullmatch(path.name))}
         if len(dumps) > 1 and len(wikis) > 1:
             raise InputError(
@@ -167,7 +167,7 @@ class WikipediaSource:
         if index is not None:
             starts = stream_starts(file, index)
         elif site.utf16 or raw_path(file.path).name.endswith(".zst"):
-            return [whole_file(file)]
+            return [slice_whole_file(file)]
         else:
             starts = _cuts(file)
         return cut_at(file, starts)
@@ -206,7 +206,7 @@ class WikipediaSource:
         try:
             parsed = parse_page(page.data)
         except BadRecord as error:
-            return damaged(locator, page.data, error)
+            return drop_damaged(locator, page.data, error)
         kind = page_kind(parsed, wikitext.wiki)
         drop_reason = self._judge(parsed, kind, site)
         text, meta = parsed.wikitext[: 2 * MAX_EXCERPT_CHARACTERS], None

@@ -11,7 +11,7 @@ from corpora.errors import InputError
 from corpora.schema import Locator
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import read_again
-from corpora.sources.contract import RawFile, Record, Slice, Tally, whole_file
+from corpora.sources.contract import RawFile, Record, Slice, Tally, slice_whole_file
 from corpora.sources.xml.presets import PRESETS, preset_of
 from corpora.sources.xml.source import XmlSource
 
@@ -24,7 +24,7 @@ class XmlFile:
 
     def slices(self, file: RawFile) -> list[Slice]:
         """The whole file."""
-        return [whole_file(file)]
+        return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """The records in order. Raises InputError for a file that is damaged, cut off or of no preset."""

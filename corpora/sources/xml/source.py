@@ -51,18 +51,18 @@ from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import open_raw, read_again
 from corpora.sources.contract import (
     FIELDS,
-    MOST_REVISION,
+    MAX_REVISION,
     Drop,
     RawFile,
     Record,
     Slice,
     Tally,
+    build_locator,
     check_fields,
-    damaged,
-    files_ending,
-    too_large,
-    unpacked_place,
-    whole_file,
+    drop_damaged,
+    drop_too_large,
+    find_files_with_endings,
+    slice_whole_file,
 )
 from corpora.sources.formulas import FORMULA, show_formula, show_mathml
 from corpora.sources.xml.cut import (
@@ -396,7 +396,7 @@ def date_of(hit: Any) -> str | None:
 ENDINGS = packed(".xml", ".nxml")
 XML_FIELDS = (*FIELDS, "version")
 FILE_UNIT, VERSION_UNIT = 10**8, 10**14
-MOST_VERSION = MOST_REVISION // VERSION_UNIT - 1
+MOST_VERSION = MAX_REVISION // VERSION_UNIT - 1
 BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff", b"<\0", b"\0<")
 ELEMENT = r"[A-Za-z_][\w.-]*"
 
@@ -517,7 +517,7 @@ class XmlSource:
         """The files of known endings, sorted by name. Raises InputError if there are none."""
         wanted = "a .xml or .nxml file (also .gz, .zst, .bz2, .xz), a folder of them, or a glob"
         refused = f"is no .xml or .nxml. Set its `path` to {wanted}."
-        files = files_ending(self.name, self.path, ENDINGS, wanted, refused)
+        files = find_files_with_endings(self.name, self.path, ENDINGS, wanted, refused)
         looked = [each for name, path in files for each in self.inside(name, path)]
         if all(why for _, _, why in looked):
             kinds = " and ".join(sorted({why for _, _, why in looked}))
@@ -534,7 +534,7 @@ class XmlSource:
 
     def slices(self, file: RawFile) -> list[Slice]:
         """The whole file."""
-        return [whole_file(file)]
+        return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """The records and deletions of a file in order. Raises InputError for a file that is damaged or cut off."""
@@ -590,9 +590,9 @@ class XmlSource:
             )
 
     def _record(self, cut: CutElement, file: RawFile, head: bytes, tally: Tally) -> Record:
-        locator = unpacked_place(file, cut.offset, cut.length)
+        locator = build_locator(file, cut.offset, cut.length)
         if cut.fault == "too large":
-            return too_large(locator, self.max_record_bytes)
+            return drop_too_large(locator, self.max_record_bytes)
         raw = cut.data or str(locator).encode()
         drop_entered = tally.enter(locator)
         if drop_entered:
@@ -603,7 +603,7 @@ class XmlSource:
             element = parse_record(cut.data, declared_encoding(head), namespaces(head))
             fields = self._fields(element, file, self._forms[cut.name])
         except BadRecord as error:
-            return damaged(locator, raw, error)
+            return drop_damaged(locator, raw, error)
         return Record(locator=locator, raw=raw, drop=None if fields["text"] else Drop("empty"), **fields)
 
     def _fields(self, element: Any, file: RawFile, form: RecordForm) -> dict[str, Any]:
@@ -674,7 +674,7 @@ class XmlSource:
         tally.records += num_starts
         for match in matches:
             yield self._deletion(
-                match[0], unpacked_place(file, cut.offset + match.start(), len(match[0])), number, where
+                match[0], build_locator(file, cut.offset + match.start(), len(match[0])), number, where
             )
 
     def _deletion(self, data: bytes, locator: Locator, number: int, where: str) -> Record:
@@ -713,7 +713,7 @@ def _number(hit: Any) -> int | None:
     """A date as YYYYMMDD, or a whole number; None for anything else."""
     text = plain_text(hit)
     if isinstance(hit, str) or not len(hit):
-        if re.fullmatch(r"-?\d{1,19}", text) and abs(int(text)) <= MOST_REVISION:
+        if re.fullmatch(r"-?\d{1,19}", text) and abs(int(text)) <= MAX_REVISION:
             return int(text)
     date = date_of(hit)
     return int((date.replace("-", "") + "0000")[:8]) if date else None
