@@ -203,7 +203,7 @@ def plan(
     """
     from flows.command.cluster_findings import engine_lines
     from flows.command.plan import estimate, show_plan
-    from flows.run.estimates.room import refuse_without_room
+    from flows.run.estimates.capacity import refuse_without_room
     from flows.run.plan_reach import reach_of
     from flows.run.plan_run import plan_recipe
 

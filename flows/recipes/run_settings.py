@@ -1,4 +1,5 @@
-"""`[bounds]`: limits for the figures of a run, for themselves and against the run before.
+"""Settings of a run that decide no bytes and are in no fingerprint: `[bounds]`, `engine`, `[notify]`, `[release]` and
+`[retention]`.
 
     [bounds]
     documents = { min = 1000, fall = 0.1 }
@@ -6,30 +7,30 @@
     "held-out loss" = { max = 4.0, rise = 0.02 }
     "task sentiment: accuracy" = { min = 0.8, worse = 0.05 }
 
-They decide no bytes and are in no fingerprint: a run that crosses one completes, and is marked.
+Bounds are limits for the figures of a run, for themselves and against the run before. A run that crosses one completes,
+and is marked. `figure_names` lists the names that a bound may have, as far as they are known before the run
+(`flows.run.record.figures` counts the figures). A name that ends in `: ` or a space stands for all names that begin so,
+because the rest is known only from the data.
 
-The engine that builds a recipe's parts: processes of this machine, or the workers of a Dask scheduler.
+The engine builds the parts of a recipe's stages: processes of this machine, or the workers of a Dask scheduler.
 
-It decides no bytes and is in no fingerprint.
-
-`[notify]`: whom a run notifies, and of what.
-
-No address is in a recipe, because it is copied into the store and its report: the recipe names the environment variable
-that holds it. None of this decides a byte, so it is in no fingerprint.
-
-The name under which a recipe's runs are released by themselves, and how long their records are kept.
-
-None of it decides bytes, or what is built.
+`[notify]` names an environment variable that holds an address, and not the address itself, because a recipe is copied
+into its store and its report.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import isfinite
 from typing import Any
 
+from corpora.duplicates.verdicts import REMOVAL_REASONS
 from corpora.errors import InputError
+from corpora.judging.batches import NO_TABLE, STEPS
+from corpora.judging.steps.language import KNOWN, UNKNOWN
+from corpora.judging.steps.rules import DETAILS
 from corpora.store.settings import PORT, bind_settings, check_choice, check_range, parse_toml, suggest
+from flows.recipes.model_and_tasks import TaskEntry
 from flows.recipes.tables import check_name, override
 
 
@@ -227,3 +228,75 @@ class RetentionSettings:
     def __post_init__(self) -> None:
         check_range("retention.runs", self.runs, 1, 1e9)
         check_range("retention.history_days", self.history_days, 0.1, 36_500)
+
+
+UNKNOWN_LANGUAGE = "unknown"
+OF_SOURCES = ("raw files", "raw records", "documents", "text bytes", "mean bytes a document")
+OF_CORPUS = ("raw files left out", "kept", "removed", "removed share", "duplicates", "duplicate share")
+EDITS = ("lines repaired in part", "damaged records", "lines removed: ", "masked: ", "meets ", NO_TABLE)
+OF_TOKENS = ("tokens", "mean tokens a document", "tokens a word")  # of each source, too
+OF_VOCABULARIES = ("vocabulary", "unknown token share", "median tokens a document")
+OF_SHARDS = (
+    *("examples", "example tokens", "mean tokens an example", "median tokens an example", "fill"),
+    *("truncated token share", "left over token share", "cut sentence share", "without partner share"),
+    *("lost neighbour share", "random share", "swapped share"),
+    *("label deviation", "surface accuracy", "surface accuracy at least"),
+)
+OF_MODEL = (
+    *("parameters", "training steps", "training loss", "held-out loss", "held-out unigram entropy"),
+    *("held-out accuracy", "held-out accuracy on rarer words", "held-out pair accuracy"),
+)
+
+
+def figure_names(
+    *,
+    sources: Sequence[str],
+    vocabularies: Sequence[str],
+    shards: Sequence[str],
+    tasks: Sequence[TaskEntry],
+    steps: Sequence[str],
+    has_model: bool,
+) -> Iterator[str]:
+    """Yield the names of the figures of a recipe, those that people ask for first. steps: kinds of steps of its own."""
+    yield from (*OF_SOURCES, "dropped", "dropped share", *OF_CORPUS)
+    yield from OF_MODEL if has_model else ()
+    for entry in tasks:
+        yield from task_figures(entry, several=len(tasks) > 1)
+    for name in shards:
+        yield from (_titled(what, name, shards) for what in OF_SHARDS)
+    for name in vocabularies:
+        titled = [_titled(what, name, vocabularies) for what in (*OF_TOKENS, *OF_VOCABULARIES)]
+        yield from titled
+        yield from (f"{what}: {source}" for what in titled[: len(OF_TOKENS)] for source in sources)
+    yield from (f"{what}: {source}" for what in OF_SOURCES for source in sources)
+    yield from (f"dropped share ({source})" for source in sources if len(sources) > 1)
+    yield from EDITS
+    for what in ("dropped", "dropped share"):
+        yield from (f"{what}: rules: {reason}" for reason in DETAILS)
+        judging = (step.name for step in STEPS if step.name != "rules")
+        yield from (f"{what}: {step}: " for step in ("parse", *judging, *steps))
+    yield from (f"{what}: {reason}" for what in ("removed", "removed share") for reason in REMOVAL_REASONS)
+    for source in ("", *(sources if len(sources) > 1 else ())):
+        what = f"language share ({source})" if source else "language share"
+        yield from (f"{what}: {language}" for language in (*sorted(KNOWN), UNKNOWN, UNKNOWN_LANGUAGE))
+
+
+def _titled(what: str, name: str, names: Sequence[str]) -> str:
+    return f"{what} ({name})" if len(names) > 1 else what
+
+
+def task_figures(entry: TaskEntry, several: bool) -> Iterator[str]:
+    """Yield the names of the figures of a task; if its files are not there to look at, how they begin."""
+    try:
+        suite = entry.suite()
+    except InputError:  # its file is missed when the run begins
+        yield "task "
+        return
+    called = entry.name if several and entry.name else suite.name
+    for task in suite.tasks:
+        of = f"task {called if len(suite.tasks) == 1 else f'{called} {task.name}'}"
+        for split in task.splits:
+            within = "" if split.averaged else f" in {split.name}"
+            yield from (f"{of}: {metric}{within}" for metric in split.metrics)
+            gain = f"{of}: gain in {split.metrics[0]}{within}"
+            yield from (gain, *([f"{gain} over the baseline"] if entry.settings.baseline else []))

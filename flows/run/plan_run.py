@@ -24,8 +24,7 @@ from flows.run.example_stages import existing_vocabularies, word_rules
 from flows.run.faults.damage import DamageTracker
 from flows.run.faults.rule_limits import RefusedSources
 from flows.run.faults.skipped_files import leave_damage, leave_out
-from flows.run.inputs.labelled_files import labelled_lines
-from flows.run.inputs.raw_files import describe_inputs, resolve_inputs
+from flows.run.inputs.raw_files import describe_inputs, labelled_lines, resolve_inputs
 from flows.run.inputs.start_model import begun
 from flows.run.inputs.unread_files import looked_json
 from flows.run.pipeline import run_recipe

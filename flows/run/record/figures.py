@@ -36,7 +36,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.store.tables import read_part_table
 from flows.recipes.run_settings import Bound
-from flows.run.faults.damage_list import read_damage_list, write_damage_list
+from flows.run.faults.damage import read_damage_list, write_damage_list
 from flows.run.record.ledger_balance import (
     SURELY,
     label_deviation,

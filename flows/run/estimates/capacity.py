@@ -15,8 +15,7 @@ from corpora.sources.contract import RawFile
 from corpora.store.places.place import Place
 from flows.recipes.recipe import Recipe
 from flows.recipes.run_settings import LOCAL
-from flows.run.estimates.figures import Estimates
-from flows.run.estimates.rates import DRIVER_BYTES
+from flows.run.estimates.stage_estimates import DRIVER_BYTES, Estimates
 from flows.run.policies import default_workers
 from flows.run.record.ledger_balance import readable_bytes
 from flows.run.stage_kinds import STAGES, WORKER_BYTES, StageKind

@@ -13,9 +13,8 @@ from corpora.judging.documents import rules_over_limit
 from corpora.store.places.place import Place
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, ShardsEntry, VocabularyEntry
-from flows.run.estimates.figures import Estimates, StageEstimate
-from flows.run.estimates.rates import START_SECONDS, WATCHED_SECONDS, estimate_of
-from flows.run.estimates.room import scratch_place
+from flows.run.estimates.capacity import scratch_place
+from flows.run.estimates.stage_estimates import START_SECONDS, WATCHED_SECONDS, Estimates, StageEstimate, estimate_of
 from flows.run.estimates.text_sizes import WORDS_POWER, SourceText, TextSizes, judge_sources
 from flows.run.estimates.work import answers_of, tasks_of, training_of
 from flows.run.faults.rule_limits import nothing_left, template_hint
