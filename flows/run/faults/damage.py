@@ -43,7 +43,7 @@ from corpora.generic_types import Result
 from corpora.judging.documents import DocumentsJob
 from corpora.judging.statistics_build import StatisticsJob
 from corpora.schema import DROPPED, DroppedDocument, iter_dropped
-from corpora.sources.passed_over import UNOPENED, Looked
+from corpora.sources.passed_over import UNOPENED_KINDS, FileCounts
 from corpora.store.damage import Damaged, explain_parse_errors, find_digest, seal, unseal
 from corpora.store.file_check import rebuild_part_record
 from corpora.store.manifest import Manifest, Part, compute_fingerprint, is_part_record
@@ -52,7 +52,7 @@ from corpora.store.stage import MANIFEST, Stage, Survey, list_contents, read_man
 from corpora.store.tables import read_part_table
 from corpora.store.worker_pool import WorkerDied
 from flows.recipes.lock import Lock
-from flows.recipes.privacy import Privacy, visible
+from flows.recipes.privacy import Privacy, to_one_line
 from flows.recipes.recipe import Recipe
 from flows.run.faults.locks import change_lock
 from flows.run.faults.skipped_files import left_out_files, sha256_of_raw
@@ -316,14 +316,14 @@ NOWHERE = (0, "")  # the place of a file that is in no generation
 
 
 def find_set_aside(
-    lock: Lock, documents: Sequence[Manifest], looked: Mapping[str, Looked], before: Collection[SetAside]
+    lock: Lock, documents: Sequence[Manifest], looked: Mapping[str, FileCounts], before: Collection[SetAside]
 ) -> tuple[SetAside, ...]:
     """Return what a run goes on without because it cannot be read.
 
     documents: of all sources and generations; looked: by source, files that are not read
     before: what the complete run before it went on without
     """
-    places = lock.places
+    places = lock.file_locations
     found = [
         (kind, number, manifest.folder)
         for manifest in documents
@@ -337,7 +337,7 @@ def find_set_aside(
         (group.kind, group.number, f"{source} {compute_fingerprint(names=group.names)}")
         for source, files in looked.items()
         for group in files.passed_over
-        if group.kind in (*UNOPENED, LOST)
+        if group.kind in (*UNOPENED_KINDS, LOST)
     ]
     known = {(each.kind, each.place): each.number for each in before}
     return tuple(
@@ -378,5 +378,5 @@ def _rows(place: Place, documents: Manifest, reason: str) -> Iterator[DroppedDoc
 
 
 def _named(row: DroppedDocument, samples: str) -> str:
-    detail = f" ({visible(row.detail, CHARACTERS)})" if row.detail and samples == "text" else ""
-    return f"{Privacy(samples).where(row.locator)}{detail}"
+    detail = f" ({to_one_line(row.detail, CHARACTERS)})" if row.detail and samples == "text" else ""
+    return f"{Privacy(samples).format_locator(row.locator)}{detail}"
