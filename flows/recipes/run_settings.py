@@ -26,8 +26,8 @@ from typing import Any
 
 from corpora.duplicates.verdicts import REMOVAL_REASONS
 from corpora.errors import InputError
-from corpora.judging.batches import NO_TABLE, STEPS
-from corpora.judging.steps.language import KNOWN, UNKNOWN
+from corpora.judging.batches import NO_TABLE_PREFIX, STEPS
+from corpora.judging.steps.language import KNOWN_LANGUAGES, UNKNOWN
 from corpora.judging.steps.rules import DETAILS
 from corpora.store.settings import PORT, bind_settings, check_choice, check_range, parse_toml, suggest
 from flows.recipes.model_and_tasks import TaskEntry
@@ -233,7 +233,7 @@ class RetentionSettings:
 UNKNOWN_LANGUAGE = "unknown"
 OF_SOURCES = ("raw files", "raw records", "documents", "text bytes", "mean bytes a document")
 OF_CORPUS = ("raw files left out", "kept", "removed", "removed share", "duplicates", "duplicate share")
-EDITS = ("lines repaired in part", "damaged records", "lines removed: ", "masked: ", "meets ", NO_TABLE)
+EDITS = ("lines repaired in part", "damaged records", "lines removed: ", "masked: ", "meets ", NO_TABLE_PREFIX)
 OF_TOKENS = ("tokens", "mean tokens a document", "tokens a word")  # of each source, too
 OF_VOCABULARIES = ("vocabulary", "unknown token share", "median tokens a document")
 OF_SHARDS = (
@@ -278,7 +278,7 @@ def figure_names(
     yield from (f"{what}: {reason}" for what in ("removed", "removed share") for reason in REMOVAL_REASONS)
     for source in ("", *(sources if len(sources) > 1 else ())):
         what = f"language share ({source})" if source else "language share"
-        yield from (f"{what}: {language}" for language in (*sorted(KNOWN), UNKNOWN, UNKNOWN_LANGUAGE))
+        yield from (f"{what}: {language}" for language in (*sorted(KNOWN_LANGUAGES), UNKNOWN, UNKNOWN_LANGUAGE))
 
 
 def _titled(what: str, name: str, names: Sequence[str]) -> str:

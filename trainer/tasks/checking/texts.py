@@ -19,7 +19,7 @@ import pyarrow as pa
 from ftfy import fix_encoding
 from tokenizers import Tokenizer
 
-from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect
+from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect_languages
 from trainer.tasks.checking.findings import CheckedFile, DataFinding, percent, quoted, several, share_of, shortened
 from trainer.tasks.checking.labels import NULLS, names_of
 from trainer.tasks.kinds.answers import SpanTask
@@ -182,7 +182,7 @@ def _languages(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
     for file in files:
         rows = looked_at(len(file), LOOKED_AT)
         texts = pa.array([file.wholes[row].encode("utf-8", "replace").decode() for row in rows], pa.large_string())
-        codes = dict(zip(rows, detect(texts, LANGUAGES), strict=True))
+        codes = dict(zip(rows, detect_languages(texts, LANGUAGES), strict=True))
         counts = Counter(code for code in codes.values() if code != UNKNOWN)
         main = counts.most_common(1)[0][0] if counts.total() >= MIN_LANGUAGE_ROWS else ""
         others = [
