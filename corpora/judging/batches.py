@@ -39,7 +39,7 @@ from corpora.schema import (
     count_text_bytes,
     cut_excerpt,
 )
-from corpora.sources.contract import Record, quarantine_place
+from corpora.sources.contract import Record, to_quarantine_key
 from corpora.store.current_record import report_step, run_batch
 from corpora.text.counts.languages import find_terms, measure_texts_in
 
@@ -159,7 +159,7 @@ class JudgedBatch:
 
 def run_watched(records: Sequence[Record], work: Callable[[list[Record]], Result]) -> list[Result]:
     """Apply some work to a batch: at once, or record by record where the batch ended a worker before."""
-    return run_batch(records, lambda record: quarantine_place(record.locator), lambda some: work([*some]))
+    return run_batch(records, lambda record: to_quarantine_key(record.locator), lambda some: work([*some]))
 
 
 def judge_watched(

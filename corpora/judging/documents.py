@@ -28,9 +28,9 @@ from corpora.judging.source_statistics import read_statistics
 from corpora.schema import DOCUMENTS, DROPPED, iter_dropped
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.unchanged import changed_words, state_of
-from corpora.sources.contract import RawFile, Record, Slice, Source, Tally, group_slices, readable
-from corpora.sources.registry import is_kind, origin
-from corpora.sources.remarks import REMARKS, TABLE
+from corpora.sources.contract import RawFile, Record, Slice, Source, Tally, escape_surrogates, group_slices
+from corpora.sources.registry import find_distribution, is_kind
+from corpora.sources.remarks import REMARK_SCHEMA, REMARK_TABLE
 from corpora.store.current_record import report_record
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Parent, Part, compute_fingerprint
@@ -120,7 +120,7 @@ def collect_settings(
 ) -> dict[str, Json]:
     """All that decides what documents these records become, their bytes aside."""
     described: dict[str, Json] = {"kind": source.kind, "version": source.version, "name": source.name}
-    package = origin(source.kind) if is_kind(source.kind) else None
+    package = find_distribution(source.kind) if is_kind(source.kind) else None
     if package is not None:
         described["package"] = {**package}
     given: dict[str, Json] = {}
@@ -199,8 +199,8 @@ def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
             drops.update(judged.reasons)
             figures.update(judged.figures)
             figures["damaged records"] += sum(bool(record.drop and record.drop.damaged) for record in batch)
-    if len(remarks := tally.unknown_templates.rows()):
-        with writer.create_table(TABLE, REMARKS) as sink:
+    if len(remarks := tally.unknown_templates.to_record_batch()):
+        with writer.create_table(REMARK_TABLE, REMARK_SCHEMA) as sink:
             sink.write(remarks)
     outcomes = {"documents": kept, **{f"dropped: {reason}": count for reason, count in drops.items()}}
     account = Account(unit="records", total=tally.records, outcomes=outcomes)
@@ -229,7 +229,7 @@ def read_slices(source: Source, slices: Iterable[Slice], tally: Tally) -> Iterat
                 for record in source.records(piece, tally):
                     report_record("")
                     if not faults:
-                        yield tally.passed_over(record)
+                        yield tally.apply_quarantine(record)
                 _check_unchanged(source, piece.file)
         except FileFault as fault:
             faults[piece.file.path] = fault
@@ -269,11 +269,11 @@ def name_file_in_errors(source: Source, file: RawFile) -> Iterator[None]:
         )
         cause = next(of_machine, None)
         if cause is None and isinstance(error, InputError):
-            raise UnreadableFile(readable(str(error)), *named) from error
+            raise UnreadableFile(escape_surrogates(str(error)), *named) from error
         if cause is None or cause.errno not in LOST_FILE_ERRORS or is_object_address(file.path):
             raise
         message = f"Cannot read {file.path}: {cause.strerror}. Check the path and its permissions."
-        raise LostFile(readable(str(error) if isinstance(error, InputError) else message), *named) from error
+        raise LostFile(escape_surrogates(str(error) if isinstance(error, InputError) else message), *named) from error
 
 
 def _check_unchanged(source: Source, file: RawFile) -> None:

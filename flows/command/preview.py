@@ -10,8 +10,8 @@ from corpora.judging.batches import judge_records
 from corpora.judging.inputs import read_inputs
 from corpora.judging.samples import sample_records
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.contract import RawFile, Record, Tally, unhashed_files
-from corpora.sources.passed_over import look
+from corpora.sources.contract import RawFile, Record, Tally, list_unhashed_files
+from corpora.sources.passed_over import count_files
 from flows.recipes.guessed_fields import (
     WITHOUT,
     guess_line,
@@ -63,7 +63,7 @@ def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
 
     Raises InputError.
     """
-    files, source = unhashed_files(files_of(entry, recipe)), entry.source  # a dump may have many gigabytes
+    files, source = list_unhashed_files(files_of(entry, recipe)), entry.source  # a dump may have many gigabytes
     locked = read_lock(recipe.lock_path).guessed.get(source.name, ())
     kept, guesses = guess_new([source], {source.name: locked} if locked else {}, [], {source.name: files})
     without = without_text(guesses).get(source.name, set())
@@ -72,7 +72,7 @@ def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
         refuse_nothing_left(source, guesses[source.name])
     names = [kept_guess.name for kept_guess in kept.get(source.name, ())]
     kinds = {str(raw_path(path).absolute()): WITHOUT for path in without}
-    looked = look(source, left, apart=stores_apart(source, recipe), kinds=kinds)
+    looked = count_files(source, left, is_excluded=stores_apart(source, recipe), kinds=kinds)
     guess = [guess_line(source, names, guesses.get(source.name))] if names and to_guess(source) else []
     return SourceLook(
         entry=replace(entry, source=with_names(source, names)),
@@ -98,7 +98,7 @@ def preview_source(
 
     for record in islice(sample_records(entry.source, files, leave_out, tally), number):
         yield preview_record(record, entry)
-    unknown = tally.unknown_templates.most_frequent()
+    unknown = tally.unknown_templates.list_most_frequent()
     if unknown:
         tell(f"{entry.source.name}: templates in sentences that no table names, most used first:")
     for template in unknown:

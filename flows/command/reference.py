@@ -18,7 +18,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from corpora.acquire.fetch_table import AcquireSettings
 from corpora.judging.batches import STEP_TABLES
 from corpora.judging.settings import DocumentsSettings
-from corpora.sources.registry import SOURCES, source_class
+from corpora.sources.registry import SOURCES, load_source_class
 from flows.command.cli import app
 from flows.command.terminal.help import EXAMPLES, JSON_KEYS, command_names, command_of, summary_of
 from flows.environment import ROOT
@@ -157,7 +157,7 @@ def _recipe() -> Iterator[str]:
     yield table(ROW, [*common, overrides])
     for kind in sorted(SOURCES):
         yield f'#### kind = "{kind}"'
-        yield table(ROW, settings_rows(source_class(kind)))
+        yield table(ROW, settings_rows(load_source_class(kind)))
     yield from _section("#### fetch", AcquireSettings)
     yield "### [[step]]"
     yield "A step of your own, from an installed package (entry point `cloze.steps`). It also has keys of its own:"

@@ -50,35 +50,35 @@ class RowVerdicts:
     num_cut: int
 
 
-def judge(
+def judge_rows(
     table: ScratchTable,
     sketch: Sketch,
-    num_given: int,
+    num_against: int,
     settings: DuplicateSettings,
     keep: str,
-    read: ReadSets,
+    read_sets: ReadSets,
     folder: str,
 ) -> RowVerdicts:
     """Judge all rows. keep: "first", "longest" or "none"; read: see `ShingleFile`; folder: for scratch files"""
     order = np.flatnonzero(sketch.state == HAS_TEXT).astype(np.int32)
-    given = int(np.searchsorted(order, num_given))
+    num_leading = int(np.searchsorted(order, num_against))
     if keep == "longest":
-        order[given:] = order[given:][np.argsort(-sketch.num_shingles[order[given:]], kind="stable")]
+        order[num_leading:] = order[num_leading:][np.argsort(-sketch.num_shingles[order[num_leading:]], kind="stable")]
     with open_scratch_file(folder) as file:
-        verdicts = judge_table(table, order, ShingleFile(file, folder, order, read), settings, given)
+        verdicts = judge_table(table, order, ShingleFile(file, folder, order, read_sets), settings, num_leading)
     reason = np.where(sketch.state == UNREADABLE, REASONS.index(UNREAD), 0).astype(np.int8)
     survivor = np.full(table.rows, KEPT, np.int32)
     similarity, missing = np.zeros(table.rows, np.float32), np.zeros(table.rows, np.float32)
-    gone = np.flatnonzero(verdicts.survivor != KEPT)
-    rows = order[gone]
-    reason[rows] = np.where(verdicts.exact[gone], REASONS.index(EXACT), REASONS.index(NEAR))
-    survivor[rows] = order[verdicts.survivor[gone]]
-    similarity[rows], missing[rows] = verdicts.similarity[gone], verdicts.missing[gone]
+    removed = np.flatnonzero(verdicts.survivor != KEPT)
+    rows = order[removed]
+    reason[rows] = np.where(verdicts.exact[removed], REASONS.index(EXACT), REASONS.index(NEAR))
+    survivor[rows] = order[verdicts.survivor[removed]]
+    similarity[rows], missing[rows] = verdicts.similarity[removed], verdicts.missing[removed]
     if keep == "none":
-        with_copies = np.unique(survivor[survivor >= num_given])
+        with_copies = np.unique(survivor[survivor >= num_against])
         first = np.flatnonzero(survivor != KEPT)[::-1]
         survivor[survivor[first]] = first  # the first of its copies, where it has several
-        survivor[:num_given] = KEPT
+        survivor[:num_against] = KEPT
         reason[with_copies] = REASONS.index(HAS_COPIES)
         similarity[with_copies] = similarity[survivor[with_copies]]
     return RowVerdicts(
@@ -91,7 +91,7 @@ def judge(
     )
 
 
-EDITED = 4  # copies of a text
+COPIES_PER_TEXT = 4  # copies of a text
 SEED = 42
 
 
@@ -104,16 +104,16 @@ class Recall:
     theory: float
 
 
-def planted_recall(texts: Sequence[str], settings: DuplicateSettings) -> Recall:
+def measure_recall(texts: Sequence[str], settings: DuplicateSettings) -> Recall:
     """Plant edited copies of texts, and look for them."""
     draw = random.Random(SEED)
     top = settings.threshold + 0.75 * (1 - settings.threshold)
     originals = pa.array(texts, pa.large_string())
     sizes = np.diff(build_shingle_sets(originals, settings.shingle_words).offsets)
-    sources = [row for row in range(len(texts)) for _ in range(EDITED)]
+    sources = [row for row in range(len(texts)) for _ in range(COPIES_PER_TEXT)]
     copies = pa.array(
         [
-            _edited(texts[row], int(sizes[row]), draw.uniform(settings.threshold, top), settings.shingle_words, draw)
+            _edit_text(texts[row], int(sizes[row]), draw.uniform(settings.threshold, top), settings.shingle_words, draw)
             for row in sources
         ],
         pa.large_string(),
@@ -132,12 +132,12 @@ def planted_recall(texts: Sequence[str], settings: DuplicateSettings) -> Recall:
     return Recall(pairs=len(chosen), found=float(found.mean()), theory=float(np.mean(promised)))
 
 
-def _edited(text: str, num_shingles: int, similarity: float, words: int, draw: random.Random) -> str:
+def _edit_text(text: str, num_shingles: int, similarity: float, words: int, draw: random.Random) -> str:
     """A text of which about this share of all shingles, of both texts, is in common."""
     units, joint = text.split(), " "
     if 2 * len(units) < num_shingles:  # a script without spaces: a character is a word
         units, joint = list(text), ""
     edits = round(num_shingles * (1 - similarity) / (words * (1 + similarity)))
-    for place in draw.sample(range(len(units)), min(edits, len(units))):
-        units[place] = f"q{draw.randrange(10**6)}q" if joint else chr(draw.randrange(0x4E00, 0x9FA0))
+    for position in draw.sample(range(len(units)), min(edits, len(units))):
+        units[position] = f"q{draw.randrange(10**6)}q" if joint else chr(draw.randrange(0x4E00, 0x9FA0))
     return joint.join(units)

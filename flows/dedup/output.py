@@ -21,76 +21,79 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Int64s
 from corpora.sources.bytes.unchanged import changed_words
 from corpora.sources.files.parquet import batch_rows, row_json
-from flows.dedup.columns import ADDED, Kinds, column, schema_of
-from flows.dedup.inputs import (
-    InputPiece,
-    RowChunk,
-    chunks,
-    is_lines,
-    names_of_text,
-)
+from flows.dedup.columns import ADDED_COLUMNS, ColumnTypes, build_schema, convert_column
+from flows.dedup.inputs import InputPiece, RowChunk, is_json_lines, list_text_names, read_chunks
 from flows.dedup.judge import UNREAD
 from flows.dedup.parts import PartCuts, cut_chunk
 
-REASON = [*ADDED].index("reason")
+REASON_INDEX = [*ADDED_COLUMNS].index("reason")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fate:
+class PieceVerdict:
     """What was decided about the rows of one piece.
 
-    added: the columns of `ADDED`, of the removed rows and those of which parts are cut out
+    added: the columns of `ADDED_COLUMNS`, of the removed rows and those of which parts are cut out
     """
 
-    kept: Bools
+    is_kept: Bools
     cuts: PartCuts
     added: pa.RecordBatch
 
 
-def added_names(kinds: Kinds) -> list[str]:
+def name_added_columns(types: ColumnTypes) -> list[str]:
     """The names of the added columns; one that the rows have already gets an underscore.
 
-    >>> added_names({"reason": pa.string(), "text": pa.string()})[1:3]
+    >>> name_added_columns({"reason": pa.string(), "text": pa.string()})[1:3]
     ['row', 'reason_']
     """
     names = []
-    for name in ADDED:
-        while name in kinds:
+    for name in ADDED_COLUMNS:
+        while name in types:
             name += "_"
         names.append(name)
     return names
 
 
-def write_rows(pieces: Sequence[tuple[InputPiece, Fate]], kinds: Kinds, kept: Path, removed: Path) -> None:
+def write_rows(
+    pieces: Sequence[tuple[InputPiece, PieceVerdict]], types: ColumnTypes, kept: Path, removed: Path
+) -> None:
     """Write the rows of some pieces to two files, of JSON lines where they end so. Raises InputError, OSError."""
-    schema = schema_of(kinds)
-    added = pa.schema(list(zip(added_names(kinds), ADDED.values(), strict=True)))
+    schema = build_schema(types)
+    added = pa.schema(list(zip(name_added_columns(types), ADDED_COLUMNS.values(), strict=True)))
     with ExitStack() as files:
-        stay = files.enter_context(_Writer(kept, schema))
-        gone = files.enter_context(_Writer(removed, pa.schema([*schema, *added])))
-        for piece, fate in pieces:
-            before = before_cut = num_rows = 0
-            touched = fate.cuts.touched
-            wanted = touched if kept.suffix == ".jsonl" and is_lines(piece) else None
-            for chunk in chunks(piece, wanted, with_fields=True):
+        kept_file = files.enter_context(RowWriter(kept, schema))
+        removed_file = files.enter_context(RowWriter(removed, pa.schema([*schema, *added])))
+        for piece, verdicts in pieces:
+            first_added = first_part = num_rows = 0
+            is_edited = verdicts.cuts.is_edited
+            wanted = is_edited if kept.suffix == ".jsonl" and is_json_lines(piece) else None
+            for chunk in read_chunks(piece, wanted, with_fields=True):
                 here = slice(chunk.first, chunk.first + len(chunk.texts))
-                rows, edited = np.flatnonzero(fate.kept[here]), np.flatnonzero(touched[here])
-                others = np.flatnonzero(~fate.kept[here] | touched[here])
-                left = taken = chunk
+                rows, edited = np.flatnonzero(verdicts.is_kept[here]), np.flatnonzero(is_edited[here])
+                others = np.flatnonzero(~verdicts.is_kept[here] | is_edited[here])
+                left = cut_out = chunk
                 if len(edited):
-                    left, taken, used = cut_chunk(chunk, edited, fate.cuts, before_cut, names_of_text(piece))
-                    before_cut += used
+                    left, cut_out, num_parts = cut_chunk(
+                        chunk, edited, verdicts.cuts, first_part, list_text_names(piece)
+                    )
+                    first_part += num_parts
                 if len(rows):
-                    stay.write(left, rows, kinds)
+                    kept_file.write(left, rows, types)
                 if len(others):
-                    gone.write(taken, others, kinds, fate.added.slice(before, len(others)).rename_columns(added.names))
-                    before += len(others)
+                    removed_file.write(
+                        cut_out,
+                        others,
+                        types,
+                        verdicts.added.slice(first_added, len(others)).rename_columns(added.names),
+                    )
+                    first_added += len(others)
                 num_rows += len(chunk.texts)
-            if num_rows != len(fate.kept):
+            if num_rows != len(verdicts.is_kept):
                 raise InputError(changed_words(Path(piece.name)))
 
 
-class _Writer:
+class RowWriter:
     """One file of rows, which is there from the beginning, with no rows where none are written."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
@@ -99,60 +102,62 @@ class _Writer:
         path.parent.mkdir(exist_ok=True)
         self._file: Any = path.open("wb") if self._lines else pq.ParquetWriter(path, schema, compression="zstd")
 
-    def __enter__(self) -> "_Writer":
+    def __enter__(self) -> "RowWriter":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def write(self, chunk: RowChunk, rows: Int64s, kinds: Kinds, told: pa.RecordBatch | None = None) -> None:
+    def write(self, chunk: RowChunk, rows: Int64s, types: ColumnTypes, added: pa.RecordBatch | None = None) -> None:
         """Write some rows of a chunk. told: more columns of these rows."""
         if self._lines:
-            self._file.write(b"".join(_lines(chunk, rows, told)))  # at once: a removed line is no system call
+            self._file.write(b"".join(_iter_lines(chunk, rows, added)))  # at once: a removed line is no system call
             return
         fields: Any = chunk.fields
         if isinstance(fields, pa.RecordBatch):
             fields = fields if len(rows) == fields.num_rows else fields.take(pa.array(rows))
         else:
             fields = [fields[row] for row in rows.tolist()]
-        columns = [column(fields, name, kinds) for name in kinds]
+        columns = [convert_column(fields, name, types) for name in types]
         self._file.write_batch(
-            pa.RecordBatch.from_arrays([*columns, *(told.columns if told is not None else ())], schema=self._schema)
+            pa.RecordBatch.from_arrays([*columns, *(added.columns if added is not None else ())], schema=self._schema)
         )
 
 
-def _lines(chunk: RowChunk, rows: Int64s, told: pa.RecordBatch | None) -> Iterator[bytes]:
-    if told is None and chunk.raw is not None:
-        yield chunk.raw.take(rows).joined()
+def _iter_lines(chunk: RowChunk, rows: Int64s, added: pa.RecordBatch | None) -> Iterator[bytes]:
+    if added is None and chunk.json_lines is not None:
+        yield chunk.json_lines.take(rows).joined()
         return
-    own = _own_lines(chunk, rows)
-    if told is None:
-        yield from (line + b"\n" for line in own)
+    original = _iter_original_lines(chunk, rows)
+    if added is None:
+        yield from (line + b"\n" for line in original)
         return
-    for line, reason, fields in zip(own, told.column(REASON).to_pylist(), _as_json(told), strict=True):
-        if reason == UNREAD and chunk.raw is not None:
+    for line, reason, fields in zip(
+        original, added.column(REASON_INDEX).to_pylist(), _format_fields(added), strict=True
+    ):
+        if reason == UNREAD and chunk.json_lines is not None:
             line = row_json({"raw": line.decode(errors="backslashreplace")})
         head = line[:-1].rstrip()
         yield head + (b"" if head.endswith(b"{") else b", ") + fields + b"}\n"
 
 
-def _own_lines(chunk: RowChunk, rows: Int64s) -> Iterator[bytes]:
+def _iter_original_lines(chunk: RowChunk, rows: Int64s) -> Iterator[bytes]:
     """The lines that some rows are, or else become."""
-    if chunk.raw is not None:
-        return (chunk.raw[row].strip() for row in rows.tolist())
+    if chunk.json_lines is not None:
+        return (chunk.json_lines[row].strip() for row in rows.tolist())
     batch = chunk.fields.take(pa.array(rows)) if isinstance(chunk.fields, pa.RecordBatch) else None
     fields = [row for row, _ in batch_rows(batch)] if batch is not None else [chunk.fields[at] for at in rows.tolist()]
     return (row_json(dict(each or {})) for each in fields)
 
 
-def _as_json(told: pa.RecordBatch) -> list[bytes]:
+def _format_fields(added: pa.RecordBatch) -> list[bytes]:
     """The fields of each row, as an object of JSON has them inside.
 
-    >>> _as_json(pa.RecordBatch.from_pydict({"reason": ["a", None], "row": [7, 8]}))
+    >>> _format_fields(pa.RecordBatch.from_pydict({"reason": ["a", None], "row": [7, 8]}))
     [b'"reason": "a", "row": 7', b'"reason": null, "row": 8']
     """
     fields = []
-    for name, values in zip(told.schema.names, told.columns, strict=True):
+    for name, values in zip(added.schema.names, added.columns, strict=True):
         key, write = encode_basestring(name), encode_basestring if pa.types.is_string(values.type) else repr
         fields.append([f"{key}: {'null' if value is None else write(value)}" for value in values.to_pylist()])
     return [", ".join(row).encode() for row in zip(*fields, strict=True)]

@@ -25,7 +25,7 @@ from corpora.store.places.place import Place
 from corpora.store.settings import bind_settings
 from flows.orchestration.embedded_server import answers, ask, own_password
 from flows.orchestration.pages import artifact, report_shown
-from flows.orchestration.recording import api_of_profile
+from flows.orchestration.recording import EndedTask, api_of_profile
 from flows.recipes.privacy import visible
 
 FOLDER = "late-runs"  # of a Prefect home
@@ -35,25 +35,6 @@ LINES_PER_REQUEST = 200
 TASK = "cloze.work"  # what Prefect knows the function of a task by
 ERROR_CHARACTERS = 2_000
 STOPPED = {"type": "CANCELLED", "name": "Cancelled", "message": "Stopped by a signal; what is finished is kept."}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndedTask:
-    """A task that ended.
-
-    began, ended: ISO 8601 with the zone
-    type, state, message: of its final state
-    group:        of its stage: its tag
-    """
-
-    name: str
-    began: str
-    ended: str
-    type: str
-    state: str
-    message: str
-    attempts: int = 1
-    group: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

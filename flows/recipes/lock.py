@@ -21,9 +21,16 @@ from corpora.acquire.fetch_table import folder_of
 from corpora.errors import InputError
 from corpora.judging.documents import build_raw_parent
 from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, raw_path
-from corpora.sources.contract import RawFile, Source, StatCache, hash_files, readable, split_glob
+from corpora.sources.contract import RawFile, Source, StatCache, escape_surrogates, hash_files, split_glob
 from corpora.sources.files.guessing import FoundText
-from corpora.sources.passed_over import Apart, Looked, absolute, look, nowhere, unopened_kind
+from corpora.sources.passed_over import (
+    FileCounts,
+    FolderPredicate,
+    classify_error,
+    count_files,
+    exclude_nothing,
+    to_absolute,
+)
 from corpora.store.damage import Damaged, find_digest, seal, unseal
 from corpora.store.manifest import Manifest, compute_fingerprint
 from corpora.store.places.files import replace_file
@@ -208,7 +215,7 @@ class ResolvedLock:
     lock: Lock
     added: Mapping[str, tuple[RawFile, ...]] = field(default_factory=dict)
     gone: tuple[str, ...] = ()
-    looked: Mapping[str, Looked] = field(default_factory=dict)
+    looked: Mapping[str, FileCounts] = field(default_factory=dict)
     guesses: Mapping[str, FoundText] = field(default_factory=dict)
 
 
@@ -278,9 +285,9 @@ def _hashed(
         _, path, error = faults[0]
         raise InputError(
             f"Source {entry.source.name!r}: {len(faults):,} of {len(files):,} raw files cannot be opened, such as "
-            f"{readable(str(path))}: {error.strerror}. Check their permissions and the disk, then run again."
+            f"{escape_surrogates(str(path))}: {error.strerror}. Check their permissions and the disk, then run again."
         ) from error
-    unopened[entry.source.name] = [(name, str(path.absolute()), unopened_kind(error)) for name, path, error in faults]
+    unopened[entry.source.name] = [(name, str(path.absolute()), classify_error(error)) for name, path, error in faults]
     return hashed
 
 
@@ -308,7 +315,7 @@ def files_of(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]:
     return left
 
 
-def stores_apart(source: Source, recipe: Recipe) -> Apart:
+def stores_apart(source: Source, recipe: Recipe) -> FolderPredicate:
     """Return the check whether a folder below the source is in a store: the recipe's own or another, by whatever path.
 
     Raises InputError if the source looks into what runs write to the recipe's store.
@@ -316,10 +323,10 @@ def stores_apart(source: Source, recipe: Recipe) -> Apart:
     where, store = raw_path(str(getattr(source, "path", ""))).expanduser(), raw_path(recipe.store)
     objects = isinstance(where, ObjectPath)
     if not hasattr(source, "path"):
-        return nowhere
+        return exclude_nothing
     if not objects and where.is_file():
         refuse_store(where)
-        return nowhere
+        return exclude_nothing
     own = Path(*store.parts) if objects == isinstance(store, ObjectPath) else None  # objects' paths too are compared so
     root = Path(*takewhile(lambda part: not WILDCARDS & set(part), where.parts))
     root = root if objects else split_glob(str(where))[0].resolve()
@@ -335,7 +342,7 @@ def stores_apart(source: Source, recipe: Recipe) -> Apart:
     return _folders_apart(root, own)
 
 
-def _folders_apart(root: Path, own: Path | None) -> Apart:
+def _folders_apart(root: Path, own: Path | None) -> FolderPredicate:
     """Do the same as `stores_apart`, for folders of this machine below a root."""
 
     known = dict.fromkeys((root, *root.parents), False)
@@ -358,17 +365,17 @@ def look_around(
     files_by_source: Mapping[str, Sequence[RawFile]],
     without_text: Collection[str],
     unopened: Mapping[str, Sequence[tuple[str, str, str]]],
-) -> dict[str, Looked]:
+) -> dict[str, FileCounts]:
     """Return, by source, the files that are where its raw files are but that no source reads.
 
     files_by_source: the raw files of each; without_text: paths of those that hold none
     unopened: (name, path, kind) of those that could not be opened
     """
     left = {name: [file for file in files if file.path not in without_text] for name, files in files_by_source.items()}
-    read = {absolute(file.path) for files in left.values() for file in files}
-    kinds = {absolute(path): WITHOUT for path in without_text}
+    read = {to_absolute(file.path) for files in left.values() for file in files}
+    kinds = {to_absolute(path): WITHOUT for path in without_text}
     return {
-        entry.source.name: look(
+        entry.source.name: count_files(
             entry.source,
             left[entry.source.name],
             read,

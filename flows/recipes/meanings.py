@@ -10,7 +10,7 @@ from corpora.duplicates.survivors import DuplicateSettings
 from corpora.judging.batches import STEP_TABLES
 from corpora.judging.settings import DocumentsSettings
 from corpora.sources.contract import Source
-from corpora.sources.registry import SOURCES, source_class
+from corpora.sources.registry import SOURCES, load_source_class
 from corpora.store.worker_pool import WorkerLimits
 from flows.recipes.model_and_tasks import TaskSettings
 from flows.recipes.privacy import Privacy
@@ -58,7 +58,7 @@ def meanings(settings: type) -> dict[str, str]:
     for line in inspect.getsource(settings).splitlines():
         if match := re.match(r"    (\w+): [^#]+  # (.+)", line):
             texts[match[1]] = match[2]
-    if issubclass(settings, tuple(map(source_class, SOURCES))):
+    if issubclass(settings, tuple(map(load_source_class, SOURCES))):
         texts["name"] = _sentence(inspect.getdoc(Source.name) or "")
     current: list[str] = []
     for line in (inspect.getdoc(settings) or "").splitlines():

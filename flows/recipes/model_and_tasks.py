@@ -21,8 +21,8 @@ from trainer.objectives.distillation import DistillationObjective
 from trainer.settings.model import ModelSettings
 from trainer.settings.training import TrainingSettings
 from trainer.tasks.checking.findings import check_accepted
-from trainer.tasks.data import roles_of
-from trainer.tasks.formats.published import PUBLISHED, published_set
+from trainer.tasks.data import split_roles
+from trainer.tasks.formats.published import PUBLISHED, get_published_set
 from trainer.tasks.formats.reading import FORMATS
 from trainer.tasks.formats.records import ID
 from trainer.tasks.registry import field_names, read_task, task_and_settings
@@ -213,11 +213,11 @@ def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None
         raise InputError(f'{where} names no task: give it task = "classes" (or another kind, or a published set), or '
                          "a suite.")  # fmt: skip
     is_set = own.task in PUBLISHED
-    kind = published_set(own.task).kind if is_set else own.task
+    kind = get_published_set(own.task).kind if is_set else own.task
     table, _ = task_and_settings(kind, given, where, elsewhere=field_names(TaskSettings), without=("seed",))
     task = read_task(table, where)
     _check_answers(own.answers, task, where)
-    check_metrics(where, own.metrics, task, published_set(own.task) if is_set else None)
+    check_metrics(where, own.metrics, task, get_published_set(own.task) if is_set else None)
     check_choice(f"{where}.format", own.format, ("", *FORMATS))
     for role in own.columns:
         check_choice(f"{where}.columns", role, (*task.roles, ID))
@@ -232,7 +232,7 @@ def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None
 
 def _check_answers(does: str, task: Task, where: str) -> None:
     """Raise InputError if a task cannot answer documents: it reads more than one text."""
-    needed, _ = roles_of(task, labelled=False)
+    needed, _ = split_roles(task, labelled=False)
     if does == "predict" and needed != ["text"]:
         reads = f"the task {task.kind!r} reads {' and '.join(needed)}"
         raise InputError(

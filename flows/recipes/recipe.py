@@ -18,7 +18,7 @@ from corpora.judging.batches import STEP_TABLES
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.added import make_step
 from corpora.sources.contract import Source
-from corpora.sources.registry import OBJECT_KINDS, defaults_of, make_source, takes_license
+from corpora.sources.registry import OBJECT_KINDS, get_step_defaults, has_setting, make_source
 from corpora.store.places.address import is_object_address, normalize_address
 from corpora.store.places.pipes import check_not_pipe
 from corpora.store.settings import (
@@ -393,7 +393,7 @@ def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) ->
     own = {key: with_paths(key, entry[key], path) for key in SOURCE_KEYS if key in entry}
     table = {key: value for key, value in entry.items() if key not in SOURCE_KEYS}
     try:
-        if "license" in own and takes_license(str(entry.get("kind"))):
+        if "license" in own and has_setting(str(entry.get("kind")), "license"):
             table["license"] = own.pop("license")
         if isinstance(table.get("path"), str):
             table["path"] = _source_path(table, "fetch" in own, path)
@@ -438,7 +438,7 @@ def _source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) -> str:
 
 def _with_defaults(sections: Mapping[str, Any], source: Source) -> dict[str, Any]:
     """Return the recipe's tables over the defaults of the source's kind. Raises InputError for an unknown table."""
-    usual = defaults_of(source)
+    usual = get_step_defaults(source)
     check_keys(usual, ("documents", *STEP_TABLES), f"`defaults` of the source kind {source.kind!r}")
     return {key: merged_tables(usual.get(key, {}), section) for key, section in sections.items()}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from shlex import quote
 
 from corpora.errors import InputError
-from corpora.sources.contract import readable
+from corpora.sources.contract import escape_surrogates
 
 MADE = ("documents", "vocabularies", "models")  # kinds of artifacts, of which each store has one
 _RUN, _FINGERPRINT = re.compile(r"\d{8}T\d{12}-.+"), re.compile("[0-9a-f]{24}")
@@ -24,9 +24,9 @@ def refuse_store(path: Path) -> None:
     """Refuse to read as raw text what a store holds. Raises InputError."""
     if (store := store_around(path)) is not None:
         raise InputError(
-            f"{readable(str(path))} is not raw text: it is of the store {readable(str(store))}. Write the documents of "
-            f"a corpus first, and read the folder documents/data: `cloze export {quote(readable(str(store)))} "
-            "documents --kind corpora`."
+            f"{escape_surrogates(str(path))} is not raw text: it is of the store {escape_surrogates(str(store))}. "
+            "Write the documents of a corpus first, and read the folder documents/data: "
+            f"`cloze export {quote(escape_surrogates(str(store)))} documents --kind corpora`."
         )
 
 

@@ -10,7 +10,7 @@ from shlex import join
 from urllib.parse import urlsplit
 
 from corpora.acquire.fetch_table import PUBLISHERS, AcquireSettings, folder_of
-from corpora.sources.registry import kinds, origin
+from corpora.sources.registry import find_distribution, list_kinds
 from corpora.store.places.address import is_object_address, without_password
 from flows.recipes.privacy import printable
 from flows.recipes.recipe import Recipe
@@ -29,7 +29,7 @@ def _runs(recipe: Recipe) -> Iterator[str]:
     if recipe.notify.command:
         yield f"{join(recipe.notify.command)} (notify.command, with your rights)"
     for entry in recipe.sources:
-        package = origin(entry.source.kind) if entry.source.kind in kinds() else None
+        package = find_distribution(entry.source.kind) if entry.source.kind in list_kinds() else None
         if package is not None:
             yield f"{package['distribution']} {package['version']} (source {entry.source.kind})"
         yield from (f"{step.package} (step {step.step.kind})" for step in entry.documents.steps)

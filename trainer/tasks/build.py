@@ -35,7 +35,7 @@ from trainer.job import CACHE, JOB, JobInput
 from trainer.launch import LOG, Stop, ended, run_trainer
 from trainer.metrics import METRICS_FILE, Event
 from trainer.start_weights import CONFIG, Start, copy_model, model_files
-from trainer.tasks.data import named_file
+from trainer.tasks.data import describe_file
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import task_class, task_package
 from trainer.tasks.suites.split_scores import JudgedSplit, read_judged
@@ -169,14 +169,14 @@ def asked_of(task: SuiteTask) -> Json:
     kind = str(task.task["kind"])
     settings = {name: value for name, value in to_settings_json(task.settings).items() if name != "seed"}
     splits = [
-        {**to_settings_json(replace(split, file=FileSettings(path=""))), "file": named_file(split.file)}
+        {**to_settings_json(replace(split, file=FileSettings(path=""))), "file": describe_file(split.file)}
         for split in task.splits
     ]
     return {
         "task": json.loads(json.dumps(dict(task.task))),
         "version": [task_class(kind).version, task_package(kind)],
         "settings": json.loads(json.dumps(settings)),
-        "training": named_file(task.training),
+        "training": describe_file(task.training),
         "splits": json.loads(json.dumps(splits)),
     }
 

@@ -27,7 +27,7 @@ from corpora.errors import InputError
 from corpora.schema import Locator
 from corpora.sources.bytes.faults import BadRecord, DamagedBytes
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.contract import SLICE_BYTES, Drop, RawFile, Record, Slice, Tally, cut_every, whole_file
+from corpora.sources.contract import SLICE_BYTES, Drop, RawFile, Record, Slice, Tally, cut_every, slice_whole_file
 from corpora.sources.web.charset import decode_html
 from corpora.sources.web.page import WebPage, extract_page, paragraphs
 from corpora.sources.web.tree import Refused
@@ -197,7 +197,7 @@ class ArchivedPages:
         if not begins:
             raise InputError(f"{file.path} is no WARC archive: it does not begin with `WARC/`. Take it out of `path`.")
         if not (self.split and by_record):
-            return [whole_file(file)]
+            return [slice_whole_file(file)]
         return cut_every(file, SLICE_BYTES)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:

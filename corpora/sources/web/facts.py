@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from corpora.sources.web.tree import ATTRIBUTE, Tree, unescaped
+from corpora.sources.web.tree import ATTRIBUTE, Tree, unescape_html
 
 EARLIEST_YEAR = 1990
 PUBLISHED = re.compile(r'"date(?:Published|Created)"\s*:\s*"([^"]{4,40})"')
@@ -56,7 +56,7 @@ def attributes_of(written: str, wanted: re.Pattern[str] = ANY) -> Attributes:
     attributes: Attributes = {}
     for name, double, single, bare in ATTRIBUTE.findall(written):
         if (name := name.lower()) not in attributes and wanted.fullmatch(name):
-            attributes[name] = unescaped(double or single or bare).strip()
+            attributes[name] = unescape_html(double or single or bare).strip()
     return attributes
 
 

@@ -38,7 +38,7 @@ from typing import NamedTuple
 import numpy as np
 
 from corpora.kernels.arrays import Float32s, Int64s
-from corpora.sources.formulas import show_drawn
+from corpora.sources.formulas import show_rendered_tex
 from corpora.sources.web.facts import (
     canonical_address,
     metas_of,
@@ -50,7 +50,7 @@ from corpora.sources.web.facts import (
 from corpora.sources.web.main_text.blocks import main_text, read_forest, sum_odds
 from corpora.sources.web.main_text.features import HEADINGS
 from corpora.sources.web.own_blocks import split_hidden, without_appended
-from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_page, unescaped
+from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_page, unescape_html
 
 FILE = Path(__file__).with_name("titles.npz")
 BETWEEN = re.compile(r"(\s+[|\u2013\u2014\u00bb\u00ab\u00b7•:/\u203a>~-]\s+|\s*\|\s*)")
@@ -289,7 +289,7 @@ def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS
     canonical = canonical_address(tree, metas, url)
     shown, num_hidden = split_hidden(tree, without_appended(tree, main.blocks, canonical or url))
     blocks = [block for block in map(without_permalink, shown) if block.text]
-    text = show_drawn("\n\n".join(block.text for block in without_headline(blocks, title)), html)
+    text = show_rendered_tex("\n\n".join(block.text for block in without_headline(blocks, title)), html)
     if len(text) < LEAST_OF_DATA * len(data := data_text(tree.scripts)):
         text = data
     if not text:
@@ -328,7 +328,7 @@ def data_text(scripts: list[str]) -> str:
         text = json.loads(f'"{longest}"', strict=False) if len(longest) > LEAST_DATA else ""
     except ValueError:
         return ""
-    return paragraphs(unescaped(MARKUP.sub(" ", text)))
+    return paragraphs(unescape_html(MARKUP.sub(" ", text)))
 
 
 def needs_scripts(tree: Tree, html: str) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Int64s
 from corpora.sources.formulas import show_formulas
-from corpora.sources.hypertext import ATTRIBUTE, unescaped, without_readings
+from corpora.sources.hypertext import ATTRIBUTE, unescape_html, without_readings
 from corpora.sources.web.markup import kernels
 from corpora.sources.web.markup.elements import (
     ENDED,
@@ -41,7 +41,7 @@ from corpora.sources.web.markup.elements import (
 from corpora.sources.web.markup.kernels import PageTable, ScannedPage, arrange, cut_tokens
 from corpora.sources.web.markup.plain import BlockText, plain_page
 
-__all__ = ["ATTRIBUTE", "Block", "PageLimits", "Refused", "Tree", "parse_page", "unescaped"]
+__all__ = ["ATTRIBUTE", "Block", "PageLimits", "Refused", "Tree", "parse_page", "unescape_html"]
 
 # What start tags of some names do, besides.
 DOES = {
@@ -191,7 +191,7 @@ def _make_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
         if does == kernels.PAGE:
             tree.html += written
         elif does == kernels.TITLE:
-            tree.title = tree.title or unescaped(written)
+            tree.title = tree.title or unescape_html(written)
         else:
             lists = {kernels.META: tree.metas, kernels.LINK: tree.links, kernels.TIME: tree.times}
             lists.get(does, tree.scripts).append(written)

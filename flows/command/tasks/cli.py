@@ -88,7 +88,7 @@ def check(
         print_json(report.to_json())
     else:
         show_report(report)
-    return 1 if report.stopping else 0
+    return 1 if report.stopping_findings else 0
 
 
 @tasks_app.command

@@ -45,7 +45,7 @@ class FileAsked:
         """
         from flows.command.tasks.piped import absolute
         from flows.recipes.tables import read_override
-        from trainer.tasks.formats.records import KEPT, FileSettings
+        from trainer.tasks.formats.records import KEEP_PREFIX, FileSettings
 
         return FileSettings(
             path="" if path is None else absolute(path),
@@ -53,7 +53,7 @@ class FileAsked:
             header=self.header,
             columns={
                 **dict(read_override(text, "--column") for text in self.columns or []),
-                **{f"{KEPT}{column}": column for column in keep},
+                **{f"{KEEP_PREFIX}{column}": column for column in keep},
             },
             max_unusable=self.max_unusable,
         )

@@ -12,7 +12,7 @@ from flows.recipes.recipe import Recipe
 from flows.run.answers_build import TOGETHER
 from flows.run.estimates.text_sizes import TextSizes
 from trainer.settings.phases import PhaseSettings, num_tokens
-from trainer.tasks.data import roles_of, with_format
+from trainer.tasks.data import split_roles, with_format
 from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.registry import read_task
@@ -114,7 +114,7 @@ def _length(task: SuiteTask, begins: ModelEntry) -> int:
 
 def _tokens_of_rows(task: Task, file: FileSettings, length: int, labelled: bool = True) -> list[float]:
     """Return about how many tokens each row of a labelled file has. Raises InputError."""
-    needed, optional = roles_of(task, labelled)
+    needed, optional = split_roles(task, labelled)
     rows: Iterator = read_examples(with_format(task, file), RowCounts(), needed, lambda values: values, optional)  # type: ignore[type-arg]
     return [min(length, 2 + len("".join(map(str, values.values()))) / CHARACTERS) for _, values in rows]
 

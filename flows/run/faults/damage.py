@@ -43,7 +43,7 @@ from corpora.generic_types import Result
 from corpora.judging.documents import DocumentsJob
 from corpora.judging.statistics_build import StatisticsJob
 from corpora.schema import DROPPED, DroppedDocument, iter_dropped
-from corpora.sources.passed_over import UNOPENED, Looked
+from corpora.sources.passed_over import UNOPENED_KINDS, FileCounts
 from corpora.store.damage import Damaged, explain_parse_errors, find_digest, seal, unseal
 from corpora.store.file_check import rebuild_part_record
 from corpora.store.manifest import Manifest, Part, compute_fingerprint, is_part_record
@@ -316,7 +316,7 @@ NOWHERE = (0, "")  # the place of a file that is in no generation
 
 
 def find_set_aside(
-    lock: Lock, documents: Sequence[Manifest], looked: Mapping[str, Looked], before: Collection[SetAside]
+    lock: Lock, documents: Sequence[Manifest], looked: Mapping[str, FileCounts], before: Collection[SetAside]
 ) -> tuple[SetAside, ...]:
     """Return what a run goes on without because it cannot be read.
 
@@ -337,7 +337,7 @@ def find_set_aside(
         (group.kind, group.number, f"{source} {compute_fingerprint(names=group.names)}")
         for source, files in looked.items()
         for group in files.passed_over
-        if group.kind in (*UNOPENED, LOST)
+        if group.kind in (*UNOPENED_KINDS, LOST)
     ]
     known = {(each.kind, each.place): each.number for each in before}
     return tuple(

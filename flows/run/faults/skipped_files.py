@@ -26,7 +26,7 @@ from corpora.judging.documents import count_damaged
 from corpora.schema import DROPPED, iter_dropped
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.unchanged import changed_words
-from corpora.sources.contract import StatCache, readable
+from corpora.sources.contract import StatCache, escape_surrogates
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.tables import read_table
@@ -122,13 +122,13 @@ def _as_it_is(fault: FileFault) -> FileFault:
         reason = changed_words(raw_path(fault.path))
     except InputError as error:
         reason = str(error)
-    return LostFile(readable(reason), fault.source, fault.file, fault.sha256, fault.path)
+    return LostFile(escape_surrogates(reason), fault.source, fault.file, fault.sha256, fault.path)
 
 
 def sha256_of_raw(path: str) -> str:
     """Return the digest of a raw file as it is now. Raises InputError if it cannot be read."""
     try:
-        return StatCache().sha256(raw_path(path))[1]
+        return StatCache().hash_file(raw_path(path))[1]
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
 
@@ -185,7 +185,7 @@ def described(file: LeftOut, privacy: str, how: str = UNREADABLE) -> str:
 
 
 def _why(fault: FileFault) -> str:
-    return visible(fault.reason.replace(readable(fault.path), fault.file), DETAIL_CHARACTERS)
+    return visible(fault.reason.replace(escape_surrogates(fault.path), fault.file), DETAIL_CHARACTERS)
 
 
 def _entry(recipe: Recipe, source: str) -> SourceEntry:

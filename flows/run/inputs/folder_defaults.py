@@ -36,7 +36,7 @@ from corpora.sources.books.source import BookCorpusSource
 from corpora.sources.bytes.faults import BadRecord, refusing_damage
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import AUTO, open_raw
-from corpora.sources.contract import RawFile, Record, Source, readable, unhashed_files
+from corpora.sources.contract import RawFile, Record, Source, escape_surrogates, list_unhashed_files
 from corpora.sources.files.endings import BOOK_ENDINGS, TEXT_ENDINGS
 from corpora.sources.files.formats import TextFile, gutenberg_book, names_gutenberg
 from corpora.text.counts.languages import ENGLISH, SPACELESS, find_terms
@@ -82,9 +82,10 @@ def recipe_of_folder(source: Path | str, store: Path, overrides: Mapping[str, st
     overrides: of `--set`, over those that the lock remembers
     """
     where = resolved_source(source)
-    if readable(where) != where:
+    if escape_surrogates(where) != where:
         raise InputError(
-            f"--source {readable(where)}: the path of this folder is not UTF-8, so no recipe names it. Rename it."
+            f"--source {escape_surrogates(where)}: the path of this folder is not UTF-8, so no recipe names it. Rename "
+            "it."
         )
     path = _recipe_path(Path(where), store / "recipes")
     lock = read_lock(path.with_suffix(".lock"))
@@ -133,7 +134,7 @@ def _recipe_path(folder: Path, recipes: Path) -> Path:
 def _files_with_text(recipe: Recipe) -> tuple[Source, list[RawFile]]:
     """Return the source of a folder as it reads its files, and those of them that have a text."""
     [entry] = recipe.sources
-    files = unhashed_files(files_of(entry, recipe))
+    files = list_unhashed_files(files_of(entry, recipe))
     kept, guesses = guess_new([entry.source], {}, [], {entry.source.name: files})
     without = without_text(guesses).get(entry.source.name, set())
     names = [name.name for name in kept.get(entry.source.name, ())]

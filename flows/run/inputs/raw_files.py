@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from corpora.errors import InputError
 from corpora.generic_types import Json, Tell
 from corpora.sources.contract import StatCache
-from corpora.sources.passed_over import Looked
+from corpora.sources.passed_over import FileCounts
 from corpora.store.damage import Damaged
 from corpora.store.places.files import explain_disk_error, replace_file
 from corpora.store.places.place import Place
@@ -128,7 +128,7 @@ def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
 def describe_inputs(
     recipe: Recipe,
     resolved: ResolvedLock,
-    looked_lines: Callable[[Mapping[str, Looked], str], list[str]] = looked_lines,
+    looked_lines: Callable[[Mapping[str, FileCounts], str], list[str]] = looked_lines,
 ) -> list[str]:
     """Return the lines about a run's raw files: how many there are, which are new, and what is passed over.
 
@@ -180,6 +180,6 @@ def judged_lines(entry: TaskEntry) -> Iterator[str]:
         unlabelled = [split.file.path for split in task.splits if not split.labelled]
         files = [task.training, *(split.file for split in task.splits)]
         report = check_task(task.task, files, unlabelled=unlabelled, max_length=task.settings.max_length)
-        accepted = report.accepting(entry.settings.accept)
+        accepted = report.accept(entry.settings.accept)
         accepted.check(entry.where)
         yield from (f"{entry.where}: {finding.line}" for finding in accepted.findings)

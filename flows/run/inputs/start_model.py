@@ -107,7 +107,7 @@ def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: Stat
     if folder and Path(folder).is_dir():
 
         def digest(path: Path) -> str:
-            return cache.sha256(path)[1]
+            return cache.hash_file(path)[1]
 
         return start_of(todays_folder(Path(folder), digest), digest)
     place, manifest = _artifact(key, address, folder, recipe)

@@ -18,7 +18,7 @@ from corpora.judging.documents import name_file_in_errors
 from corpora.sources.bytes import bz2_streams, objects
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.contract import RawFile, Source, StatCache, Tally, hash_files
-from corpora.sources.passed_over import look
+from corpora.sources.passed_over import count_files
 from corpora.sources.registry import OBJECT_KINDS, make_source
 from corpora.store.places import object_store
 from corpora.store.places.place import Place
@@ -110,7 +110,7 @@ def test_objects_are_read_as_files_are(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "no-folder"))  # there is nowhere to copy to
     found = all_records(here, files)
     assert all_records(there, away) == found
-    assert look(there, away).passed_over == look(here, files).passed_over
+    assert count_files(there, away).passed_over == count_files(here, files).passed_over
     first = next(record for record in found if hasattr(record, "locator") and record.drop is None)
     one, other = (next(f.path for f in some if f.sha256 == first.locator.sha256) for some in (files, away))
     assert there.raw_record(raw_path(other), first.locator) == here.raw_record(raw_path(one), first.locator) != b""

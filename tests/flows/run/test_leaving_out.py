@@ -208,7 +208,7 @@ def test_files_that_cannot_be_opened_are_named_unless_they_are_most(
 ) -> None:
     """Fails where one file without permission ends a run that leaves damage out, or a closed folder becomes empty."""
     world = world_of(tmp_path, **{"secret.jsonl": MORE[:900], "gone.jsonl": MORE[:800]})
-    known = StatCache.sha256
+    known = StatCache.hash_file
 
     def sha256(cache: StatCache, path: Path) -> tuple[int, str]:
         if path.name in closed:
@@ -217,7 +217,7 @@ def test_files_that_cannot_be_opened_are_named_unless_they_are_most(
             )
         return known(cache, path)
 
-    monkeypatch.setattr(StatCache, "sha256", sha256)
+    monkeypatch.setattr(StatCache, "hash_file", sha256)
     closed = {"secret.jsonl": True}
     resolved = resolve(world.recipe(), Lock(), StatCache())
     assert [file.name for file in resolved.added["notes"]] == ["gone.jsonl", "good.jsonl"]

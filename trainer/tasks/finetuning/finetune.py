@@ -51,7 +51,7 @@ from trainer.metrics import MetricsLog, line, speak
 from trainer.model.objective import build_model
 from trainer.ranks import Ranks, StopSignal, join_process_group
 from trainer.step_log import StepLine, name_counts
-from trainer.tasks.data import encode, fitted_to, named_file, read_file
+from trainer.tasks.data import describe_file, encode, fit_task, read_file
 from trainer.tasks.finetuning.held_out import held_out, judged_by, part_of
 from trainer.tasks.finetuning.record import (
     check_best,
@@ -111,7 +111,7 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     pretrained = pretrained._replace(settings=replace(pretrained.settings, **over))
     settings = with_published(job.settings, pretrained.settings, str(job.task["kind"]))
     with unchanged(states_of((job.training.path, job.evaluation.path))):
-        files = {"training": named_file(job.training), "evaluation": named_file(job.evaluation)}
+        files = {"training": describe_file(job.training), "evaluation": describe_file(job.evaluation)}
         data = read_data(job, settings, pretrained, ranks)
     baselines = baseline_scores(data.task, data.training.examples, data.evaluation.examples)
     data = data._replace(training=replace(data.training, examples=()))  # their items are all that is needed now
@@ -134,7 +134,7 @@ def train_task(
     """Train all restarts of a task and export the best epoch, unless a signal stops it. All processes call it.
 
     tuning: the settings of the job, with published values
-    files:  by name, as `named_file` describes them
+    files:  by name, as `describe_file` describes them
     export: called on the first process with the unfinished folder; returns the record of the output
     """
     folder, identity = (
@@ -320,7 +320,7 @@ def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrain
     if job.folds:
         learnt, judges = held_out(task, files, job)
         whole, files = files, part_of(files, learnt, judges=False)
-    task = fitted_to(task, files)
+    task = fit_task(task, files)
     judged = read_file(task, job.evaluation) if judges is None else judged_by(task, whole, judges)
     training, evaluation = encode(task, files, encoder), encode(task, judged, encoder)
     if isinstance(task, TaughtTask) and task.teacher:

@@ -13,7 +13,7 @@ import xxhash
 
 from corpora.errors import InputError
 from corpora.store.randomness import compute_root
-from trainer.tasks.data import FileExamples, with_unknown
+from trainer.tasks.data import FileExamples, with_unknown_counts
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.task import Task
 
@@ -57,7 +57,7 @@ def part_of(file: FileExamples, numbers: Sequence[int], judges: bool) -> FileExa
     counts, some = file.counts, len(numbers)
     rest = len(file) - some
     counted = (
-        replace(counts, given=some, rows=some, unusable={}, dropped=[], first={}, where={})
+        replace(counts, given=some, rows=some, unusable={}, dropped=[], first_lines={}, first_places={})
         if judges
         else replace(counts, given=some, held_out=rest)
     )
@@ -73,4 +73,4 @@ def part_of(file: FileExamples, numbers: Sequence[int], judges: bool) -> FileExa
 
 def judged_by(task: Task, file: FileExamples, numbers: Sequence[int]) -> FileExamples:
     """Return the examples that are held out, for the task that was fitted to the others. Raises InputError."""
-    return with_unknown(task, part_of(file, numbers, judges=True))
+    return with_unknown_counts(task, part_of(file, numbers, judges=True))

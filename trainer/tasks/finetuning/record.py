@@ -26,7 +26,7 @@ from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, read_json, with_max_length
 from trainer.huggingface.sentence_transformers import sentence_files
 from trainer.metrics import METRICS_FILE
-from trainer.tasks.data import named_file
+from trainer.tasks.data import describe_file
 from trainer.tasks.finetuning.restarts import EpochScores, TaskData
 from trainer.tasks.folders import RECORD, described_weights, task_json, write_task, write_vector_files
 from trainer.tasks.kinds.vectors import VectorTask
@@ -42,7 +42,7 @@ def is_done(job: FinetuneJob) -> bool:
     path = Path(job.output) / RECORD
     if not path.is_file():
         return False
-    files = {"training": named_file(job.training), "evaluation": named_file(job.evaluation)}
+    files = {"training": describe_file(job.training), "evaluation": describe_file(job.evaluation)}
     digest = digest_job(job, files)
     return bool(digest) and read_json(path).get("asked") == digest
 
@@ -69,7 +69,7 @@ def digest_job(job: FinetuneJob, files: Mapping[str, Mapping[str, Any]]) -> str:
 def describe_identity(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return what is asked for, and digests of all that is read, as a JSON document has it.
 
-    task: fitted, with the digest of its teacher; files: by name, as `named_file` describes them
+    task: fitted, with the digest of its teacher; files: by name, as `describe_file` describes them
     """
     asked = {
         "job": dataclasses.asdict(job),
@@ -133,7 +133,7 @@ def write_output(
     """Write the kept epoch as a folder, made visible in one step, and return its record.
 
     What is needed to make it again goes after that.
-    files: by name, as `named_file` describes them; folder: the unfinished one
+    files: by name, as `describe_file` describes them; folder: the unfinished one
     """
     output, new = Path(job.output), folder / EXPORT
     kept = scores.restarts[scores.best]

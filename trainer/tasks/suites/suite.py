@@ -58,8 +58,8 @@ from corpora.store.settings import (
     suggest,
     to_settings_json,
 )
-from trainer.tasks.data import named_file, sha256_of
-from trainer.tasks.formats.published import FoundSet, PublishedSet, published, published_set
+from trainer.tasks.data import compute_sha256, describe_file
+from trainer.tasks.formats.published import FoundSet, PublishedSet, find_published_set, get_published_set
 from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.kinds.answers import best_match
@@ -241,14 +241,14 @@ def check_metrics(where: str, metrics: Sequence[str], task: Task, published: Pub
 def _published(name: str, folder: Path, where: str, splits: Sequence[str] = (TRAIN, DEV)) -> FoundSet:
     """Return a published set. Raises InputError that names its task."""
     try:
-        offered = {split for layout in published_set(name).layouts for split in layout.files}
+        offered = {split for layout in get_published_set(name).layouts for split in layout.files}
         if not {*splits} <= offered:
             lacking = " and ".join(split for split in splits if split not in offered)
             raise InputError(
                 f"{name} has no {lacking} split as it is published: name the files of the task yourself (`kind`, "
                 "`train`, `dev`)."
             )
-        return published(name, str(folder), splits)
+        return find_published_set(name, str(folder), splits)
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
 
@@ -286,7 +286,7 @@ def _split(dataset: FoundSet, split: str, name: str, metrics: tuple[str, ...] = 
 
 def _also(name: str, root: Path, where: str) -> Iterator[SuiteSplit]:
     """Yield the splits of another set that a task's model answers. Raises InputError if its files are missing."""
-    entry = published_set(name)
+    entry = get_published_set(name)
     wanted = {split for layout in entry.layouts for split in layout.files} - {TRAIN}
     dataset = _published(name, root, where, [DEV] if DEV in wanted else [TEST])
     for split in (DEV, TEST):
@@ -445,7 +445,7 @@ def check_judged(run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> None:
 def digest_of(split: SuiteSplit) -> str:
     """Return the digest of the bytes of its file; for a folder, its name alone."""
     path = raw_path(split.file.path)
-    return sha256_of(str(path)) if path.is_file() else path.name
+    return compute_sha256(str(path)) if path.is_file() else path.name
 
 
 def model_digest(model: Path) -> str:
@@ -456,7 +456,7 @@ def model_digest(model: Path) -> str:
             f"{model} holds no weights (*.safetensors), so it is not a model: give a model's folder, an artifact of a "
             "store, a release, or a store."
         )
-    named = [(path.name, sha256_of(str(path))) for path in files]
+    named = [(path.name, compute_sha256(str(path))) for path in files]
     return hashlib.sha256(json.dumps(named).encode()).hexdigest()
 
 
@@ -464,7 +464,7 @@ def _asked(task: SuiteTask, model: str) -> str:
     """All that decides what is learnt, but for the seed."""
     kind = str(task.task["kind"])
     settings = {name: value for name, value in to_settings_json(task.settings).items() if name != "seed"}
-    files = [named_file(task.training), named_file(task.evaluation)]
+    files = [describe_file(task.training), describe_file(task.evaluation)]
     version = [task_class(kind).version, task_package(kind)]
     return json.dumps([model, dict(task.task), version, settings, files], sort_keys=True)
 

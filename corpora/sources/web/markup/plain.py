@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from corpora.sources.formulas import show_formulas
-from corpora.sources.hypertext import unescaped, without_readings
+from corpora.sources.hypertext import unescape_html, without_readings
 from corpora.sources.web.markup.elements import (
     ENDED,
     ENDS_P,
@@ -110,7 +110,7 @@ class BlockText:
         if not self.parts and text.isspace():
             return
         if "&" in text:
-            text = unescaped(text)
+            text = unescape_html(text)
         if "\n" in text and not keeps_lines:
             text = text.replace("\n", " ")
         self.parts.append(text)
@@ -243,7 +243,7 @@ class _Builder:
             self.unended.add(name)
             return start
         if name == "title" and not self.tree.title:
-            self.tree.title = unescaped(html[start : end.start()])
+            self.tree.title = unescape_html(html[start : end.start()])
         elif name == "script" and "ld+json" in attributes:
             self.tree.scripts.append(html[start : end.start()])
         return end.end()
