@@ -26,6 +26,7 @@ from corpora.duplicates.verify import build_shingle_sets
 from corpora.errors import InputError
 from corpora.judging.steps.lines import compute_line_hash
 from corpora.sources.bytes import raw_files
+from corpora.text.shingles import hash_text_shingles
 from flows.dedup import columns, output, parts, run, sketches
 from flows.dedup.run import DedupOutcome, DedupSettings, dedup
 

@@ -20,6 +20,7 @@ from corpora.duplicates.sweep import KEPT
 from corpora.duplicates.verify import ShingleSets, build_shingle_sets
 from corpora.kernels.arrays import Bools, Int64s
 from corpora.store.scratch import open_scratch_file
+from corpora.text.words import split_words
 from trainer.tasks.checking.findings import (
     CheckedFile,
     DataFinding,
