@@ -14,7 +14,7 @@ from corpora.sources.contract import RawFile
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, survey_stage
-from flows.recipes.guessed_fields import reading
+from flows.recipes.guessed_fields import with_guessed_names
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.example_stages import Perform
@@ -31,7 +31,7 @@ def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform
         if first and entry.documents.needs_statistics:
             plan = partial(
                 plan_statistics,
-                reading(entry.source, lock.guessed, number),
+                with_guessed_names(entry.source, lock.guessed, number),
                 first,
                 entry.documents,
                 read_inputs(entry.documents),
@@ -43,7 +43,7 @@ def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform
 
 def readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]]) -> tuple[RawFile, ...]:
     """The raw files of a source in a generation, except those that the lock leaves out."""
-    left_out = lock.left_out_of(entry.source)
+    left_out = lock.find_left_out(entry.source)
     return tuple(file for file in files.get(entry.source.name, ()) if file.sha256 not in left_out)
 
 
@@ -54,13 +54,13 @@ def documents_plan(
     settings = entry.documents
     return partial(
         plan_documents,
-        reading(entry.source, lock.guessed, number),
+        with_guessed_names(entry.source, lock.guessed, number),
         lock.generations[number - 1][entry.source.name],
         settings,
         quarantine=lock.quarantine,
         inputs=read_inputs(settings),
         statistics=statistics,
-        left_out=lock.left_out_of(entry.source),
+        left_out=lock.find_left_out(entry.source),
     )
 
 

@@ -31,10 +31,10 @@ from corpora.sources.contract import RawFile, Record, Tally
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.tables import read_table
-from flows.recipes.guessed_fields import fitting_template
+from flows.recipes.guessed_fields import choose_template
 from flows.recipes.privacy import Privacy
 from flows.recipes.recipe import SourceEntry
-from flows.recipes.tables import dotted, toml
+from flows.recipes.tables import join_key, to_toml
 
 SHOWN = 3  # samples of a rule
 LOOKED_AT, LOOKED_AT_BYTES = 200, 4_000_000
@@ -152,13 +152,13 @@ def _shown(place: Place, manifest: Manifest, rule: RuleOverLimit, privacy: Priva
     """Return lines with a rule and the first documents that it dropped."""
     rows = iter_dropped(read_table(place, manifest, "dropped", DROPPED.names))
     first = islice((row for row in rows if (row.step, row.reason) == (rule.step, rule.reason)), SHOWN)
-    shown = [f"    {privacy.where(row.locator)}  {privacy.show(row.excerpt)}".rstrip() for row in first]
+    shown = [f"    {privacy.format_locator(row.locator)}  {privacy.show(row.excerpt)}".rstrip() for row in first]
     return [f"{rule}, such as", *shown]
 
 
 def template_hint(texts: Sequence[str], source: str) -> str:
     """Name the template that fits the texts of a source, in a sentence; "" if none does better than the rules."""
-    match = fitting_template(texts)
+    match = choose_template(texts)
     if match is None:
         return ""
     template, sign = match
@@ -186,9 +186,9 @@ def _remedy(place: Place, stopping: Sequence[JudgedSource], sets: Sequence[str],
 
 def _sets(source: JudgedSource, reasons: Sequence[str]) -> list[str]:
     """Return the options that switch rules off for a source."""
-    name = dotted([source.entry.source.name])
+    name = join_key([source.entry.source.name])
     off = dict.fromkeys(switch for reason in reasons if (switch := find_off_setting(reason)) is not None)
-    return [f"--set {quote(f'source.{name}.rules.{key}={toml(value)}')}" for key, value in off]
+    return [f"--set {quote(f'source.{name}.rules.{key}={to_toml(value)}')}" for key, value in off]
 
 
 def _later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[RuleOverLimit]:

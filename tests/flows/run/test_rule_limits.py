@@ -10,7 +10,7 @@ from corpora.errors import InputError
 from corpora.judging.steps.rules import DETAILS, RulesSettings, explain, find_off_setting
 from corpora.sources.contract import StatCache
 from corpora.store.settings import bind_settings
-from flows.recipes.lock import Lock, resolve
+from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import parse_recipe
 
 
@@ -110,7 +110,7 @@ def run_notes(folder: Path, texts: list[str], short: int) -> list[str]:
     world.put("notes", "n", notes)
     recipe = parse_recipe(text, world.recipe_path, {"language.keep_unknown": "true"})
     told: list[str] = []
-    run_lock(world.place, recipe, resolve(recipe, Lock(), StatCache()).lock, tell=told.append)
+    run_lock(world.place, recipe, resolve_raw_files(recipe, Lock(), StatCache()).lock, tell=told.append)
     return told
 
 
