@@ -13,7 +13,7 @@ from corpora.store.places.files import replace_file
 from flows.command.tasks.check import checked_first
 from flows.command.tasks.piped import absolute
 from flows.command.trainer_process import job_file, model_folder, trainer_events
-from flows.recipes.tables import setting_value
+from flows.recipes.tables import parse_setting
 from flows.run.record.task_scores import Listener
 from trainer.metrics import Event
 from trainer.tasks.formats.published import PUBLISHED, find_published_set, get_published_set
@@ -149,7 +149,7 @@ def finetune_events(asked: FinetuneAsked) -> Iterator[Event]:
 
     The files are looked at first (`cloze check`). Raises InputError, or TrainingFailed.
     """
-    files, overrides = asked.files, {key: setting_value(text) for key, text in asked.overrides.items()}
+    files, overrides = asked.files, {key: parse_setting(text) for key, text in asked.overrides.items()}
     task, settings = task_and_settings(asked.kind, overrides, "finetune")
     with model_folder(asked.model) as folder:
         job = FinetuneJob(
