@@ -29,7 +29,7 @@ import xxhash
 
 from corpora.kernels.arrays import Float32s, Float64s, Int64s
 from corpora.store.randomness import compute_keys, draw_uniform
-from corpora.text.words import words
+from corpora.text.words import split_words
 from trainer.tasks.kinds.answers import FoundSpans, SpanTask
 from trainer.tasks.kinds.choices import ChoiceTask
 from trainer.tasks.kinds.tags import TagsTask
@@ -91,7 +91,7 @@ def is_feasible(training: Sequence[Texts], outputs: int) -> bool:
 
 def extract_features(texts: Texts) -> dict[int, float]:
     """Return the features of a row, and how often each is there."""
-    sides = [[*own, *(f"{one} {other}" for one, other in pairwise(own))] for own in map(words, texts)]
+    sides = [[*own, *(f"{one} {other}" for one, other in pairwise(own))] for own in map(split_words, texts)]
     names = [f"{place} {name}" for place, side in enumerate(sides) for name in {*side}]
     if len(sides) == 2:
         names += [f"& {name}" for name in {*sides[0]} & {*sides[1]}]
@@ -105,7 +105,7 @@ def compute_cosine(one: str, other: str) -> float:
     >>> round(compute_cosine("a man plays", "A man sings"), 3)
     0.667
     """
-    ours, theirs = {*words(one)}, {*words(other)}
+    ours, theirs = {*split_words(one)}, {*split_words(other)}
     return len(ours & theirs) / (len(ours) * len(theirs)) ** 0.5 if ours and theirs else 0.0
 
 
@@ -314,7 +314,7 @@ def _make_targets(task: ClassesTask | NumberTask | SimilarityTask, training: Seq
 
 def compute_word_vector(text: str) -> Float32s:
     """Return the words of a text as a vector of fixed width: float32 [VECTOR_WIDTH]."""
-    places = [xxhash.xxh3_64_intdigest(word.encode()) % VECTOR_WIDTH for word in words(text)]
+    places = [xxhash.xxh3_64_intdigest(word.encode()) % VECTOR_WIDTH for word in split_words(text)]
     return np.asarray(np.log1p(np.bincount(places or [0], minlength=VECTOR_WIDTH)), np.float32)
 
 
