@@ -8,7 +8,7 @@ from corpora.store.places.place import Place
 from flows.command.terminal.tables import plain_table
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
-from flows.run.estimates.figures import Estimates, StageEstimate
+from flows.run.estimates.stage_estimates import Estimates, StageEstimate
 from flows.run.plan_reach import reach_of
 from flows.run.plan_run import RunPlan
 from flows.run.policies import workers_for
@@ -22,7 +22,7 @@ def estimate(recipe: Recipe, planned: RunPlan, workers: int | None, quick: bool)
     """Return the estimates of a plan; none with `quick`. workers: None for as many as the run would have"""
     if quick:
         return Estimates(stages=())
-    from flows.run.estimates.whole import estimate_run
+    from flows.run.estimates.run_estimates import estimate_run
 
     workers = workers or workers_for(planned.lock.raw_bytes)
     return estimate_run(Place(recipe.store), recipe, planned.lock, planned.stages, workers)

@@ -26,9 +26,9 @@ def check_data(
     """
     table, settings = task_and_settings(task, overrides, "check")
     if model is None:
-        return check_task(table, files, max_length=settings.max_length).accepting(accept)
+        return check_task(table, files, max_length=settings.max_length).accept(accept)
     with model_folder(model) as folder:
-        return check_task(table, files, max_length=settings.max_length, model=folder).accepting(accept)
+        return check_task(table, files, max_length=settings.max_length, model=folder).accept(accept)
 
 
 def checked_first(
@@ -44,7 +44,7 @@ def checked_first(
 
     Raises InputError if something would make a score meaningless, and is not among what is accepted.
     """
-    report = check_task(table, files, unlabelled=unlabelled, max_length=max_length, model=model).accepting(accept)
+    report = check_task(table, files, unlabelled=unlabelled, max_length=max_length, model=model).accept(accept)
     report.check()
     for finding in report.findings:
         yield {"event": "warning", "message": finding.line}

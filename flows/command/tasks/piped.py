@@ -73,6 +73,6 @@ def ending_of(head: bytes, file: FileSettings) -> str:
     first = head.lstrip().partition(b"\n")[0]
     if b"\t" in first:
         return ".tsv"
-    names = {column.encode() for column in (*file.columns.values(), file.column("text"))}
+    names = {column.encode() for column in (*file.columns.values(), file.get_column("text"))}
     cells = ({cell.strip(b' "\r') for cell in first.split(sign)} for sign in SIGNS if sign in first)
     return ".csv" if any(each & names for each in cells) else ".txt"
