@@ -38,7 +38,7 @@ def release(
     Its files are verified first. Figures outside the recipe's bounds need the approval of a person.
     """
     from flows.command.records_display import show_entry
-    from flows.orchestration.release import PersonsWord, promotion_of, run_at, run_of_recipe
+    from flows.maintenance.release import PersonsWord, promotion_of, run_at, run_of_recipe
     from flows.run.addresses import is_run_id
 
     if "/runs/" in run or (is_run_id(run) and not Path(run).exists()):
@@ -136,8 +136,8 @@ def deploy(
     """
     from corpora.errors import InputError
     from flows.orchestration.deploy import prefect_yaml, refuse_served, write_prefect_yaml
-    from flows.orchestration.schedule import timetable
-    from flows.recipes.recipe import settle_recipe
+    from flows.orchestration.scheduled_run import timetable
+    from flows.recipes.recipe import write_recipe
 
     if not recipes:
         raise InputError("Name a recipe, or several: cloze deploy tickets.toml --pool NAME.")
@@ -148,7 +148,7 @@ def deploy(
     refuse_served([recipe.name for recipe in loaded], home, teller(as_json=True))
     write_prefect_yaml(path, prefect_yaml(loaded, pool, schedule, path.parent, home, store, workers), force)
     for recipe in loaded:
-        settle_recipe(recipe)
+        write_recipe(recipe)
     say(f"{output}: {', '.join(recipe.name for recipe in loaded)}, for the pool {pool}.")
     say(*(f"  {line}" for line in next_steps(output, pool)))
 

@@ -19,7 +19,7 @@ from unicodedata import east_asian_width
 from markupsafe import Markup
 
 from corpora.store.manifest import Manifest
-from flows.recipes.privacy import visible
+from flows.recipes.privacy import to_one_line
 from flows.report.templates import format_number, load_drawings
 from flows.run.record.ledger_balance import (
     copy_accounts,
@@ -81,7 +81,7 @@ class Flow:
     def description(self) -> str:
         """The picture for those who do not see it."""
         counts = [" ".join(head).strip() for _, head in sorted(self.heads.items())]
-        lost = [f"{node.count:,} {visible(node.label, 80)}" for node in self.nodes if node.is_lost]
+        lost = [f"{node.count:,} {to_one_line(node.label, 80)}" for node in self.nodes if node.is_lost]
         return f"{', then '.join(counts)}. Lost on the way: {', '.join(lost) or 'nothing'}."
 
 
@@ -313,5 +313,5 @@ def _draw_band(link: Link, nodes: Mapping[str, Node], boxes: Mapping[str, _Box],
     middle = (x0 + x1) / 2
     over = f"M{x0:g} {y0:.1f}C{middle:g} {y0:.1f} {middle:g} {y1:.1f} {x1:g} {y1:.1f}"
     under = f"V{y1 + width:.1f}C{middle:g} {y1 + width:.1f} {middle:g} {y0 + height0:.1f} {x0:g} {y0 + height0:.1f}Z"
-    title = visible(f"{link.start.removeprefix('from ')} → {link.end}: {link.count:,}", 120)
+    title = to_one_line(f"{link.start.removeprefix('from ')} → {link.end}: {link.count:,}", 120)
     return "turns" if is_kept else "lost" if nodes[link.end].is_lost else "main", f"{over}{under}", title

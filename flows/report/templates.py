@@ -7,7 +7,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from flows.recipes.privacy import visible
+from flows.recipes.privacy import to_one_line
 
 
 def build_page_environment() -> Environment:
@@ -20,7 +20,7 @@ def build_page_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals["style"] = Markup(_read_file("page.css"))
-    environment.filters |= {"bounded": visible, "number": format_number, "px": format_px}
+    environment.filters |= {"bounded": to_one_line, "number": format_number, "px": format_px}
     return environment
 
 

@@ -75,7 +75,7 @@ from corpora.sources.files.office.pdf import HOW_TO_INSTALL, LIBRARY, can_read_p
 from corpora.sources.files.office.sheet_rows import SheetRows
 from corpora.sources.files.patents import TextOrPatents
 from corpora.sources.files.tables import TextTable
-from corpora.sources.xml.presets import OTHER_ROOT, preset_of
+from corpora.sources.xml.presets import OTHER_ROOT, find_preset
 from corpora.store.settings import check_range, later_field
 
 ASCII_CHARACTERS = 128
@@ -275,7 +275,7 @@ def reads(name: str) -> bool:
 def why_unread(name: str, path: Path) -> str:
     """Return why a file of an ending that is read is not: XML of which no preset is known; "" if it is read."""
     try:
-        return OTHER_ROOT if name.lower().endswith(XML_ENDINGS) and not preset_of(path) else ""
+        return OTHER_ROOT if name.lower().endswith(XML_ENDINGS) and not find_preset(path) else ""
     except InputError:
         return ""  # reading it says why
 
