@@ -25,7 +25,7 @@ from page_blocks import PRINTING, blocks
 
 from flows.command import reference
 from flows.command.cli import app
-from flows.command.terminal.help import command_names
+from flows.command.help import command_names
 
 EXECUTED, API, OWN_LOOP = (ROOT / "docs" / name for name in PRINTING)  # the last where torch is installed
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n\n```text\n(?P<output>.*?)```\n", re.DOTALL)
